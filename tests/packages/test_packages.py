@@ -76,6 +76,7 @@ def test_it_works_where_nothing_else_is_installed(tools: Path, wheel: Path, tmp_
     trials.tried(tools, Path(sys.executable), wheel, ["cli", "controller"], tmp_path)
 
 
+@pytest.mark.usefixtures("tools")
 def test_a_repository_is_installed_by_the_first_pip_of_python_3_11(tmp_path: Path) -> None:
     """As the install page has it; older ones are not of a Python that is supported."""
     python = str(tmp_path / "bin" / "python")

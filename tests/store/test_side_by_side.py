@@ -26,6 +26,9 @@ from tests.support.postgres import Server
 from tests.support.processes import command
 from tests.support.stored import mark, of_one_stream, seqs
 
+IN_A_FILE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+"""For what no kind of database decides."""
+
 
 @pytest.fixture(params=DURABLE)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -59,6 +62,7 @@ def test_a_store_works_on_after_an_expansion(url: str, later: NextVersion) -> No
         assert (read_revision(url), seqs(again)) == (NEXT, [1, 2])
 
 
+@IN_A_FILE
 def test_a_later_database_is_left_as_it_is_by_migrate(
     url: str, later: NextVersion, tmp_path: Path
 ) -> None:
@@ -89,6 +93,7 @@ def test_a_database_that_needs_later_code_is_refused(url: str, tmp_path: Path) -
     )
 
 
+@IN_A_FILE
 def test_an_older_database_is_to_be_migrated_by_the_later_version(
     url: str, later: NextVersion
 ) -> None:
