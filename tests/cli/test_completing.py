@@ -8,25 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time.values import floor_time
-from tests.cli.conftest import Commands, Console, note
+from tests.cli.conftest import Commands, Console
 from tests.support.calls import HOUR_MS, TEN
 from tests.support.odd_controller import odd_controller
-from tests.support.served import Served
 
 ZONES = ["UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "Australia/Lord_Howe"]
 """Some put their clocks forward or back at midnight, or by half an hour."""
 
 
-@pytest.fixture
-def stream(served: Served) -> str:
-    """Return a stream that is complete to 10:02:03.456."""
-    name = served.new()
-    note(served, name, shop=TEN + 123_456)
-    return name
-
-
 def test_windows_that_changed_have_a_line_each(run: Console, stream: str) -> None:
     """Their start, end, late rows and writers; none since a later moment."""
+    run.note(stream, shop=TEN)
     late = {"rows": 112, "least": TEN - HOUR_MS, "most": TEN - 1}
     run.served.post(stream, {"writer": "shop", "late": late})
     found = run("changed-since", stream, "2020-01-01T00:00Z")

@@ -4,13 +4,15 @@ A paragraph of these files has a fact, more about it, and a session, indented. T
 `flights`, which marks every advance. A session shows all that a command prints, standard error
 behind exclamation marks, and last its status, unless that is 0:
 
-    note flights UA=10:00 DL=5           writers note times, of 2013-01-01, at position 0:10
-    PUT flights {"domains": ["a"]}           a call of the API that succeeds, below `/v1/streams/`
+    note flights UA=10:00 DL=5        writers note times, of 2013-01-01 or as given, at position 0:10
+    PUT flights {"domains": ["a"]}    a call of the API that succeeds, below `/v1/streams/`
+    claim orders 10:00 {"since": 5}   a commit to a Delta table has a claim; see `Orders.claim`
+    append orders                     a commit has none; so does `overwrite orders`
     $ noted-time stream delete flights
     ! noted-time: Remove flights … add --yes                  `…` stands for any part of a line
     [2]
-    $ noted-time ledger flights
-    seq  at  writer  reason                                   columns are two spaces apart or more
+    $ noted-time changes flights
+    number  at  action                                        columns are two spaces apart or more
     …                                                         stands for any lines, or none
     $ noted-time stream show flights --json
     {"name": "flights", "...": 0}                             these fields, and others
@@ -18,20 +20,24 @@ behind exclamation marks, and last its status, unless that is 0:
     $ echo '{"0": 19}' > offsets.json
     $ export NOTED_TIME_URL=http://127.0.0.1:9                for the commands that follow
 
-Lines go on where the next is indented by four more. Of a mistyped command the frame's text stands
-there, without the usage above it.
+A line goes on where the next one is indented by four more. Of a mistyped command only what the
+frame has stands there, without the usage above it.
 """
 
 import json
 import re
 import shlex
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import pytest
+from deltalake import write_deltalake
 
 from noted_time.values import parse_time
 from tests.cli.conftest import Commands, Said, note
+from tests.support.claimed import ROWS, Orders
 from tests.support.paragraphs import matches, read_paragraphs
 from tests.support.served import Served
 
@@ -43,7 +49,7 @@ TYPED = re.compile(r"\$ (?:echo '(?P<typed>.*)' (?P<to>[|>]) )?(?P<words>.*)")
 def split_session(acts: list[str]) -> list[str]:
     """Return each act with the lines that it prints."""
     session = re.sub(r"\n {8,}", " ", "\n".join(acts)).replace("\n    ", "\n")
-    return re.split(r"\n(?=\$ |(?:note|PUT|POST|DELETE) )", session)
+    return re.split(r"\n(?=\$ |(?:note|claim|append|overwrite|PUT|POST|DELETE) )", session)
 
 
 def as_time(written: str) -> int:
@@ -85,6 +91,8 @@ class Session:
 
     served: Served
     run: Commands
+    orders: Orders
+    batches: Iterator[int] = field(default_factory=count)
 
     def perform(self, act: str) -> None:
         """Perform an act of a paragraph, and compare what it prints."""
@@ -96,6 +104,13 @@ class Session:
         elif verb == "note":
             times = dict(each.split("=") for each in given.split())
             note(self.served, path, **{name: as_time(time) for name, time in times.items()})
+        elif verb == "claim":
+            time, _, more = given.partition(" ")
+            claimed = None if time == "none" else as_time(time)
+            options = json.loads(more or "{}")
+            self.orders.claim(claimed, next(self.batches), *options.pop("missing", ()), **options)
+        elif verb in {"append", "overwrite"}:
+            write_deltalake(path, ROWS, mode=verb)
         else:
             self.served.call(verb, f"/{path}", json.loads(given or "null"))
 
@@ -135,6 +150,6 @@ def test_transcripts(
     for each in served.ask("GET", "/streams").json()["streams"]:
         served.call("DELETE", f"/{each['name']}")
     served.create("flights")
-    session = Session(served, Commands(served.url))
+    session = Session(served, Commands(served.url), Orders(tmp_path))
     for act in split_session(acts):
         session.perform(act)
