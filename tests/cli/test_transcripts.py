@@ -4,7 +4,7 @@ A paragraph of these files has a fact, more about it, and a session, indented. T
 `flights`, which marks every advance. A session shows all that a command prints, standard error
 behind exclamation marks, and last its status, unless that is 0:
 
-    note flights UA=10:00 DL=5        writers note times, of 2013-01-01 or as given, at position 0:10
+    note flights UA=10:00 DL=5        writers note times, of 2013-01-01 or any, at position 0:10
     PUT flights {"domains": ["a"]}    a call of the API that succeeds, below `/v1/streams/`
     claim orders 10:00 {"since": 5}   a commit to a Delta table has a claim; see `Orders.claim`
     append orders                     a commit has none; so does `overwrite orders`
@@ -42,7 +42,6 @@ from tests.support.paragraphs import matches, read_paragraphs
 from tests.support.served import Served
 
 FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
-PARAGRAPHS = [each for file in FILES for each in read_paragraphs(file)]
 TYPED = re.compile(r"\$ (?:echo '(?P<typed>.*)' (?P<to>[|>]) )?(?P<words>.*)")
 
 
@@ -110,7 +109,7 @@ class Session:
             options = json.loads(more or "{}")
             self.orders.claim(claimed, next(self.batches), *options.pop("missing", ()), **options)
         elif verb in {"append", "overwrite"}:
-            write_deltalake(path, ROWS, mode=verb)
+            write_deltalake(path, ROWS, mode="append" if verb == "append" else "overwrite")
         else:
             self.served.call(verb, f"/{path}", json.loads(given or "null"))
 
@@ -141,7 +140,7 @@ def compare(said: Said, line: str, expected: list[str]) -> None:
     assert fits(err, told), (line, said)
 
 
-@pytest.mark.parametrize("acts", PARAGRAPHS)
+@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
 def test_transcripts(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
 ) -> None:
