@@ -8,14 +8,13 @@ from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
 from noted_time import why
-from noted_time.reading.claims import ROWS_DELETED
 from noted_time.tables import inherit, pin
 from tests.cli.conftest import Commands, Said
 from tests.support.claimed import ROWS, TEN, Orders
 from tests.support.served import Served
 
 MINUTE = 60_000
-LATER, HOUR = "2013-01-01T10:46:00Z", "2013-01-01T11:00:00Z"
+HOUR = "2013-01-01T11:00:00Z"
 ASKED = str(TEN + 60 * MINUTE)
 
 
@@ -60,30 +59,6 @@ def test_a_relative_path_is_found_from_any_directory(
         gold = lake.run_job("gold", lake.orders.url.replace(f"{lake.directory}/", ""))
 
     assert f"{lake.orders.url} is complete to" in run("why", gold, ASKED).out
-
-
-def test_the_first_hop_that_lags_is_the_answer(run: Commands, lake: Lake) -> None:
-    """A writer, then the query, then the job; and at last all have it."""
-    gold = lake.run_job("gold", lake.orders.url)
-    said = []
-    lake.note(oslo=60, lima=46)
-    said.append(lake.said(run("why", gold, ASKED)))
-    lake.note(lima=60)
-    lake.orders.claim(TEN + 46 * MINUTE, 1, stream=lake.stream)
-    said.append(lake.said(run("why", gold, ASKED)))
-    lake.orders.claim(TEN + 60 * MINUTE, 2, stream=lake.stream)
-    stale = lake.said(run("why", gold, ASKED))
-    lake.run_job("gold", lake.orders.url)
-    said.append(lake.said(run("why", gold, ASKED)))
-
-    start = f"gold is complete to 2013-01-01T10:00:00Z and not to {HOUR}, because"
-    assert said == [
-        (3, f"{start} lima has noted no time after {LATER}"),
-        (3, f"{start} the query of orders is 14m behind flights"),
-        (0, f"gold is complete to {HOUR}, by 2 of 2 expected writers"),
-    ]
-    assert stale[1].startswith(f"{start} the job that writes gold has not run since 20")
-    assert stale[1].endswith(f"Z: its sources are complete to {HOUR}")
 
 
 def test_without_a_time_the_hop_that_is_furthest_behind_is_the_answer(
@@ -133,40 +108,6 @@ def test_hops_that_cannot_be_read_are_named(run: Commands, lake: Lake) -> None:
     assert f"\n  {lake.stream} is complete to {HOUR}" in moved.out
     assert [each.status for each in away] == [3, 69]
     assert f"{lake.stream} cannot be read: no answer from http://127.0.0.1:9" in away[0].out
-
-
-def test_times_for_which_nobody_vouches_are_not_complete(run: Commands, lake: Lake) -> None:
-    """Before the first mark of a stream, and where rows were deleted before a query began."""
-    lake.orders.claim(TEN + MINUTE, 1, stream=lake.stream, since=TEN - MINUTE)
-    done = [run("why", each, str(TEN - MINUTE)) for each in (lake.stream, lake.orders.url)]
-
-    start = "is not known to be complete to 2013-01-01T09:59:00Z:"
-    assert [lake.said(each) for each in done] == [
-        (3, f"flights {start} nobody vouches for times before the first mark of flights"),
-        (3, f"orders {start} {ROWS_DELETED.format('2013-01-01T09:59:00Z')}"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "said"),
-    [
-        (("delta:/nowhere",), 1, "there is no Delta table at '/nowhere'"),
-        (("{path}",), 1, "orders is a Delta table and not a checkpoint: write delta:/"),
-        (("group:billing",), 1, "does not name a group and its topic: group:NAME@"),
-        (("{stream}s",), 1, "did you mean"),
-        (("{table}", "--name", "web"), 3, "web: no commit has a claim"),
-        (("{table}", "--domain", "x"), 2, "--domain is for streams"),
-        (("{stream}", "--name", "web"), 2, "--name is for tables"),
-    ],
-)
-def test_a_mistaken_question_is_refused(
-    run: Commands, lake: Lake, words: tuple[str, ...], status: int, said: str
-) -> None:
-    known = {"stream": lake.stream, "table": lake.orders.url, "path": lake.orders.path}
-    done = run("why", *(each.format(**known) for each in words))
-
-    assert done.status == status
-    assert said in done.out + done.err
 
 
 def test_a_table_of_iceberg_is_followed(
