@@ -103,7 +103,7 @@ class Committer:
         self._notifier = notifier
         self._metrics = metrics
         self._queue: list[Job] = []
-        self._running: list[Job] = []
+        self._running: list[Job]
         self._notes_waiting = 0
         self._work = asyncio.Event()
         self._intervals = Intervals(self.wake)
@@ -174,6 +174,7 @@ class Committer:
 
     async def _run(self) -> None:
         while True:
+            self._running = []
             await self._work.wait()
             await asyncio.sleep(0)  # parsed requests join this batch
             self._work.clear()
@@ -183,7 +184,6 @@ class Committer:
             self._running = self._drain()
             if self._running or self._intervals.are_over(self._clocks.read()):
                 await self._commit(self._running)
-            self._running = []
             if self._queue:
                 self._work.set()
             elif self._closing:
@@ -211,9 +211,7 @@ class Committer:
             return
         for job in jobs:
             job.resolve()
-        while len(draft.batch.members) > SLICE_SIZE:  # freeing 50,000 records at once takes 50 ms
-            del draft.batch.members[-SLICE_SIZE:]
-            await asyncio.sleep(0)
+        await _run_in_turn(_free(draft.batch.members))
 
     async def _write(self, draft: Draft) -> None:
         await _run_in_turn(draft.finish())
@@ -321,6 +319,12 @@ class Committer:
 async def _run_in_turn(slices: Iterator[None]) -> None:
     for _ in slices:
         await asyncio.sleep(0)
+
+
+def _free(records: list[Any]) -> Iterator[None]:
+    while len(records) > SLICE_SIZE:  # 50,000 at once take 50 ms
+        del records[-SLICE_SIZE:]
+        yield
 
 
 def _refuse(jobs: Iterable[Job], reason: Exception) -> None:

@@ -70,7 +70,7 @@ class Ownership:
     def __init__(
         self, store: Store, clocks: Clocks, notifier: LongPollNotifier, in_thread: InThread
     ) -> None:
-        self.leases = Leases(1, frozenset())
+        self.leases = Leases()
         self._store = store
         self._clocks = clocks
         self._notifier = notifier

@@ -222,8 +222,8 @@ class Leases:
     this one until it leaves.
     """
 
-    buckets: int
-    mine: frozenset[int]
+    buckets: int = 1
+    mine: frozenset[int] = frozenset()
     others: Mapping[int, str] = field(default_factory=dict)
     replicas: int = 1
 

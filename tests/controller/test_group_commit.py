@@ -1,6 +1,7 @@
 """Group commits: one transaction for many notes, its draft, and failures of the store."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -401,6 +402,32 @@ async def test_lost_marks_are_reported_once_their_stream_is_loaded(
         ({"domain": "default", "seq": 2}, {"domain": "default", "seq": 1}),
     ]
     assert (failures, lost) == ([], {("s",): 3.0})
+
+
+async def test_the_store_is_called_by_one_thread(memory: WatchedMemory) -> None:
+    """Its next call waits for the one before."""
+    met = threading.Barrier(2)
+    async with running(memory) as controller:
+        calls = [controller._committer._call_in_thread(met.wait, 0.1) for _ in range(2)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+
+    assert [type(each) for each in outcomes] == [threading.BrokenBarrierError] * 2
+
+
+async def test_the_end_of_a_loop_is_no_fault_of_the_task(
+    memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop cancels it."""
+    loop, faults = asyncio.get_running_loop(), list[object]()
+    monkeypatch.setattr(loop, "call_exception_handler", faults.append)
+    async with running(memory) as controller:
+        task = controller._committer._task
+        assert task is not None
+        task.cancel()
+        await asyncio.wait([task])
+        await asyncio.sleep(0)
+
+        assert (faults, controller._committer.failed) == ([], False)
 
 
 async def test_a_turn_that_fails_is_retried_until_the_database_is_lost(

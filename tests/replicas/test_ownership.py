@@ -24,6 +24,7 @@ from tests.replicas.played import BUCKETS, stream_of
 from tests.support.controllers import GivenTime, running, until
 from tests.support.postgres import Server
 from tests.support.scrapes import scraped
+from tests.support.waiting import PATIENCE_S
 
 NAMES = [stream_of(bucket) for bucket in range(BUCKETS)]
 """Of streams, one for each bucket."""
@@ -163,7 +164,7 @@ def put_in_place(server: Server, copy: str, url: str) -> None:
 
 async def noted_durably(controller: Controller, time: int) -> None:
     """Note a time until it is durable."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 await controller.note("s", [Note("a", time, {0: time})])
