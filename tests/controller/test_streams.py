@@ -116,16 +116,6 @@ def test_a_page_of_writers_costs_the_same_among_many(holds: bool) -> None:  # no
     assert cost(MANY, holds=holds) == cost(FEW, holds=holds)
 
 
-def test_every_writer_comes_once_over_all_pages() -> None:
-    stream, draft = crowd(9), Draft(Moment(0, 0, 0))
-    stream.take_notes([Note("00004", 5), Note("00004", 5, domain="other")], draft, 99)
-    stream.take_notes([Note("00007", 5), Note("00002", state="finished")], draft, 99)
-    pages = [page(stream, start, 4) for start in (0, 4, 8, 12)]
-
-    names = [name for each in pages for name in each]
-    assert (sorted(names), pages[-1]) == ([f"{number:05}" for number in range(9)], [])
-
-
 def test_the_domain_held_longest_comes_first() -> None:
     stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=DOMAINS)))
     first, second = Draft(Moment(100, 0, 0)), Draft(Moment(200, 0, 0))

@@ -259,19 +259,6 @@ def test_a_store_that_lists_in_another_order_is_listed_whole(
     assert lists == [2, 3, 2, 2]
 
 
-def test_offsets_of_another_width_are_found(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As text, the first name of eleven digits sorts before most names of ten."""
-    monkeypatch.setattr(object_listing, "PAGE_KEYS", 2)
-    key = "topics/flights/partition=0/flights+0+{:010}.parquet"
-    table, ends = pa.table({"time": [1] * 10}), LogEnds(f"{bucket}/topics", "flights")
-    seen = []
-    for start in range(10**10 - 30, 10**10 + 30, 10):
-        put(bucket, key.format(start), table)
-        seen.append(ends().ends[0])
-
-    assert seen == [10**10 + each for each in range(-20, 40, 10)]
-
-
 def test_an_archive_of_connect_is_read_as_it_is(bucket: str) -> None:
     """With separate keys and headers, and gaps where a topic was compacted."""
     directory = "topics/flights/partition=0/"
