@@ -24,6 +24,12 @@ RENEW_S = 1.0
 END_MS = 500  # for a terminated session to end
 PATIENCE_MS = 5000  # for a lock on rows or tables
 
+_SETTINGS = {
+    "synchronous_commit": "on",  # the server's default may acknowledge before the write to disk
+    "lock_timeout": str(PATIENCE_MS),
+}
+_SET = "SELECT set_config(%s, %s, false)"
+
 # An advisory lock is a pair of numbers: the schema, and a bucket's number plus `first`, or `live`,
 # which all live controllers share.
 _LOCK_NUMBERS = {"first": int.from_bytes(b"note"), "live": int.from_bytes(b"note") - 1}
@@ -133,9 +139,8 @@ class LeaseSession:
 
     def _begin(self) -> Connection[Any]:
         session = self._connect()
-        # the server's default may acknowledge before the commit is on disk
-        _set(session, "synchronous_commit", "on")
-        _set(session, "lock_timeout", PATIENCE_MS)
+        for setting in _SETTINGS.items():
+            session.execute(_SET, setting)
         session.execute(_DELETE_CLOSED_REPLICAS)
         session.execute(_REGISTER_REPLICA, (self._url, find_running_version(), SCHEMA_REVISION))
         if not self._left:
@@ -145,7 +150,3 @@ class LeaseSession:
 
 def _build_parameters(buckets: Iterable[int]) -> dict[str, Any]:
     return {**_LOCK_NUMBERS, "buckets": sorted(buckets)}
-
-
-def _set(session: Connection[Any], name: str, value: object) -> None:
-    session.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
