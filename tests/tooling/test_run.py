@@ -320,9 +320,6 @@ def test_spark_gets_the_pandas_it_knows(root: Path) -> None:
     assert [v.split(".")[0] for v in locked["pyspark"] + locked["pandas"]] == ["4", "2"]
 
 
-# How hard the properties are tried: by profiles of Hypothesis
-
-
 # How `./run test --spark V` tests one release of Spark, and what the pages state of each
 
 
