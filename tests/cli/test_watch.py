@@ -3,11 +3,10 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from tests.cli.conftest import Commands, note
+from tests.cli.conftest import note
 from tests.support.calls import HOUR_MS, TEN
 from tests.support.dashboards import PassingTime
 from tests.support.processes import environment
@@ -49,17 +48,6 @@ def watching(served: Served, stream: str, directory: Path) -> LiveTerminal:
     words = [sys.executable, "-m", "noted_time", "watch", stream, "--every", "100ms"]
     variables = environment(NOTED_TIME_URL=served.url, TZ="UTC")
     return LiveTerminal(words, variables, cwd=directory, size="80x24")
-
-
-def test_off_a_terminal_it_prints_once_what_explain_says(run: Commands, stream: str) -> None:
-    """In sentences, and the holders as a table."""
-    shown = run("watch", stream, "--domain", "default")
-    explained = run("explain", stream)
-
-    *sentences, columns, row = shown.out.splitlines()
-    assert (shown.status, "\x1b" in shown.out, len(sentences)) == (0, False, 7)
-    assert sentences[::4] == explained.out.splitlines()[:6:4]
-    assert (columns.split("\t")[0], row.split("\t")[0]) == ("writer", "a")
 
 
 @on_posix
@@ -106,13 +94,3 @@ def test_a_stream_that_is_removed_ends_it(served: Served, stream: str, tmp_path:
 
     says = f"noted-time: there is no stream '{stream}'"
     assert (status, says in shown.partition(RESTORED)[2].replace("\r\n", " ")) == (1, True)
-
-
-def test_the_limit_is_of_the_holders_that_are_named(run: Commands, served: Served) -> None:
-    """The longest of them are."""
-    name = uuid4().hex
-    served.create(name)
-    note(served, name, a=5, b=5)
-    shown = run("watch", name, "--limit", "1")
-
-    assert [line.split("\t")[0] for line in shown.out.splitlines()[-2:]] == ["writer", "a"]
