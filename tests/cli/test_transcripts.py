@@ -20,8 +20,8 @@ behind exclamation marks, and last its status, unless that is 0:
     $ echo '{"0": 19}' > offsets.json
     $ export NOTED_TIME_URL=http://127.0.0.1:9                for the commands that follow
 
-A line goes on where the next one is indented by four more. Of a mistyped command only what the
-frame has stands there, without the usage above it.
+A line continues on lines that are indented by four more. A mistyped command shows the text of its
+frame, without the usage above it.
 """
 
 import json
@@ -65,7 +65,7 @@ def as_columns(line: str) -> str:
 
 
 def shown(said: Said) -> tuple[list[str], list[str]]:
-    """Return the lines of standard output, and those of standard error or of the frame there."""
+    """Return the lines of standard output and of standard error, or the text of its frame."""
     framed = " ".join(re.findall("│ (.*?) *│", said.err))
     err = [framed] if framed else said.err.splitlines()
     return [as_columns(each) for each in said.out.splitlines()], [as_columns(each) for each in err]
@@ -86,7 +86,7 @@ def fits(expected: list[str], found: list[str]) -> bool:
 
 @dataclass
 class Session:
-    """A terminal of somebody who works with one controller."""
+    """A terminal whose commands call one controller."""
 
     served: Served
     run: Commands
@@ -94,7 +94,7 @@ class Session:
     batches: Iterator[int] = field(default_factory=count)
 
     def perform(self, act: str) -> None:
-        """Perform an act of a paragraph, and compare what it prints."""
+        """Perform an act of a paragraph, and compare its output."""
         line, *expected = act.splitlines()
         verb, _, rest = line.partition(" ")
         path, _, given = rest.partition(" ")
@@ -126,7 +126,7 @@ class Session:
 
 
 def compare(said: Said, line: str, expected: list[str]) -> None:
-    """Compare how a command ended, and what it printed."""
+    """Compare the status and the output of a command."""
     ends = re.fullmatch(r"\[(\d+)\]", expected[-1] if expected else "")
     lines = expected[:-1] if ends else expected
     err = [each[2:] for each in lines if each.startswith("! ")]
