@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from controller.aggregation.views.sentences import REASON_WORDS
-from noted_time import Accepted, Note, Rejected, UnknownWriter
+from noted_time import Accepted, Note, Rejected, UnknownStream, UnknownWriter
 from noted_time.client import Json, note_to_wire, stream_path
+from noted_time.installation import name_program
 from noted_time.reading import describe_doubt, look_like_seconds
 from noted_time.values import (
     UNCHANGED_TIMEOUT,
@@ -121,6 +122,10 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     except UnknownWriter as unknown:
         stop = "" if f"{unknown}".endswith("?") else "."
         raise Rejected(f"{unknown}{stop} A new writer needs --join") from None
+    except UnknownStream as unknown:
+        stop = "" if f"{unknown}".endswith("?") else ";"
+        create = f"`{name_program()} stream create {stream}` creates it"
+        raise Rejected(f"{unknown}{stop} {create}") from None
     if not isinstance(result, Accepted):
         raise _build_error(sent, result)
     if not call.print_json(answer):
