@@ -3,7 +3,8 @@
 import importlib
 
 from demo.trials import waiting
-from tests.mutants.__main__ import RESULT, count
+from tests.mutants.__main__ import RESULT, ROOT, count
+from tests.mutants.rooms import ROOMS
 
 PRINTED = """
     noted_time.rules.seal.x_cut__mutmut_1: killed
@@ -26,3 +27,12 @@ def test_doctests_import_the_plugin_of_mutants_and_wait_as_long_as_before() -> N
     importlib.import_module("tests.mutants.quick")
 
     assert waiting.PATIENCE_S == 600
+
+
+def test_the_tests_of_each_room_are_there() -> None:
+    """mutmut would try its mutants with no test."""
+    named = {each.partition("::")[::2] for room in ROOMS.values() for each in room.tests}
+    files = {file for file, _ in named if not (ROOT / file).exists()}
+    tests = {test for file, test in named if test and test not in (ROOT / file).read_text()}
+
+    assert (files, tests) == (set(), set())
