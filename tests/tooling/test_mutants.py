@@ -30,7 +30,7 @@ def test_doctests_import_the_plugin_of_mutants_and_wait_as_long_as_before() -> N
 
 
 def test_the_tests_of_each_room_are_there() -> None:
-    """mutmut would try its mutants with no test."""
+    """Otherwise mutmut has no test to run."""
     named = {each.partition("::")[::2] for room in ROOMS.values() for each in room.tests}
     files = {file for file, _ in named if not (ROOT / file).exists()}
     tests = {test for file, test in named if test and test not in (ROOT / file).read_text()}
