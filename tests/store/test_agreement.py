@@ -52,6 +52,9 @@ natural = st.integers(0, MAX_INT64)
 ids = st.sampled_from(IDS)
 domains = st.sampled_from(DOMAINS)
 names = st.sampled_from(("A", "a", "b.1", "Z_-"))
+keys = st.sampled_from(("A", "a"))
+"""Few names of records, so that one is often written again, or forgotten."""
+
 positions = st.dictionaries(st.one_of(st.integers(0, 5), natural), natural, max_size=4)
 times = st.dictionaries(domains, int64)
 
@@ -72,7 +75,7 @@ late_rows = st.builds(LateRows, natural, int64, st.none() | int64)
 former = st.lists(st.builds(FormerSession, names, names)).map(tuple)
 members = st.builds(
     MemberRecord,
-    names,
+    keys,
     st.sampled_from(["live", "idle", "finished"]),
     st.sampled_from([None, "timed_out", "removed"]),
     positions,
@@ -111,13 +114,13 @@ marks = st.builds(
 )
 appended = st.builds(AppendedMark, ids, domains, marks, natural)
 flags = st.none() | st.booleans()
-readers = st.builds(ReaderRecord, ids, names, names, st.booleans(), positions, natural, flags)
+readers = st.builds(ReaderRecord, ids, keys, keys, st.booleans(), positions, natural, flags)
 thresholds = st.none() | st.integers(1, 2**63 - 1)
 rules = st.sampled_from(["two_way", "sticky"])
 backlogs = st.builds(
     BacklogRecord,
     ids,
-    names,
+    keys,
     st.none() | st.builds(BacklogPolicy, thresholds, thresholds, rules),
     st.booleans(),
     st.none() | natural,
@@ -150,7 +153,7 @@ late = st.builds(
     LateRecord,
     ids,
     domains,
-    st.builds(LateReport, names, natural, small, small, natural, natural, natural),
+    st.builds(LateReport, keys, natural, small, small, natural, natural, natural),
 )
 details = st.none() | st.dictionaries(
     names, st.none() | int64 | names | st.lists(names), min_size=1
@@ -166,7 +169,7 @@ batches = st.builds(
     natural.map(lambda ms: {0: ms}),
     streams=st.lists(st.builds(StreamRecord, ids, names, stream_settings), max_size=2),
     scales=st.lists(st.tuples(ids, st.integers(1, 4), scale_events), max_size=1),
-    forgotten_members=st.lists(st.tuples(ids, names), max_size=2),
+    forgotten_members=st.lists(st.tuples(ids, keys), max_size=2),
     members=st.lists(
         st.tuples(ids, members), max_size=6, unique_by=lambda of: (of[0], of[1].writer)
     ),
@@ -176,8 +179,8 @@ batches = st.builds(
     late=st.lists(late, max_size=3),
     ledger=st.lists(entries, max_size=2, unique_by=lambda of: (of.stream_id, of.domain, of.seq)),
     changes=st.lists(changes, max_size=2),
-    forgotten_readers=st.lists(st.tuples(ids, names, names), max_size=2),
-    forgotten_backlogs=st.lists(st.tuples(ids, names), max_size=2),
+    forgotten_readers=st.lists(st.tuples(ids, keys, keys), max_size=2),
+    forgotten_backlogs=st.lists(st.tuples(ids, keys), max_size=2),
     forgotten_late=st.lists(late.map(lambda each: each.key), max_size=2),
     forgotten_ledger=st.lists(st.tuples(ids, natural), max_size=1),
     forgotten_changes=st.lists(st.tuples(ids, natural), max_size=1),
