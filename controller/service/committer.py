@@ -103,7 +103,7 @@ class Committer:
         self._notifier = notifier
         self._metrics = metrics
         self._queue: list[Job] = []
-        self._running: list[Job]
+        self._running: list[Job] = []
         self._notes_waiting = 0
         self._work = asyncio.Event()
         self._intervals = Intervals(self.wake)
@@ -174,7 +174,6 @@ class Committer:
 
     async def _run(self) -> None:
         while True:
-            self._running = []
             await self._work.wait()
             await asyncio.sleep(0)  # parsed requests join this batch
             self._work.clear()
@@ -184,6 +183,7 @@ class Committer:
             self._running = self._drain()
             if self._running or self._intervals.are_over(self._clocks.read()):
                 await self._commit(self._running)
+            self._running = []
             if self._queue:
                 self._work.set()
             elif self._closing:
