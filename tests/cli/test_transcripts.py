@@ -17,7 +17,10 @@ behind exclamation marks, and last its status, unless that is 0:
     $ noted-time stream show flights --json
     {"name": "flights", "...": 0}                             these fields, and others
     $ echo '{"0": 19}' | noted-time complete-to flights --offsets -
-    $ echo '{"0": 19}' > offsets.json
+    $ echo '{"0": 19}' > offsets.json                         a shell performs other commands
+    $ cat > sales.csv                                         its lines are two further in:
+      sold,shop
+      2013-01-01T10:00Z,berlin
     $ export NOTED_TIME_URL=http://127.0.0.1:9                for the commands that follow
 
 A line continues on lines that are indented by four more. A mistyped command shows the text of its
@@ -27,6 +30,7 @@ frame, without the usage above it.
 import json
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -42,7 +46,7 @@ from tests.support.paragraphs import matches, read_paragraphs
 from tests.support.served import Served
 
 FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
-TYPED = re.compile(r"\$ (?:echo '(?P<typed>.*)' (?P<to>[|>]) )?(?P<words>.*)")
+TYPED = re.compile(r"\$ (?:echo '(?P<typed>.*)' \| )?(?P<words>.*)")
 
 
 def split_session(acts: list[str]) -> list[str]:
@@ -117,12 +121,13 @@ class Session:
         typed = TYPED.fullmatch(line)
         assert typed, line
         word, *words = shlex.split(typed["words"])
-        if typed["to"] == ">":
-            Path(word).write_text(typed["typed"])
+        if word == "noted-time":
+            compare(self.run(*words, typed=typed["typed"] or ""), line, expected)
         elif word == "export":
             self.run.url = words[0].partition("=")[2]
         else:
-            compare(self.run(*words, typed=typed["typed"] or ""), line, expected)
+            rows = "".join(f"{each.strip()}\n" for each in expected)
+            subprocess.run(["sh", "-c", typed["words"]], input=rows, text=True, check=True)
 
 
 def compare(said: Said, line: str, expected: list[str]) -> None:
