@@ -1,4 +1,6 @@
 import json
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -8,6 +10,7 @@ from typer.testing import CliRunner
 from noted_time.kafka import Topic
 from noted_time_cli.app import app
 from tests.support.served import Served
+from writer_client import SegmentLogWriter
 
 
 class Said(NamedTuple):
@@ -60,6 +63,13 @@ def note(served: Served, stream: str, **times: int) -> None:
     """Have each writer note a time, at position 0:10, and declare that its rows are of it."""
     notes = ({"writer": writer, "time": time, "max_time": time} for writer, time in times.items())
     served.post(stream, *({**each, "position": {"0": 10}} for each in notes))
+
+
+def write(root: Path, stream: str, segment: int, *times: int) -> None:
+    """Write rows of these times to a segment of a file log, each in a file."""
+    log = SegmentLogWriter(root, stream, segments=[segment], event_time="at")
+    for time in times:
+        log.append([{"at": datetime.fromtimestamp(time / 1000, UTC)}])
 
 
 @pytest.fixture

@@ -14,10 +14,9 @@ from demo.schedule import steps
 from demo.trials.kafka import Broker
 from noted_time.client import Json
 from noted_time.kafka import Topic
-from tests.cli.conftest import Commands
+from tests.cli.conftest import Commands, write
 from tests.support.calls import TEN, wire
 from tests.support.served import Served
-from writer_client import SegmentLogWriter
 
 MINUTE_MS = 60_000
 WRITERS = [f"w{n}" for n in range(10)]
@@ -114,55 +113,19 @@ def test_a_stream_of_another_topic_is_refused(
     assert (said.status, "its positions are of log" in said.err) == (1, True)
 
 
-class NotedLog:
-    """A file log of two segments, written by a test, and its stream."""
-
-    def __init__(self, root: Path, served: Served) -> None:
-        self.name, self.root, self.served = served.new(), root, served
-
-    def write(self, segment: int, *minutes: int) -> None:
-        """Write a row of each minute after TEN."""
-        log = SegmentLogWriter(self.root, "flights", segments=[segment], event_time="at")
-        for minute in minutes:
-            log.append([{"at": datetime.fromtimestamp(TEN / 1000 + minute * 60, UTC)}])
-
-    def note(self, writer: str, minute: int, position: dict[str, int]) -> None:
-        """Note."""
-        note = {"writer": writer, "time": TEN + minute * MINUTE_MS, "position": position}
-        self.served.post(self.name, note)
-
-
-@pytest.fixture
-def log(tmp_path: Path, served: Served) -> NotedLog:
-    """Return a log without a row."""
-    return NotedLog(tmp_path, served)
-
-
-def test_a_file_log_is_judged_by_the_offsets_of_its_rows(log: NotedLog, run: Commands) -> None:
-    """Nobody is blamed for a segment that two have noted; the table has a line, waits none."""
-    for writer in ("a", "b"):
-        log.served.post(log.name, {"writer": writer})
-    log.write(0, 5, 9)
-    log.note("a", 10, {"0": 2})
-    log.note("b", 10, {"0": 1})
-    log.write(0, 7)
-    words = ("analyse", "log", str(log.root), "flights", "--time", "at", "--stream", log.name)
-    said = run(*words, "--fail-if-broken")
-
-    assert said.status == 0
-    assert ["noted", "1", "33.33 %"] in said.table
-    assert said.table[-1][::4] == ["segment 0", "not known"]
-
-
-def test_waits_are_those_for_the_moment_of_the_mark(log: NotedLog, run: Commands) -> None:
+def test_waits_are_those_for_the_moment_of_the_mark(
+    tmp_path: Path, served: Served, run: Commands
+) -> None:
     """Of a log whose rows came in lately: a window's end to the mark that closes it."""
-    log.write(0, 5, 65)
-    log.note("a", 10, {"0": 1})
-    log.note("a", 70, {"0": 2})
-    now = datetime.now(UTC)
-    written = log.served.all_marks(log.name)[1]["written_at"]
-    log.write(1, int(now.timestamp() // 60 - TEN / MINUTE_MS))
-    words = ("analyse", "log", str(log.root), "flights", "--time", "at", "--stream", log.name)
+    name = served.new()
+    write(tmp_path, "flights", 0, TEN + 5 * MINUTE_MS, TEN + 65 * MINUTE_MS)
+    for end, minute in ((1, 10), (2, 70)):
+        time = TEN + minute * MINUTE_MS
+        served.post(name, {"writer": "a", "time": time, "position": {"0": end}})
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    written = served.all_marks(name)[1]["written_at"]
+    write(tmp_path, "flights", 1, now)
+    words = ("analyse", "log", str(tmp_path), "flights", "--time", "at", "--stream", name)
     found = run(*words, "--arrival", "at", "--json").json["noted"]["figures"]
 
     assert found["wait_longest_ms"] == written - (TEN + 60 * MINUTE_MS)
@@ -181,14 +144,3 @@ def test_the_flights_lose_none(tmp_path: Path, served: Served, run: Commands) ->
     assert (found.status, noted["figures"]["lost"], noted["not_judged"]) == (0, 0, 0)
     assert noted["figures"]["wait_median_ms"] is None
     assert found.json["delays"][0]["lost"] > 0
-
-
-def test_a_stream_without_a_mark_judges_nothing(log: NotedLog, run: Commands) -> None:
-    """And a flag about its marks needs it."""
-    log.write(0, 5)
-    words = ("analyse", "log", str(log.root), "flights", "--time", "at")
-    none = run(*words, "--stream", log.name)
-    unnamed = run(*words, "--fail-if-broken")
-
-    assert (none.status, "has no mark in default yet" in none.err) == (1, True)
-    assert (unnamed.status, "--fail-if-broken needs a stream" in unnamed.err) == (2, True)

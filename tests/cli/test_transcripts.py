@@ -5,6 +5,7 @@ A paragraph of these files has a fact, more about it, and a session, indented. T
 behind exclamation marks, and last its status, unless that is 0:
 
     note flights UA=10:00 DL=5        writers note times, of 2013-01-01 or any, at position 0:10
+    write flights 0 10:05 10:09       rows of a segment of a file log have times in column `at`
     PUT flights {"domains": ["a"]}    a call of the API that succeeds, below `/v1/streams/`
     claim orders 10:00 {"since": 5}   a commit to a Delta table has a claim; see `Orders.claim`
     append orders                     a commit has none; so does `overwrite orders`
@@ -17,8 +18,8 @@ behind exclamation marks, and last its status, unless that is 0:
     $ noted-time stream show flights --json
     {"name": "flights", "...": 0}                             these fields, and others
     $ echo '{"0": 19}' | noted-time complete-to flights --offsets -
-    $ echo '{"0": 19}' > offsets.json                         a shell performs other commands
-    $ cat > sales.csv                                         its lines are two further in:
+    $ echo '{"0": 19}' > offsets.json                         any other command runs in a shell
+    $ cat > sales.csv                                         and reads the lines below it
       sold,shop
       2013-01-01T10:00Z,berlin
     $ export NOTED_TIME_URL=http://127.0.0.1:9                for the commands that follow
@@ -40,19 +41,18 @@ import pytest
 from deltalake import write_deltalake
 
 from noted_time.values import parse_time
-from tests.cli.conftest import Commands, Said, note
+from tests.cli.conftest import Commands, Said, note, write
 from tests.support.claimed import ROWS, Orders
 from tests.support.paragraphs import matches, read_paragraphs
 from tests.support.served import Served
 
 FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
-TYPED = re.compile(r"\$ (?:echo '(?P<typed>.*)' \| )?(?P<words>.*)")
 
 
 def split_session(acts: list[str]) -> list[str]:
     """Return each act with the lines that it prints."""
     session = re.sub(r"\n {8,}", " ", "\n".join(acts)).replace("\n    ", "\n")
-    return re.split(r"\n(?=\$ |(?:note|claim|append|overwrite|PUT|POST|DELETE) )", session)
+    return re.split(r"\n(?=\$ |(?:note|write|claim|append|overwrite|PUT|POST|DELETE) )", session)
 
 
 def as_time(written: str) -> int:
@@ -107,6 +107,9 @@ class Session:
         elif verb == "note":
             times = dict(each.split("=") for each in given.split())
             note(self.served, path, **{name: as_time(time) for name, time in times.items()})
+        elif verb == "write":
+            segment, *at = given.split()
+            write(Path.cwd(), path, int(segment), *map(as_time, at))
         elif verb == "claim":
             time, _, more = given.partition(" ")
             claimed = None if time == "none" else as_time(time)
@@ -118,16 +121,16 @@ class Session:
             self.served.call(verb, f"/{path}", json.loads(given or "null"))
 
     def _type(self, line: str, expected: list[str]) -> None:
-        typed = TYPED.fullmatch(line)
-        assert typed, line
-        word, *words = shlex.split(typed["words"])
+        echo, _, command = line[2:].rpartition(" | ")
+        word, *words = shlex.split(command)
         if word == "noted-time":
-            compare(self.run(*words, typed=typed["typed"] or ""), line, expected)
+            typed = " ".join(shlex.split(echo)[1:])
+            compare(self.run(*words, typed=typed), line, expected)
         elif word == "export":
             self.run.url = words[0].partition("=")[2]
         else:
             rows = "".join(f"{each.strip()}\n" for each in expected)
-            subprocess.run(["sh", "-c", typed["words"]], input=rows, text=True, check=True)
+            subprocess.run(["sh", "-c", command], input=rows, text=True, check=True)
 
 
 def compare(said: Said, line: str, expected: list[str]) -> None:
