@@ -126,7 +126,10 @@ def _read_rows(
     offsets = np.concatenate(
         [start + np.arange(len(t)) for (_, start, _), t in zip(files, tables, strict=True)]
     )
-    table = pa.concat_tables(tables, promote_options="permissive")
+    try:
+        table = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise Rejected(f"these files write a column in different forms: {error}") from error
     times = _convert_times(table, columns.time, form)
     kept = np.flatnonzero(pc.is_valid(times).to_numpy())
     without = len(table) - len(kept)
