@@ -1,54 +1,15 @@
 """Rules of notes, time, exclusion and silence that are no scenarios."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Accepted, Hold, Note, Refused, ServiceClock, StreamCut, StreamSettings
+from noted_time import Hold, Note, ServiceClock, StreamCut, StreamSettings
 from noted_time.rules import forecast
-from noted_time.values import ExcludedSince, LateReport, LateRows, Session
 from tests.core.twins import Reconfigures, Step, Twins, starts, steps
-from tests.support.streams import (
-    TIMEOUT_MS,
-    deliver,
-    expiries,
-    marks_after,
-    marks_of,
-    restarted,
-    stream_of,
-)
-
-REFUSED: dict[str, tuple[Note, object]] = {
-    "invalid_time": (Note("UA", 9), 10),
-    "invalid_position": (Note("UA", 12, {0: 4, 1: 9}), {0: 5}),
-    "implausible_position": (Note("UA", 12, {0: 2**62}), {0: 5 + 10**12}),
-    "unknown_domain": (Note("UA", 12, domain="nonsense"), None),
-    "superseded": (Note("UA", 12, sequence=6), 7),
-    "fenced": (Note("UA", 12, session="older"), Session("younger")),
-    "too_far_ahead": (Note("UA", 10, max_time=2**63 - 1), 2**63 - 2),
-    "too_many_segments": (Note("UA", 12, dict.fromkeys(range(4097), 9)), 4096),
-    "not_vouched": (Note("UA", 12, domain="ship"), ("default",)),
-}
-
-
-@pytest.mark.parametrize(
-    ("status", "note", "last"), [(status, *each) for status, each in REFUSED.items()]
-)
-def test_a_writer_whose_notes_are_refused_times_out(status: str, note: Note, last: object) -> None:
-    """A refused note changes nothing of its writer: it is no sign of life, whatever the reason."""
-    stream = stream_of(domains=("default", "ship"))
-    terms: dict[str, Any] = {"domains": ("default",), "sequence": 7, "session": "younger"}
-    marks_after(stream, Note("UA", 10, {0: 5}, **terms), Note("DL", 20, {1: 5}, **terms))
-    before = stream.record("UA")
-
-    (refused,) = deliver(stream, note, now=TIMEOUT_MS - 1)
-
-    assert isinstance(refused, Refused)
-    assert (refused.status, refused.last, stream.record("UA")) == (status, last, before)
-    assert stream.expire(TIMEOUT_MS) == ("UA",)
+from tests.support.streams import deliver, marks_after, marks_of, restarted, stream_of
 
 
 def test_the_callers_position_may_change_after_the_note() -> None:
@@ -59,61 +20,6 @@ def test_the_callers_position_may_change_after_the_note() -> None:
     position[0] = 9
 
     assert marks_of(stream)[0].cut.offsets == {0: 5}
-
-
-def test_rows_below_the_lower_are_summed_by_writer_and_domain() -> None:
-    """Without their largest time they may be of any time up to the lower; no mark names them."""
-    stream = stream_of("UA")
-    marks_after(stream, Note("UA", 10))
-    reported: list[LateReport] = []
-    for note in (Note("UA", 11, late=LateRows(3, 7)), Note("UA", 12, late=[LateRows(1, 4, 5)])):
-        deliver(stream, note)
-        reported += [report for _, report in stream.report_late(note, 60)]
-
-    assert reported == [
-        LateReport("UA", 3, 7, 9, first_seen=60, last_seen=60, behind=3),
-        LateReport("UA", 1, 4, 5, first_seen=60, last_seen=60, behind=6),
-    ]
-    assert [mark.excluded for mark in marks_after(stream)] == [()]
-    assert stream.record("UA").late == {"default": LateRows(4, 4, 9)}
-    assert stream.domains["default"].late_rows == 4
-
-
-def test_the_report_equals_the_record_under_hold_after_the_return() -> None:
-    stream = stream_of("UA", "DL")
-    stream.domains.unix_ahead = 7000
-    marks_after(stream, Note("UA", 10), Note("DL", 5))
-    expiries(stream, TIMEOUT_MS)
-    deliver(stream, Note("UA", 50), now=TIMEOUT_MS)
-    marks_of(stream)
-
-    (answer,) = deliver(stream, Note("DL", 10, session="b"), now=TIMEOUT_MS + 7)
-    again = restarted(stream)
-    again.domains.unix_ahead = 600_000
-
-    exclusion = ExcludedSince("timed_out", 7000 + TIMEOUT_MS)
-    assert answer == Accepted(50, exclusion)
-    assert [each.record("DL").exclusion for each in (stream, again)] == [exclusion] * 2
-    assert stream.record("DL").session == Session("b", since=7000 + TIMEOUT_MS + 7)
-    assert deliver(again, Note("DL", 10), Note("DL", 60)) == [answer, Accepted(50)]
-    assert again.record("DL").exclusion is None
-
-
-def test_a_removed_writer_is_not_named_in_a_domain_that_it_no_longer_vouched_for() -> None:
-    """It had returned late there, and narrowed before the next mark."""
-    stream = stream_of("A", domains=("order", "ship"), returning="exclude")
-    deliver(stream, Note("A", 10, domain="order"), Note("A", 10, domain="ship"))
-    for domain in ("order", "ship"):
-        marks_of(stream, domain)
-    deliver(stream, Note("B", 5, domain="ship"), Note("B", 11, domain="order", domains=("order",)))
-    foretold = stream.dry_run("ship", ["B"], None, 0)
-    stream.remove("B", now=0)
-    deliver(stream, Note("A", 20, domain="ship"))
-
-    marks = marks_of(stream, "ship")
-
-    assert (foretold.excluded, [mark.excluded for mark in marks]) == ((), [()])
-    assert stream.domains["ship"].excluded_by_mark == ()
 
 
 def test_the_service_clock_counts_serving_only() -> None:

@@ -21,7 +21,7 @@ import pytest
 
 from noted_time import Accepted, Aggregator, Note, Refused, ScaleEvent, StreamSettings
 from noted_time.rules import forecast, lower_without
-from noted_time.values import Beyond, ExcludedSince, NotedTimeError, Session
+from noted_time.values import Beyond, ExcludedSince, LateReport, LateRows, NotedTimeError, Session
 from tests.core.test_vouching import tallied
 from tests.support.paragraphs import read_paragraphs
 from tests.support.streams import TIMEOUT_MS, deliver, marks_of, restarted, sealed, waiting
@@ -51,8 +51,15 @@ def given(words: Iterable[str]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def note_of(text: str) -> Note:
-    (writer, *values), named = given(text.split())
+    values, named = given(text.split())
+    return build_note(*values, **named)
+
+
+def build_note(writer: str, *values: Any, **named: Any) -> Note:  # noqa: ANN401 - any field
+    """Return a note; its late rows are their number, their least time and their largest."""
     plain = {"position" if isinstance(value, dict) else "time": value for value in values}
+    if late := named.get("late"):
+        named["late"] = [LateRows(*map(int, late))]
     return Note(writer, **plain, **named)
 
 
@@ -75,6 +82,13 @@ def shown(value: object) -> str:
     if isinstance(value, tuple | list):
         return ",".join(map(str, value)) or "-"
     return "-" if value is None else str(value)
+
+
+def reported(domain: str, report: LateReport) -> str:
+    found = asdict(report)
+    more = ("rows", "behind", "unknown", "first_seen", "last_seen")
+    rest = (f"{name}={found[name]}" for name in more if found[name])
+    return " ".join([domain, "{writer} {least}..{most}".format_map(found), *rest])
 
 
 def rows(found: Iterable[object], fields: list[str]) -> str:
@@ -121,6 +135,16 @@ class Scenario:
 
     def notes(self, stream: Aggregator, text: str) -> str:
         return "; ".join(shown(stream.note(note_of(each), self.now)) for each in text.split("; "))
+
+    def report(self, stream: Aggregator, *values: Any, **named: Any) -> str:  # noqa: ANN401 - any field
+        """Note, and show by domain which rows may be late."""
+        note = build_note(*values, **named)
+        assert isinstance(stream.note(note, self.now), Accepted)
+        return "; ".join(reported(*each) for each in stream.report_late(note, self.now)) or "-"
+
+    def clock(self, stream: Aggregator, unix_ahead: int) -> None:
+        """Let the clock of the controller's machine be ahead of the service clock."""
+        stream.domains.unix_ahead = unix_ahead
 
     def marks(self, stream: Aggregator, *fields: str, **within: str) -> str:
         domain = within.get("in", "default")
@@ -172,9 +196,9 @@ class Scenario:
         """Show the writers that are no longer missing since the last mark."""
         return shown(stream.domains["default"].returned)
 
-    def would(self, stream: Aggregator, *removed: str) -> str:
+    def would(self, stream: Aggregator, *removed: str, **within: str) -> str:
         """Show the outcome of a dry run without these writers."""
-        found = stream.dry_run("default", removed, None, self.now)
+        found = stream.dry_run(within.get("in", "default"), removed, None, self.now)
         return rows([found], ["decision", "lower", "cut.offsets", "excluded"])
 
     def forecast(self, stream: Aggregator) -> str:
@@ -207,6 +231,9 @@ class Scenario:
     ) -> str:
         made = sealed(stream, cut, final_times, now=self.now)
         return f"{shown(made.final_cut)} {shown(made.never_noted)}"
+
+    def domain(self, stream: Aggregator, *fields: str, **within: str) -> str:
+        return rows([stream.domains[within.get("in", "default")]], [*fields])
 
     def last(self, stream: Aggregator, *fields: str, **within: str) -> str:
         return rows([stream.domains[within.get("in", "default")].last], [*fields])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, Note, Sealed, StreamCut, StreamSettings
-from noted_time.values import LARGEST_TIME, Would, reaches
+from noted_time.values import LARGEST_TIME, reaches
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.twins import Step, Twins, starts, steps
 from tests.core.world import World
@@ -99,13 +99,3 @@ def test_after_any_history_a_seal_ends_the_stream(
         assert not code.may_advance(domain)
     assert {code.record(writer).state for writer in code.writers()} <= {"finished"}
     assert code.expire(twins.now + 10**9) == ()
-
-
-def test_a_dry_run_of_a_sealed_stream_says_that_it_is_sealed() -> None:
-    stream = stream_of()
-    marks_after(stream, Note("a", 5, {0: 7}))
-    sealed(stream)
-    last = stream.domains["default"].last
-
-    assert last is not None
-    assert stream.dry_run("default", ["a"], None, 0) == Would("sealed", last.lower, last.cut, ())

@@ -1,10 +1,9 @@
 """Which writers vouch for a mark's rows, and which marks meet requirements."""
 
-import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from noted_time import Accepted, Aggregator, Mark, Note, StreamSettings
+from noted_time import Aggregator, Mark, Note, StreamSettings
 from noted_time.reading import (
     UNKNOWN_STANDING,
     Coverage,
@@ -20,7 +19,6 @@ from noted_time.values import (
     WRITERS_NAMED,
     Absence,
     LateReport,
-    LateRows,
     Missing,
     NotVouching,
     VouchedBy,
@@ -237,78 +235,6 @@ def test_a_missing_member_moves_the_answer_to_the_mark_that_counts_it_again() ->
     ]
     missing.take(4, 0, (30, 40), (), ("lima",))
     assert find_required_seq(2, 5, 20, {}, missing) == (4, [])
-
-
-def unreported(stream: Aggregator, *notes: Note) -> list[tuple[str, int | None, int, bool]]:
-    """Note, and return which rows may be late: writer, least and largest time, whether unknown."""
-    found = []
-    for note in notes:
-        answer = stream.note(note, now=0)
-        assert isinstance(answer, Accepted), answer
-        found += [report for _, report in stream.report_late(note, at=60)]
-    return [(each.writer, each.least, each.most, each.unknown) for each in found]
-
-
-def behind(*notes: Note) -> Aggregator:
-    stream = Aggregator(StreamSettings(domains=("default", "ship")))
-    for note in (Note("lima", 10, {0: 1}), Note("lima", 10, {}, "ship"), Note("berlin")):
-        stream.note(note, now=0)
-    stream.note(Note("lima", state="idle"), now=0)
-    stream.note(Note("berlin", 100, {1: 5}), now=0)
-    stream.advance("default", now=0, written_at=0)
-    unreported(stream, *notes)
-    return stream
-
-
-@pytest.mark.parametrize(
-    ("note", "found"),
-    [
-        (Note("lima", 50, {0: 4}), [("lima", 10, 99, True)]),
-        (Note("lima", 50), [("lima", 10, 99, True)]),
-        (Note("lima", None, {0: 4}), [("lima", 10, 99, True)]),
-        (Note("lima", 120, {0: 4}), [("lima", 10, 99, True)]),
-        (Note("lima", 50, {0: 4}, max_time=20), []),
-        (Note("lima", 50, {0: 4}, max_times={"default": 20}), []),
-        (Note("lima", 10, {0: 1}), []),
-        (Note("lima"), []),
-        (Note("lima", 50, {0: 4}, late=LateRows(2, 11, 12)), [("lima", 11, 12, False)]),
-        (Note("quito", 50, {2: 4}), [("quito", None, 99, True)]),
-        (Note("quito", 50, {2: 4}, since=40), [("quito", 40, 99, True)]),
-        (Note("quito"), []),
-        (Note("quito", None, {0: 1}), []),
-        (Note("berlin", 200, {1: 9}), []),
-        (Note("lima", 20, {0: 9}, "ship"), [("lima", 10, 99, True)]),
-    ],
-)
-def test_a_note_below_the_lower_is_a_report_of_late_rows(
-    note: Note, found: list[tuple[str, int | None, int, bool]]
-) -> None:
-    """If it advances time or position, and declares no event times; in each domain."""
-    assert unreported(behind(), note) == found
-
-
-def test_times_declared_in_one_domain_leave_late_rows_of_another_unknown() -> None:
-    stream = behind(Note("berlin", 100, {}, "ship"))
-    stream.advance("ship", now=0, written_at=0)
-    note = Note("lima", 50, {0: 4}, max_times={"default": 20})
-
-    assert unreported(stream, note) == [("lima", 10, 99, True)]
-
-
-def test_a_removed_writer_that_returns_with_rows_reports_them() -> None:
-    """It was counted before, so no mark says that it joined later."""
-    stream = behind()
-    stream.remove("lima", now=0)
-
-    assert unreported(stream, Note("lima", None, {0: 4})) == [("lima", None, 99, True)]
-
-
-def test_an_expected_writer_is_judged_by_the_marks_that_counted_it() -> None:
-    """One that is expected since the last mark was in no mark's word."""
-    stream = behind()
-    stream.expect(["quito"], now=0)
-
-    assert unreported(stream, Note("quito", 50, {2: 4})) == []
 
 
 def test_late_rows_of_any_time_are_named_once() -> None:
