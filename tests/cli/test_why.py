@@ -32,12 +32,12 @@ class Lake:
         for writer, minute in minutes.items():
             self.served.post(self.stream, {"writer": writer, "time": TEN + minute * MINUTE})
 
-    def run_job(self, name: str, *sources: str, delay_ms: int = 0) -> str:
+    def run_job(self, name: str, *sources: str) -> str:
         """Write a table, and inherit the claims of its sources."""
         url, pins = f"delta:{self.directory / name}", pin(*sources)
         rows = pa.table({"hour_end": [1]})
         write_deltalake(str(self.directory / name), rows, mode="overwrite")
-        inherit(url, pins, name=name, time_of="hour_end", delay_ms=delay_ms)
+        inherit(url, pins, name=name, time_of="hour_end")
         return url
 
     def said(self, done: Said) -> tuple[int, str]:
@@ -61,53 +61,12 @@ def test_a_relative_path_is_found_from_any_directory(
     assert f"{lake.orders.url} is complete to" in run("why", gold, ASKED).out
 
 
-def test_without_a_time_the_hop_that_is_furthest_behind_is_the_answer(
-    run: Commands, lake: Lake
-) -> None:
-    """A declared delay is not a lag. The library returns the same hops."""
-    lake.note(oslo=20, lima=10)
-    lake.orders.claim(TEN + 9 * MINUTE, 1, stream=lake.stream)
-    late = lake.run_job("late", lake.orders.url, delay_ms=60 * MINUTE)
-    done = run("why", late)
-    hops = run("why", late, "--json").json["hops"]
-    drawn = run("why", late, "--dot").out
-    found = why(lake.served.url, late)
-
-    because = "because lima has noted no time after 2013-01-01T10:10:00Z"
-    late_to = "late is complete to 2013-01-01T09:09:00Z and not to a later time"
-    assert lake.said(done) == (0, f"{late_to}, {because}")
-    assert done.out.splitlines()[-1].startswith("To do: `noted-time explain")
-    assert [(each["kind"], each["culprit"]) for each in hops] == [
-        ("table", False),
-        ("table", False),
-        ("stream", True),
-    ]
-    assert f'"{late}"' in drawn
-    assert [each.complete_to for each in found.hops.values()] == [x["complete_to"] for x in hops]
-
-
-def test_hops_that_cannot_be_read_are_named(run: Commands, lake: Lake) -> None:
-    """Its claim has ended, the table was moved, or no controller answers."""
+def test_the_library_returns_the_same_hops(run: Commands, lake: Lake) -> None:
     gold = lake.run_job("gold", lake.orders.url)
-    lake.orders.overwrite()
-    ended = lake.said(run("why", gold, ASKED))
-    Path(lake.orders.path).rename(lake.directory / "away")
-    lake.note(oslo=60, lima=60)
-    moved = run("why", gold, ASKED)
-    gone = lake.said(moved)
-    nobody = Commands("http://127.0.0.1:9")
-    away = nobody("why", gold, ASKED), nobody("why", lake.stream)
+    hops = run("why", gold, "--json").json["hops"]
+    found = why(lake.served.url, gold)
 
-    start = f"gold is complete to 2013-01-01T10:00:00Z and not to {HOUR}, because"
-    assert ended == (
-        3,
-        f"{start} nothing is claimed of orders: orders: ended by WRITE (Overwrite) in version 1",
-    )
-    assert gone[0] == 3
-    assert gone[1].startswith(f"{start} orders cannot be read: there is no Delta table at")
-    assert f"\n  {lake.stream} is complete to {HOUR}" in moved.out
-    assert [each.status for each in away] == [3, 69]
-    assert f"{lake.stream} cannot be read: no answer from http://127.0.0.1:9" in away[0].out
+    assert [each.complete_to for each in found.hops.values()] == [x["complete_to"] for x in hops]
 
 
 def test_a_table_of_iceberg_is_followed(
