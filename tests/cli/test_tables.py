@@ -37,12 +37,6 @@ def test_a_table_whose_history_has_expired_has_nothing_to_accept(
     assert asked.out.endswith(f"To do: {remedy} {orders.url} …`)\n")
 
 
-def inherit(gold: str, *sources: str) -> tuple[str, ...]:
-    """Return the command that lets a table inherit from the pinned orders."""
-    options = [word for each in sources for word in ("--from", each)]
-    return ("claim", "inherit", gold, "--name", "gold", "--time-of", "id", *options)
-
-
 def test_a_table_of_a_job_inherits_what_its_sources_claimed_before_it(
     run: Commands, orders: Orders, tmp_path: Path
 ) -> None:
@@ -51,7 +45,8 @@ def test_a_table_of_a_job_inherits_what_its_sources_claimed_before_it(
     pins = run("claim", "pin", orders.url)
     orders.claim(TEN + 180_000, 2)
     write_deltalake(tmp_path / "gold", ROWS)
-    words = inherit(gold, pins.out.strip())
+    pinned = ("--from", pins.out.strip())
+    words = ("claim", "inherit", gold, "--name", "gold", "--time-of", "id", *pinned)
     first, again = run(*words), run(*words)
     write_deltalake(tmp_path / "gold", ROWS, mode="overwrite")
     ended = run("claim", "show", gold)
@@ -73,25 +68,6 @@ def test_a_table_of_a_job_inherits_what_its_sources_claimed_before_it(
         "vouched": [{"count": 2, "expected": 2, "expected_vouching": 2}],
     }
     assert (record["missing"], record["batch"][0], record["after"]) == ([], "inherit", 2)
-
-
-def test_a_source_without_a_claim_is_refused_by_name_unless_it_is_static(
-    run: Commands, orders: Orders, tmp_path: Path
-) -> None:
-    """So is one that was changed while the job ran; nothing is written."""
-    gold, shops = f"delta:{tmp_path / 'gold'}", f"delta:{tmp_path / 'shops'}"
-    for name in ("gold", "shops"):
-        write_deltalake(tmp_path / name, ROWS)
-    pins = run("claim", "pin", orders.url, shops).out.split()
-    words = inherit(gold, *pins)
-    unclaimed, static = run(*words), run(*words, "--static", shops)
-    orders.overwrite()
-    changed = run(*words, "--static", shops)
-
-    assert (unclaimed.status, static.status, changed.status) == (1, 0, 1)
-    assert f"{shops} has no claim at version 0: no commit has a claim" in unclaimed.err
-    assert f"{orders.url} was changed after version 1" in changed.err
-    assert len(DeltaTable(tmp_path / "gold").history()) == 2
 
 
 def test_the_table_of_a_job_is_opened_once(
