@@ -69,7 +69,7 @@ ROOMS = {
         (
             "controller/aggregation",
             *CONTROLLER,
-            *_tests("tests/controller/api", "bad_notes calls routes sentences views"),
+            *_tests("tests/controller/api", "bad_notes calls routes sentences"),
             *_tests("tests/bounds", "kept_marks limits"),
         ),
     ),
