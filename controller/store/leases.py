@@ -24,11 +24,11 @@ RENEW_S = 1.0
 END_MS = 500  # for a terminated session to end
 PATIENCE_MS = 5000  # for a lock on rows or tables
 
-_SETTINGS = {
+_SESSION_SETTINGS = {
     "synchronous_commit": "on",  # the server's default may acknowledge before the write to disk
     "lock_timeout": str(PATIENCE_MS),
 }
-_SET = "SELECT set_config(%s, %s, false)"
+_SET_CONFIG = "SELECT set_config(%s, %s, false)"
 
 # An advisory lock is a pair of numbers: the schema, and a bucket's number plus `first`, or `live`,
 # which all live controllers share.
@@ -139,8 +139,8 @@ class LeaseSession:
 
     def _begin(self) -> Connection[Any]:
         session = self._connect()
-        for setting in _SETTINGS.items():
-            session.execute(_SET, setting)
+        for setting in _SESSION_SETTINGS.items():
+            session.execute(_SET_CONFIG, setting)
         session.execute(_DELETE_CLOSED_REPLICAS)
         session.execute(_REGISTER_REPLICA, (self._url, find_running_version(), SCHEMA_REVISION))
         if not self._left:

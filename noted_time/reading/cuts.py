@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-INT64: Final = "q"
+INT64_CODE: Final = "q"
 
 OFTEN_EVERY, RARELY_EVERY = 4, 16
 
@@ -69,7 +69,7 @@ class Cuts:
                     segment_moves.at.append(mark)
                     segment_moves.offsets.append(offset)
             elif segment not in columns:
-                new[segment] = _Moves(array(INT64, (mark,)), array(INT64, (offset,)))
+                new[segment] = _Moves(array(INT64_CODE, (mark,)), array(INT64_CODE, (offset,)))
         if new:
             # another thread may iterate over the old dict
             self._forms = _Forms(columns, moves | new, moved)
@@ -217,7 +217,7 @@ class Cuts:
         )
 
     def _column_of(self, moves: _Moves, count: int) -> array[int]:
-        column, offset = array(INT64), 0
+        column, offset = array(INT64_CODE), 0
         for at, following in zip(*moves, strict=True):
             column.extend([offset] * (at - self._dropped - len(column)))
             offset = following
@@ -225,7 +225,7 @@ class Cuts:
         return column
 
     def _moves_of(self, column: array[int]) -> _Moves:
-        moves, before = _Moves(array(INT64), array(INT64)), 0
+        moves, before = _Moves(array(INT64_CODE), array(INT64_CODE)), 0
         for mark, offset in enumerate(column, self._dropped):
             if offset != before:
                 moves.at.append(mark)

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from noted_time.reading.cuts import INT64, Cuts
+from noted_time.reading.cuts import INT64_CODE, Cuts
 from noted_time.reading.trend import Trend
 from noted_time.values import MIN_INT64, Mark, NotCompleteYet, StreamCut, TimeWindow, reaches
 
@@ -63,14 +63,14 @@ class MarkHistory:
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
         self.first_seq = 1
         self._count = 0
-        self._lowers = array(INT64)
-        self._uppers = array(INT64)
-        self._written = array(INT64)
+        self._lowers = array(INT64_CODE)
+        self._uppers = array(INT64_CODE)
+        self._written = array(INT64_CODE)
         self._bounds = bytearray()
         self._last_writers: list[str | None] = []
         self._excluded: dict[int, tuple[str, ...]] = {}
-        self._excluding = array(INT64)
-        self._stepped_back = array(INT64)
+        self._excluding = array(INT64_CODE)
+        self._stepped_back = array(INT64_CODE)
         self._cuts = Cuts()
         self._final_seq = 0
         self.final_cut: Mapping[int, int] | None = None
