@@ -152,7 +152,7 @@ def compare(said: Said, line: str, expected: list[str]) -> None:
 def test_transcripts(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
 ) -> None:
-    """Each session of the files goes as it has it."""
+    """Each session of the files prints what the file shows."""
     monkeypatch.chdir(tmp_path)
     for each in served.ask("GET", "/streams").json()["streams"]:
         served.call("DELETE", f"/{each['name']}")

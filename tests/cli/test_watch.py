@@ -24,13 +24,13 @@ PASSING = PassingTime(HOUR_MS)
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """Return a controller whose time passes as the tests say, as well."""
+    """Return a console whose controller has the time that a test gives it."""
     with Served(clocks=PASSING.clocks()) as running:
         yield running
 
 
 def go_on(served: Served, stream: str, **times: int) -> None:
-    """Note, and let a holder be one for long enough to be named."""
+    """Note, and let time pass until `explain` names the holder."""
     note(served, stream, **times)
     PASSING.passes(20_000)
 

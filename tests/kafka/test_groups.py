@@ -313,7 +313,7 @@ def run(served: Served) -> Commands:
 
 
 class Refusing:
-    """The client of a broker that does not tell the offsets of a group: each code in turn.
+    """A client whose broker does not report the offsets of a group, once for each error code.
 
     A group of an `error` has no coordinator.
     """

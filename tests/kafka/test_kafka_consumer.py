@@ -44,7 +44,7 @@ class Flights:
         return KafkaNotedConsumer(config, reader)
 
     def known(self) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
-        """Return how far the controller knows the group, and each reader that is online, to be."""
+        """Return where the controller has the group, and its online readers."""
         found = self.served.get(f"{self.topic}/reader-groups/g")
         return found["position"], found["readers"]
 

@@ -331,7 +331,7 @@ def in_value(message: Message) -> int:
 def test_what_cannot_be_decoded_now_is_read_again(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With all that came with it, of both partitions, though no begin is told as well."""
+    """With all records of its batch, of both partitions, even if Kafka reports no first offsets."""
     monkeypatch.setattr(Topic, "begins", Mock(side_effect=Unreachable("no leader answers")))
     broker.send(topic, [(n % 2, f"{n}", 0) for n in range(1, 9)])
     asked: list[int] = []

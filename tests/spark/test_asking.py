@@ -238,7 +238,7 @@ def test_marks_beside_any_source_are_refused_for_another_topic(
 
 
 def test_the_marks_source_is_named_where_sources_need_names() -> None:
-    """And has its secrets in options of their own."""
+    """Its options contain the secrets separately."""
     spark = MagicMock(spec=SparkSession, version="4.3.0")
     spark.conf.get.return_value = "true"
     query = MarksQuery({"b": KafkaTopic("b"), "a": KafkaTopic("a")}, "", "place", domain="ship")

@@ -49,7 +49,7 @@ def test_a_controller_that_is_away_is_followed_once_it_is_back(controller: Serve
 def test_a_controller_that_does_not_answer_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The query begins without its marks, and ends, even if the request goes on."""
+    """A query starts without marks, and stops while its request is still open."""
     monkeypatch.setattr(feed_module, "CATCH_UP_S", 0.05)
     monkeypatch.setattr(feed_module, "CLOSE_S", 0.05)
     monkeypatch.setattr(Transport, "hang_up", lambda _: None)

@@ -1,4 +1,4 @@
-"""What schemathesis cannot find in an OpenAPI document, and what takes it long."""
+"""What schemathesis cannot find in an OpenAPI document, or needs long for."""
 
 from typing import Any
 
