@@ -120,12 +120,10 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         if join and is_unknown:  # only a member may leave
             answer, result = _post(call, stream, Note(writer), sent)
     except UnknownWriter as unknown:
-        stop = "" if f"{unknown}".endswith("?") else "."
-        raise Rejected(f"{unknown}{stop} A new writer needs --join") from None
+        raise _add_remedy(unknown, ".", "A new writer needs --join") from None
     except UnknownStream as unknown:
-        stop = "" if f"{unknown}".endswith("?") else ";"
         create = f"`{name_program()} stream create {stream}` creates it"
-        raise Rejected(f"{unknown}{stop} {create}") from None
+        raise _add_remedy(unknown, ";", create) from None
     if not isinstance(result, Accepted):
         raise _build_error(sent, result)
     if not call.print_json(answer):
@@ -151,6 +149,11 @@ def _build_late_rows(rows: int | None, least: str | None, most: str | None) -> L
             raise typer.BadParameter("--most TIME needs --late ROWS")
         return None
     return LateRows(rows, parse_time(least), None if most is None else parse_time(most))
+
+
+def _add_remedy(error: Rejected, stop: str, remedy: str) -> Rejected:
+    said = str(error)
+    return Rejected(f"{said}{'' if said.endswith('?') else stop} {remedy}")
 
 
 def _build_error(sent: Note, result: Refused) -> Rejected:
