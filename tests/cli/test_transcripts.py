@@ -9,6 +9,8 @@ behind exclamation marks, and last its status, unless that is 0:
     PUT flights {"domains": ["a"]}    a call of the API that succeeds, below `/v1/streams/`
     claim orders 10:00 {"since": 5}   a commit to a Delta table has a claim; see `Orders.claim`
     append orders                     a commit has none; so does `overwrite orders`
+    ask wait flights 10:05 require=all        a question by `tests.support.asking.ask`, whose
+    [3]                                       output is compared only if some is shown
     $ noted-time stream delete flights
     ! noted-time: Remove flights … add --yes                  `…` stands for any part of a line
     [2]
@@ -42,6 +44,7 @@ from deltalake import write_deltalake
 
 from noted_time.values import parse_time
 from tests.cli.conftest import Commands, Said, note, write
+from tests.support.asking import ask
 from tests.support.claimed import ROWS, Orders
 from tests.support.paragraphs import matches, read_paragraphs
 from tests.support.served import Served
@@ -52,7 +55,7 @@ FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
 def split_session(acts: list[str]) -> list[str]:
     """Return each act with the lines that it prints."""
     session = re.sub(r"\n {8,}", " ", "\n".join(acts)).replace("\n    ", "\n")
-    return re.split(r"\n(?=\$ |(?:note|write|claim|append|overwrite|PUT|POST|DELETE) )", session)
+    return re.split(r"\n(?=\$ |(?:ask|note|write|claim|append|overwrite|PUT|POST|DELETE) )", session)
 
 
 def as_time(written: str) -> int:
@@ -104,6 +107,8 @@ class Session:
         path, _, given = rest.partition(" ")
         if verb == "$":
             self._type(line, expected)
+        elif verb == "ask":
+            self._ask(rest.split(), expected)
         elif verb == "note":
             times = dict(each.split("=") for each in given.split())
             note(self.served, path, **{name: as_time(time) for name, time in times.items()})
@@ -119,6 +124,14 @@ class Session:
             write_deltalake(path, ROWS, mode="append" if verb == "append" else "overwrite")
         else:
             self.served.call(verb, f"/{path}", json.loads(given or "null"))
+
+    def _ask(self, words: list[str], expected: list[str]) -> None:
+        options = dict(each.split("=", 1) for each in words if "=" in each)
+        command, dataset, *time = (each for each in words if "=" not in each)
+        options |= {"since": str(as_time(options["since"]))} if "since" in options else {}
+        said = ask(self.run, command, dataset, *map(as_time, time), **options)
+        is_shown = any(not re.fullmatch(r"\[\d+\]", each) for each in expected)
+        compare(said, " ".join(words), expected if is_shown else ["…", "! …", *expected])
 
     def _type(self, line: str, expected: list[str]) -> None:
         echo, _, command = line[2:].rpartition(" | ")
