@@ -55,7 +55,9 @@ FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
 def split_session(acts: list[str]) -> list[str]:
     """Return each act with the lines that it prints."""
     session = re.sub(r"\n {8,}", " ", "\n".join(acts)).replace("\n    ", "\n")
-    return re.split(r"\n(?=\$ |(?:ask|note|write|claim|append|overwrite|PUT|POST|DELETE) )", session)
+    return re.split(
+        r"\n(?=\$ |(?:ask|note|write|claim|append|overwrite|PUT|POST|DELETE) )", session
+    )
 
 
 def as_time(written: str) -> int:
