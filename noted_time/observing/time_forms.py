@@ -36,7 +36,8 @@ FIRST_TIMES = 1000
 class TimeForm:
     """The unit of numeric times, and the time zone of text without one.
 
-    Without a unit, numbers are Unix ms. Text without a zone is rejected unless there is a `zone`.
+    Without a unit, numbers are Unix ms. Text without a zone is rejected unless there is a `zone`,
+    and so is a typed column without a zone if there is one.
     """
 
     unit: Unit | None = None
@@ -71,6 +72,14 @@ class TimeForm:
         if doubt is not None:
             raise NotObservable(doubt)
         return replace(self, unit=self.unit or "ms")
+
+    def check_column(self, name: str, zone: str | None) -> None:
+        """Raise `NotObservable` if a column of timestamps has no zone, but one is given."""
+        if zone is None and self.zone is not None:
+            raise NotObservable(
+                f"column `{name}` has timestamps without a zone, which are read as UTC: leave "
+                "--zone out if they are UTC, or write them with a zone"
+            )
 
     def _parse_moment(self, value: object) -> datetime:
         moment = value

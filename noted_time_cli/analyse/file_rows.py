@@ -167,6 +167,7 @@ def _convert_times(table: pa.Table, column: str, form: TimeForm) -> pa.ChunkedAr
     if not pa.types.is_timestamp(kind):
         form = form.infer_unit(column, pc.drop_null(values)[:FIRST_TIMES].to_pylist())
     if pa.types.is_timestamp(kind):
+        form.check_column(column, kind.tz)
         return pc.cast(pc.cast(values, pa.timestamp("ms", kind.tz), safe=False), pa.int64())
     if kind == pa.int64() and form.unit == "ms":
         return values

@@ -61,6 +61,24 @@ def test_a_delay_is_found_from_times_of_any_type(analyse: Analyse, kind: Any) ->
     assert found["behind_by_who"] == [["HA", 1, 85 * 60_000.0, 85 * 60_000]]
 
 
+@pytest.mark.parametrize("option", ["--time", "--arrival"])
+def test_zone_of_a_typed_column_without_zone_is_refused(analyse: Analyse, option: str) -> None:
+    """The column is named; one with a zone is an instant in any zone."""
+    with_zone = rows(pa.timestamp("us", "UTC")).column("departure")
+    columns = {"at": rows(pa.timestamp("us")).column("departure"), "sent": with_zone}
+    pq.write_table(pa.table(columns), "f.parquet")
+    other = {"--time": "--arrival", "--arrival": "--time"}[option]
+    words = ("files", "f.parquet", option, "at", other, "sent", "--json")
+
+    assert analyse(*words, "--zone", "Europe/Berlin") == Said(
+        1,
+        "",
+        "noted-time: column `at` has timestamps without a zone, which are read as UTC: leave "
+        "--zone out if they are UTC, or write them with a zone\n",
+    )
+    assert analyse(*words).json["rows"] == len(with_zone)
+
+
 def test_a_picture_is_drawn(analyse: Analyse, tmp_path: Path) -> None:
     """With waits, and without."""
     pq.write_table(rows(), "f.parquet")

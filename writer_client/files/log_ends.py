@@ -66,6 +66,7 @@ class LogTimes(LogEnds):
 
     `field` is the event-time column: timestamps of any unit, or numbers or text as described by
     `form`, by default Unix ms. With `TimeForm()`, the unit is inferred from the first times found.
+    Timestamps without a zone are UTC; they are refused if `form` has a zone.
 
     Each file is read once; the first call reads all existing files.
     """
@@ -80,7 +81,7 @@ class LogTimes(LogEnds):
     def __call__(self) -> Seen:
         """Return the ends, and the newest time in ms of each segment with new files.
 
-        Raises `NotObservable` if the unit is in doubt.
+        Raises `NotObservable` if the unit or the zone is in doubt.
         """
         self._find_ends()
         newest: dict[int, int] = {}
@@ -100,6 +101,7 @@ class LogTimes(LogEnds):
                 raise Rejected(f"{path} has no column {self._field}")
             kind = parquet.schema_arrow.field(self._field).type
             if pa.types.is_timestamp(kind):
+                self._form.check_column(self._field, kind.tz)
                 return read_largest_time(parquet, self._field)
             statistics = [read_largest_time(parquet, self._field)] if kind == pa.int64() else None
             values = statistics or parquet.read([self._field]).column(0).to_pylist()
