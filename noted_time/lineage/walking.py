@@ -33,15 +33,18 @@ RESTORE_SOURCE = "restore {dataset}, or the access to it"
 class Dataset(NamedTuple):
     """A dataset by its name, and the domain if it is a stream.
 
+    The domain is `""` for the default one, and `None` if it is not known.
+
     >>> [Dataset(name).kind for name in ("orders", "delta:/lake/gold", "./checkpoint")]
     ['stream', 'table', 'checkpoint']
     """
 
     name: str
-    domain: str = ""
+    domain: str | None = ""
 
     def __str__(self) -> str:
-        return self.name if self.domain in {"", DEFAULT_DOMAIN} else f"{self.name} ({self.domain})"
+        is_default = self.domain in {None, "", DEFAULT_DOMAIN}
+        return self.name if is_default else f"{self.name} ({self.domain})"
 
     @property
     def kind(self) -> str:
@@ -125,9 +128,10 @@ def _list_sources(
 ) -> Iterator[HopSource]:
     """Yield the sources of a claim. A job's claim is their least time, less the job's delay."""
     claim, taken_to = standing.claim or Claim("", None), standing.complete_to
-    streams = tuple(Dataset(each, claim.domain) for each in claim.stream.split(",") if each)
+    streams = tuple(Dataset(each.stream, each.domain) for each in claim.sources)
     if not claim.inherits:
-        yield from (HopSource(each, taken_to) for each in streams)
+        for stream, read in zip(streams, claim.sources, strict=True):
+            yield HopSource(stream, taken_to, read.lag_ms)
         return
     least_time = min(each.complete_to for each in claim.inherits)
     delay_ms = 0 if claim.complete_to is None else least_time - claim.complete_to

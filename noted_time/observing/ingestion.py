@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from noted_time.values import Note, Recreated, Rejected, check_least, join_into
-
-INGESTION_NAME = "ingestion"
+from noted_time.values import INGESTION_NAME, Note, Recreated, Rejected, check_least, join_into
 
 LEAST_POLL_MS = 10
 

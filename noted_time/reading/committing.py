@@ -201,6 +201,7 @@ def build_acceptance(
             plan=claim.plan,
             stream=claim.stream,
             domain=claim.domain,
+            lag_ms=claim.lag_ms,
             table=history.table,
             after=at,
             after_id=find_last_record(inspected),

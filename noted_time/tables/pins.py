@@ -16,7 +16,7 @@ from typing import Any
 
 from noted_time.reading.claims import HISTORY_GAP, NoClaim, Standing, TableClaim, TableHistory
 from noted_time.reading.committing import find_last_record, list_other_names
-from noted_time.values import MIN_INT64, VOUCHED_FIELDS, Claim, Parent, Rejected
+from noted_time.values import MIN_INT64, VOUCHED_FIELDS, Claim, Parent, Rejected, join_sources
 
 JOB = "inherit"
 """The `query` of inherited records."""
@@ -179,13 +179,12 @@ def _describe(pin: Pin, table_id: str, found: TableClaim) -> Parent:
 def _combine_writers(found: Sequence[TableClaim]) -> dict[str, Any]:
     claims = [claim for each in found for claim in each.claims.values()]
     since = [each.since for each in found if each.since is not None]
-    streams, domains = {claim.stream for claim in claims}, {claim.domain for claim in claims}
-    has_streams = "" not in streams and len(domains) == 1
+    has_streams = all(claim.stream for claim in claims)
+    sources = [source for claim in claims for source in claim.sources] if has_streams else []
     has_asked = all(each.missing is not None for each in found)
     missing = tuple(sorted({name for each in found for name in each.missing or ()}))
     return {
-        "stream": ",".join(sorted(set(",".join(streams).split(",")))) if has_streams else "",
-        "domain": max(domains) if has_streams else "",
+        **join_sources(sources),
         "missing": missing if has_asked else None,
         "vouched": _combine_vouched(claims) if has_streams else {},
         "since": max(since) if len(since) == len(found) else None,
@@ -204,14 +203,15 @@ def _combine_vouched(claims: Sequence[Claim]) -> Mapping[str, int]:
     >>> _combine_vouched([of("orders,stock", 3, 2, 2), of("stock", 1, 1, 1)])
     {}
     """
-    least: dict[str, Mapping[str, int]] = {}
+    least: dict[tuple[str, str | None], Mapping[str, int]] = {}
     for claim in claims:
         if not claim.vouched:
             return {}
-        known = least.setdefault(claim.stream, claim.vouched)
+        key = claim.stream, claim.domain
+        known = least.setdefault(key, claim.vouched)
         if claim.vouched["expected_vouching"] < known["expected_vouching"]:
-            least[claim.stream] = claim.vouched
-    names = ",".join(least).split(",")
+            least[key] = claim.vouched
+    names = ",".join(stream for stream, _ in least).split(",")
     if len(names) > len(set(names)):
         return {}
     counts = {field: sum(each[field] for each in least.values()) for field in VOUCHED_FIELDS}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from noted_time.values.errors import Rejected
-from noted_time.values.settings import NAME_PATTERN
+from noted_time.values.settings import INGESTION_NAME, NAME_PATTERN
 from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64, pluralize
 
 KEY_PREFIX = "noted-time."
@@ -27,6 +27,17 @@ PARENTS_KEPT = 100
 SEGMENTS_KEPT = 1000
 
 LARGEST_RECORD = 1 << 20
+
+
+class ClaimSource(NamedTuple):
+    """A stream that a query reads, and its domain, `None` if this is not known.
+
+    The query has all rows of this domain below its claim plus `lag_ms`.
+    """
+
+    stream: str
+    domain: str | None
+    lag_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,9 @@ class Claim:
     - `after`: the commit with the previous record of the name, as far as the committer knew.
     - `ended`: why nothing is claimed. Empty before the first watermark, or if another part of the
       batch follows.
+    - `stream`, `domain`: what the query reads, see `sources`. `domain` is `None` if an offset of
+      the query does not state it.
+    - `lag_ms`: how far `complete_to` is below the ingestion marks of the query, if it reads any.
     - `since`: rows below this time (Unix ms) may have been deleted from the log before the query
       started. `None` if it is not known.
     - `inherits`: the sources, if a batch job wrote the table. `after` is the version that it wrote.
@@ -83,7 +97,8 @@ class Claim:
     names: Mapping[str, int | None] = field(default_factory=dict, repr=False)
     seen: int | None = field(default=None, repr=False)
     stream: str = field(default="", repr=False)
-    domain: str = field(default="", repr=False)
+    domain: str | None = field(default=None, repr=False)
+    lag_ms: int = field(default=0, repr=False)
     cut: Mapping[str, int] = field(default_factory=dict, repr=False)
     missing: tuple[str, ...] | None = field(default=None, repr=False)
     vouched: Mapping[str, int] = field(default_factory=dict, repr=False)
@@ -97,6 +112,27 @@ class Claim:
     @property
     def key(self) -> str:
         return f"{KEY_PREFIX}{self.name}"
+
+    @property
+    def sources(self) -> tuple[ClaimSource, ...]:
+        """The streams of the query.
+
+        >>> Claim("web", 50, stream="orders,stock", domain="ship,default").sources[0]
+        ClaimSource(stream='orders', domain='ship', lag_ms=0)
+        >>> Claim("web", 50, stream="orders").sources
+        (ClaimSource(stream='orders', domain=None, lag_ms=0),)
+        """
+        streams = self.stream.split(",") if self.stream else []
+        domains = (self.domain or "").split(",")
+        known = domains if len(domains) == len(streams) else [""] * len(streams)
+        return tuple(
+            ClaimSource(stream, domain or None, self.lag_ms * (domain == INGESTION_NAME))
+            for stream, domain in zip(streams, known, strict=True)
+        )
+
+    @property
+    def has_unknown_domain(self) -> bool:
+        return any(each.domain is None for each in self.sources)
 
     @property
     def vouched_by(self) -> str:
@@ -193,7 +229,9 @@ RECORD_FIELDS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("after_id", "ended"), _is_text),
     "names": lambda value: _is_map(value, NAMES_KEPT, _is_time),
     "seen": _is_time,
-    **dict.fromkeys(("stream", "domain"), _is_text),
+    "stream": _is_text,
+    "domain": lambda value: value is None or _is_text(value),
+    "lag_ms": lambda value: type(value) is int and 0 <= value <= MAX_INT64,
     "cut": lambda value: _is_map(value, SEGMENTS_KEPT, _is_int),
     "missing": _is_names,
     "vouched": lambda value: value == {} or _is_vouched(value),
@@ -206,6 +244,24 @@ RECORD_FIELDS: Mapping[str, Callable[[object], bool]] = {
 RECORD_DEFAULTS: Mapping[str, Any] = {
     each.name: each.default if each.default is not MISSING else {} for each in fields(Claim)
 }
+
+
+def join_sources(sources: Iterable[ClaimSource]) -> dict[str, Any]:
+    """Return the fields of a claim that `Claim.sources` reads.
+
+    >>> join_sources([ClaimSource("stock", "default"), ClaimSource("orders", "ship")])
+    {'stream': 'orders,stock', 'domain': 'ship,default', 'lag_ms': 0}
+    >>> join_sources([ClaimSource("stock", None), ClaimSource("orders", "ship")])["domain"] is None
+    True
+    """
+    known = list(sources)
+    pairs = sorted({(each.stream, each.domain or "") for each in known})
+    domains = [domain for _, domain in pairs]
+    return {
+        "stream": ",".join(stream for stream, _ in pairs),
+        "domain": ",".join(domains) if domains and all(domains) else None,
+        "lag_ms": max((each.lag_ms for each in known), default=0),
+    }
 
 
 def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:

@@ -18,6 +18,9 @@ ReturningWriter = Literal["hold", "exclude"]
 NAME_PATTERN = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
 """Clients and proxies remove `.` and `..` from a path."""
 
+INGESTION_NAME = "ingestion"
+"""The domain of the times when rows came in, and the writer that notes them."""
+
 
 def validate_name(what: str, name: str) -> str:
     if not NAME_PATTERN.fullmatch(name):

@@ -18,9 +18,18 @@ from noted_time.extras import require_extra
 from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource, Why, describe_table, walk
 from noted_time.progress import ReadOffsets
 from noted_time.tables.table_urls import open_history
-from noted_time.values import MIN_INT64, UNIX_MS, YEAR_MS, Rejected, VouchedBy, format_time
+from noted_time.values import (
+    MIN_INT64,
+    UNIX_MS,
+    YEAR_MS,
+    ClaimSource,
+    Rejected,
+    VouchedBy,
+    format_time,
+)
 from reader_client.protocol.completeness import find_last_reached, make_performer
 from reader_client.protocol.questions import ask_cut, ask_explanation
+from reader_client.protocol.requirements import find_domain
 
 Offsets = Callable[[Mapping[int, int]], ReadOffsets]  # exact below the given cut
 
@@ -51,7 +60,7 @@ class HopReader:
             case "table":
                 return describe_table(dataset, open_history(dataset.name), self.time, names)
             case "stream":
-                return self._read_stream(dataset)
+                return self._read_stream(self._find_domain(dataset))
             case "group":
                 return self._read_reader(dataset, self._open_group(dataset.name))
             case _:
@@ -60,6 +69,10 @@ class HopReader:
                 with require_extra(f"reading {dataset.name}", "spark"):
                     checkpoints = import_module(CHECKPOINT_MODULE)  # the package is above this one
                 return self._read_reader(dataset, checkpoints.open_streams(dataset.name))
+
+    def _find_domain(self, stream: Dataset) -> Dataset:
+        source = ClaimSource(stream.name, stream.domain)
+        return stream._replace(domain=run(find_domain(source), self.ask))
 
     def _read_stream(self, dataset: Dataset) -> Hop:
         found = self.ask(ask_explanation(dataset.name, None, dataset.domain or None))

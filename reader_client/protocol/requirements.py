@@ -9,7 +9,15 @@ from typing import Literal
 from noted_time.answers import CutAnswer
 from noted_time.client import Json, Question
 from noted_time.tables import TableClaim, standing
-from noted_time.values import Claim, OpenStream, format_duration, format_time
+from noted_time.values import (
+    INGESTION_NAME,
+    Claim,
+    ClaimSource,
+    OpenStream,
+    Rejected,
+    format_duration,
+    format_time,
+)
 from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.questions import ask_cut, ask_stream
 
@@ -18,6 +26,11 @@ NOT_SO_FAR = "the ledger does not reach back so far"
 NOT_ASKED = (
     "who vouches is not known, as no controller was asked: name one here (--url), or have the "
     'query ask (controller_url=), or take the table as it is (missing="accept")'
+)
+
+NO_DOMAIN = (
+    "who vouches is not known, as the claim does not name its time domain: if its query reads "
+    'marks="topic", let it read marks="ahead" or marks="committed"; otherwise start it again'
 )
 
 
@@ -77,29 +90,39 @@ def find_first_complete(
     return first if isinstance(first, TableClaim) else claim
 
 
-def find_unanswered(
-    claim: TableClaim, required: Requirement
-) -> list[tuple[str, str | None]] | None:
-    """Return the streams and domains of claims that do not show who vouches.
+def find_unanswered(claim: TableClaim, required: Requirement) -> list[ClaimSource] | None:
+    """Return the sources of claims that do not show who vouches.
 
     Returns `None` if such a claim has no stream.
 
     >>> from noted_time.values import Claim
-    >>> claims = {"a": Claim("a", 5, stream="web,pos"), "b": Claim("b", 5, missing=())}
+    >>> claims = {"a": Claim("a", 5, stream="web", domain="ship"), "b": Claim("b", 5, missing=())}
     >>> find_unanswered(TableClaim(5, 1, claims), Requirement(everyone="known"))
-    [('pos', None), ('web', None)]
+    [ClaimSource(stream='web', domain='ship', lag_ms=0)]
     """
     unanswered = [
         each
         for each in claim.claims.values()
         if required.writers
-        or (required.everyone and each.missing is None)
+        or (required.everyone and (each.missing is None or each.has_unknown_domain))
         or (required.everyone == "all" and not each.vouched)
     ]
     if not all(each.stream for each in unanswered):
         return None
-    pairs = {(stream, each.domain) for each in unanswered for stream in each.stream.split(",")}
-    return [(stream, domain or None) for stream, domain in sorted(pairs)]
+    return [*dict.fromkeys(source for each in unanswered for source in each.sources)]
+
+
+def find_domain(source: ClaimSource) -> Generator[Question, Json, str]:
+    """Return the domain of a source, by default the only one that its stream has ever had.
+
+    Raises `Rejected` if the stream has several.
+    """
+    if source.domain is not None:
+        return source.domain
+    domains: list[str] = (yield ask_stream(source.stream))["domains"]
+    if len(domains) > 1 or domains[0] == INGESTION_NAME:  # whose lag is not known
+        raise Rejected(NO_DOMAIN)
+    return domains[0]
 
 
 def find_table_objections(
@@ -112,19 +135,29 @@ def find_table_objections(
         objections += [claim.gone] if claim.since is None else []
     if required.everyone == "all":
         objections += filter(None, map(_describe_missing, claim.claims.values()))
-    streams = find_unanswered(claim, required)
-    if streams is None:
+    sources = find_unanswered(claim, required)
+    if sources is None:
         return [*objections, NOT_ASKED]
-    for stream, domain in streams:
-        cut = decode_answer(
-            CutAnswer, (yield ask_cut(stream, time, domain, required=required.query))
-        )
-        found = yield from find_objections(stream, cut, required)
-        objections += [f"{stream}: {each}" for each in found]
-        if cut.lower > claim.complete_to:  # the query has read only the first mark
-            first = decode_answer(CutAnswer, (yield ask_cut(stream, time, domain)))
-            if first.seq < cut.seq:
-                objections.append(f"{stream}: they vouch from {format_time(cut.lower)} on")
+    for source in sources:
+        found = yield from _find_source_objections(source, claim, time, required)
+        objections += [f"{source.stream}: {each}" for each in found]
+    return objections
+
+
+def _find_source_objections(
+    source: ClaimSource, claim: TableClaim, time: int, required: Requirement
+) -> Generator[Question, Json, list[str]]:
+    stream, time = source.stream, time + source.lag_ms
+    try:
+        domain = yield from find_domain(source)
+    except Rejected as error:
+        return [str(error)]
+    cut = decode_answer(CutAnswer, (yield ask_cut(stream, time, domain, required=required.query)))
+    objections = yield from find_objections(stream, cut, required)
+    if cut.lower > claim.complete_to + source.lag_ms:  # the query has read only the first mark
+        first = decode_answer(CutAnswer, (yield ask_cut(stream, time, domain)))
+        if first.seq < cut.seq:
+            objections.append(f"they vouch from {format_time(cut.lower)} on")
     return objections
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from noted_time import Rejected
 from noted_time.client import Json, position_from_wire, position_to_wire
-from spark_integration.marks.released import Released
+from spark_integration.marks.released import Released, source_to_json
 from spark_integration.scan.time_range import ALL_TIMES, TimeRange
 
 
@@ -31,6 +31,9 @@ class LogOffset:
     begin: Mapping[int, int] = field(default_factory=dict)
     root: str = ""
     claims: bool = False
+    # these alone start no micro-batch
+    domain: str | None = field(default=None, compare=False)
+    lag_ms: int = field(default=0, compare=False)
 
     def continue_as(self, new: LogOffset, domain: str) -> LogOffset:
         """Return this offset for a query that would otherwise begin at `new`.
@@ -74,6 +77,7 @@ class LogOffset:
         }
         if self.claims:
             json["claims"] = True
+        json |= source_to_json(self.domain, self.lag_ms)
         if self.times != ALL_TIMES:
             json["times"] = {**asdict(self.times), "begin": position_to_wire(self.begin)}
         return json if self.backlog is None else {**json, "backlog": self.backlog}
@@ -92,6 +96,8 @@ class LogOffset:
             begin=begin,
             root=json["root"],
             claims=json.get("claims", False),
+            domain=json.get("domain"),
+            lag_ms=json.get("lag_ms", 0),
         )
 
 

@@ -90,7 +90,14 @@ class Planner:
             start_offset.run, released, is_first_due=released.lower is not None
         )
         end_offset = self._limit.flag_backlog(start_offset, replace(end_offset, run=run))
-        return self._explain(end_offset)
+        return self._explain(self._state_source(start_offset, end_offset))
+
+    def _state_source(self, start_offset: LogOffset, end_offset: LogOffset) -> LogOffset:
+        if end_offset == start_offset:
+            return end_offset
+        domain = self._marks.domain or start_offset.domain
+        lag_ms = self._query.ingestion.max_event_time_lag_ms or 0
+        return replace(end_offset, domain=domain, lag_ms=lag_ms)
 
     def _set_times(self, start_offset: LogOffset) -> LogOffset:
         asked = self._query.range.times

@@ -41,6 +41,7 @@ class FeedMarks:
     final_cut: Mapping[int, int] | None = None
     is_quiet: bool = False
     logs: Sequence[str] = ()
+    domain: str | None = None
 
 
 class MarksFeed(Protocol):
@@ -167,6 +168,7 @@ class ControllerFeed:
                     follower.final_cut,
                     follower.is_quiet,
                     follower.logs,
+                    follower.domain,
                 )
             self._changed.notify_all()
 

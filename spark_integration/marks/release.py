@@ -45,6 +45,7 @@ class Releaser:
         self.succession = Succession()
         self.last_lower: int | None = None
         self.logs: Sequence[str] = ()
+        self.domain: str | None = None
 
     @property
     def at_end(self) -> State:
@@ -66,7 +67,7 @@ class Releaser:
                     LEFT_OUT_WARNING, self._feed.subject, released.seq, " of the offset log"
                 )
         new = self._feed.take()
-        self.succession, self.logs = new.succession, new.logs
+        self.succession, self.logs, self.domain = new.succession, new.logs, new.domain
         self._final_cut, self._is_quiet = new.final_cut, new.is_quiet
         if new.stream_id != self._stream_id:
             self._stream_id = new.stream_id

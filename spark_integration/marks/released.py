@@ -112,6 +112,12 @@ def whole_from_json(json: Json) -> WholeFrom | None:
     return WholeFrom(**{**fields, "begins": begins and position_from_wire(begins)})
 
 
+def source_to_json(domain: str | None, lag_ms: int) -> Json:
+    """Return which marks a source has read, for the claims of its query."""
+    stated = {} if domain is None else {"domain": domain}
+    return {**stated, "lag_ms": lag_ms} if lag_ms else stated
+
+
 def is_of_marks(offset: object) -> TypeGuard[Json]:
     return isinstance(offset, dict) and "noted_marks" in offset
 

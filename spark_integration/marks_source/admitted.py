@@ -7,7 +7,12 @@ from dataclasses import asdict, dataclass, field
 
 from noted_time.client import Json, position_from_wire, position_to_wire
 from noted_time.reading import WHOLE_LOG, WholeFrom
-from spark_integration.marks.released import Released, whole_from_json, whole_to_json
+from spark_integration.marks.released import (
+    Released,
+    source_to_json,
+    whole_from_json,
+    whole_to_json,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +33,10 @@ class Admitted:
     ahead: tuple[MarkAhead, ...] = ()  # up to two, in order
     # `None` if the query began after its topic's start; a change of it alone starts no micro-batch
     whole: WholeFrom | None = field(default=None, compare=False)
+    domain: str | None = field(default=None, compare=False)
 
     def to_json(self) -> Json:
-        json: Json = {"mark": self.mark.to_json()}
+        json: Json = {"mark": self.mark.to_json(), **source_to_json(self.domain, 0)}
         if self.topic_id is not None:
             json["topic_id"] = self.topic_id
         if self.ahead:
@@ -47,7 +53,8 @@ class Admitted:
             for each in json.get("ahead", ())
         )
         released = Released.from_json(json["mark"])
-        return cls(released, json.get("topic_id"), tuple(ahead), whole_from_json(json))
+        whole, domain = whole_from_json(json), json.get("domain")
+        return cls(released, json.get("topic_id"), tuple(ahead), whole, domain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,7 @@ class MarksOffset:
     run: int = 0
     backlog: bool | None = None
     claims: bool = False
+    lag_ms: int = field(default=0, compare=False)
 
     @property
     def least(self) -> Released:
@@ -80,10 +88,10 @@ class MarksOffset:
             json["backlog"] = self.backlog
         if self.claims:
             json["claims"] = True
-        return {**json, "streams": streams}
+        return {**json, **source_to_json(None, self.lag_ms), "streams": streams}
 
     @classmethod
     def from_json(cls, json: Json) -> MarksOffset:
         admitted = {name: Admitted.from_json(each) for name, each in json["streams"].items()}
-        flags = json.get("backlog"), json.get("claims", False)
-        return cls(admitted, json["token"], json["run"], *flags)
+        more = json.get("backlog"), json.get("claims", False), json.get("lag_ms", 0)
+        return cls(admitted, json["token"], json["run"], *more)

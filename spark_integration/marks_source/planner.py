@@ -240,8 +240,11 @@ class MarksPlanner:
         }
         run = self._restated.run(begun.run, begun.least, is_first_due=True)
         ended = replace(begun, streams=streams, run=run, claims=self._query.policy.batch_after_mark)
-        # the flag and `whole` make no batch
-        return begun if ended == begun else replace(ended, backlog=self._judge_backlog(begun, read))
+        # the flag, `whole`, `domain` and `lag_ms` make no batch
+        if ended == begun:
+            return begun
+        backlog = self._judge_backlog(begun, read)
+        return replace(ended, backlog=backlog, lag_ms=self._query.lag_ms)
 
     def is_behind(self, starting: Mapping[str, Mapping[int, int]]) -> bool:
         return bool(self._judge_backlog(self._follow_marks(), starting))
@@ -301,6 +304,7 @@ class MarksPlanner:
         name, logs = watched.name if watched else stream, releaser.logs
         plan = TopicPlan(name, self._progress.last + 1, read, logs)
         due = plan.find_due(begun)
+        begun = replace(begun, domain=releaser.domain or begun.domain)
         position = read
         if watched is not None:
             watched.check_limit(due)

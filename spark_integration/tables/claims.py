@@ -29,8 +29,10 @@ from noted_time.values import (
     RESERVED_NAMES,
     VOUCHED_FIELDS,
     Claim,
+    ClaimSource,
     Missing,
     check_least,
+    join_sources,
     read_retention_days,
     validate_name,
 )
@@ -148,16 +150,19 @@ class TableClaims:
         return False
 
     def _add_writers(self, claim: Claim) -> Claim:
-        if self.controller_url is None or claim.complete_to is None or "," in claim.stream:
+        if self.controller_url is None or claim.complete_to is None or len(claim.sources) != 1:
             return claim
-        from noted_time.client import read_value  # noqa: PLC0415 - HTTP is slow to import
+        from noted_time.client import read_value, run  # noqa: PLC0415 - HTTP is slow to import
         from noted_time.client.transport import Transport  # noqa: PLC0415
         from reader_client.protocol.questions import ask_cut  # noqa: PLC0415
+        from reader_client.protocol.requirements import find_domain  # noqa: PLC0415
 
-        question = ask_cut(claim.stream, claim.complete_to, claim.domain or None)
+        (source,) = claim.sources
         transport = Transport(self.controller_url, token=self.token, timeout_s=ASK_TIMEOUT_S)
         try:
-            answer = transport.ask(question)
+            domain = run(find_domain(source), transport.ask)
+            asked = claim.complete_to + source.lag_ms
+            answer = transport.ask(ask_cut(source.stream, asked, domain))
         except NotedTimeError as error:
             log.warning("the claim of batch %d lacks its missing writers: %s", claim.batch, error)
             return claim
@@ -167,6 +172,7 @@ class TableClaims:
         named = tuple(each.writer for each in missing.writers if not each.joined_later)
         return replace(
             claim,
+            domain=domain,
             missing=named if named or missing.is_known else None,
             vouched={key: by[key] for key in VOUCHED_FIELDS},
         )
@@ -403,21 +409,27 @@ def _is_noted(topic: str, topics: set[str]) -> bool:
 
 
 def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
-    """Return the stream, domain and cut of a batch; of several streams, only their names."""
-    by_stream: dict[str, Any] = {}
-    marked_stream = None
-    for each in planned.offsets:
+    """Return the streams and domains of a batch; of one source, also the cut."""
+    reads = [*_list_reads(planned.offsets)]
+    cut = reads[0][1] if len(reads) == 1 else {}
+    return {**join_sources(source for source, _ in reads), "cut": cut}
+
+
+def _list_reads(offsets: Sequence[Any]) -> Iterator[tuple[ClaimSource, Mapping[str, int]]]:
+    marks: Mapping[str, Any] = {}
+    for each in offsets:
         if is_of_log(each):
-            marks = [name for name in each["marks"] if not name.startswith("_")]
-            domain = marks[0] if len(marks) == 1 else ""
-            by_stream[each["noted_log"]] = (domain, each["segments"])
-        elif marked_stream is not None:
+            source = ClaimSource(each["noted_log"], each.get("domain"), each.get("lag_ms", 0))
+            yield source, each["segments"]
+        elif marks:
             cut: Any = next(iter(each.values()), {}) if isinstance(each, dict) else {}
-            by_stream[marked_stream] = ("", cut if isinstance(cut, dict) else {})
+            is_cut = isinstance(cut, dict) and len(marks["streams"]) == 1
+            for name, admitted in marks["streams"].items():
+                source = ClaimSource(name, admitted.get("domain"), marks.get("lag_ms", 0))
+                yield source, cut if is_cut else {}
         elif isinstance(each, dict) and not is_of_marks(each):
             topics = {t: at for t, at in each.items() if not t.endswith(name_noted_topic(""))}
-            by_stream |= {topic: ("", at) for topic, at in topics.items() if isinstance(at, dict)}
-        marked_stream = each["noted_marks"] if is_of_marks(each) else None
-    streams = ",".join(sorted(by_stream))
-    domain, cut = next(iter(by_stream.values())) if len(by_stream) == 1 else ("", {})
-    return {"stream": streams, "domain": domain, "cut": cut}
+            for topic, at in topics.items():
+                if isinstance(at, dict):
+                    yield ClaimSource(topic, None), at
+        marks = each if is_of_marks(each) else {}

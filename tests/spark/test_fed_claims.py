@@ -84,6 +84,7 @@ def end_of(flights: NotedStream, **shape: object) -> Json:
         "segments": {"0": 2, "1": 1},
         "marks": {"default": {"stream_id": stream_id, "seq": 1, "lower": 2001}},
         "root": str(flights.root),
+        "domain": "default",
         **shape,
     }
 

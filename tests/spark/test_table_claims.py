@@ -30,6 +30,9 @@ from tests.support.waiting import PATIENCE_S
 KAFKA = {"flights": {"0": 5}}
 NOTED = {"flights.noted": {"0": 2}}
 MARKS: dict[str, object] = {"noted_marks": "flights", "token": "t", "streams": {"flights": {}}}
+SHIPPED = {**MARKS, "streams": {"flights": {"domain": "ship"}}}
+BOTH = {**MARKS, "streams": {"flights": {"domain": "ship"}, "landings": {"domain": "land"}}}
+LOG = {"noted_log": "flights", "segments": {"0": 7}, "marks": {"default": {}}}
 
 
 @pytest.mark.parametrize(
@@ -52,53 +55,75 @@ def test_a_source_is_covered_by_marks_or_not(offsets: list[object], found: list[
 @pytest.mark.parametrize(
     ("offsets", "found"),
     [
-        (
-            ({"noted_log": "a", "segments": {"0": 7}, "marks": {"default": {}}},),
-            ("a", "default", 7),
-        ),
-        ((MARKS, KAFKA), ("flights", "", 5)),
-        ((NOTED, KAFKA), ("flights", "", 5)),
-        ((MARKS, {"logOffset": 3}), ("flights", "", None)),
-        ((KAFKA, {"landings": {"0": 9}}), ("flights,landings", "", None)),
+        ((LOG,), ("flights", None, 7)),
+        (({**LOG, "domain": "ship"},), ("flights", "ship", 7)),
+        ((MARKS, KAFKA), ("flights", None, 5)),
+        ((SHIPPED, KAFKA), ("flights", "ship", 5)),
+        ((NOTED, KAFKA), ("flights", None, 5)),
+        ((SHIPPED, {"logOffset": 3}), ("flights", "ship", None)),
+        ((KAFKA, {"landings": {"0": 9}}), ("flights,landings", None, None)),
+        ((SHIPPED, KAFKA, {"landings": {"0": 9}}), ("flights,landings", None, None)),
+        (({**LOG, "domain": "late"}, SHIPPED, KAFKA), ("flights,flights", "late,ship", None)),
+        ((BOTH, {**KAFKA, "landings": {"0": 9}}), ("flights,landings", "ship,land", None)),
     ],
 )
-def test_a_claim_says_how_far_its_query_had_read(
-    offsets: tuple[object, ...], found: tuple[str, str, int | None]
+def test_a_claim_says_what_its_query_has_read(
+    offsets: tuple[object, ...], found: tuple[str, str | None, int | None]
 ) -> None:
-    """If it reads one stream and the offsets name segments."""
+    """The domains where all offsets name them, and the cut of one source."""
     read = describe_read(PlannedBatch("q", 7, 50, "min", offsets))
 
     assert (read["stream"], read["domain"], read["cut"].get("0")) == found
 
 
 @pytest.mark.parametrize(
-    "offsets",
+    ("domains", "offsets"),
     [
-        (MARKS, KAFKA),
-        (NOTED, KAFKA),
-        (MARKS, {"logOffset": 3}),
-        ({"noted_log": "flights", "segments": {"0": 7}, "marks": {"default": {}, "ship": {}}},),
-        ({"noted_log": "flights", "segments": {"0": 7}, "marks": {"default": {}}},),
+        (["ship"], (MARKS, KAFKA)),
+        (["ship"], (NOTED, KAFKA)),
+        (["default", "ship"], (SHIPPED, {"logOffset": 3})),
+        (["default", "ship"], ({**LOG, "domain": "ship"},)),
     ],
 )
 def test_a_claim_names_the_missing_writers_whatever_its_query_reads(
     served: Served,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    domains: list[str],
     offsets: tuple[dict[str, object], ...],
 ) -> None:
-    """Also if its offsets name no domain: the first one of the stream is meant."""
+    """Those of its domain; where its offsets name none, of the only one that its stream has."""
     monkeypatch.setattr("spark_integration.tables.claims.ASK_TIMEOUT_S", PATIENCE_S)
-    served.stream("flights", "default", "ship")
-    served.post("flights", {"writer": "lima", "time": 40}, {"writer": "oslo", "time": 60})
-    served.ask("DELETE", "/streams/flights/writers/lima")
-    for batch in (0, 1):
-        plan(tmp_path, batch, *offsets, metadata={"batchWatermarkMs": 50, "conf": {}})
-    claims = TableClaims(str(tmp_path), "flights", "time", controller_url=served.url, strict=True)
-    claim = claims.of(1).claim
+    served.create("shipped", domains=domains)
+    claim = claim_after_removal(served, tmp_path, offsets)
+
     vouched = {"count": 1, "expected": 0, "expected_vouching": 0}
-    assert (claim.missing, claim.vouched) == (("lima",), vouched)
+    assert (claim.domain, claim.missing, claim.vouched) == ("ship", ("lima",), vouched)
     assert Claim.from_json("flights", claim.to_json()) == claim
+
+
+def test_a_claim_without_a_domain_asks_nobody_if_there_are_several(
+    served: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says why."""
+    served.create("shipped", domains=["default", "ship"])
+    claim = claim_after_removal(served, tmp_path, (NOTED, KAFKA))
+
+    assert (claim.domain, claim.missing, claim.vouched) == (None, None, {})
+    assert "the claim does not name its time domain" in caplog.text
+
+
+def claim_after_removal(served: Served, checkpoint: Path, offsets: tuple[object, ...]) -> Claim:
+    """Return a claim to 50 over a stream that lost a writer of the domain `ship` at 40."""
+    text = json.dumps(offsets).replace("flights", "shipped")
+    notes = [{"writer": w, "time": t, "domain": "ship"} for w, t in (("lima", 40), ("oslo", 60))]
+    served.post("shipped", *notes)
+    served.ask("DELETE", "/streams/shipped/writers/lima")
+    for batch in (0, 1):
+        about = {"batchWatermarkMs": 50, "conf": {}}
+        plan(checkpoint, batch, *json.loads(text), metadata=about)
+    claims = TableClaims(str(checkpoint), "flights", "time", controller_url=served.url, strict=True)
+    return claims.of(1).claim
 
 
 def write(table: NotedTable, rows: DataFrame, batch_id: int) -> None:

@@ -31,6 +31,8 @@ class Orders:
         batch: int,
         *missing: str,
         stream: str = "",
+        domain: str | None = "default",
+        lag: int = 0,
         asked: bool = True,
         expected: int = 2,
         since: int | None = MIN_INT64,
@@ -40,6 +42,7 @@ class Orders:
         vouching = 2 - len(missing)
         counts = {"count": vouching, "expected": expected, "expected_vouching": vouching}
         claim = Claim("orders", complete_to, "time", "q", batch, id=f"r{batch}", stream=stream)
+        claim = replace(claim, domain=domain if stream else None, lag_ms=lag)
         claim = replace(claim, missing=named, since=since, vouched=counts if asked else {})
         exists = DeltaTable.is_deltatable(self.path)
         record = prepare_commit(

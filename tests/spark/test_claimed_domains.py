@@ -1,0 +1,118 @@
+"""Claims by queries of two domains of a stream, judged as the stream in the query's domain."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from noted_time.client import Json
+from spark_integration import Ingestion, TableClaims
+from spark_integration.checkpoint.query_progress import PlannedBatch
+from spark_integration.checkpoint.source_positions import KafkaTopic
+from spark_integration.marks_source.planner import create_planner
+from spark_integration.marks_source.query import MarksQuery
+from spark_integration.tables.claims import describe_read
+from tests.cli.conftest import Commands
+from tests.support.asking import ask
+from tests.support.claimed import TEN, Orders
+from tests.support.log_reading import log_query, reader_of
+from tests.support.noted_stream import NotedStream
+from tests.support.offset_log import plan
+from tests.support.served import Served
+
+DOMAINS = ["default", "ship", "ingestion"]
+
+
+def plan_log(stream: NotedStream, *options: Ingestion, **asked: str) -> tuple[Json, ...]:
+    """Return the offsets of the first batch of a query on the file log."""
+    reader = reader_of(log_query(stream, *options, **asked))
+    try:
+        return (reader.latestOffset(reader.initialOffset(), ReadAllAvailable()),)
+    finally:
+        reader.stop()
+
+
+def plan_topic(stream: NotedStream, domain: str | None, lag_ms: int = 0) -> tuple[Json, ...]:
+    """Return the offsets of the first batch of a query on a topic, after its marks."""
+    name, place = stream.name, str(stream.root)
+    query = MarksQuery({name: KafkaTopic(name)}, stream.server.url, place, domain, lag_ms=lag_ms)
+    planner = create_planner(query, None, {})
+    try:
+        planned = planner.plan_next_offset(planner.get_initial_offset(), ReadAllAvailable())
+    finally:
+        planner.close()
+    return planned, {name: {"0": 0}}
+
+
+def test_offsets_of_all_sources_say_their_domain_and_lag(
+    controller: Served, tmp_path: Path
+) -> None:
+    """The only domain of a stream is named, too."""
+    stream = NotedStream(tmp_path, "flights", controller, *DOMAINS).begun()
+    shipped = NotedStream(tmp_path, "shipped", controller, "ship").begun()
+    offsets = [
+        plan_log(stream, domain="ship"),
+        plan_log(stream),
+        plan_log(shipped),
+        plan_log(stream, Ingestion(5), domain="ingestion"),
+        plan_topic(stream, "ship"),
+        plan_topic(shipped, None),
+        plan_topic(stream, "ingestion", 5),
+    ]
+
+    read = [describe_read(PlannedBatch("q", 0, 1, "min", each)) for each in offsets]
+    found = [(each["domain"], each["lag_ms"]) for each in read]
+    log, topic = [("ship", 0), ("default", 0), ("ship", 0), ("ingestion", 5)], [("ship", 0)] * 2
+    assert found == [*log, *topic, ("ingestion", 5)]
+
+
+def plan_read(source: str, stream: NotedStream, domain: str) -> tuple[Json, ...]:
+    return plan_topic(stream, domain) if source == "topic" else plan_log(stream, domain=domain)
+
+
+WRITERS = ["lima", "oslo"]
+PAIRS = st.tuples(st.sampled_from(WRITERS), st.sampled_from(DOMAINS[:2]))
+
+
+@given(
+    notes=st.lists(PAIRS, max_size=9),
+    expected=st.sampled_from([[], WRITERS]),
+    removed=st.sampled_from(["", "lima"]),
+    domain=st.sampled_from(DOMAINS[:2]),
+    source=st.sampled_from(["log", "topic"]),
+)
+@settings(max_examples=15)
+def test_a_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR0917 - what is drawn
+    controller_of_all: Served,
+    notes: list[tuple[str, str]],
+    expected: list[str],
+    removed: str,
+    domain: str,
+    source: str,
+) -> None:
+    """Under each requirement, whoever noted and was removed."""
+    run, times = Commands(controller_of_all.url), enumerate(notes, start=TEN)
+    with TemporaryDirectory() as place:
+        stream = NotedStream(Path(place, "log"), "flights", controller_of_all, *DOMAINS[:2])
+        stream.begun()
+        begun = [{"writer": w, "domain": d, "time": TEN} for w in WRITERS for d in DOMAINS[:2]]
+        later = [{"writer": w, "domain": d, "time": time} for time, (w, d) in times]
+        controller_of_all.call("PUT", "/flights", {"expected_writers": expected})
+        controller_of_all.post("flights", *begun, *later)
+        if removed:
+            controller_of_all.ask("DELETE", f"/streams/flights/writers/{removed}")
+        lower = controller_of_all.lower("flights", domain)
+        for batch in (0, 1):
+            about = {"batchWatermarkMs": lower - 1, "conf": {}}
+            plan(Path(place), batch, *plan_read(source, stream, domain), metadata=about)
+        orders = Orders(Path(place))
+        orders.record(TableClaims(place, "orders", "time").of(1).claim)
+        ways = ["", "all", "known", *WRITERS]
+        found = [ask(run, "wait", orders.url, lower, require=way).status for way in ways]
+        truth = [
+            ask(run, "wait", "flights", lower, require=way, domain=domain).status for way in ways
+        ]
+
+    assert found == truth
