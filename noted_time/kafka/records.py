@@ -72,6 +72,12 @@ class TopicReader(Closing):
         self._consumer.incremental_unassign(at)
         self.begin(dict(self.position))
 
+    def restart(self, offsets: Mapping[int, int]) -> None:
+        """Read these partitions only, from these offsets."""
+        self._consumer.unassign()
+        self.position.clear()
+        self.begin(offsets)
+
     def pass_over(self, partition: int, offset: int, reason: Exception) -> None:
         self.unusable += 1
         now = clocks.monotonic()

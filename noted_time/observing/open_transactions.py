@@ -14,7 +14,7 @@ class OpenTransactions:
 
     >>> open_transactions = OpenTransactions()
     >>> open_transactions.take({0: 9, 1: 5}, {0: 4, 1: 5}, now=100)
-    (LogFact(kind='open_transaction', segment=0, offset=4, time=100, by=None),)
+    (LogFact(kind='open_transaction', segment=0, offset=4, time=100, by=None, count=None),)
     >>> open_transactions.take({0: 9, 1: 5}, {0: 4, 1: 5}, now=200) == _
     True
     """

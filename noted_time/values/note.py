@@ -42,7 +42,7 @@ UNCHANGED_TIMEOUT = 0
 
 HELD_LENGTH = 200
 
-LogFactKind = Literal["open_transaction", "moved_by"]
+LogFactKind = Literal["open_transaction", "moved_by", "unreadable", "passed"]
 
 MOST_LOG_FACTS = 4
 
@@ -61,6 +61,9 @@ class LogFact:
       (Unix ms).
     - `moved_by`: the record at `offset` has a `time` ahead of the observer's clock. `by` is its
       key, if the key is text.
+    - `unreadable`: the last `count` records from `offset` on were passed over, since `time`. They
+      cannot be read, or are ahead of the observer's clock. `by` ends the wait in all segments.
+    - `passed`: such records do not hold the time, since `time`, because of the option `by`.
     """
 
     kind: LogFactKind
@@ -68,6 +71,7 @@ class LogFact:
     offset: int
     time: int
     by: str | None = None
+    count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,8 +145,9 @@ def judge_writers(facts: StreamFacts) -> list[Finding]:
         for fault, named in found.items()
     ]
     for row in page["writers"]:
-        found_in_log = (describe_fact(LogFact(**each)) for each in row["because"])
-        faults += [(True, f"{row['writer']}: {fact}", remedy) for fact, remedy in found_in_log]
+        for log_fact in (LogFact(**each) for each in row["because"]):
+            fact, remedy = describe_fact(log_fact)
+            faults.append((log_fact.kind != "passed", f"{row['writer']}: {fact}", remedy))
     observers = {row["writer"] for row in page["writers"] if row["observes"]}
     hints = {(h["writer"], h["hint"]): h for why in explained.values() for h in why["hints"]}
     for hint in islice(hints.values(), MOST_HINTS):

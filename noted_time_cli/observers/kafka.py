@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import writer_client
-from noted_time.observing import IN_MS, TimeForm
+from noted_time.observing import IN_MS, Passes, TimeForm
 from noted_time.values import Unreachable
 from noted_time_cli.observers.noting import (
     IDLE_MS,
@@ -32,7 +32,7 @@ from noted_time_cli.terminal.brokers import (
     build_kafka_config,
 )
 from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import WrittenTimes, duration, option
+from noted_time_cli.terminal.options import WrittenTimes, duration, option, parse_offsets
 from noted_time_cli.terminal.output import say
 
 if TYPE_CHECKING:
@@ -97,6 +97,33 @@ AheadOption = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedRecords:
+    """Whether the watermark waits for partitions whose newest record was skipped."""
+
+    passed: Annotated[
+        list[str] | None,
+        option(
+            "PARTITION",
+            "Do not wait for skipped records of this partition. Or PARTITION:OFFSET, up to an "
+            "offset. Repeatable.",
+            "--pass",
+        ),
+    ] = None
+    unreadable: Annotated[
+        Literal["hold", "idle"],
+        typer.Option(help="Whether a partition waits while its newest record was skipped."),
+    ] = "hold"
+
+    @property
+    def passes(self) -> Passes:
+        if self.unreadable == "idle":
+            return "all"
+        given = self.passed or []
+        up_to = parse_offsets([each for each in given if not each.isdecimal()], "--pass")
+        return {**up_to, **{int(each): None for each in given if each.isdecimal()}}
+
+
 @group_command(app)
 def ingestion(
     of: ObservedTopic, *, skew: Skew = 0, max_lag: MaxLag = MAX_LAG_MS, noting: NotingIngestion
@@ -149,6 +176,7 @@ def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
     idle: Idle = IDLE_MS,
     start: StartOption = "latest",
     ahead: AheadOption = AHEAD_MS,
+    skipped: SkippedRecords,
     noting: Noting,
 ) -> None:
     """Note the same as `timestamp`, but read all records. Works with transactions.
@@ -157,7 +185,7 @@ def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
     """
     from writer_client.kafka.event_times import get_timestamp
 
-    look = _make_look(get_timestamp, start, ahead, lambda _: IN_MS)
+    look = _make_look(get_timestamp, start, ahead, skipped.passes, lambda _: IN_MS)
     of.observe(noting, look, noting.make_times_noter(delay, idle))
 
 
@@ -172,6 +200,7 @@ def field(  # noqa: PLR0913 - one parameter for each flag
     idle: Idle = IDLE_MS,
     start: StartOption = "latest",
     ahead: AheadOption = AHEAD_MS,
+    skipped: SkippedRecords,
     described: SchemaOptions,
     written: WrittenTimes,
     noting: Noting,
@@ -190,6 +219,7 @@ def field(  # noqa: PLR0913 - one parameter for each flag
         described.resolve_field(field),
         start,
         ahead,
+        skipped.passes,
         lambda client: noting.choose_form(client, written.form),
     )
     of.observe(noting, look, noting.make_times_noter(delay, idle))
@@ -246,6 +276,7 @@ def _make_look(
     field: str | TimeOf,
     start: Literal["earliest", "latest"],
     ahead_ms: int | None,
+    passes: Passes,
     form: Callable[[writer_client.WriterClient], TimeForm],
 ) -> Look:
     def look(config: Mapping[str, Any], topic: str, client: writer_client.WriterClient) -> Looks:
@@ -258,6 +289,7 @@ def _make_look(
             ahead_ms=ahead_ms,
             client=client,
             form=form(client),
+            passes=passes,
         )
 
     return look

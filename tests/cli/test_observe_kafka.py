@@ -1,5 +1,6 @@
 """`noted-time observe kafka`, against a real controller and a real broker."""
 
+import re
 import shlex
 import subprocess
 import sys
@@ -188,6 +189,35 @@ def test_records_that_were_passed_over_are_counted_at_the_end(
         "noted-time: 2 records were skipped: the time could not be read or was too far ahead; "
         "see the warnings above\n"
     )
+
+
+@pytest.mark.parametrize(("unreadable", "option"), [(1, "--pass 1:1"), (2, "--pass 1")])
+def test_the_printed_option_ends_the_wait_for_readable_records(
+    broker: Broker, served: Served, topic: str, unreadable: int, option: str
+) -> None:
+    """A partition with a skipped record is not idle, also after a restart, but with the option."""
+    run = Commands(served.url)
+    words = ["observe", "kafka", *FIELD.split(), broker.address, topic, "--idle", "1ms"]
+    broker.send(topic, [(1, b"\x00Avro", LATE)] * unreadable)
+    held = []
+    for time in (LATE + 20_000, LATE + 30_000):
+        broker.send(topic, [(0, f'{{"at": {time}}}', LATE)])
+        run(*words, "--poll", "20ms", "--for", "1s")
+        held.append(served.get(f"{topic}/explain")["lower"])
+    said = run("explain", topic).out
+    doctor = run("doctor", topic).out
+    printed = re.findall(r"restart the observer with (.*?) to wait", " ".join(said.split()))
+    broker.send(topic, [(0, f'{{"at": {LATE + 40_000}}}', LATE)])
+    with subprocess.Popen(
+        [sys.executable, "-m", "noted_time", *words, "--poll", "20ms", *printed[0].split()],
+        env=environment(NOTED_TIME_URL=served.url),
+        stderr=subprocess.DEVNULL,
+    ) as observer:
+        wait_until(lambda: served.get(f"{topic}/explain")["lower"] == LATE + 35_000)
+        observer.terminate()
+
+    assert held == [LATE - 4600] * 2
+    assert (printed, f"with {option} to wait" in doctor) == ([option], True)
 
 
 def test_exact_times_are_noted_by_their_options(broker: Broker, served: Served, topic: str) -> None:

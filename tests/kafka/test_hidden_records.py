@@ -1,6 +1,7 @@
 """Records in open transactions, and clocks that are ahead, as observers see them on a broker."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,6 +30,9 @@ pytestmark = pytest.mark.acceptance
 NINE, MINUTE = 1_790_000_000_000, 60_000
 IDLE_MS = MINUTE
 STREAM = {"max_time_ahead_ms": None}
+
+
+AHEAD = LogFact("unreadable", 1, 1, NINE, count=1)
 
 
 def by_field(broker: Broker, topic: str) -> KafkaFields:
@@ -136,7 +140,31 @@ def test_a_record_that_moves_time_ahead_of_the_clock_is_named(broker: Broker, to
     now = NINE + 4 * MINUTE
     later = times()
     assert (seen[-1].because, later.because) == (
-        (LogFact("moved_by", 0, 1, NINE + 3 * MINUTE, "d07"),),
-        (),
+        (AHEAD, LogFact("moved_by", 0, 1, NINE + 3 * MINUTE, "d07")),
+        (AHEAD,),
     )
     assert (seen[-1].newest, times.unusable) == ({0: NINE + 3 * MINUTE, 1: NINE}, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "after"), [("no JSON", {0: None}), (row(0, NINE + 6 * MINUTE)["value"], {})]
+)
+def test_a_restart_knows_the_record_that_was_passed_over(
+    broker: Broker, topic: str, value: str, after: dict[int, None]
+) -> None:
+    """Below a marker and a tombstone; one that is ahead holds until the clock has passed it."""
+    now = NINE
+    producer = begun(broker, topic, value, partition=0)
+    producer.produce(topic, None, "k", 0)
+    producer.commit_transaction(60)
+    ends = KafkaEnds(broker.config, topic)
+    wait_until(lambda: ends().ends[0] == 3)
+    connected = partial(KafkaFields, broker.config, topic, "at")
+    restart = partial(connected, known=lambda: {0: 3}, clock=lambda: now)
+    times = restart()
+    first, passed = times(), restart(passes={0: 0})()
+    now += 7 * MINUTE
+
+    assert first.because == (LogFact("unreadable", 0, 0, NINE, count=1),)
+    assert (first.newest, passed.newest, times().newest) == ({0: None}, {}, after)
+    assert times.unusable == 0

@@ -55,7 +55,12 @@ def make_values_getter(field: str | TimeOf) -> Callable[[Message], Sequence[obje
         names = field.split(".")
         return lambda message: get_values(msgspec.json.decode(message.value() or b""), names)
     function = load_function(field) if isinstance(field, str) else field
-    return lambda message: [*_flatten([function(message)])]
+
+    def call_function(message: Message) -> Sequence[object]:
+        found = function(message)
+        return [] if found is None else [*_flatten([found])]
+
+    return call_function
 
 
 def get_values(record: object, names: Iterable[str]) -> list[object]:
@@ -77,9 +82,11 @@ def get_values(record: object, names: Iterable[str]) -> list[object]:
     return level
 
 
-def get_timestamp(message: Message) -> int | None:
+def get_timestamp(message: Message) -> int:
     kind, time = message.timestamp()
-    return time if kind else None
+    if not kind:
+        raise Rejected("there is no timestamp")
+    return time
 
 
 def _make_decoder(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:

@@ -10,7 +10,17 @@ from confluent_kafka import Message
 
 from noted_time.kafka import TopicLook
 from noted_time.kafka.records import TopicReader
-from noted_time.observing import FIRST_TIMES, IN_MS, Seen, TimeForm
+from noted_time.observing import (
+    FIRST_TIMES,
+    IN_MS,
+    UNREADABLE,
+    LookBack,
+    PassedOver,
+    Passes,
+    Seen,
+    TimeForm,
+    Verdict,
+)
 from noted_time.values import (
     LABEL_LENGTH,
     LARGEST_TIME,
@@ -49,8 +59,10 @@ class RecordTimes(TopicPoller):
         partitions: Collection[int] | None = None,
         ahead_ms: int | None = AHEAD_MS,
         clock: Callable[[], int] = unix_ms,
+        passes: Passes | None = None,
     ) -> None:
         super().__init__(SameTopic(config, topic, partitions), clock)
+        self._passed = PassedOver(passes, now=clock())
         self._reader = TopicReader(self._topic)
         self._known = known
         self._ahead_ms = ahead_ms
@@ -85,9 +97,10 @@ class RecordTimes(TopicPoller):
                 continue
             if time > latest:
                 self._largest = max(time, self._largest)
-                ahead = f"{format_time(time)} is ahead of this clock"
-                self._reader.pass_over(partition, offset, Rejected(ahead))
+                ahead = Rejected(f"{format_time(time)} is ahead of this clock")
+                self._pass_over(partition, offset, ahead, until=time)
                 continue
+            self._passed.end(partition)
             reached[partition] = offset
             if time > times.get(partition, LEAST_TIME - 1):
                 times[partition] = time
@@ -111,16 +124,27 @@ class RecordTimes(TopicPoller):
 
     def _find_times(self, partition: int, offset: int, message: Message) -> EventTime:
         try:
-            return self._time_of(message)
+            found = self._time_of(message)
         except Unreachable:  # of its schema, so the record is read again
             self._reader.return_to_position()
             raise
         except Exception as unreadable:  # noqa: BLE001 - the user's function may raise anything
+            if message.value() is not None:
+                self._pass_over(partition, offset, unreadable)
+                return None
+            found = []
+        if found == []:
             if message.value() is None:  # a tombstone, which has no event
                 self.without_value += 1
             else:
-                self._reader.pass_over(partition, offset, unreadable)
-            return None
+                self._passed.end(partition)
+        return found
+
+    def _pass_over(
+        self, partition: int, offset: int, reason: Exception, until: int = UNREADABLE
+    ) -> None:
+        self._reader.pass_over(partition, offset, reason)
+        self._passed.add(partition, offset, now=self._clock(), until=until)
 
     def _report_late(self) -> None:
         for late in self._late.take():
@@ -128,16 +152,45 @@ class RecordTimes(TopicPoller):
                 self._client.wrote_late(late.rows, late.least, late.most)
 
     def _begin(self) -> TopicLook:
-        look, at = self._topic.poll_ends(), self._reader.position
+        look, read = self._topic.poll_ends(), self._reader.position
         ends = look.ends
-        known = {} if at else self._known()
-        new = {partition: known.get(partition, 0) for partition in ends.keys() - at.keys()}
-        if not (at or known) and self._start == "latest":
+        known = {} if read else self._known()
+        new = {partition: known.get(partition, 0) for partition in ends.keys() - read.keys()}
+        if not (read or known) and self._start == "latest":
             self._has_skipped = any(ends[each] for each in new)
             new = {partition: ends[partition] for partition in new}
+        self._look_back({each: min(at, ends[each]) for each, at in new.items() if at})
         self._reader.begin(new)
         self._reached |= new
         return look
+
+    def _look_back(self, position: Mapping[int, int]) -> None:
+        if not position:
+            return
+        now, look_back = self._clock(), LookBack(self._topic.begins(), position)
+        with TopicReader(self._topic) as reader:
+            while ranges := look_back.next_ranges():
+                stops = {partition: offsets.stop for partition, offsets in ranges.items()}
+                reader.restart({partition: offsets.start for partition, offsets in ranges.items()})
+                for partition, offset, message in reader.read(stops):
+                    if offset < stops[partition]:
+                        look_back.take(partition, offset, self._judge(message, now))
+                if not all(map(look_back.give_up, reader.find_behind(stops))):
+                    raise Unreachable(f"Kafka topic {self._topic.name!r} is not read in time")
+        look_back.report(self._passed, now=now)
+
+    def _judge(self, message: Message, now: int) -> Verdict:
+        try:
+            found = self._time_of(message)
+        except Unreachable:
+            raise
+        except Exception:  # noqa: BLE001 - it was named when it was passed over
+            return "empty" if message.value() is None else UNREADABLE
+        if found == [] and message.value() is None:
+            return "empty"
+        times = [found] if isinstance(found, int) else found or [now]
+        is_ahead = self._ahead_ms is not None and max(times) > now
+        return max(times) if is_ahead else "read"
 
 
 class KafkaFields(RecordTimes):
@@ -156,6 +209,10 @@ class KafkaFields(RecordTimes):
     *Skipped records.* A record is skipped and counted (`unusable`) if its time cannot be read, or
     is more than `ahead_ms` ahead of `clock` (Unix ms). With `None`, any time is allowed. Records
     without a value are only counted (`without_value`).
+
+    While the newest record of a partition was skipped, the partition is not idle, until the clock
+    has passed the record's time. `passes` has the partitions that do not wait, each with the last
+    skipped offset, or with `None` if later records are skipped too; with `"all"`, none waits.
 
     *Start.* Reading begins at `known`, the writer's position at the controller. Without a position,
     `start` is the `latest` or the `earliest` record. Partitions added later are read from their
@@ -177,11 +234,12 @@ class KafkaFields(RecordTimes):
         clock: Callable[[], int] = unix_ms,
         client: WriterClient | None = None,
         form: TimeForm = IN_MS,
+        passes: Passes | None = None,
     ) -> None:
         self._time_of = make_time_getter(field, form)
         self._unjudged = make_values_getter(field) if form.unit is None else None
         self._name_of_time = field if isinstance(field, str) else "the function"
-        super().__init__(config, topic, known=known, ahead_ms=ahead_ms, clock=clock)
+        super().__init__(config, topic, known=known, ahead_ms=ahead_ms, clock=clock, passes=passes)
         self._start, self._client = start, client
 
     def __call__(self) -> Seen:
@@ -192,13 +250,17 @@ class KafkaFields(RecordTimes):
         Reads to the current ends, for at most two seconds. A partition with more records, even in
         an open transaction, is not idle.
         """
-        look = self._read()
-        active = dict.fromkeys(self._open.find_active(look.high, self._reader.position))
+        look, now = self._read(), self._clock()
+        if self._passed.find_held(now=now):
+            self._passed.drop_below(self._topic.begins())
+        hidden = self._open.find_active(look.high, self._reader.position)
+        active = dict.fromkeys(hidden | self._passed.find_active(now=now))
         newest, self._times = self._times, {}
         largest = self._largest = max((self._largest, *newest.values()))
         bound = None if self._has_skipped or largest == LEAST_TIME else largest
         position = dict(self._reader.position)
-        return Seen(position, {**active, **newest}, bound, self._build_facts(look))
+        because = (*self._passed.list_facts(now=now), *self._build_facts(look))
+        return Seen(position, {**active, **newest}, bound, because)
 
     def _begin(self) -> TopicLook:
         look = super()._begin()

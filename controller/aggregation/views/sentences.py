@@ -21,6 +21,7 @@ from controller.aggregation.views.silence import (
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
 from noted_time.answers import Condition, Hint
+from noted_time.observing import IDLE_OPTION
 from noted_time.reading import ReaderPlace
 from noted_time.rules import lower_without
 from noted_time.values import (
@@ -207,9 +208,28 @@ def describe_fact(fact: LogFact) -> tuple[str, str]:
         hidden = f"its records from offset {fact.offset} on cannot be read yet"
         names = "kafka-transactions.sh names its producer"
         return f"{problem}: {hidden}", f"commit it, or wait for transaction.timeout.ms; {names}"
+    if fact.kind == "unreadable":
+        return _describe_unreadable(fact)
+    if fact.kind == "passed":
+        passed = f"no segment waits for the records that this option passes over: {fact.by}"
+        return passed, "leave it out once their producer is corrected"
     key = f" (key {fact.by})" if fact.by else ""
     ahead = f"{segment} is ahead by the record at offset {fact.offset}{key}, of {time}"
     return ahead, "correct the clock of its producer, as records with the right time may be late"
+
+
+def _describe_unreadable(fact: LogFact) -> tuple[str, str]:
+    """Return the option that ends the wait, also for records that still come.
+
+    >>> _describe_unreadable(LogFact("unreadable", 0, 17, 0, count=1))[1]
+    'correct its producer, or restart the observer with --pass 0:17 to wait no longer'
+    """
+    records = f"{pluralize(fact.count or 1, 'record')} from offset {fact.offset} on"
+    passed = f"the observer passed over {records}, unreadable or ahead of the clock"
+    option = f"--pass {fact.segment}:{fact.offset}" if fact.count == 1 else f"--pass {fact.segment}"
+    option = IDLE_OPTION if fact.by == IDLE_OPTION else option
+    remedy = f"correct its producer, or restart the observer with {option} to wait no longer"
+    return f"segment {fact.segment} waits for a readable record: {passed}", remedy
 
 
 def _describe_noted(first: Waiting, lower: int | None) -> str:

@@ -100,14 +100,15 @@ LOG_FACT_FIELDS: About = {
     "time": (Int64, "the record's time, or when the record was first seen, in Unix ms"),
     "by": (
         Annotated[Line, *bounds(min_length=1, max_length=LABEL_LENGTH)] | None,
-        "the key of the record",
+        "the key of the record, or the observer's option",
     ),
+    "count": (Threshold | None, "the number of records that were passed over"),
 }
 
 
 @fields_of(LogFact, LOG_FACT_FIELDS)
 class NotedLogFact(Request):
-    """An open transaction of the log, or a record whose time is ahead of the observer's clock."""
+    """Records of the log that an observer cannot read yet, moved its time, or were passed over."""
 
 
 NOTE_FIELDS: About = {
