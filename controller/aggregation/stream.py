@@ -154,7 +154,7 @@ class StreamState:
         running = self.aggregator.domains[name]
         named = tuple(islice(running.not_counted_yet, WRITERS_NAMED))
         count = len(named) if len(named) < WRITERS_NAMED else len(running.newcomers)
-        newcomers = Missing(named, count, joined_later=count)
+        newcomers = Missing(named, count, joined_later=count, is_known=True)
         first = self.record.first_lowers.get(name)
         known_from = MIN_INT64 if running.forgotten_lower is None else running.forgotten_lower
         return Coverage(self.missing[name], self.late[name], first, newcomers, known_from)

@@ -59,7 +59,7 @@ class CompleteWindowsPage:
 
     - `logs` are the ids of the logs of the cuts.
     - `changes_are_known` is false if some reports of late rows since the requested time are no
-      longer kept. Other windows may then have changed as well.
+      longer kept. Other windows may then have changed as well. It is null without `changed_since`.
     """
 
     stream_id: str
@@ -67,4 +67,4 @@ class CompleteWindowsPage:
     next: int | None
     has_more: bool
     logs: tuple[str, ...]
-    changes_are_known: bool = True
+    changes_are_known: bool | None = None

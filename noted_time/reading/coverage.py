@@ -32,6 +32,9 @@ class Uncovered:
     before_first_mark: bool
 
 
+NO_MISSING = Missing(is_known=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """The missing writers and late rows of one domain.
@@ -43,7 +46,7 @@ class Coverage:
     missing: MissingWriters
     late: LateReports
     first_lower: int | None
-    newcomers: Missing = Missing()  # noqa: RUF009 - frozen
+    newcomers: Missing = NO_MISSING
     newcomers_from: int = MIN_INT64
 
     def assess_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
@@ -59,12 +62,12 @@ class Coverage:
 
     def _assess(self, start: int, newest: int, missing: Missing, late: Late) -> Uncovered:
         is_before = self.first_lower is not None and start < self.first_lower
-        new = self.newcomers if newest >= self.newcomers_from else Missing()
+        new = self.newcomers if newest >= self.newcomers_from else NO_MISSING
         missing_writers = Missing(
             (*missing.writers, *new.writers)[:WRITERS_NAMED],
             missing.count + new.count,
             missing.joined_later + new.joined_later,
-            missing.is_known and not is_before,
+            missing.is_known and new.is_known and not is_before,
         )
         return Uncovered(missing_writers, late, is_before)
 
@@ -81,7 +84,7 @@ class VouchingTally:
     >>> tally = VouchingTally([(1, 10), (3, 30)], expected=("UA", "DL"))
     >>> tally.add("UA", FROM_FIRST_MARK, "live")
     >>> tally.add("DL", (VouchingPeriod(1, 20),), "idle")
-    >>> for vouched in tally.results():
+    >>> for vouched in tally.results(names_known=True):
     ...     print(vouched.sentence)
     by 2 writers, all that are expected
     by 1 of 2 expected writers, not by DL (idle, vouches to 20)
@@ -126,7 +129,7 @@ class VouchingTally:
                 max(start, joined), stop, NotVouching(writer, standing, until, is_expected)
             )
 
-    def results(self, *, names_known: bool = True) -> list[VouchedBy]:
+    def results(self, *, names_known: bool) -> list[VouchedBy]:
         unknown = [NotVouching(each, "unknown", None, is_expected=True) for each in self._unseen]
         members, tallies = self._members + len(unknown), []
         counts, expected = accumulate(self._steps), accumulate(self._expected_steps)

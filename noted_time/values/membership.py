@@ -209,7 +209,7 @@ class Late:
 
     writers: tuple[LateWriter, ...] = ()
     count: int = 0
-    is_known: bool = True
+    is_known: bool = False
 
     def __bool__(self) -> bool:
         return self.count > 0 or not self.is_known
@@ -247,7 +247,7 @@ class Missing:
     writers: tuple[MissingWriter, ...] = ()
     count: int = 0
     joined_later: int = 0
-    is_known: bool = True
+    is_known: bool = False
 
     def __bool__(self) -> bool:
         return self.count > self.joined_later or not self.is_known
@@ -313,7 +313,7 @@ class VouchedBy:
     expected_vouching: int = 0
     not_vouching: tuple[NotVouching, ...] = ()
     not_vouching_count: int = 0
-    names_known: bool = True
+    names_known: bool = False
 
     @property
     def sentence(self) -> str:
@@ -341,6 +341,6 @@ class VouchedBy:
 
 FEW_NAMES = 5
 
-VOUCHED_NOT_KNOWN = VouchedBy(0, names_known=False)
-MISSING_NOT_KNOWN = Missing(is_known=False)
-LATE_NOT_KNOWN = Late(is_known=False)
+VOUCHED_NOT_KNOWN = VouchedBy(0)
+MISSING_NOT_KNOWN = Missing()
+LATE_NOT_KNOWN = Late()

@@ -32,4 +32,4 @@ def collect_changed_windows(
         windows += page.windows
         after = page.next
         if not page.has_more:
-            return ChangedWindows(tuple(windows), page.changes_are_known)
+            return ChangedWindows(tuple(windows), bool(page.changes_are_known))

@@ -43,8 +43,8 @@ async def test_a_live_writer_with_rows_in_a_complete_hour_is_named(
     async with running(store.reopened(), time) as controller:
         after = await windows(controller), [cut(controller, 40, since) for since in (None, 19)]
 
-    named = Late((LateWriter("pos", 112, 12, 18, WALL + 5),), 1)
-    nobody = Late()
+    named = Late((LateWriter("pos", 112, 12, 18, WALL + 5),), 1, is_known=True)
+    nobody = Late(is_known=True)
     assert before == ([nobody, named, nobody, nobody], [named, nobody])
     assert (after, was.first_lowers) == (before, {"default": 10})
 

@@ -39,7 +39,7 @@ def tallied(stream: Aggregator, domain: str, seq: int, time: int) -> VouchedBy:
     for name in stream.writers():
         track = stream.member(name).track(number)
         tally.add(name, track.vouching_periods, stream.member(name).state)
-    return tally.results()[0]
+    return tally.results(names_known=True)[0]
 
 
 def known(stream: Aggregator, name: str, number: int) -> tuple[Periods, WriterStanding]:
@@ -194,7 +194,7 @@ def test_a_tally_names_at_most_a_hundred_writers_of_each_mark() -> None:
     for name in names:
         tally.add(name, (VouchingPeriod(2, MAX_INT64),), "live")
     tally.add("new", (), "live")
-    before, after = tally.results()
+    before, after = tally.results(names_known=True)
 
     assert (before.count, before.not_vouching_count, after.count) == (0, 102, 101)
     assert [each.writer for each in after.not_vouching] == ["new"]

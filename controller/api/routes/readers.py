@@ -286,7 +286,7 @@ async def _answer_windows(  # noqa: PLR0913 - the parts of a page
     limit: int,
     after: int | None,
     *,
-    changes_are_known: bool = True,
+    changes_are_known: bool | None = None,
 ) -> Response:
     windows = [each async for each in iterate_in_slices(found)]
     by = await tally_vouching(Roster(state, domain), [(each.seq, each.end) for each in windows])
