@@ -270,7 +270,7 @@ class AnotherLog(Rejected):
 
 
 class NotObservable(Rejected):
-    """The settings of a topic or its brokers prevent this way of observing it."""
+    """The settings of a topic, its brokers or its registry prevent this way of observing it."""
 
 
 class LimitReached(Rejected):

@@ -17,7 +17,7 @@ from rich.progress import Progress
 from noted_time.kafka import Topic
 from noted_time.kafka.records import TopicReader
 from noted_time.observing import FIRST_TIMES, TimeForm
-from noted_time.values import Rejected, Unreachable, format_time, pluralize
+from noted_time.values import NotObservable, Rejected, Unreachable, format_time, pluralize
 from noted_time_cli.analyse.rows import Rows
 from noted_time_cli.terminal.output import say
 from writer_client.kafka.event_times import get_timestamp, make_time_getter, make_values_getter
@@ -145,7 +145,7 @@ class _Reading:
             found = self._time_of(message)
             if len(self._first) < FIRST_TIMES:
                 self._first += self._values_of(message)
-        except Unreachable:
+        except (Unreachable, NotObservable):
             raise
         except Exception as refused:  # noqa: BLE001 - a user's function may raise any error
             if message.value() is None:

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
 
 from demo.trials.kafka import Broker, Record
-from noted_time import AnotherLog, Recreated, Rejected, Unreachable
+from noted_time import AnotherLog, NotedTimeError, NotObservable, Recreated, Rejected, Unreachable
 from noted_time.client import polling
 from noted_time.kafka import Topic, TopicLook
 from noted_time.values import LogFact
@@ -328,8 +328,9 @@ def in_value(message: Message) -> int:
     return int(message.value() or b"")
 
 
+@pytest.mark.parametrize("kind", [Unreachable, NotObservable])
 def test_what_cannot_be_decoded_now_is_read_again(
-    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, kind: type[NotedTimeError]
 ) -> None:
     """With all records of its batch, of both partitions, even if Kafka reports no first offsets."""
     monkeypatch.setattr(Topic, "begins", Mock(side_effect=Unreachable("no leader answers")))
@@ -339,12 +340,12 @@ def test_what_cannot_be_decoded_now_is_read_again(
     def decoded(message: Message) -> int:
         asked.append(in_value(message))
         if len(asked) == 3:
-            raise Unreachable("the schema registry is away")
+            raise kind("the schema registry is away")
         return asked[-1]
 
     look = KafkaFields(broker.config, topic, decoded, start="earliest")
 
-    with pytest.raises(Unreachable, match="registry"):
+    with pytest.raises(kind, match="registry"):
         look()
     assert (look().newest, look.unusable) == ({0: 8, 1: 7}, 0)
     assert sorted([*asked[:2], *asked[3:]]) == [*range(1, 9)]

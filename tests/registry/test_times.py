@@ -97,7 +97,7 @@ def test_a_registry_that_is_away_holds_what_it_describes(
     away = {"url": f"http://{LOOPBACK}:{free_ports(1)}", "max.retries": 0}
     look = KafkaFields(broker.config, topic, registered_time("at", away), start="earliest")
 
-    with pytest.raises(Unreachable, match=r"the schema registry at http://.* does not answer"):
+    with pytest.raises(Unreachable, match=r"the schema registry at http://.* gives no schema"):
         look()
     assert look.unusable == 0
 

@@ -27,6 +27,7 @@ from noted_time.values import (
     LEAST_TIME,
     LateRows,
     LogFact,
+    NotObservable,
     Rejected,
     Unreachable,
     format_line,
@@ -125,7 +126,7 @@ class RecordTimes(TopicPoller):
     def _find_times(self, partition: int, offset: int, message: Message) -> EventTime:
         try:
             found = self._time_of(message)
-        except Unreachable:  # of its schema, so the record is read again
+        except (Unreachable, NotObservable):  # of its schema, so the record is read again
             self._reader.return_to_position()
             raise
         except Exception as unreadable:  # noqa: BLE001 - the user's function may raise anything
@@ -182,7 +183,7 @@ class RecordTimes(TopicPoller):
     def _judge(self, message: Message, now: int) -> Verdict:
         try:
             found = self._time_of(message)
-        except Unreachable:
+        except (Unreachable, NotObservable):
             raise
         except Exception:  # noqa: BLE001 - it was named when it was passed over
             return "empty" if message.value() is None else UNREADABLE
@@ -202,7 +203,7 @@ class KafkaFields(RecordTimes):
 
     `field` may also be a function of the `Message`, or its name, ``"module:function"``. The
     function returns such a value, a `datetime`, a list for several events, or `None` for no event.
-    If it raises `Unreachable`, the record is read again.
+    If it raises `Unreachable` or `NotObservable`, the record is not passed over.
 
     If a record has several events, the largest time counts, and the least time may be late.
 
@@ -276,7 +277,7 @@ class KafkaFields(RecordTimes):
             for _, _, message in islice(self._reader.read(ends), FIRST_TIMES):
                 try:
                     values += values_of(message)
-                except Unreachable:
+                except (Unreachable, NotObservable):
                     raise
                 except Exception:  # noqa: BLE001, S112 - it is named when it is read again
                     continue

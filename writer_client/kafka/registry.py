@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import UTC
+from functools import lru_cache
+from math import inf
 from typing import Any
 from weakref import finalize
 
 import httpx2
 from confluent_kafka import Message
-from confluent_kafka.schema_registry import SchemaRegistryClient, dual_schema_id_deserializer
+from confluent_kafka.schema_registry import (
+    Schema,
+    SchemaRegistryClient,
+    dual_schema_id_deserializer,
+)
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.schema_registry.serde import SchemaId
-from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from noted_time.extras import load_function
-from noted_time.values import Rejected, Unreachable
+from noted_time.values import NotedTimeError, NotObservable, Rejected, Unreachable
 from writer_client.kafka.event_times import TimeOf, get_values
 
-NOT_FOUND_STATUS = 404  # only this record is unusable
+NOT_FOUND_CODES = (40401, 40403)
+"""Of the registry itself. Only this record is unusable then."""
+
+REFUSED_STATUSES = (401, 403)
+ANSWER_TIMEOUT_S = 10
+ANSWER_CHARACTERS = 32 << 20
+NESTED_LEVELS = 64
 
 Deserialize = Callable[[bytes, SerializationContext], Any]
 
@@ -36,8 +49,12 @@ def registered_time(
     * `registry` is a URL, or the settings of confluent-kafka's `SchemaRegistryClient`.
     * `message` is the class of Protobuf messages, ``"module:Class"``.
 
-    The returned function raises `Rejected` for a record without such a time, and `Unreachable`
-    without the registry's answer; the record is then read again.
+    The returned function raises `Rejected` for a record without such a time, or if the registry
+    does not know its schema. Any other answer that is not a schema raises `Unreachable`, and the
+    record is read again. `NotObservable` is raised if the registry refuses access.
+
+    An Avro schema that refers to itself or nests deeper than 64 levels is `Rejected`, because its
+    decoder could end the process.
     """
     records = _RecordDecoder(registry, message)
     names = field.split(".")
@@ -49,53 +66,104 @@ def registered_time(
     return get_time
 
 
+@lru_cache(maxsize=1000)
+def is_deep(text: str) -> bool:
+    """Return whether fastavro could overflow the stack at values of an Avro schema."""
+    try:
+        return _count_levels(json.loads(text), "", {}) > NESTED_LEVELS
+    except RecursionError:
+        return True
+
+
+def _count_levels(schema: Any, space: str, levels: dict[str, float]) -> float:  # noqa: ANN401 - JSON
+    """Return how deep values nest. `levels` has the named types, infinite inside their own."""
+    if isinstance(schema, str):
+        return max(levels.get(f"{space}.{schema}", 0), levels.get(schema, 0))
+    if isinstance(schema, list):
+        return max((_count_levels(each, space, levels) for each in schema), default=0)
+    name = schema.get("name", "")
+    name = name if "." in name else f"{schema.get('namespace', space)}.{name}"
+    inner = [field["type"] for field in schema.get("fields", ())]
+    inner += [schema.get("items", schema.get("values", schema["type"]))]
+    levels[name], space = inf, name.rpartition(".")[0]
+    levels[name] = 1 + max(_count_levels(each, space, levels) for each in inner)
+    return levels[name]
+
+
 class _RecordDecoder:
     def __init__(self, registry: str | Mapping[str, Any], message: str | None) -> None:
         settings = {"url": registry} if isinstance(registry, str) else dict(registry)
         self._url = settings.get("url")
         try:
-            client = self._client = SchemaRegistryClient(settings)
+            client = self._client = SchemaRegistryClient({"timeout": ANSWER_TIMEOUT_S, **settings})
         except (TypeError, ValueError) as error:
             raise Rejected(f"the schema registry: {error}") from error
+        # without a subject, a deserializer asks for nothing that was not checked
+        plain: dict[str, Any] = {"subject.name.strategy": lambda *_: None}
         self._by_type: dict[str, Deserialize] = {
-            "AVRO": AvroDeserializer(client),
-            "JSON": JSONDeserializer(None, schema_registry_client=client),
+            "AVRO": AvroDeserializer(client, conf=plain),
+            "JSON": JSONDeserializer(None, schema_registry_client=client, conf=plain),
         }
         if message is not None:
-            kind, plain = load_function(message), {"use.deprecated.format": False}
+            plain = {**plain, "use.deprecated.format": False}
+            kind = load_function(message)
             self._by_type["PROTOBUF"] = ProtobufDeserializer(kind, plain, client)
 
     def decode(self, record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
         value, topic = record.value() or b"", record.topic() or ""
         context = SerializationContext(topic, MessageField.VALUE, record.headers())
+        schema_id = SchemaId("")
+        dual_schema_id_deserializer(value, context, schema_id)
         try:
-            return self._find_deserializer(value, context)(value, context)
-        except (Rejected, SerializationError):
+            deserialize = self._find_deserializer(schema_id)
+        except Rejected:
             raise
-        except SchemaRegistryError as error:
-            if error.http_status_code == NOT_FOUND_STATUS:
-                raise Rejected(f"the schema registry does not know the schema: {error}") from error
-            raise self._build_unreachable(error) from error
-        except (httpx2.TransportError, OSError) as error:
-            raise self._build_unreachable(error) from error
+        except Exception as error:  # also of the page of a proxy, or of other JSON
+            raise self._explain(error) from error
+        try:
+            return deserialize(value, context)
+        except (SchemaRegistryError, httpx2.TransportError, OSError) as error:
+            raise self._explain(error) from error
 
     def close(self) -> None:
         self._client.close()
 
-    def _find_deserializer(self, value: bytes, context: SerializationContext) -> Deserialize:
-        schema_id = SchemaId("")
-        dual_schema_id_deserializer(value, context, schema_id)
+    def _find_deserializer(self, schema_id: SchemaId) -> Deserialize:
         if schema_id.guid is not None:
             schema = self._client.get_schema_by_guid(str(schema_id.guid))
         else:
             schema = self._client.get_schema(schema_id.id or 0)
+        self._check_schema(schema, schema_id.id or schema_id.guid)
         kind = schema.schema_type or "AVRO"
         if kind not in self._by_type:
             raise Rejected(f"the value is {kind}, which needs --message module:Class")
         return self._by_type[kind]
 
-    def _build_unreachable(self, error: Exception) -> Unreachable:
-        return Unreachable(f"the schema registry at {self._url} does not answer: {error}")
+    def _check_schema(self, schema: Schema, name: object) -> None:
+        """Check a schema, and those to which it refers."""
+        text = schema.schema_str
+        if not isinstance(text, str) or len(text) > ANSWER_CHARACTERS:
+            self._client.clear_caches()  # type: ignore[no-untyped-call]
+            raise TypeError("not a schema of at most 32 MiB")
+        if schema.schema_type in (None, "AVRO") and is_deep(text):
+            fault = f"refers to itself or nests deeper than {NESTED_LEVELS} levels"
+            remedy = "find the time by a function, --field module:function"
+            raise Rejected(f"Avro schema {name} {fault}, which can end the process: {remedy}")
+        for each in schema.references or ():
+            found = self._client.get_version(each.subject or "", each.version or 0, deleted=True)
+            self._check_schema(found.schema, each.name)
+
+    def _explain(self, error: Exception) -> NotedTimeError:
+        code = getattr(error, "error_code", None)
+        if code in NOT_FOUND_CODES:
+            return Rejected(f"the schema registry does not know the schema: {error}")
+        failed = f"the schema registry at {self._url} gives no schema: {error!r:.300}"
+        if getattr(error, "http_status_code", None) in REFUSED_STATUSES:
+            login = "basic.auth.user.info=USER:PASSWORD"
+            return NotObservable(
+                f"{failed}: name a file with its login as --schema-registry: {login}"
+            )
+        return Unreachable(failed)
 
 
 def _convert_value(value: Any) -> Any:  # noqa: ANN401 - whatever a schema describes

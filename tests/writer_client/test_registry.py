@@ -1,0 +1,108 @@
+"""What follows from the answers of a schema registry."""
+
+import json
+from threading import Event
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from noted_time import NotedTimeError, NotObservable, Rejected, Unreachable
+from tests.support.odd_controller import odd_controller
+from tests.support.waiting import PATIENCE_S
+from writer_client import registered_time
+from writer_client.kafka import registry
+
+VALUE = bytes([0, 0, 0, 0, 7]) + b"\x02" * 50_000
+LARGE = {"schema": " " * registry.ANSWER_CHARACTERS + '"long"'}
+
+
+def record(name: str, kind: object, **more: object) -> dict[str, object]:
+    """Return an Avro schema of records with a field `at`."""
+    field = {"name": "at", "type": kind}
+    return {"type": "record", "name": name, "fields": [field], **more}
+
+
+def chain(levels: int) -> object:
+    """Return a union of so many records, each with the one before in its field."""
+    return [record(f"R{n}", f"R{n - 1}" if n else "long") for n in range(levels)]
+
+
+def find_time(field: str, status: int, body: object, wait_s: float = 0) -> Any:  # noqa: ANN401
+    """Find the time in a record of schema 7, for which a registry answers this."""
+    done = Event()
+
+    def answer(path: str) -> tuple[int, object]:
+        done.wait(wait_s)
+        return (status, body) if path == "/schemas/ids/7" else (200, b"<html>")
+
+    with odd_controller(answer) as url:
+        try:
+            get_time = registered_time(field, {"url": url, "max.retries": 0})
+            return get_time(Message(topic="flights", value=VALUE))
+        finally:
+            done.set()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "says"),
+    [
+        (404, {"error_code": 40403, "message": "Schema 7 not found"}, Rejected, "Schema 7 not"),
+        (404, {"error_code": 40401, "message": "no subject"}, Rejected, "no subject"),
+        (404, b"<html>", Unreachable, "<html>"),
+        (404, {"error_code": 404}, Unreachable, "404"),
+        (200, b"<html>", Unreachable, "JSONDecodeError"),
+        (200, [], Unreachable, "TypeError"),
+        (200, None, Unreachable, "AttributeError"),
+        (200, {"at": 1}, Unreachable, "not a schema"),
+        (200, {"schema": "<html>"}, Unreachable, "JSONDecodeError"),
+        (200, LARGE, Unreachable, "of at most 32 MiB"),
+        (
+            200,
+            {"schema": '"a.B"', "references": [{"subject": "b"}]},
+            Unreachable,
+            "JSONDecodeError",
+        ),
+        (503, b"", Unreachable, "503"),
+        (401, {"error_code": 40101, "message": "no"}, NotObservable, "basic.auth.user.info="),
+        (403, b"<html>", NotObservable, "basic.auth.user.info="),
+    ],
+)
+def test_answer_of_a_registry_decides_about_the_record(
+    status: int, body: object, kind: type[NotedTimeError], says: str
+) -> None:
+    """It is passed over, read again, or ends the observer."""
+    with pytest.raises(NotedTimeError, match=says) as refused:
+        find_time("at", status, body)
+
+    assert type(refused.value) is kind
+
+
+def test_registry_that_answers_late_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After ten seconds, shortened here."""
+    monkeypatch.setattr(registry, "ANSWER_TIMEOUT_S", 0.1)
+
+    with pytest.raises(Unreachable, match="timed out"):
+        find_time("at", 200, {"schema": '"long"'}, PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        record("Node", ["null", "Node"]),
+        record(
+            "Node", {"type": "array", "items": {"type": "map", "values": "a.Node"}}, namespace="a"
+        ),
+        chain(65),
+    ],
+)
+def test_avro_schema_that_may_overflow_is_refused(schema: object) -> None:
+    """Its records would end the process."""
+    with pytest.raises(Rejected, match=r"Avro schema 7 refers to itself or nests deeper than 64"):
+        find_time("at", 200, {"schema": json.dumps(schema)})
+
+
+@pytest.mark.parametrize("schema", [chain(64), record("a.Node", record("b.Node", "long"))])
+def test_avro_schema_that_does_not_overflow_is_read(schema: object) -> None:
+    """Of 64 levels, or with two types of one name."""
+    assert find_time("at.at", 200, {"schema": json.dumps(schema)}) == [1]
