@@ -7,6 +7,8 @@ from noted_time.reading.committing import (
     find_committed_part,
     format_properties,
     prepare_commit,
+    remember_record,
+    withdraw_batch,
 )
 from noted_time.reading.coverage import (
     UNKNOWN_STANDING,

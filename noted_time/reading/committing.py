@@ -1,8 +1,9 @@
 """Decides which claim a query may commit with a batch.
 
 A table's history does not show a restore, a recreated table, or a batch that was never written. So
-each record is first stored next to the query's checkpoint, and the query claims only while the
-table has these records.
+each record is first stored next to the query's checkpoint, and so is each batch without rows. The
+query claims only while the table has these records, and all other batches are known to have no
+rows.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ BATCH_LOST = (
     "never written"
 )
 PERHAPS_LOST = "batch {} may not be in the table: its commit has expired or is lost"
+NEVER_WRITTEN = (
+    "batch {} is not in the table: it was neither written nor withdrawn; `claim accept` works only "
+    "after batch {}"
+)
+NOT_WHOLE = "batch {} is not wholly in the table: its last part was not written"
 IN_TABLE = (
     "batch {} of this query is in the table already, {}: the checkpoint is older than the table; "
     "{}take a new checkpoint with start_over=True"
@@ -36,15 +42,78 @@ WRITTEN_TWICE = (
     "batch {} was written to this table under the name {!r} before: give each write a part="
 )
 MANY_NAMES = "the table has claims under {} names, but a commit can contain only {}"
+BATCHES_KEPT = 2  # the current batch, and the previous one, which the table must contain
 
 
 @dataclass(frozen=True, slots=True)
 class RememberedBatch:
-    """The records stored before a batch was written, by part."""
+    """The records stored before a batch was written, by part, or a withdrawn batch without records.
+
+    All batches from `withdrawn_from` up to this one were withdrawn. `None` if this is not known.
+    """
 
     batch: int
     records: Mapping[str, Claim]
     runs: Mapping[str, str] = field(default_factory=dict)
+    withdrawn_from: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no other part of the batch follows."""
+        return any(not (each.continues or each.merges) for each in self.records.values())
+
+
+Memory = tuple[RememberedBatch, ...]
+
+
+def remember_record(memory: Memory, record: Claim, run: str = "") -> Memory:
+    """Return the memory with the record of a part, which may be written from now on."""
+    before = _find_batch(memory, record.batch)
+    records = {**before.records, record.part: record}
+    runs = {**before.runs, record.part: run}
+    return _replace_batch(memory, replace(before, records=records, runs=runs))
+
+
+def withdraw_batch(memory: Memory, batch: int, part: str | None = None) -> Memory:
+    """Return the memory without a part of a batch; a batch without records is withdrawn.
+
+    After a batch that was neither written nor withdrawn, the memory does not change.
+
+    >>> withdraw_batch(withdraw_batch((), 0), 1)
+    (RememberedBatch(batch=1, records={}, runs={}, withdrawn_from=0),)
+    >>> withdraw_batch((), 1)
+    ()
+    """
+    before = _find_batch(memory, batch)
+    records = {each: record for each, record in before.records.items() if each != part}
+    return _replace_batch(memory, replace(before, records=records))
+
+
+def _find_batch(memory: Memory, batch: int) -> RememberedBatch:
+    known = (each for each in memory if each.batch == batch)
+    return next(known, RememberedBatch(batch, {}))
+
+
+def _replace_batch(memory: Memory, changed: RememberedBatch) -> Memory:
+    batch = changed.batch
+    is_unbroken = _find_unwritten(memory, batch) == batch
+    first = _find_last_written(memory, batch) + 1 if is_unbroken else None
+    known = [e for e in memory if e.batch != batch and (e.records or e.withdrawn_from != first)]
+    if changed.records or is_unbroken:
+        known.append(replace(changed, withdrawn_from=first))
+    written = sorted(each.batch for each in known if each.records)[-BATCHES_KEPT:]
+    return tuple(each for each in known if each.batch >= min(written, default=0))
+
+
+def _find_last_written(memory: Sequence[RememberedBatch], batch: int) -> int:
+    return max((e.batch for e in memory if e.records and e.batch < batch), default=-1)
+
+
+def _find_unwritten(memory: Sequence[RememberedBatch], batch: int) -> int:
+    """Return the first batch that was neither written nor withdrawn, at most `batch`."""
+    last = _find_last_written(memory, batch)
+    rows = [e.batch for e in memory if e.withdrawn_from == last + 1 and e.batch <= batch]
+    return min(max(rows, default=last) + 1, batch)
 
 
 def find_committed_part(
@@ -149,24 +218,26 @@ def format_properties(history: TableHistory, record: Claim) -> dict[str, str]:
 def _is_new(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> bool:
     records = [history.records(each).get(claim.name) for each in history.commits]
     is_known = any(record is not None and record.query == claim.query for record in records)
-    return not is_known and all(each.batch >= claim.batch for each in memory)
+    return not is_known and _find_last_written(memory, claim.batch) < 0
 
 
 def _find_lost_batch(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> str:
-    before = [each for each in memory if each.batch < claim.batch]
-    last = max(before, key=lambda each: each.batch, default=None)
-    if last is None and claim.batch > 0:
+    unwritten = _find_unwritten(memory, claim.batch)
+    if unwritten < claim.batch and not any(each.batch < claim.batch for each in memory):
         return NOT_REMEMBERED.format(claim.batch)
     known = {record.id for each in history.commits for record in history.records(each).values()}
+    last = [e for e in memory if e.batch == _find_last_written(memory, claim.batch)]
     now = [each for each in memory if each.batch == claim.batch and claim.complete_to is not None]
-    for each in [*([last] if last is not None else []), *now]:
+    for each in [*last, *now]:
         for part, record in each.records.items():
             if record.table and history.table and record.table != history.table:
                 return MADE_AGAIN.format(each.batch)
             if record.id not in known and (each.batch, part) != (claim.batch, claim.part):
                 lost = BATCH_LOST if history.is_whole else PERHAPS_LOST
                 return lost.format(each.batch)
-    return ""
+    if last and not last[0].is_whole:
+        return NOT_WHOLE.format(last[0].batch)
+    return NEVER_WRITTEN.format(unwritten, claim.batch) if unwritten < claim.batch else ""
 
 
 def build_acceptance(

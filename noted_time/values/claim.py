@@ -69,8 +69,8 @@ class Claim:
     - `complete_to`: Unix ms in the column `time_of`, or `None` if the commit claims nothing.
     - `plan`: the input of the batch. The same batch with another plan has other rows.
     - `after`: the commit with the previous record of the name, as far as the committer knew.
-    - `ended`: why nothing is claimed. Empty before the first watermark, or if another part of the
-      batch follows.
+    - `ended`: why nothing is claimed. Empty before the first watermark, or if the batch continues.
+    - `continues`: whether another part of the batch follows.
     - `stream`, `domain`: what the query reads, see `sources`. `domain` is `None` if an offset of
       the query does not state it.
     - `lag_ms`: how far `complete_to` is below the ingestion marks of the query, if it reads any.
@@ -105,6 +105,7 @@ class Claim:
     since: int | None = field(default=MIN_INT64, repr=False)
     starts: bool = field(default=False, repr=False)
     merges: bool = field(default=False, repr=False)
+    continues: bool = field(default=False, repr=False)
     accepted: str = field(default="", repr=False)
     inherits: tuple[Parent, ...] = field(default=(), repr=False)
     unreadable: str = field(default="", repr=False)
@@ -236,7 +237,7 @@ RECORD_FIELDS: Mapping[str, Callable[[object], bool]] = {
     "missing": _is_names,
     "vouched": lambda value: value == {} or _is_vouched(value),
     "since": _is_time,
-    **dict.fromkeys(("starts", "merges"), lambda value: isinstance(value, bool)),
+    **dict.fromkeys(("starts", "merges", "continues"), lambda value: isinstance(value, bool)),
     "accepted": _is_text,
     "inherits": _is_parents,
 }

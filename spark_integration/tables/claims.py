@@ -204,9 +204,10 @@ class BatchClaim:
     ) -> dict[str, str]:
         """Return the options of a write to Delta: the claim, and a transaction.
 
-        Always write with these options, or the next batch ends the claim. If a batch writes several
-        times, give each write a `part`, and all but the last ``last=False``. Without a `table`,
-        nothing is claimed. `metadata` is a JSON object for the commit.
+        Always write with these options, or the next batch ends the claim. Call `withdraw` for a
+        batch that writes nothing. If a batch writes several times, give each write a `part`, and
+        all but the last ``last=False``. Without a `table`, nothing is claimed. `metadata` is a JSON
+        object for the commit.
         """
         claim = self.claim
         transaction = f"noted-time:{claim.name}:{claim.query}:{part}"
@@ -232,15 +233,13 @@ class BatchClaim:
         options = self.delta_options if kind == "delta" else self.iceberg_options
         return options(table, part=part)
 
-    def begin(self, table: str) -> None:
-        """Record that this batch must be written or withdrawn."""
-        batches = self.claims.memory(table).batches(self.run)
-        if all(each.batch != self.claim.batch for each in batches):
-            self._keep(table, replace(self.claim, id=token_hex(8)), run="")
-
     def withdraw(self, table: str) -> None:
-        """Delete the record of `begin`, because this batch has no rows."""
-        self.claims.memory(table).withdraw(self.claim.batch)
+        """Record that this batch writes nothing, or nothing more, to the table.
+
+        A batch that is neither written nor withdrawn ends the claim.
+        """
+        self.claims.memory(table).batches(self.run)
+        self._withdraw(table)
 
     def is_committed(self, table: str, *, part: str = "") -> bool:
         self._histories[table] = history = self.open(table).history()
@@ -258,9 +257,10 @@ class BatchClaim:
         claim = replace(self.claim, part=part, complete_to=None, id=token_hex(8))
         history, memory = opened.history(), self.claims.memory(table)
         known = memory.batches(self.run)
-        find_committed_part(history, claim, known)
+        committed = find_committed_part(history, claim, known)
         record = prepare_commit(history, claim, known, start_over=self.claims.start_over)
         record = replace(record, merges=True)
+        self._keep(table, record)
         delta = USER_METADATA, json.dumps({record.key: record.to_json()})
         iceberg = f"{SESSION_PROPERTY}{record.key}", record.to_json()
         before: dict[str, str | None] = {}
@@ -273,10 +273,9 @@ class BatchClaim:
             for key, former in before.items():
                 spark.conf.unset(key) if former is None else spark.conf.set(key, former)
         # MERGE does not commit if it changes no row
-        if any(
-            record.id == each.id for c in opened.history().commits for each in c.claims.values()
-        ):
-            self._keep(table, record)
+        written = {each.id for c in opened.history().commits for each in c.claims.values()}
+        if record.id not in written:
+            self._withdraw(table, part) if committed is None else self._keep(table, committed)
 
     def open(self, table: str) -> OpenTable:
         tables = self.claims.tables
@@ -297,7 +296,7 @@ class BatchClaim:
     def _create_record(self, table: str, part: str, *, last: bool) -> tuple[Claim, TableHistory]:
         claim = replace(self.claim, part=part, id=token_hex(8))
         if not last:
-            claim = replace(claim, complete_to=None)
+            claim = replace(claim, complete_to=None, continues=True)
         history = self._histories.pop(table, None) or self.open(table).history()
         record = self._find_committed(table, history, claim)
         if record is not None:
@@ -309,18 +308,25 @@ class BatchClaim:
         if record.ended:
             log.warning(
                 "%s: the rows of batch %d are written without a claim under %r: %s. Check the "
-                "table. If its rows are right, run `%s claim accept %s --name %s`",
+                "table after this batch. If its rows are right, run `%s claim accept %s --name %s`",
                 *(table, claim.batch, claim.name, record.ended),
                 *(name_program(), table, claim.name),
             )
         return record, history
 
-    def _keep(self, table: str, record: Claim, *, run: str | None = None) -> str:
+    def _keep(self, table: str, record: Claim) -> str:
         try:
-            self.claims.memory(table).keep(record, self.run if run is None else run)
+            self.claims.memory(table).keep(record, self.run)
         except (OSError, NotedTimeError) as error:
             return NOT_KEPT.format(MEMORY_DIRECTORY, self.claims.checkpoint_location, error)
         return ""
+
+    def _withdraw(self, table: str, part: str | None = None) -> None:
+        try:
+            self.claims.memory(table).withdraw(self.claim.batch, part)
+        except (OSError, NotedTimeError) as error:
+            why = NOT_KEPT.format(MEMORY_DIRECTORY, self.claims.checkpoint_location, error)
+            log.warning("batch %d has no rows for %s: %s", self.claim.batch, table, why)
 
     def _build_properties(self, table: str | None, part: str, *, last: bool) -> dict[str, str]:
         if table is None:

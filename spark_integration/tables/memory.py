@@ -7,48 +7,47 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
+from typing import Any
 
 from noted_time import NotedTimeError, Rejected
-from noted_time.reading import RememberedBatch
+from noted_time.reading import RememberedBatch, remember_record, withdraw_batch
 from noted_time.values import Claim
 from spark_integration.checkpoint.files import open_checkpoint
 
 MEMORY_DIRECTORY = "noted-time"
-BATCHES_KEPT = 2  # the current batch, and the previous one, which the table must contain
 
 
 class Memory:
     """The last two batches that a query planned to write to a table under a name.
 
-    Each batch is a file in the checkpoint, read once per run.
+    Each of them, and the last batch of those withdrawn since, is a file in the checkpoint, read
+    once per run.
     """
 
     def __init__(self, checkpoint: str, name: str, table: str) -> None:
         self._files = open_checkpoint(checkpoint)
         self._prefix = f"{sha256(json.dumps([name, table]).encode()).hexdigest()[:16]}."
         self._run: str | None = None
-        self._known: dict[int, RememberedBatch] = {}
+        self._known: tuple[RememberedBatch, ...] = ()
 
     def batches(self, run: str) -> tuple[RememberedBatch, ...]:
         if run != self._run or not run:
-            self._run, self._known = run, {each.batch: each for each in self._read()}
-        return tuple(self._known.values())
+            self._run, self._known = run, tuple(self._read())
+        return self._known
 
     def keep(self, record: Claim, run: str) -> None:
         """Save the record of a part of a batch, before the part is written."""
-        before = self._known.get(record.batch, RememberedBatch(record.batch, {}))
-        records = {**before.records, record.part: record}
-        remembered = RememberedBatch(record.batch, records, {**before.runs, record.part: run})
-        self._known[record.batch] = remembered
-        written = {part: each.to_json() for part, each in records.items()}
-        text = json.dumps({"name": record.name, "runs": remembered.runs, "records": written})
-        self._files.write(self._name(record.batch), text)
-        for batch in sorted(self._known)[:-BATCHES_KEPT]:
-            del self._known[batch]
-            self._files.delete(self._name(batch))
+        self._save(remember_record(self._known, record, run))
 
-    def withdraw(self, batch: int) -> None:
-        if self._known.pop(batch, None) is not None:
+    def withdraw(self, batch: int, part: str | None = None) -> None:
+        self._save(withdraw_batch(self._known, batch, part))
+
+    def _save(self, batches: tuple[RememberedBatch, ...]) -> None:
+        before, self._known = self._known, batches
+        for each in batches:
+            if each not in before:
+                self._files.write(self._name(each.batch), _format_batch(each))
+        for batch in {each.batch for each in before} - {each.batch for each in batches}:
             self._files.delete(self._name(batch))
 
     def _name(self, batch: int) -> str:
@@ -64,13 +63,18 @@ class Memory:
                         )
 
 
-def _parse_batch(record: Mapping[str, object]) -> RememberedBatch:
-    name, records, runs = str(record["name"]), record["records"], record["runs"]
-    if not (isinstance(records, dict) and isinstance(runs, dict)):
-        raise TypeError(record)
-    claims = {part: Claim.from_json(name, text) for part, text in records.items()}
-    (batch,) = {claim.batch for claim in claims.values()}
-    return RememberedBatch(batch, claims, runs)
+def _format_batch(remembered: RememberedBatch) -> str:
+    records = {part: [each.name, each.to_json()] for part, each in remembered.records.items()}
+    about = {"batch": remembered.batch, "withdrawn_from": remembered.withdrawn_from}
+    return json.dumps({**about, "runs": remembered.runs, "records": records})
+
+
+def _parse_batch(fields: Mapping[str, Any]) -> RememberedBatch:
+    claims = {part: Claim.from_json(*record) for part, record in fields["records"].items()}
+    first = fields["withdrawn_from"]
+    return RememberedBatch(
+        int(fields["batch"]), claims, dict(fields["runs"]), None if first is None else int(first)
+    )
 
 
 @cache

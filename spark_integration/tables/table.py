@@ -38,7 +38,6 @@ class NotedTable:
         self._every_s = parse_duration(claim_every) / 1000
         self._committed_at = float("-inf")
         self._complete_to: int | None = None
-        self._last: int | None = None
         if is_remote():
             raise Rejected(
                 "NotedTable cannot check the query's checkpoint over Spark Connect: use a classic "
@@ -49,10 +48,6 @@ class NotedTable:
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Append the rows of a micro-batch."""
         claim = self._claims.of(batch_id)
-        if self._last is not None and batch_id > self._last + 1:
-            self._claims.of(batch_id - 1).begin(self._table)
-        claim.begin(self._table)
-        self._last = batch_id
         check_column(rows, self._claims.time_of)
         if claim.is_committed(self._table):
             log.info("%s already contains batch %d", self._table, batch_id)

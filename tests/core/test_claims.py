@@ -20,6 +20,7 @@ from noted_time.reading import (
     claims,
     committing,
     prepare_commit,
+    withdraw_batch,
 )
 from noted_time.values import Claim, Rejected, parse_claims
 from noted_time.values.claim import EXPECTS_PROPERTY, Parent
@@ -35,10 +36,10 @@ RARE = (2178, 3250)
 """Seeds of histories that reach a version of the same number, and a gap."""
 
 
-def too_high(seed: int, *, is_numbered: bool) -> str:
+def too_high(seed: int, *, is_numbered: bool, kind: type[World] = World) -> str:
     """Play a history, and return the first false claim, or `""`."""
     chance = Random(seed)
-    world = World(chance, is_numbered, [Query("a", chance), Query("b", chance)])
+    world = kind(chance, is_numbered, [Query("a", chance), Query("b", chance)])
     for step in range(STEPS):
         world.act(is_benign=False)
         history = world.history()
@@ -60,6 +61,29 @@ def test_no_claim_is_too_high(part: int, *, is_numbered: bool) -> None:
     """Tables, checkpoints and what is kept in them are put back, lost, made again and expire."""
     seeds = (RARE[part % 2], *range(part, HISTORIES, PARTS))
     found = [too_high(seed, is_numbered=is_numbered) for seed in seeds]
+
+    assert [each for each in found if each] == []
+
+
+class PassingWorld(World):
+    """A world whose queries pass over batches, and withdraw most of those without rows."""
+
+    def run(self, query: Query) -> None:
+        batch, number = query.plan(), len(query.checkpoint.planned) - 1
+        if self.chance.random() < (0.7 if batch.begin < batch.end else 0.3):
+            super().run(query)
+            return
+        if batch.begin == batch.end and self.chance.random() < 0.9:
+            memory = withdraw_batch(query.checkpoint.memory, number)
+            query.checkpoint = replace(query.checkpoint, memory=memory)
+        if self.chance.random() < 0.9:
+            query.checkpoint = replace(query.checkpoint, finished=number + 1)
+
+
+@pytest.mark.parametrize("is_numbered", [True, False])
+def test_no_claim_is_too_high_after_passed_batches(*, is_numbered: bool) -> None:
+    seeds = range(HISTORIES)
+    found = [too_high(seed, is_numbered=is_numbered, kind=PassingWorld) for seed in seeds]
 
     assert [each for each in found if each] == []
 
@@ -259,6 +283,12 @@ def test_a_record_says_what_it_follows() -> None:
         (2, remembered(record(2, id="own")), "its checkpoint does not show"),
         (2, remembered(record(1), record(2, id="own")), ""),
         (2, remembered(record(1), record(2, id="lost", part="x")), "batch 2 is not in the table"),
+        (2, remembered(record(1, continues=True)), "batch 1 is not wholly in the table"),
+        (2, remembered(record(1, merges=True)), "batch 1 is not wholly in the table"),
+        (3, remembered(record(1)), "batch 2 is not in the table: it was neither written nor"),
+        (3, (*remembered(record(1)), RememberedBatch(2, {}, {}, 2)), ""),
+        (4, (*remembered(record(1)), RememberedBatch(2, {}, {}, 2)), "batch 3 is not in the table"),
+        (2, (RememberedBatch(5, {}, {}, 0),), "its checkpoint does not show"),
     ],
 )
 def test_a_record_claims_nothing_where_a_batch_is_lost(

@@ -146,12 +146,20 @@ def return_before(table: NotedTable, rows: DataFrame, batch_id: int) -> None:
     """Write nothing of a batch."""
 
 
+@pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("fail", [write_malformed, write_without_column, return_before])
 def test_a_batch_that_failed_and_was_passed_over_ends_the_claim(
-    spark: SparkSession, tmp_path: Path, fail: Callable[[NotedTable, DataFrame, int], None]
+    spark: SparkSession,
+    tmp_path: Path,
+    fail: Callable[[NotedTable, DataFrame, int], None],
+    *,
+    restarts: bool,
 ) -> None:
-    """It is not taken for one without rows; batches that have none leave the claim as it is."""
-    for batch in range(5):
+    """It is not taken for one without rows; batches that have none leave the claim as it is.
+
+    After a restart, too. The table is accepted after the next batch.
+    """
+    for batch in range(6):
         about = {"batchWatermarkMs": 10 * batch, "conf": {}}
         plan(tmp_path, batch, NOTED, {"flights": {"0": batch}}, metadata=about)
     url = f"delta:{tmp_path / 'table'}"
@@ -164,13 +172,19 @@ def test_a_batch_that_failed_and_was_passed_over_ends_the_claim(
     table(rows, 2)
     kept = standing(url)
     fail(table, rows, 3)
+    table = NotedTable(url, claims, claim_every="1h") if restarts else table
     table(rows, 4)
     after = standing(url)
+    accept(url, "looked: Ada", at=deltalake.DeltaTable(tmp_path / "table").version())
+    table(rows, 5)
+    again = complete_to(url)
 
     assert not isinstance(kept, NoClaim), kept
     assert kept.complete_to == 21
     assert isinstance(after, NoClaim), after
     assert "batch 3 is not in the table" in after.why
+    assert again is not None
+    assert again.complete_to == 51
 
 
 class Table:

@@ -18,6 +18,7 @@ from noted_time.reading import (
     TableHistory,
     build_acceptance,
     prepare_commit,
+    remember_record,
 )
 from noted_time.reading import committing as rules
 from noted_time.values import Claim, Rejected
@@ -68,9 +69,7 @@ class Checkpoint:
 
     def keeping(self, record: Claim) -> Checkpoint:
         """Return it with a record that is about to be written."""
-        others = [each for each in self.memory if each.batch != record.batch]
-        kept = [*others, RememberedBatch(record.batch, {record.part: record})]
-        return replace(self, memory=tuple(sorted(kept, key=lambda each: each.batch)[-2:]))
+        return replace(self, memory=remember_record(self.memory, record))
 
 
 class Query:
