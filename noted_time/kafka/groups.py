@@ -60,7 +60,8 @@ class GroupOffsets:
         """Return how far the group has read, exact only below the `cut`, if given.
 
         A partition is read up to the first record at or after its committed offset that a
-        read_committed reader finds. For a compacted topic, only the committed offset counts.
+        read_committed reader finds. For a compacted topic, only the committed offset counts. The
+        remarks name records that count as read, though the group may not have read them.
 
         Raises `NothingKnown` without a commit, and `Rejected` for offsets that cannot belong to the
         topic or are below deleted records.
@@ -72,7 +73,7 @@ class GroupOffsets:
         topic.check_leaders(look.unknown.union(look.ends.keys() - begins.keys()))
         check_known(cut or {}, look.ends, f"Kafka topic {topic.name!r}, unlike the stream,")
         places = find_lookup_starts(committed, begins, look.ends, cut)
-        is_whole = not places or not self._may_be_compacted()
+        is_whole = not self._may_be_compacted()
         firsts = self._find_first_records(places) if places and is_whole else {}
         if firsts:  # records deleted since were not read
             lows = topic.begins()
@@ -85,7 +86,11 @@ class GroupOffsets:
             if position.get(each, 0) < required.get(each, 0)
         )
         by = f"group {self._group!r}"
-        remarks = []
+        deleted = sorted(each for each in committed if begins.get(each))
+        remarks = [
+            f"records before {by} began count as read, because Kafka does not keep where it began"
+            + f", and so do the deleted records of partitions {deleted}" * bool(deleted)
+        ]
         if without:
             remarks.append(
                 f"{by} has no offset of partitions {without}, which count as 0: begin at earliest, "
@@ -94,7 +99,7 @@ class GroupOffsets:
         if not is_whole:
             remarks.append(
                 f"Kafka topic {topic.name!r} is compacted, or its cleanup.policy cannot be read: "
-                f"records after a committed offset of {by} do not count as read"
+                f"removed records count as read, and records after a committed offset do not"
             )
         return ReadOffsets(position, by, look.id, remarks=tuple(remarks))
 

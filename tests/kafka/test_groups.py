@@ -94,8 +94,12 @@ def test_on_a_compacted_topic_committed_offsets_alone_count(
     broker.commit(topic, topic, {0: 1})
     read = committed_position(broker.config, topic, topic)
 
-    assert (read.position, len(read.remarks)) == ({0: 1}, 1)
-    assert "is compacted" in read.remarks[0]
+    broker.commit(topic, topic, {0: 4})
+    ended = committed_position(broker.config, topic, topic)
+
+    assert [each.position for each in (read, ended)] == [{0: 1}, {0: 4}]
+    assert "is compacted" in read.remarks[-1]
+    assert "removed records count as read" in ended.remarks[-1]
 
 
 def test_a_partition_without_an_offset_holds_the_answer_back(
@@ -112,6 +116,7 @@ def test_a_partition_without_an_offset_holds_the_answer_back(
     held = run(*words)
 
     assert (quiet.status, quiet.out) == (0, "2013-01-01T10:00:00Z\n")
+    assert quiet.err.endswith("began count as read, because Kafka does not keep where it began\n")
     assert (held.status, held.out) == (0, "2013-01-01T10:00:00Z\n")
     assert "has no offset of partitions [1], which count as 0: begin at earliest" in held.err
 
@@ -134,6 +139,8 @@ def test_offsets_that_cannot_be_right_are_refused(
     assert [each.status for each in (beyond, deleted, whole)] == [1, 1, 0]
     assert "partition 0 ends at 9, but offset 12 is beyond that" in beyond.err
     assert "records 2 to 4 were deleted before this group read them" in deleted.err
+    unknown = f"records before group '{topic}' began count as read, because Kafka does not keep"
+    assert f"{unknown} where it began, and so do the deleted records of partitions [0]" in whole.err
 
 
 def test_a_group_that_is_none_is_named(

@@ -92,12 +92,13 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
     if cut.lower < wanted.complete_to and not cut.final:
         so_far, asked = format_time(cut.lower), format_time(wanted.complete_to)
         raise UnexpectedAnswer(f"{stream}: the answer to {asked} is a mark of {so_far}, before it")
+    lacks = [each.sentence for each in (cut.missing, cut.late) if each]
     if wanted.group:
         try:
-            yield from check_reached(stream, answer, wanted.complete_to, wanted.domain)
+            read = yield from check_reached(stream, answer, wanted.complete_to, wanted.domain)
+            lacks += read.remarks
         except NotYet as error:
             raise wanted.not_yet(f"group {wanted.group!r}: {error}") from error
-    lacks = [each.sentence for each in (cut.missing, cut.late) if each]
     sentence = ", ".join([wanted.shown, cut.vouched.sentence, *lacks])
     verdict = Verdict(
         "complete",
