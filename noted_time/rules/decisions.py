@@ -107,8 +107,10 @@ def dry_run(
     for writer in excluded:
         member = domains.members[writer]
         track = member.track(number)
-        is_new = member.is_active or (member.excluded != "removed" and writer in missing)
-        if is_new and track.vouches_here and track.time < step.lower:
+        is_missing = track.is_unreported or writer in missing
+        is_new = member.is_active or (member.excluded != "removed" and is_missing)
+        is_passed = writer in removed or track.is_passed_by(step.lower)
+        if is_new and track.vouches_here and is_passed:
             absent.add(writer)
     return Would("advance", step.lower, domain.cut.preview(step.lower), tuple(sorted(absent)))
 

@@ -164,13 +164,19 @@ class Domain:
         """Update the ranges of marks that include the member's rows.
 
         If a member finished and the last cut covers its position, this begins with the last mark.
+        If it was removed, it ends at the last mark, because its times do not count.
         """
         periods, member, last = track.vouching_periods, track.member, self.last
         is_finished = member.state == "finished" and not member.excluded and track.vouches_here
         if self.is_sealed or (track.role in NOT_COUNTED and not is_finished):
-            if periods and periods[-1].is_open:
-                ended = (periods[-1]._replace(until=track.time),)
-                track.vouching_periods = periods[:-1] + (() if track.noted is None else ended)
+            is_removed = member.excluded == "removed"
+            if periods and (periods[-1].is_open or is_removed):
+                from_seq, until = periods[-1].from_seq, min(track.time, periods[-1].until)
+                ended = (VouchingPeriod(from_seq, min(until, self.lower) if is_removed else until),)
+                is_empty = track.noted is None or (
+                    is_removed and not (last and from_seq <= last.seq)
+                )
+                track.vouching_periods = periods[:-1] + (() if is_empty else ended)
         elif not periods or not periods[-1].is_open:
             new = (VouchingPeriod(last.seq + 1, MAX_INT64),) if last else FROM_FIRST_MARK
             if (
@@ -193,7 +199,7 @@ class Domain:
     def exclude_returned(self, track: Track, unix_ms: int) -> None:
         track.returned_late = True
         track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
-        self.absences.add(track)
+        self.absences.add(track, self.lower)
 
     def can_forget(self, track: Track) -> bool:
         member, last = track.member, self.last
@@ -280,6 +286,7 @@ class Domain:
         old.member = Member(member.writer, "finished")
         new = self.create_track(member)
         new.max_time, new.exclusion = max_time, old.exclusion
+        new.vouching_periods = tuple(e for e in old.vouching_periods[-1:] if e.until == old.time)
         if member.has_written and (old.is_undeclared or max_time is None):
             self.record_undeclared(new)
         return new
@@ -296,7 +303,7 @@ class Domain:
             return
         is_missing = record.writer in self.absences.missing
         is_removed = record.excluded == "removed"
-        is_above = time is not None and time >= self.lower
+        is_above = time is not None and time >= self.lower and not is_removed
         is_new = self.last is None and track.is_for_first_mark
         # a mark that reports a removal names the writer, which is not missing afterwards
         is_named = self.last is not None and record.writer in self.last.excluded
@@ -304,7 +311,7 @@ class Domain:
         is_unreported = record.since == self.moved_at and not is_reported
         if is_above or is_new or is_unreported or record.since > self.moved_at:
             if record.state == "live" or is_missing:
-                self.absences.add(track)
+                self.absences.add(track, self.lower)
         elif not is_removed:
             self.absences.missing.add(record.writer)  # the ledger may have dropped its entry
 

@@ -211,7 +211,14 @@ class Track:
 
     def is_missing_at(self, lower: int) -> bool:
         """Return whether a mark at `lower` may lack rows that the member should vouch for."""
-        return self.vouches_here and self.is_excluded and self.time < lower
+        return self.vouches_here and self.is_excluded and self.is_passed_by(lower)
+
+    def is_passed_by(self, lower: int) -> bool:
+        """Return whether a mark at `lower`, above the last one, is above the member's time.
+
+        The times of a removed member do not count.
+        """
+        return self.member.excluded == "removed" or self.time < lower
 
     def has_caught_up(self, above: int) -> bool:
         return not self.returned_late and self.time > above
@@ -219,6 +226,11 @@ class Track:
     @property
     def largest_time(self) -> int:
         return self.time if self.max_time is None else self.max_time
+
+    @property
+    def vouched_to(self) -> int | None:
+        """The time to which the member vouched, if it started again since."""
+        return next((each.until for each in self.vouching_periods if not each.is_open), None)
 
     @property
     def noted(self) -> int | None:

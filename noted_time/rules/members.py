@@ -145,7 +145,10 @@ class Domains:
                 continue
             if _declares_max_time(note, domain, is_own=is_own) or _is_expected_first(domain, track):
                 continue
-            self.latecomers.append((domain, note.since if track.noted is None else track.noted))
+            first_least = track.vouched_to if note.since is None else note.since
+            least_time = first_least if track.noted is None else track.noted
+            if least_time is None or least_time < domain.lower:
+                self.latecomers.append((domain, least_time))
 
     def _finish_change(self, member: Member, now: int, *, is_returning: bool) -> None:
         if is_returning:
@@ -286,13 +289,15 @@ class Domains:
         for domain, track in self.list_tracks(member):
             if track.vouches_here:
                 track.exclusion = exclusion
-                if waited_for or member.writer in domain.absences.missing:
-                    domain.absences.add(track)
+                is_missing = track.is_unreported or member.writer in domain.absences.missing
+                if waited_for or is_missing:
+                    domain.absences.add(track, domain.lower)
             track.returned_late = False  # a later return is reported again
         self._update_roles(member, now)
         self._departures.add(member)
         if reason == "removed":
             for domain, track in self.list_tracks(member):
+                domain.update_vouching(track)
                 domain.ignore_removed_times(track.time)
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
@@ -342,7 +347,7 @@ class Domains:
             if member.has_written:
                 domain.record_undeclared(track)
             if track.is_for_first_mark:
-                domain.absences.add(track)
+                domain.absences.add(track, domain.lower)
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
         old, self.settings = self.settings, settings

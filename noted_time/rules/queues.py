@@ -224,11 +224,13 @@ class Absences:
         if track.member.writer in self.missing and not track.is_missing_at(lower + 1):
             self._returning[track.member.writer] = track
 
-    def add(self, track: Track) -> None:
+    def add(self, track: Track, lower: int) -> None:
+        """Queue the member for the first mark above its time; a removed one for the next mark."""
         track.is_unreported = True
-        if not track.in_absences:
+        is_removed = track.member.excluded == "removed"
+        if is_removed or not track.in_absences:
             track.in_absences = True
-            self._queue.push(track.time, track)
+            self._queue.push(min(track.time, lower) if is_removed else track.time, track)
 
     def has_unreported(self, track: Track) -> bool:
         is_unreported = track.is_unreported and track.member.excluded is not None
@@ -251,7 +253,7 @@ class Absences:
                     else:
                         self.missing.add(writer)
                 elif track.is_unreported and track.is_excluded:
-                    self.add(track)
+                    self.add(track, lower)
         return tuple(absences[writer] for writer in sorted(absences))
 
     def pop_returned(self, lower: int) -> tuple[str, ...]:
@@ -263,7 +265,7 @@ class Absences:
 
 
 def _is_due(track: Track, lower: int) -> bool:
-    return track.is_unreported and track.is_excluded and track.time < lower
+    return track.is_unreported and track.is_excluded and track.is_passed_by(lower)
 
 
 def absence_of(track: Track, last_lower: int | None) -> Absence:
@@ -271,6 +273,8 @@ def absence_of(track: Track, last_lower: int | None) -> Absence:
     missing_from = time
     if time is None and member.heard_at is not None:
         missing_from = last_lower
+    elif time is not None and last_lower is not None and member.excluded == "removed":
+        missing_from = min(time, last_lower)
     return Absence(
         member.writer,
         time,

@@ -76,7 +76,8 @@ class Writer:
     def is_missed_at(self, domain: str, lower: int) -> bool:
         """Whether a mark at that lower advances without what it should vouch for."""
         is_out = bool(self.excluded) or domain in self.returned_late
-        return self.is_of(domain) and is_out and self.time(domain) < lower
+        is_passed = self.excluded == "removed" or self.time(domain) < lower
+        return self.is_of(domain) and is_out and is_passed
 
     def counts(self, domain: str) -> bool:
         return self.vouches(domain) and domain not in self.returned_late
@@ -428,7 +429,7 @@ class Model:
     def _miss(self, domain: str, lower: int, named: set[str]) -> None:
         """Remember the writers a mark advances without, each with the time it is missing from.
 
-        A removed one is missing only at the mark that names it.
+        A removed one is missing only at the mark that names it, from its time or the last lower.
         """
         missing = {
             name: start
@@ -440,6 +441,8 @@ class Model:
             start = writer.time(domain)
             if start == NEVER and writer.log:
                 start = self.lower(domain)
+            if writer.excluded == "removed" and self.marks[domain]:
+                start = min(start, self.lower(domain))
             missing.setdefault(name, start)
         self.went_without.setdefault(domain, []).append(missing)
         removed = {name for name in named if self.writers[name].excluded == "removed"}
@@ -468,7 +471,8 @@ class Model:
         out = {
             writer.name
             for writer in self.writers.values()
-            if domain in writer.unrecorded and writer.time(domain) < lower
+            if domain in writer.unrecorded
+            and (writer.excluded == "removed" or writer.time(domain) < lower)
         }
         for name in out:
             self.writers[name].unrecorded.discard(domain)
