@@ -59,7 +59,9 @@ class CompleteWindowsPage:
 
     - `logs` are the ids of the logs of the cuts.
     - `changes_are_known` is false if some reports of late rows since the requested time are no
-      longer kept. Other windows may then have changed as well. It is null without `changed_since`.
+      longer kept, or have no least time. Other windows may then have changed as well. It is null
+      without `changed_since`.
+    - `writers_without_least` are at most 100 writers that reported no least time.
     """
 
     stream_id: str
@@ -68,3 +70,4 @@ class CompleteWindowsPage:
     has_more: bool
     logs: tuple[str, ...]
     changes_are_known: bool | None = None
+    writers_without_least: tuple[str, ...] = ()

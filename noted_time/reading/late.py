@@ -37,12 +37,13 @@ class LateReports:
                 unknown=False),)
     """
 
-    __slots__ = ("_reports", "known_from")
+    __slots__ = ("_reports", "_without_least", "known_from")
 
     def __init__(self, reports: Iterable[LateReport] = (), known_from: int = MIN_INT64) -> None:
         """Below `known_from`, late rows may be unknown."""
         self.known_from = known_from
         self._reports = {each.place: each for each in reports}
+        self._without_least = {each.place for each in self if each.least is None}
 
     def __iter__(self) -> Iterator[LateReport]:
         return iter(self._reports.values())
@@ -53,8 +54,13 @@ class LateReports:
     def add(
         self, report: LateReport, most: int = MOST_REPORTS
     ) -> Mapping[LatePlace, LateReport | None]:
-        """Return the new content of each changed place, `None` if its report was deleted."""
-        changed = {self._put(report)}
+        """Return the new content of each changed place, `None` if its report was deleted.
+
+        A report with a least time, unless more rows are unknown, replaces the writer's reports
+        without one.
+        """
+        changed = set() if report.unknown else self._drop_without_least(report.writer)
+        changed.add(self._put(report))
         if len(self) > most:
             changed |= self._merge(most * 3 // 4)
         if len(self) > most:
@@ -66,7 +72,14 @@ class LateReports:
         return self._forget([each for each in self if each.last_seen < at])
 
     def since(self, at: int) -> LateReports:
-        return LateReports((each for each in self if each.last_seen >= at), self.known_from)
+        """Return the reports with a least time that were seen at or after `at` (Unix ms)."""
+        recent = (each for each in self if each.last_seen >= at and each.least is not None)
+        return LateReports(recent, self.known_from)
+
+    def writers_without_least(self, since: int) -> list[str]:
+        """Return the writers of reports without a least time, seen at or after `since`."""
+        places = sorted(self._without_least)
+        return [*{each[0]: 0 for each in places if self._reports[each].last_seen >= since}]
 
     def has_all_since(self, at: int, kept_from: int = MIN_INT64) -> bool:
         """Return whether all reports seen at or after `at` (Unix ms) are kept."""
@@ -79,28 +92,39 @@ class LateReports:
         place = report.place
         known = self._reports.get(place)
         self._reports[place] = known.join(report) if known else report
+        if report.least is None:
+            self._without_least.add(place)
         return place
+
+    def _pop(self, place: LatePlace) -> LateReport:
+        self._without_least.discard(place)
+        return self._reports.pop(place)
+
+    def _drop_without_least(self, writer: str) -> set[LatePlace]:
+        places = {each for each in self._without_least if each[0] == writer}
+        for each in places:
+            self._pop(each)
+        return places
 
     def _forget(self, reports: Iterable[LateReport]) -> set[LatePlace]:
         places = set()
         for each in reports:
             places.add(each.place)
-            del self._reports[each.place]
+            self._pop(each.place)
             self.known_from = max(self.known_from, min(each.most, MAX_INT64 - 1) + 1)
         return places
 
     def _merge(self, most: int) -> set[LatePlace]:
         changed: set[LatePlace] = set()
-        of_writers: defaultdict[str, list[LateReport]] = defaultdict(list)
+        of_writers: defaultdict[tuple[str, bool], list[LateReport]] = defaultdict(list)
         for each in sorted(self, key=attrgetter("first", "most", "first_seen")):
-            of_writers[each.writer].append(each)
+            of_writers[each.writer, each.least is None].append(each)
         for reports in sorted(of_writers.values(), key=len, reverse=True):
             if len(self) <= most:
                 break
             for one, other in zip(reports[::2], reports[1::2], strict=False):
                 changed |= {one.place, other.place}
-                joined = self._reports.pop(one.place).join(self._reports.pop(other.place))
-                changed.add(self._put(joined))
+                changed.add(self._put(self._pop(one.place).join(self._pop(other.place))))
         return changed
 
     def find_between(self, start: int, end: int) -> Late:

@@ -89,21 +89,20 @@ class LateReport:
 
     @property
     def first(self) -> int:
-        return self.most if self.least is None else self.least
+        return MIN_INT64 if self.least is None else self.least
 
     @property
     def place(self) -> LatePlace:
         """The writer and the hours of event times and arrival; equal places are merged."""
-        least_time = MIN_INT64 if self.least is None else self.least
-        hours = least_time // HOUR_MS, self.most // HOUR_MS, self.first_seen // HOUR_MS
+        hours = self.first // HOUR_MS, self.most // HOUR_MS, self.first_seen // HOUR_MS
         return self.writer, *hours
 
     def join(self, other: LateReport) -> LateReport:
-        known = [each for each in (self.least, other.least) if each is not None]
+        is_known = self.least is not None and other.least is not None
         return LateReport(
             self.writer,
             _sum(self.rows, other.rows),
-            min(known, default=None),
+            min(self.first, other.first) if is_known else None,
             max(self.most, other.most),
             min(self.first_seen, other.first_seen),
             max(self.last_seen, other.last_seen),

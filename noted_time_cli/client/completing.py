@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
+from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, join_names
 from noted_time import OpenStream
 from noted_time.answers import CutAnswer
 from noted_time.client import Json, run, stream_path
 from noted_time.client.waiting import NotYet
+from noted_time.installation import name_program
 from noted_time.values import (
     DAY_MS,
     HOUR_MS,
@@ -217,8 +219,10 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
 
     TIME is of the controller's clock. Rows that a writer reported within one hour count together.
 
-    A sentence on standard error warns if the stored reports do not reach back to TIME. The exit
-    status is 3 if there are more windows than --limit.
+    The exit status is 3 if other windows may have changed, too, because the stored reports do not
+    reach back to TIME, or a writer noted late without the least time of its rows. A sentence on
+    standard error says which, and what to do. The status is also 3 if there are more windows than
+    --limit.
 
     Try it:  noted-time changed-since flights 2013-01-01T10:00Z --size 1h
     """
@@ -229,9 +233,25 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
         path, "windows", CHANGED_COLUMNS, cursor="after", limit=most, query=query
     )
     if not page["changes_are_known"]:
-        say(f"noted-time: {NOT_SO_FAR}: other windows may have changed, too")
-    if page["has_more"]:
+        why = _describe_unknown_changes(stream, page["writers_without_least"], domain)
+        say(f"noted-time: {why} all windows again, and ask from now on")
+    if page["has_more"] or not page["changes_are_known"]:
         raise typer.Exit(CUT_SHORT)
+
+
+def _describe_unknown_changes(stream: str, writers: list[str], domain: str | None) -> str:
+    if not writers:
+        return f"{NOT_SO_FAR}: other windows may have changed, too. Load"
+    known_domain = f" --domain {domain}" if domain else ""
+    commands = "; ".join(
+        f"{name_program()} note {stream} {writer}{known_domain} --late ROWS --least TIME"
+        for writer in writers[:NAMES_PER_SENTENCE]
+    )
+    names = join_names(writers[:NAMES_PER_SENTENCE], len(writers))
+    return (
+        f"it is not known how old the late rows of {names} are, so any window may have changed. "
+        f"Report them with their least time: {commands}. Or load"
+    )
 
 
 def _print_table_time(  # noqa: PLR0913, PLR0917 - one for each flag

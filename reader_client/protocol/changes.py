@@ -18,7 +18,9 @@ class ChangedWindows:
 
     windows: tuple[CompleteWindow, ...]
     are_known: bool
-    """False if older reports were deleted."""
+    """False if older reports were deleted, or some writers reported no least time."""
+
+    writers_without_least: tuple[str, ...] = ()
 
 
 def collect_changed_windows(
@@ -32,4 +34,6 @@ def collect_changed_windows(
         windows += page.windows
         after = page.next
         if not page.has_more:
-            return ChangedWindows(tuple(windows), bool(page.changes_are_known))
+            return ChangedWindows(
+                tuple(windows), bool(page.changes_are_known), page.writers_without_least
+            )

@@ -1,6 +1,11 @@
 """`noted-time complete-to`: one time for a shell."""
 
+import os
+import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -37,13 +42,39 @@ def test_windows_that_changed_have_a_line_each(run: Console, stream: str) -> Non
 def test_it_is_said_if_the_ledger_no_longer_has_all_that_changed() -> None:
     """It keeps reports for 90 days; while it has forgotten none, any moment may be asked about."""
     answer = {"windows": [], "has_more": False, "next": None, "changes_are_known": False}
+    answer["writers_without_least"] = []
     with odd_controller({"/windows": answer}) as url:
         said = Commands(url)("changed-since", "s", "2020-01-01T00:00Z")
 
-    assert (said.status, said.err) == (
-        0,
-        "noted-time: the ledger does not reach back so far: other windows may have changed, too\n",
+    assert said.status == 3
+    assert said.err == (
+        "noted-time: the ledger does not reach back so far: other windows may have changed, too."
+        " Load all windows again, and ask from now on\n"
     )
+
+
+def test_the_loop_of_the_page_moves_on_after_a_reload(
+    run: Console, stream: str, tmp_path: Path
+) -> None:
+    """Nothing is loaded again for a writer that reports no least time."""
+    run.note(stream, shop=TEN)
+    run("note", stream, "lima", TEN - HOUR_MS, "--join")
+    page = Path("docs/guides/schedulers.md").read_text("utf-8")
+    loop = re.search(r"^asked=.*?(?=^```)", page, re.DOTALL | re.MULTILINE)
+    assert loop is not None
+    script = f"""
+        noted-time() {{ {sys.executable} -m noted_time_cli "$@"; }}
+        date() {{ echo 2100-01-01T00:00:00Z; }}
+        load_all() {{ echo everything; }}
+        {loop[0].replace("orders", stream)}
+    """
+    environment = os.environ | {"NOTED_TIME_URL": run.served.url}
+    said = [
+        subprocess.check_output(["bash", "-c", script], cwd=tmp_path, env=environment, text=True)
+        for _ in range(2)
+    ]
+
+    assert said == ["everything\n", ""]
 
 
 @given(

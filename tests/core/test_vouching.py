@@ -1,5 +1,7 @@
 """Which writers vouch for a mark's rows, and which marks meet requirements."""
 
+from dataclasses import replace
+
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -8,8 +10,11 @@ from noted_time.reading import (
     UNKNOWN_STANDING,
     Coverage,
     LateReports,
+    MarkHistory,
     MissingWriters,
+    Tiling,
     VouchingTally,
+    find_changed_windows,
     find_required_seq,
 )
 from noted_time.reading.coverage import Periods
@@ -19,6 +24,7 @@ from noted_time.values import (
     WRITERS_NAMED,
     Absence,
     LateReport,
+    LateRows,
     Missing,
     NotVouching,
     VouchedBy,
@@ -27,7 +33,7 @@ from noted_time.values import (
 )
 from tests.core.acts import WRITERS, Act, histories, lived, perform, streams
 from tests.core.world import Author, Made, World
-from tests.support.honest import is_below
+from tests.support.honest import Event, is_below
 from tests.support.streams import restarted
 
 TROUBLE = histories("waits", "restarts", "late", "removals", "forgets", "narrows", "scales")
@@ -123,6 +129,56 @@ def test_a_restart_changes_nobody_who_vouches(settings: StreamSettings, history:
     ]
 
     assert periods[0] == periods[1]
+
+
+REMOVES_AHEAD: list[Act] = [
+    ("note", ("b", "order", 6, True, "live", "nothing")),
+    ("remove", ("b",)),
+    ("remove", ("c",)),
+    ("note", ("a", "order", 6, True, "live", "nothing")),
+    ("advance", ("order",)),
+]
+
+
+class Removing(World):
+    """A world that knows the last lower of each domain when a writer was removed."""
+
+    def __init__(self, settings: StreamSettings) -> None:
+        super().__init__(settings, WRITERS, segments=3)
+        self.removed: dict[str, dict[str, int]] = {}
+
+    def hear(self, author: Author, note: Note) -> None:
+        super().hear(author, note)
+        self.removed.pop(author.name, None)
+
+    def remove(self, writer: str) -> None:
+        lowers = {domain: self.lower(domain) for domain in self.domains}
+        if writer in self.stream:
+            self.removed.setdefault(writer, lowers)
+        super().remove(writer)
+
+
+@given(settings=streams, history=histories("waits", "restarts", "removals", "narrows"))
+def test_a_removed_writer_vouches_to_the_last_mark_at_most(
+    settings: StreamSettings, history: list[Act]
+) -> None:
+    """Law: at no mark for a time above the last lower at its removal, whatever it noted."""
+    world = Removing(settings)
+    for act in history + REMOVES_AHEAD:
+        perform(world, act)
+    above = [
+        (made.domain, made.mark.seq, name)
+        for made in world.made
+        for name, lowers in world.removed.items()
+        if name in world.stream and made.mark.lower > lowers[made.domain]
+    ]
+    event(f"removed: {min(len(above), 5)}")
+
+    assert [
+        (domain, seq, name)
+        for domain, seq, name in above
+        if name in tallied(world.stream, domain, seq, world.removed[name][domain] + 1).names
+    ] == []
 
 
 _ends = st.integers(0, 40) | st.just(MAX_INT64)
@@ -237,12 +293,12 @@ def test_a_missing_member_moves_the_answer_to_the_mark_that_counts_it_again() ->
     assert find_required_seq(2, 5, 20, {}, missing) == (4, [])
 
 
-def test_late_rows_of_any_time_are_named_once() -> None:
+def test_late_rows_of_any_time_are_in_each_window_below() -> None:
     reports = LateReports([LateReport("till", 0, None, 99, 60, 60, unknown=True)])
 
     windows = [each.count for each in reports.find_in_windows([70, 80, 90, 100], 10)]
     cuts = [reports.find_between(start, 100).count for start in (MIN_INT64, 90)]
-    assert (windows, cuts) == ([0, 0, 1, 0], [1, 0])
+    assert (windows, cuts) == ([1, 1, 1, 0], [1, 0])
     assert reports.find_between(MIN_INT64, 100).sentence == (
         "but rows came too late: an unknown number of till"
     )
@@ -270,13 +326,49 @@ class Witness(World):
             self.missing[domain].take(made.mark.seq, 0, lowers, absences, running.returned)
         return made
 
+    def coverage(self, domain: str) -> Coverage:
+        new = Missing(tuple(self.stream.domains[domain].not_counted_yet))
+        return Coverage(self.missing[domain], self.late[domain], None, new)
+
     def named(self, domain: str, mark: Mark) -> set[str]:
         """Return the writers that an answer about a mark names as missing or late."""
-        new = Missing(tuple(self.stream.domains[domain].not_counted_yet))
-        coverage = Coverage(self.missing[domain], self.late[domain], None, new)
-        found = coverage.assess_mark(mark, None, MAX_INT64)
+        found = self.coverage(domain).assess_mark(mark, None, MAX_INT64)
         missing = {each.writer for each in found.missing.writers}
         return missing | {each.writer for each in found.late.writers}
+
+    def named_in_window(self, domain: str, time: int) -> tuple[set[str], set[str]]:
+        """Return the missing members and the late writers of the window of a time."""
+        (found,) = self.coverage(domain).assess_windows([time], 1)
+        members = {each.writer for each in found.missing.writers if not each.joined_later}
+        return members, {each.writer for each in found.late.writers}
+
+    def unlisted(self, domain: str) -> set[str]:
+        """Return the writers of late rows in windows that are not listed as changed."""
+        marks, coverage = self.marks(domain), self.coverage(domain)
+        found = find_changed_windows(MarkHistory(marks), Tiling(1), coverage, 0, after=None)
+        listed = {(late.writer, each.start) for each in found for late in each.late.writers}
+        return {
+            row.writer
+            for row in self.lacking(domain, *marks)
+            if (row.writer, row.times[domain]) not in listed
+            and row.writer not in self.named_in_window(domain, row.times[domain])[0]
+        }
+
+    def marks(self, domain: str) -> list[Mark]:
+        return [made.mark for made in self.made if made.domain == domain]
+
+    def lacking(self, domain: str, *marks: Mark) -> list[Event]:
+        """Return the noted rows below a mark's lower and beyond its cut, each once."""
+        return [
+            each
+            for each in self.events
+            if is_below(each, self.authors[each.writer].noted)
+            and domain in self.authors[each.writer].domains
+            and any(
+                each.times[domain] < mark.lower and not is_below(each, mark.cut.offsets)
+                for mark in marks
+            )
+        ]
 
 
 IDLE_AT_FIRST: list[Act] = [
@@ -286,6 +378,11 @@ IDLE_AT_FIRST: list[Act] = [
     ("advance", ("order",)),
 ]
 """The watermark goes on without a writer that is not missing."""
+
+JOINS_LATE: list[Act] = [
+    ("write", ("c", 0, {})),
+    ("note", ("c", "order", 2, True, "live", "nothing")),
+]
 
 
 @given(settings=streams, history=histories("waits", "restarts", "removals"))
@@ -297,21 +394,44 @@ def test_a_writer_whose_rows_a_mark_lacks_is_named(
     For writers that declare no event times.
     """
     world = Witness(settings)
-    for name, parts in IDLE_AT_FIRST + history:
+    for name, parts in IDLE_AT_FIRST + JOINS_LATE + history:
         silent = (*parts[:-1], "nothing") if name == "note" else parts
         perform(world, (name, silent))
     lacking = {
         (made.domain, made.mark.seq, each.writer)
         for made in world.made
-        for each in world.events
-        if each.times[made.domain] < made.mark.lower
-        and is_below(each, world.authors[each.writer].noted)
-        and not is_below(each, made.mark.cut.offsets)
-        and made.domain in world.authors[each.writer].domains
+        for each in world.lacking(made.domain, made.mark)
     }
     event(f"lacking: {min(len(lacking), 5)}")
 
+    unnamed = [
+        (domain, each)
+        for domain in world.domains
+        for each in world.lacking(domain, *world.marks(domain))
+        if each.writer not in set().union(*world.named_in_window(domain, each.times[domain]))
+    ]
     marks = {(made.domain, made.mark.seq): made.mark for made in world.made}
     assert [
         each for each in lacking if each[2] not in world.named(each[0], marks[each[0], each[1]])
-    ] == []
+    ] + unnamed == []
+
+
+@given(settings=streams, history=histories("waits", "removals"))
+def test_changed_windows_are_all_listed_unless_it_is_said(
+    settings: StreamSettings, history: list[Act]
+) -> None:
+    """Law: also once each writer without a least time has reported it, as it is told to."""
+    world = Witness(settings)
+    for name, parts in IDLE_AT_FIRST + JOINS_LATE + history:
+        silent = (*parts[:-1], "nothing") if name == "note" else parts
+        perform(world, (name, silent))
+    for domain, late in world.late.items():
+        unknown = late.writers_without_least(since=0)
+        event(f"unknown: {len(unknown)}")
+
+        assert world.unlisted(domain) <= {*unknown}
+        for name in unknown:
+            rows = [each.times[domain] for each in world.events if each.writer == name]
+            note = Note(name, domain=domain, late=LateRows(1, min(rows, default=0)))
+            world.hear(world.authors[name], replace(note, sequence=1000))
+        assert (world.unlisted(domain), late.writers_without_least(since=0)) == (set(), [])

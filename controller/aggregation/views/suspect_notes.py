@@ -35,7 +35,7 @@ def _find_late_writers(stream: StreamState, domain: str, now: int) -> Iterator[H
     recent = (each for each in stream.late[domain] if each.last_seen > now - LATELY_MS)
     for each in sum_by_writer(recent):
         span = format_seconds(max(LATELY_MS, now - each.first_seen))
-        far = f", up to {format_gap(each.first, each.first + each.behind)} late" * bool(each.behind)
+        far = f", up to {format_gap(each.most, each.most + each.behind)} late" * bool(each.behind)
         member = stream.aggregator.domains.members.get(each.writer)
         doubt = "." if member is None or member.exclusion else ": wrong clock or zone? Sent twice?"
         does = "wrote" if member is None or not member.observes else "found"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any
@@ -51,7 +52,7 @@ from noted_time.answers import (
 )
 from noted_time.client import Json, position_from_wire
 from noted_time.reading import Tiling, find_changed_windows
-from noted_time.values import MAX_INT64
+from noted_time.values import MAX_INT64, WRITERS_NAMED
 
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEM_RESPONSES)
 GROUP_PATH = "/reader-groups/{group}"
@@ -256,7 +257,8 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     follow, `has_more` is true.
 
     With `changed_since` (Unix ms of the controller's clock), only windows with rows that were
-    reported late since are returned, at once. `late` then contains only these rows.
+    reported late since are returned, at once. `late` then contains only these rows. Reports without
+    a least time are in no window: `writers_without_least` lists their writers.
     """
     tiling = Tiling(size_ms, origin)
     if changed_since is not None:
@@ -264,8 +266,16 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
         history, coverage = state.history(domain), state.coverage(domain)
         changed = find_changed_windows(history, tiling, coverage, changed_since, after=after)
         found = islice(changed, limit + 1)
-        known = coverage.late.has_all_since(changed_since, controller.now_ms - RECORDS_KEPT_MS)
-        return await _answer_windows(state, domain, found, limit, after, changes_are_known=known)
+        without_least = coverage.late.writers_without_least(changed_since)
+        has_all = coverage.late.has_all_since(changed_since, controller.now_ms - RECORDS_KEPT_MS)
+        answer = await _build_page(state, domain, found, limit, after)
+        return reply(
+            replace(
+                answer,
+                changes_are_known=has_all and not without_least,
+                writers_without_least=tuple(without_least[:WRITERS_NAMED]),
+            )
+        )
     reply_windows = await controller.polls.windows(
         stream,
         domain,
@@ -276,18 +286,16 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
         is_admin=call.is_admin,
     )
     state = reply_windows.stream
-    return await _answer_windows(state, domain, reply_windows.windows, limit, after)
+    return reply(await _build_page(state, domain, reply_windows.windows, limit, after))
 
 
-async def _answer_windows(  # noqa: PLR0913 - the parts of a page
+async def _build_page(
     state: StreamState,
     domain: str | None,
     found: Iterable[CompleteWindow],
     limit: int,
     after: int | None,
-    *,
-    changes_are_known: bool | None = None,
-) -> Response:
+) -> CompleteWindowsPage:
     windows = [each async for each in iterate_in_slices(found)]
     by = await tally_vouching(Roster(state, domain), [(each.seq, each.end) for each in windows])
     rows = (
@@ -295,15 +303,13 @@ async def _answer_windows(  # noqa: PLR0913 - the parts of a page
         for each, vouched in zip(windows, by, strict=True)
     )
     page = await page_of(rows, limit)
-    answer = CompleteWindowsPage(
+    return CompleteWindowsPage(
         stream_id=state.id,
         windows=page.items,
         next=page.last["end"] if page.last else after,
         has_more=page.has_more,
         logs=state.record.logs,
-        changes_are_known=changes_are_known,
     )
-    return reply(answer)
 
 
 @router.put(READER_PATH, response_model=shape(GroupAnswer), operation_id="reportPosition")
