@@ -103,25 +103,18 @@ class SkippedRecords:
 
     passed: Annotated[
         list[str] | None,
-        option(
-            "PARTITION",
-            "Do not wait for skipped records of this partition. Or PARTITION:OFFSET, up to an "
-            "offset. Repeatable.",
-            "--pass",
-        ),
+        option("PARTITION", "Skip without waiting. Or PARTITION:OFFSET. Repeatable.", "--pass"),
     ] = None
     unreadable: Annotated[
-        Literal["hold", "idle"],
-        typer.Option(help="Whether a partition waits while its newest record was skipped."),
+        Literal["hold", "idle"], typer.Option(help="What a partition is after a skipped record.")
     ] = "hold"
 
     @property
     def passes(self) -> Passes:
-        if self.unreadable == "idle":
-            return "all"
         given = self.passed or []
         up_to = parse_offsets([each for each in given if not each.isdecimal()], "--pass")
-        return {**up_to, **{int(each): None for each in given if each.isdecimal()}}
+        in_general = {int(each): None for each in given if each.isdecimal()}
+        return "all" if self.unreadable == "idle" else {**up_to, **in_general}
 
 
 @group_command(app)

@@ -147,24 +147,27 @@ def test_a_record_that_moves_time_ahead_of_the_clock_is_named(broker: Broker, to
 
 
 @pytest.mark.parametrize(
-    ("value", "after"), [("no JSON", {0: None}), (row(0, NINE + 6 * MINUTE)["value"], {})]
+    ("value", "tombstones", "offset"),
+    [("no JSON", 20, 0), (f'{{"at": {NINE + 6 * MINUTE}}}', 1, 0), ('{"at": 1}', 1100, 1101)],
 )
 def test_a_restart_knows_the_record_that_was_passed_over(
-    broker: Broker, topic: str, value: str, after: dict[int, None]
+    broker: Broker, topic: str, value: str, tombstones: int, offset: int
 ) -> None:
-    """Below a marker and a tombstone; one that is ahead holds until the clock has passed it."""
-    now = NINE
+    """Below a marker and tombstones; one that is ahead holds until the clock has passed it."""
+    now, end = NINE, tombstones + 2
     producer = begun(broker, topic, value, partition=0)
-    producer.produce(topic, None, "k", 0)
+    for _ in range(tombstones):
+        producer.produce(topic, None, "k", 0)
     producer.commit_transaction(60)
     ends = KafkaEnds(broker.config, topic)
-    wait_until(lambda: ends().ends[0] == 3)
+    wait_until(lambda: ends().ends[0] == end)
     connected = partial(KafkaFields, broker.config, topic, "at")
-    restart = partial(connected, known=lambda: {0: 3}, clock=lambda: now)
+    restart = partial(connected, known=lambda: {0: end}, clock=lambda: now)
     times = restart()
-    first, passed = times(), restart(passes={0: 0})()
+    first, passed = times(), restart(passes={0: offset})()
     now += 7 * MINUTE
 
-    assert first.because == (LogFact("unreadable", 0, 0, NINE, count=1),)
-    assert (first.newest, passed.newest, times().newest) == ({0: None}, {}, after)
-    assert times.unusable == 0
+    held = {} if tombstones == 1 else {0: None}
+    assert first.because == (LogFact("unreadable", 0, offset, NINE, count=1),)
+    assert (first.newest, passed.newest, times().newest) == ({0: None}, {}, held)
+    assert (times.unusable, times.without_value) == (0, 0)

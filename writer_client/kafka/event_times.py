@@ -55,12 +55,7 @@ def make_values_getter(field: str | TimeOf) -> Callable[[Message], Sequence[obje
         names = field.split(".")
         return lambda message: get_values(msgspec.json.decode(message.value() or b""), names)
     function = load_function(field) if isinstance(field, str) else field
-
-    def call_function(message: Message) -> Sequence[object]:
-        found = function(message)
-        return [] if found is None else [*_flatten([found])]
-
-    return call_function
+    return lambda message: [each for each in _flatten([function(message)]) if each is not None]
 
 
 def get_values(record: object, names: Iterable[str]) -> list[object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal
@@ -10,17 +11,7 @@ from confluent_kafka import Message
 
 from noted_time.kafka import TopicLook
 from noted_time.kafka.records import TopicReader
-from noted_time.observing import (
-    FIRST_TIMES,
-    IN_MS,
-    UNREADABLE,
-    LookBack,
-    PassedOver,
-    Passes,
-    Seen,
-    TimeForm,
-    Verdict,
-)
+from noted_time.observing import FIRST_TIMES, IN_MS, PassedOver, Passes, Seen, TimeForm
 from noted_time.values import (
     LABEL_LENGTH,
     LARGEST_TIME,
@@ -43,12 +34,15 @@ Start = Literal["earliest", "latest"]
 
 AHEAD_MS = 300_000  # clocks differ, but not by hours
 
+FIRST_DISTANCE, MOST_READ_BACK = 16, 1000  # records below the position at the start
+
 
 class RecordTimes(TopicPoller):
     """The base of observers that read each record once, from the noted position."""
 
     _time_of: Callable[[Message], EventTime]
     _start: Start = "earliest"
+    _latest = LARGEST_TIME
     _client: WriterClient | None = None
 
     def __init__(  # noqa: PLR0913 - one keyword per option
@@ -81,10 +75,10 @@ class RecordTimes(TopicPoller):
 
     def _read(self) -> TopicLook:
         """Read new records for at most two seconds."""
-        look, latest, named_from = self._begin(), LARGEST_TIME, LARGEST_TIME
+        look, named_from = self._begin(), LARGEST_TIME
         if self._ahead_ms is not None:
             now = self._clock()
-            latest, named_from = now + self._ahead_ms, now + CLOCK_AHEAD_MS
+            self._latest, named_from = now + self._ahead_ms, now + CLOCK_AHEAD_MS
         bound = None if self._client is None else self._client.late_below()
         late_below = LEAST_TIME if bound is None else bound
         find_times, times, reached = self._find_times, self._times, self._reached
@@ -96,12 +90,6 @@ class RecordTimes(TopicPoller):
                 least_time, time = min(event_time), max(event_time)
             else:
                 continue
-            if time > latest:
-                self._largest = max(time, self._largest)
-                ahead = Rejected(f"{format_time(time)} is ahead of this clock")
-                self._pass_over(partition, offset, ahead, until=time)
-                continue
-            self._passed.end(partition)
             reached[partition] = offset
             if time > times.get(partition, LEAST_TIME - 1):
                 times[partition] = time
@@ -124,28 +112,27 @@ class RecordTimes(TopicPoller):
         return (*self._find_open_transactions(look), *self._moved_by.values())
 
     def _find_times(self, partition: int, offset: int, message: Message) -> EventTime:
+        """Return no time for a record without an event, and for one that is passed over."""
+        fault, until = None, LARGEST_TIME
         try:
             found = self._time_of(message)
         except (Unreachable, NotObservable):  # of its schema, so the record is read again
             self._reader.return_to_position()
             raise
         except Exception as unreadable:  # noqa: BLE001 - the user's function may raise anything
-            if message.value() is not None:
-                self._pass_over(partition, offset, unreadable)
-                return None
-            found = []
-        if found == []:
-            if message.value() is None:  # a tombstone, which has no event
-                self.without_value += 1
-            else:
-                self._passed.end(partition)
-        return found
-
-    def _pass_over(
-        self, partition: int, offset: int, reason: Exception, until: int = UNREADABLE
-    ) -> None:
-        self._reader.pass_over(partition, offset, reason)
-        self._passed.add(partition, offset, now=self._clock(), until=until)
+            found, fault = [], unreadable
+        time = found if isinstance(found, int) else max(found or (), default=LEAST_TIME)
+        if time > self._latest:
+            self._largest = max(time, self._largest)
+            fault, until = Rejected(f"{format_time(time)} is ahead of this clock"), time
+        if found == [] and message.value() is None:  # a tombstone, which has no event
+            self.without_value += 1
+        elif fault is None:
+            self._passed.end(partition)
+        else:
+            self._reader.pass_over(partition, offset, fault)
+            self._passed.add(partition, offset, now=self._clock(), until=until)
+        return None if fault else found
 
     def _report_late(self) -> None:
         for late in self._late.take():
@@ -153,45 +140,54 @@ class RecordTimes(TopicPoller):
                 self._client.wrote_late(late.rows, late.least, late.most)
 
     def _begin(self) -> TopicLook:
-        look, read = self._topic.poll_ends(), self._reader.position
+        look, at = self._topic.poll_ends(), self._reader.position
         ends = look.ends
-        known = {} if read else self._known()
-        new = {partition: known.get(partition, 0) for partition in ends.keys() - read.keys()}
-        if not (read or known) and self._start == "latest":
+        known = {} if at else self._known()
+        new = {partition: known.get(partition, 0) for partition in ends.keys() - at.keys()}
+        if not (at or known) and self._start == "latest":
             self._has_skipped = any(ends[each] for each in new)
             new = {partition: ends[partition] for partition in new}
-        self._look_back({each: min(at, ends[each]) for each, at in new.items() if at})
+        if any(new.values()):
+            self._look_back({each: min(end, ends[each]) for each, end in new.items()})
         self._reader.begin(new)
         self._reached |= new
         return look
 
     def _look_back(self, position: Mapping[int, int]) -> None:
-        if not position:
-            return
-        now, look_back = self._clock(), LookBack(self._topic.begins(), position)
-        with TopicReader(self._topic) as reader:
-            while ranges := look_back.next_ranges():
-                stops = {partition: offsets.stop for partition, offsets in ranges.items()}
-                reader.restart({partition: offsets.start for partition, offsets in ranges.items()})
-                for partition, offset, message in reader.read(stops):
-                    if offset < stops[partition]:
-                        look_back.take(partition, offset, self._judge(message, now))
-                if not all(map(look_back.give_up, reader.find_behind(stops))):
-                    raise Unreachable(f"Kafka topic {self._topic.name!r} is not read in time")
-        look_back.report(self._passed, now=now)
+        """Learn whether the newest records below a position were passed over.
 
-    def _judge(self, message: Message, now: int) -> Verdict:
+        Reads back over tombstones, each time twice as far. Beyond a thousand, the record counts as
+        passed over.
+        """
+        counts, known = (self._reader.unusable, self.without_value), set[int]()
+        begins, at, distance = self._topic.begins(), position, FIRST_DISTANCE
+        self._latest = LARGEST_TIME if self._ahead_ms is None else self._clock()
         try:
-            found = self._time_of(message)
-        except (Unreachable, NotObservable):
-            raise
-        except Exception:  # noqa: BLE001 - it was named when it was passed over
-            return "empty" if message.value() is None else UNREADABLE
-        if found == [] and message.value() is None:
-            return "empty"
-        times = [found] if isinstance(found, int) else found or [now]
-        is_ahead = self._ahead_ms is not None and max(times) > now
-        return max(times) if is_ahead else "read"
+            while at := {n: o for n, o in at.items() if o > begins.get(n, 0) and n not in known}:
+                at = {n: max(begins.get(n, 0), position[n] - distance) for n in at}
+                known |= self._find_newest(at, {n: position[n] for n in at})
+                distance *= 2
+        finally:
+            self._reader.restart({})
+            self._reader.unusable, self.without_value = counts
+
+    def _find_newest(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> set[int]:
+        """Return the partitions with a record there that is no tombstone."""
+        self._reader.restart(starts)
+        found, read = set[int](), Counter[int]()
+        for partition, offset, message in self._reader.read(ends):
+            if offset < ends[partition]:
+                times = self._find_times(partition, offset, message)
+                if times or message.value() is not None:
+                    found.add(partition)
+                read[partition] += 1
+        behind = {*self._reader.find_behind(ends)}
+        full = {partition for partition, count in read.items() if count >= MOST_READ_BACK}
+        if behind - full:
+            raise Unreachable(f"Kafka topic {self._topic.name!r} is not read in time")
+        for partition in full - (found - behind):
+            self._passed.add(partition, ends[partition] - 1, now=self._clock())
+        return found | full
 
 
 class KafkaFields(RecordTimes):

@@ -224,10 +224,11 @@ def _describe_unreadable(fact: LogFact) -> tuple[str, str]:
     >>> _describe_unreadable(LogFact("unreadable", 0, 17, 0, count=1))[1]
     'correct its producer, or restart the observer with --pass 0:17 to wait no longer'
     """
+    option = f"--pass {fact.segment}" + (f":{fact.offset}" if fact.count == 1 else "")
+    if fact.by == IDLE_OPTION:
+        option = IDLE_OPTION
     records = f"{pluralize(fact.count or 1, 'record')} from offset {fact.offset} on"
     passed = f"the observer passed over {records}, unreadable or ahead of the clock"
-    option = f"--pass {fact.segment}:{fact.offset}" if fact.count == 1 else f"--pass {fact.segment}"
-    option = IDLE_OPTION if fact.by == IDLE_OPTION else option
     remedy = f"correct its producer, or restart the observer with {option} to wait no longer"
     return f"segment {fact.segment} waits for a readable record: {passed}", remedy
 
