@@ -127,6 +127,15 @@ def quiet_log() -> None:
 
 
 @pytest.fixture
+def whole_log() -> Iterator[None]:
+    """Log every level during a test, whatever other tests have set."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(0))
+    yield
+    structlog.configure(**before)
+
+
+@pytest.fixture
 def anyio_backend() -> str:
     """Run coroutines on asyncio, as the server does."""
     return "asyncio"

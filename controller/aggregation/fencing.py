@@ -102,13 +102,21 @@ class Takeovers:
             if member.is_active and member.session.id not in {None, note.session}:
                 self._before.setdefault(note.writer, member.session)
 
-    def list_changes(self, stream_id: str, at: int, fences: Fences) -> list[Change]:
+    def list_changes(self, stream_id: str, at: int, served_at: int, fences: Fences) -> list[Change]:
         pairs = (
             (writer, before, self._aggregator.member(writer).session)
             for writer, before in self._before.items()
         )
         return [
-            Change(stream_id, at, "taken_over", writer, asdict(before.held), asdict(after.held))
+            Change(
+                stream_id,
+                at,
+                served_at,
+                "taken_over",
+                writer,
+                asdict(before.held),
+                asdict(after.held),
+            )
             for writer, before, after in pairs
             if after.id != before.id and fences.take_over(writer, at)
         ]

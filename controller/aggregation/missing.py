@@ -25,7 +25,7 @@ def read_missing(record: StreamRecord, store: Store) -> dict[str, MissingWriters
 
 
 def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
-    mark = entry.seq, entry.at, (entry.from_lower, entry.to_lower)
+    mark = entry.seq, entry.served_at, (entry.from_lower, entry.to_lower)
     missing.take(*mark, (), entry.returned)
     for some in split_slices(entry.writers):
         missing.take(*mark, some, ())

@@ -93,14 +93,14 @@ def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRec
     return stream
 
 
-def preview_settings(stream: StreamState, changes: Mapping[str, Any], wall: int) -> dict[str, int]:
+def preview_settings(stream: StreamState, changes: Mapping[str, Any], now: int) -> dict[str, int]:
     known = stream.settings
     settings = replace(known, **changes)
     stream.aggregator.check_settings(settings)
     dropped = {}
     for domain in stream.histories:
-        first_kept = find_first_kept(stream, domain, wall - known.mark_retention_ms)
-        becomes = find_first_kept(stream, domain, wall - settings.mark_retention_ms)
+        first_kept = find_first_kept(stream, domain, now - known.mark_retention_ms)
+        becomes = find_first_kept(stream, domain, now - settings.mark_retention_ms)
         dropped[domain] = max(0, becomes - first_kept)
     return dropped
 
@@ -259,5 +259,6 @@ def _record(
     **fields: Any,  # noqa: ANN401 - fields of `Change`
 ) -> None:
     who, why = order.who, order.comment
-    change = Change(stream.id, draft.moment.wall, action, **fields, by=who, comment=why)
+    at, served_at = draft.moment.wall, stream.service_ms(draft.moment)
+    change = Change(stream.id, at, served_at, action, **fields, by=who, comment=why)
     draft.batch.changes.append(change)

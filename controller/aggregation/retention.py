@@ -13,22 +13,22 @@ FORGOTTEN_AT_ONCE = 5000  # in 50 ms
 
 
 def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
-    """Delete marks that are older than their stream's retention.
+    """Delete marks older than their stream's retention, by the service clock.
 
     The last mark is kept, and marks that an online reader group needs.
     """
     for stream in streams:
-        horizon = draft.moment.wall - stream.settings.mark_retention_ms
+        horizon = stream.service_ms(draft.moment) - stream.settings.mark_retention_ms
         for domain in stream.histories:
             forget_before(stream, domain, find_first_kept(stream, domain, horizon), draft)
 
 
 def find_first_kept(stream: StreamState, domain: str, horizon: int) -> int:
-    history = stream.histories[domain]
-    through = history.written_before(horizon)
-    if through < history.first_seq:
+    history, appended_at = stream.histories[domain], stream.appended_at[domain]
+    old = next((n for n, at in enumerate(appended_at) if at >= horizon), len(appended_at))
+    if not old:
         return history.first_seq
-    return min(through + 1, history.last_seq, _find_first_needed(stream, domain))
+    return min(history.first_seq + old, history.last_seq, _find_first_needed(stream, domain))
 
 
 def forget_before(stream: StreamState, domain: str, seq: int, draft: Draft) -> None:
@@ -46,8 +46,10 @@ def _find_first_needed(stream: StreamState, domain: str) -> int:
 
 
 def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
-    before = draft.moment.wall - RECORDS_KEPT_MS
+    """Delete old records, and store the service clock that they go by."""
+    draft.keep_clock = True
     for stream in streams:
+        before = stream.service_ms(draft.moment) - RECORDS_KEPT_MS
         draft.batch.forgotten_changes.append((stream.id, before))
         draft.batch.forgotten_ledger.append((stream.id, before))
         for domain, missing in stream.missing.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -50,6 +51,7 @@ class StreamState:
         self.record = record
         self.aggregator = Aggregator(record.settings)
         self.histories = {domain: MarkHistory() for domain in record.settings.domains}
+        self.appended_at = {domain: array("q") for domain in self.histories}
         self.missing = {domain: MissingWriters() for domain in record.settings.domains}
         self.late = {domain: LateReports() for domain in record.settings.domains}
         self.groups = ReaderGroups(record.id)
@@ -67,9 +69,9 @@ class StreamState:
         stream = cls(record)
         succession = stream._replay_scales(store.scales(record.id))
         last: dict[str, tuple[Mark, int]] = {}
-        for domain, history in stream.histories.items():
+        for domain in stream.histories:
             for appended in store.marks(record.id, domain):
-                history.append(appended.mark, appended.last_writer)
+                stream.publish(appended)
                 last[domain] = (appended.mark, appended.appended_at)
         stream.publish_seal(record.seal)
         declared_at = record.declared_at
@@ -206,12 +208,13 @@ class StreamState:
             elif isinstance(result, Refused) and isinstance(result.last, Session):
                 self.fences.refuse(each, result.last, draft.moment.wall)
             results.append(result)
-        draft.batch.changes += takeovers.list_changes(self.id, draft.moment.wall, self.fences)
+        draft.batch.changes += takeovers.list_changes(self.id, draft.moment.wall, now, self.fences)
         return results
 
     def _report_late(self, note: Note, draft: Draft, *, again: bool) -> None:
         for domain, each in self.aggregator.report_late(note, draft.moment.wall, again=again):
-            changed = self.late[domain].add(each, max(1, MOST_REPORTS // len(self.late)))
+            report = replace(each, served_at=self.service_ms(draft.moment))
+            changed = self.late[domain].add(report, max(1, MOST_REPORTS // len(self.late)))
             draft.keep_late(self.id, domain, changed)
         self.keep_known_from(draft)
 
@@ -248,6 +251,7 @@ class StreamState:
         declared_at = {**self.record.declared_at, **added}
         self.rewrite(draft, settings=settings, declared_at=declared_at)
         self.histories.update((domain, MarkHistory()) for domain in added)
+        self.appended_at.update((domain, array("q")) for domain in added)
         self.missing.update((domain, MissingWriters()) for domain in added)
         self.late.update((domain, LateReports()) for domain in added)
         self._next_mark_at.clear()
@@ -275,9 +279,12 @@ class StreamState:
 
     def publish(self, appended: AppendedMark) -> None:
         self.histories[appended.domain].append(appended.mark, appended.last_writer)
+        self.appended_at[appended.domain].append(appended.appended_at)
 
     def forget_marks(self, domain: str, through: int) -> None:
-        self.histories[domain].forget_through(through)
+        history, appended_at = self.histories[domain], self.appended_at[domain]
+        history.forget_through(through)
+        del appended_at[: len(appended_at) - len(history)]
         self.settle()
 
     def settle(self) -> None:
@@ -347,6 +354,7 @@ class StreamState:
             returned,
             stream_id=self.id,
             domain=domain,
+            served_at=now,
         )
         draft.batch.ledger.append(entry)
 

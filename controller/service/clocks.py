@@ -24,9 +24,21 @@ class Clocks:
     steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000
     chance: Random = field(default_factory=Random)
     _served_at: int | None = None
+    _wall_ahead: int = 0
 
     def read(self) -> Moment:
         return Moment(self.service.now, self.wall_ms(), self.steady_ms())
+
+    def find_step(self, moment: Moment) -> int:
+        """Return by how many ms the wall clock moved against the monotonic clock since last time.
+
+        >>> clocks = Clocks()
+        >>> [clocks.find_step(Moment(0, wall, steady)) for wall, steady in ((50, 7), (950, 17))]
+        [43, 890]
+        """
+        step_ms = moment.wall - moment.steady - self._wall_ahead
+        self._wall_ahead += step_ms
+        return step_ms
 
     def serve(self) -> None:
         steady = self.steady_ms()

@@ -73,7 +73,7 @@ class Controller:
                 log.warning("commits_may_be_lost", risk=risk)
         except StoreUnavailable as away:  # the streams were loaded
             log.warning("store_unavailable", error=str(away))
-        maintenance = maintain(self._committer, self._store, self._clocks)
+        maintenance = maintain(self._committer, self._store, self._clocks, self.metrics)
         self._maintenance = asyncio.create_task(maintenance, name="maintenance")
         log.info("started", streams=len(self._committer.streams))
 

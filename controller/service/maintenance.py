@@ -18,6 +18,7 @@ from noted_time import NotedTimeError
 
 if TYPE_CHECKING:
     from controller.service.committer import Committer, Work
+    from controller.service.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 
@@ -25,17 +26,22 @@ TICK_S = 0.1
 KEEP_CLOCK_EVERY_MS = 5_000
 FORGET_EVERY_MS = 60_000
 FORGET_RECORDS_EVERY_MS = 60 * 60_000
+CLOCK_STEP_MS = 5_000  # less may be a pause between the readings of two clocks
 
 MOST_LOGGED = 100  # excluded writers of a stream, one by one
 
 
-async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
+async def maintain(committer: Committer, store: Store, clocks: Clocks, metrics: Metrics) -> None:
     """Submit due work ten times a second, until cancelled."""
     kept_at = forgot_at = records_forgot_at = clocks.read().steady
     is_more = False
+    clocks.find_step(clocks.read())
     while True:
         await asyncio.sleep(TICK_S)
         now = clocks.read()
+        if abs(step_ms := clocks.find_step(now)) >= CLOCK_STEP_MS:
+            log.warning("clock_stepped", by_ms=step_ms)
+            metrics.clock_steps.inc()
         committer.wake()
         if any(stream.is_silence_over(now) for stream in committer.streams):
             await _submit(committer, exclude_silent_writers)

@@ -192,7 +192,7 @@ class Ownership:
         It is then a restored copy or a lagging standby, and the next marks reuse seqs that readers
         know.
         """
-        at, changes = self._clocks.read().wall, []
+        now, changes = self._clocks.read(), []
         known = [(each, self._last_marks.get(each.id, {})) for each in streams]
         for stream, lasts in known:
             for domain, last in lasts.items():
@@ -200,7 +200,8 @@ class Ownership:
                 if stored < shown:
                     stream.lost_marks += shown - stored
                     was, became = ({"domain": domain, "seq": seq} for seq in (shown, stored))
-                    changes.append(Change(stream.id, at, "went_back", None, was, became))
+                    at = now.wall, stream.service_ms(now)
+                    changes.append(Change(stream.id, *at, "went_back", None, was, became))
                     name = stream.record.name
                     log.error("went_back", stream=name, domain=domain, held=shown, found=stored)
         if changes:

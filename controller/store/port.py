@@ -121,21 +121,26 @@ class LateRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerEntry(EntryAnswer):
-    """A mark that advanced without writers, or learned of their return."""
+    """A mark that advanced without writers, or learned of their return.
+
+    It was appended at `served_at` (service time, ms).
+    """
 
     stream_id: str
     domain: str
+    served_at: int
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a stream by an operator, `at` Unix ms.
+    """A change of a stream by an operator, `at` Unix ms and `served_at` on the service clock.
 
     `was` and `became` are JSON, `by` the operator's address or a token's label and id.
     """
 
     stream_id: str
     at: int
+    served_at: int
     action: Action
     writer: str | None = None
     was: Mapping[str, Any] | None = None
@@ -162,8 +167,8 @@ class Transaction:
     - `scales` are numbered. A stream's numbers must increase.
     - `members` has at most one record for each writer. It may add forgotten members again.
     - `changes` are numbered from 1 within a stream, without gaps.
-    - `forgotten_ledger` and `forgotten_changes` delete older records than a time (Unix ms), except
-      the last change, whose number is needed.
+    - `forgotten_ledger` and `forgotten_changes` delete older records than a service time (ms),
+      except the last change, whose number is needed.
     - `forgotten` deletes the marks of a domain up to a seq, except the last mark.
     - `dropped` streams are deleted with all their data. Their names are free for `streams`.
     """

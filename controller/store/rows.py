@@ -109,7 +109,9 @@ STREAM_ROWS = RowFormat(schema.stream, StreamRecord, attrgetter("id", "name"))
 READER_ROWS = RowFormat(schema.reader, ReaderRecord, attrgetter("stream_id", "group", "reader"))
 BACKLOG_ROWS = RowFormat(schema.backlog, BacklogRecord, attrgetter("stream_id", "group"))
 LATE_ROWS = RowFormat(schema.late, LateRecord, attrgetter("key"))
-LEDGER_ROWS = RowFormat(schema.ledger, LedgerEntry, attrgetter("stream_id", "domain", "seq", "at"))
+LEDGER_ROWS = RowFormat(
+    schema.ledger, LedgerEntry, attrgetter("stream_id", "domain", "seq", "served_at")
+)
 
 
 _RECORD_HINTS = get_type_hints(MemberRecord)
@@ -185,7 +187,7 @@ def scale_of(row: Sequence[Any]) -> ScaleEvent:
 
 def change_row(change: Change) -> Values:
     """Give the stream id twice, because the second selects the number."""
-    return (change.stream_id, change.stream_id, change.at, encode(change).decode())
+    return (change.stream_id, change.stream_id, change.served_at, encode(change).decode())
 
 
 def change_of(row: Sequence[Any]) -> tuple[int, Change]:

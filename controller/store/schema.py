@@ -120,9 +120,9 @@ reader = _stream_table(
 
 backlog = _stream_table("backlog", _key_column("reader_group"), _record_column())
 
-_at = partial(_not_null_columns, BigInteger, "at")
+_served_at = partial(_not_null_columns, BigInteger, "served_at")  # on the service clock
 ledger = _stream_table(
-    "ledger", _key_column("domain"), _key_column("seq", BigInteger), *_at(), _record_column()
+    "ledger", _key_column("domain"), _key_column("seq", BigInteger), *_served_at(), _record_column()
 )
 
 # Rows below the lower, by writer, and by the hours of their times and of their report.
@@ -136,7 +136,7 @@ late = _stream_table(
     _record_column(),
 )
 
-change = _stream_table("change", _key_column("number", BigInteger), *_at(), _record_column())
+change = _stream_table("change", _key_column("number", BigInteger), *_served_at(), _record_column())
 
 token = Table(
     "token",

@@ -28,9 +28,9 @@ SELECT oldest FROM compatible WHERE revision = (SELECT version_num FROM alembic_
 
 ROWS_AT_ONCE = 64  # with 16 or 256, each member takes longer
 
-_FORGET_LEDGER = "DELETE FROM ledger WHERE stream_id = ? AND at < ?"
+_FORGET_LEDGER = "DELETE FROM ledger WHERE stream_id = ? AND served_at < ?"
 _FORGET_CHANGES = """
-DELETE FROM change WHERE stream_id = ? AND at < ? AND EXISTS (
+DELETE FROM change WHERE stream_id = ? AND served_at < ? AND EXISTS (
     SELECT 1 FROM change later
     WHERE later.stream_id = change.stream_id AND later.number > change.number
 )

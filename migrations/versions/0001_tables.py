@@ -138,5 +138,5 @@ def _create_history() -> None:
         ("change", [_key("number", sa.BigInteger)]),
     ):
         _create_stream_table(
-            table, *key, *_not_null(sa.BigInteger, "at"), *_not_null(sa.Text, "record")
+            table, *key, *_not_null(sa.BigInteger, "served_at"), *_not_null(sa.Text, "record")
         )

@@ -249,13 +249,6 @@ class MarkHistory:
         """Return when the last `count` marks were written (Unix ms)."""
         return self._written[max(0, self._count - count) : self._count]
 
-    def written_before(self, wall_ms: int) -> int:
-        """Return the seq of the last mark written before `wall_ms` (Unix ms), or 0."""
-        for index in range(self._count):
-            if self._written[index] >= wall_ms:
-                return self.first_seq + index - 1 if index else 0
-        return self.last_seq
-
     def forget_through(self, seq: int) -> None:
         """Drop the marks up to `seq`, except the last, while no other thread searches."""
         drop = min(seq, self.last_seq - 1) - self.first_seq + 1

@@ -69,7 +69,9 @@ class LateReports:
         return {place: self._reports.get(place) for place in changed}
 
     def forget_before(self, at: int) -> Iterable[LatePlace]:
-        return self._forget([each for each in self if each.last_seen < at])
+        """Delete the reports that were received before `at` on the service clock."""
+        dated = ((each, each.served_at) for each in self)
+        return self._forget([each for each, served in dated if served is not None and served < at])
 
     def since(self, at: int) -> LateReports:
         """Return the reports with a least time that were seen at or after `at` (Unix ms)."""

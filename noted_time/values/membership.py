@@ -71,7 +71,8 @@ class LateRows:
 class LateReport:
     """Late rows of a writer with times from `least` to `most`.
 
-    Of merged reports, the first was received at `first_seen` and the last at `last_seen` (Unix ms).
+    Of merged reports, the first was received at `first_seen` and the last at `last_seen` (Unix ms),
+    which was `served_at` on the service clock, if that is known.
 
     - `least`: `None` if the rows may have any time up to `most`.
     - `behind`: how far `least` was below the lower when the rows were reported.
@@ -86,6 +87,7 @@ class LateReport:
     last_seen: int
     behind: int = 0
     unknown: bool = False
+    served_at: int | None = None
 
     @property
     def first(self) -> int:
@@ -99,6 +101,7 @@ class LateReport:
 
     def join(self, other: LateReport) -> LateReport:
         is_known = self.least is not None and other.least is not None
+        served = [each for each in (self.served_at, other.served_at) if each is not None]
         return LateReport(
             self.writer,
             _sum(self.rows, other.rows),
@@ -108,6 +111,7 @@ class LateReport:
             max(self.last_seen, other.last_seen),
             max(self.behind, other.behind),
             self.unknown or other.unknown,
+            max(served, default=None),
         )
 
 

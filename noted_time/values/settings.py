@@ -73,7 +73,9 @@ class StreamSettings:
         most=MOST_DOMAINS,
     )
     mark_retention_ms: int = setting(
-        7 * DAY_MS, "Older marks are dropped, except marks that an online reader still needs."
+        7 * DAY_MS,
+        "Marks that were kept this long while a controller served are dropped, except marks that "
+        "an online reader still needs.",
     )
     max_time_ahead_ms: int | None = setting(
         HOUR_MS,

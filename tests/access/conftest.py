@@ -3,7 +3,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from controller.store.open import open_tokens
 from controller.store.token_table import Tokens
@@ -14,12 +13,8 @@ KINDS = ["memory", "sqlite", "postgres"] if binaries() else ["memory", "sqlite"]
 
 
 @pytest.fixture(autouse=True)
-def whole_log() -> Iterator[None]:
-    """Log every level here, whatever other tests have set."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(0))
-    yield
-    structlog.configure(**before)
+def log_calls(whole_log: None) -> None:
+    """Log the calls of each test here."""
 
 
 @pytest.fixture

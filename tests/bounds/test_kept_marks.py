@@ -3,17 +3,19 @@
 import asyncio
 import gc
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from controller.aggregation import operations, retention
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import maintenance
 from controller.service.controller import Controller
 from noted_time import Aggregator, Mark, Note, StreamSettings, TimeWindow
-from noted_time.values import DAY_MS
+from noted_time.values import DAY_MS, LateRows
 from noted_time.values.settings import ReturningWriter
 from tests.support.controllers import (
     GivenTime,
@@ -24,8 +26,10 @@ from tests.support.controllers import (
     running,
     serve_for,
     serving,
+    skip_served_time,
     until,
 )
+from tests.support.scrapes import scraped
 from tests.support.streams import deliver as tell_stream
 from tests.support.streams import marks_of as marks_of_stream
 from tests.support.streams import restarted
@@ -128,16 +132,49 @@ async def test_the_dry_run_of_a_shorter_retention_counts_the_marks_that_then_go(
     async with serving(memory, time, mark_retention_ms=DAY_MS) as controller:
         for seq in range(1, 6):
             await deliver(controller, Note("a", seq, {0: 10 * seq}))
-            time.wall += HOUR_MS
-        time.wall -= HOUR_MS // 2
+            skip_served_time(controller, HOUR_MS)
+        skip_served_time(controller, -HOUR_MS // 2)
         changes = {"mark_retention_ms": hours * HOUR_MS}
         found = controller.stream("s")
-        does = operations.preview_settings(found, changes, time.wall)
+        does = operations.preview_settings(found, changes, found.service_ms(controller.now))
         before = seqs(controller)
         await controller.put_stream("s", changes)
         await retained(controller, time, first=1 + dropped)
 
         assert (before, does) == ([1, 2, 3, 4, 5], {"default": dropped})
+
+
+def have_steps(controller: Controller, count: int) -> bool:
+    return scraped(controller, "noted_time_clock_steps_total") == {(): count}
+
+
+@pytest.mark.usefixtures("whole_log")
+async def test_a_wall_clock_far_ahead_deletes_nothing(store: Watched, time: GivenTime) -> None:
+    """The marks, ledger, changes and late rows stay, and the steps of the clock are reported."""
+
+    def list_kept() -> tuple[object, ...]:
+        found = controller.stream("s")
+        ledger = store.ledger(found.id, "default", after=0, limit=9)
+        changes = store.changes(found.id, before=None, limit=9)
+        return [*store.marks(found.id, "default")], ledger, changes, store.late(found.id)
+
+    async with serving(store, time, max_time_ahead_ms=None) as controller:
+        await made(controller)
+        await controller.change("s", operations.hold, ANONYMOUS_ORDER, "a", 1000)
+        await deliver(controller, Note("b"), Note("b", 9), Note("a", 9, late=LateRows(3, 2, 2)))
+        await controller.change("s", operations.remove, ANONYMOUS_ORDER, "b")
+        await deliver(controller, Note("a", 10))
+        before = list_kept()
+        with capture_logs() as logs:
+            for count, step_ms in ((1, 400 * DAY_MS), (2, -400 * DAY_MS)):
+                time.wall += step_ms
+                serve_for(controller, time, 80_000)
+                await controller._committer.submit(retention.forget_old_marks)
+                await controller._committer.submit(retention.forget_old_records)
+                await until(partial(have_steps, controller, count))
+
+        stepped = [each["by_ms"] for each in logs if each["event"] == "clock_stepped"]
+        assert (list_kept(), stepped) == (before, [400 * DAY_MS, -400 * DAY_MS])
 
 
 # Writers that are gone are forgotten after the writer retention, and nothing else changes

@@ -7,7 +7,14 @@ from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.reading import LateReports, Tiling
 from noted_time.values import HOUR_MS, Late, LateReport, LateRows, LateWriter
-from tests.support.controllers import GivenTime, Watched, deliver, running, serving
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    deliver,
+    running,
+    serving,
+    skip_served_time,
+)
 
 WALL = 1_700_000_000_000
 
@@ -99,10 +106,10 @@ async def test_late_rows_are_forgotten_with_the_ledger(store: Watched, time: Giv
     """Windows then say that not all are known."""
     async with serving(store, time) as controller:
         await deliver(controller, Note("a", 40), Note("a", 40, late=LateRows(3, 12, 12)))
-        time.wall += retention.RECORDS_KEPT_MS
+        skip_served_time(controller, retention.RECORDS_KEPT_MS)
         await controller._committer.submit(retention.forget_old_records)
         kept = await windows(controller)
-        time.wall += 1
+        skip_served_time(controller, 1)
         await controller._committer.submit(retention.forget_old_records)
         now = await windows(controller)
     async with running(store.reopened(), time) as controller:
@@ -142,8 +149,10 @@ async def test_a_hostile_writer_fills_no_memory(
 
 
 def test_reports_forgotten_because_they_were_too_old_are_missed() -> None:
+    reports = (("pos", 5, 100), ("till", 9, 300))
     late = LateReports(
-        [LateReport("pos", 1, 5, 5, 100, 100), LateReport("till", 1, 9, 9, 300, 300)]
+        LateReport(writer, 1, time, time, seen, seen, served_at=seen)
+        for writer, time, seen in reports
     )
     before = late.has_all_since(0, 200)
     late.forget_before(200)

@@ -27,6 +27,7 @@ from tests.support.controllers import (
     running,
     serve_for,
     serving,
+    skip_served_time,
     until,
 )
 
@@ -236,7 +237,7 @@ async def test_windows_show_that_the_ledger_does_not_reach_back(
         await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")
         await deliver(controller, Note("a", 20), Note("slow", 20), Note("a", 40), Note("slow", 40))
-        time.wall += retention.RECORDS_KEPT_MS + TIMEOUT_MS + 1
+        skip_served_time(controller, retention.RECORDS_KEPT_MS + TIMEOUT_MS + 1)
         await controller._committer.submit(retention.forget_old_records)
         now = await windows(controller)
     async with running(store.reopened(), time) as controller:

@@ -197,26 +197,6 @@ def test_after_gives_the_next_marks_as_they_were(marks: list[Mark], seq: int, li
     assert MarkHistory(marks).after(seq, limit) == [m for m in marks if m.seq > seq][:limit]
 
 
-@given(marks=chains, wall_ms=st.integers(-1, 130))
-def test_written_before_is_the_last_mark_older_than_the_wall_time(
-    marks: list[Mark], wall_ms: int
-) -> None:
-    older = [mark.seq for mark in marks if mark.written_at < wall_ms]
-
-    assert MarkHistory(marks).written_before(wall_ms) == max(older, default=0)
-
-
-def test_a_mark_written_after_the_wall_clock_stepped_back_stays_as_long() -> None:
-    """It stays as long as the longest-lived before it."""
-    history = MarkHistory(
-        Mark(seq, seq, seq, StreamCut({}), written_at) for seq, written_at in ((1, 50), (2, 10))
-    )
-
-    assert [history.written_before(at) for at in (11, 50, 51)] == [0, 0, 2]
-    history.forget_through(1)
-    assert history.written_before(10) == 0
-
-
 @pytest.mark.parametrize(("seq", "lower"), [(2, 20), (4, 20), (3, 10), (1, 30)])
 def test_a_mark_that_does_not_follow_is_not_taken(seq: int, lower: int) -> None:
     history = MarkHistory(Mark(seq, seq * 5, 0, StreamCut({0: seq})) for seq in (1, 2))

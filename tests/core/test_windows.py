@@ -421,7 +421,7 @@ def test_at_most_says_that_the_times_leave_the_window() -> None:
 
 def test_late_rows_older_than_what_is_kept_are_not_known() -> None:
     """Of windows that begin at or below their largest time."""
-    late = LateReports([LateReport("pos", 3, 10, 19, 0, 100)])
+    late = LateReports([LateReport("pos", 3, 10, 19, 0, 0, served_at=100)])
     gone = list(late.forget_before(101))
 
     assert [late.find_between(start, 50).is_known for start in (10, 19, 20)] == [False, False, True]

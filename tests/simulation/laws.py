@@ -77,6 +77,9 @@ class Laws:
             holds = was_ms <= ms <= now_s * 1000 + 1
             self.law("clock", holds, f"bucket {bucket}", ms, was_ms, now_s)
             self._clocks[bucket] = ms
+        truncated = {each.stream_id for each in batch.changes if each.action == "truncated"}
+        forgotten = {stream_id for stream_id, _, _ in batch.forgotten}
+        self.law("kept", forgotten <= truncated, forgotten, truncated)
         written = {each.stream_id for each in batch.marks} | {key for key, _ in batch.members}
         before = {key: self.streams[key].members.copy() for key in written}
         removed = {

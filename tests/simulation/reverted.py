@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
 
-from controller.aggregation.draft import Moment
+from controller.aggregation import retention
+from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
@@ -31,7 +33,7 @@ from writer_client.sending.outbox import Outbox
 class Reverted(NamedTuple):
     """The function that made a fix, what takes its place, and a seed that misses it."""
 
-    owner: type
+    owner: type | ModuleType
     function: str
     instead: object
     seed: int
@@ -125,6 +127,14 @@ def _wait_by_wall_clock(stream: StreamState, domain: str, moment: Moment) -> int
     return _find_due(stream, domain, moment)
 
 
+def _forget_by_wall_clock(streams: OwnedStreams, draft: Draft) -> None:
+    for stream in streams:
+        horizon = draft.moment.wall - stream.settings.mark_retention_ms
+        for domain, history in stream.histories.items():
+            old = sum(each.written_at < horizon for each in history.following(0))
+            retention.forget_before(stream, domain, history.first_seq + old, draft)
+
+
 FIXES: Mapping[str, Reverted] = {
     "what a note was answered is durable": Reverted(Job, "run", _answer_at_once, 0),
     "a failed commit has all streams read again": Reverted(Committer, "_reload", _serve_on, 0),
@@ -168,6 +178,9 @@ FIXES: Mapping[str, Reverted] = {
     ),
     "marks continue after the wall clock steps back": Reverted(
         StreamState, "_find_due_time", _wait_by_wall_clock, 1
+    ),
+    "marks are kept after the wall clock steps forwards": Reverted(
+        retention, "forget_old_marks", _forget_by_wall_clock, 39
     ),
     "a client continues after the wall clock steps back": Reverted(
         RequestNumbers, "skip_to", _nothing, 35

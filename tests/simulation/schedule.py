@@ -21,7 +21,7 @@ from controller.service.controller import Controller
 from controller.store.port import LEASE_MS, StoreUnavailable, Transaction
 from noted_time import Accepted, Mark, ScaleEvent, SealRequest
 from noted_time.client import mark_to_wire
-from noted_time.values import Note, NotedTimeError, NotLive, State, UnknownWriter
+from noted_time.values import DAY_MS, Note, NotedTimeError, NotLive, State, UnknownWriter
 from tests.simulation import clients
 from tests.simulation.clients import Network, Pair, seeded
 from tests.simulation.doors import Door, Peers
@@ -53,7 +53,7 @@ SCALES = 2
 
 FAULTS = ("kill", "kill", "session", "hang", "cut", "pause", "stop", "freeze", "step")
 
-STEPS_MS = (1000, 60_000, 3_600_000, 86_400_000)
+STEPS_MS = (1000, 60_000, 3_600_000, 400 * DAY_MS)
 """By how much a wall clock may step, forwards or back."""
 
 TURN = ("heartbeat", "acquire", "release", "load", "clocks")

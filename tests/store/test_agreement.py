@@ -146,6 +146,7 @@ entries = st.builds(
     excluded,
     stream_id=ids,
     domain=domains,
+    served_at=natural,
 )
 
 small = st.integers(-2, 2).map(lambda hour: hour * HOUR_MS) | int64
@@ -153,7 +154,9 @@ late = st.builds(
     LateRecord,
     ids,
     domains,
-    st.builds(LateReport, keys, natural, small, small, natural, natural, natural),
+    st.builds(
+        LateReport, keys, natural, small, small, natural, natural, natural, served_at=natural
+    ),
 )
 details = st.none() | st.dictionaries(
     names, st.none() | int64 | names | st.lists(names), min_size=1
@@ -161,7 +164,16 @@ details = st.none() | st.dictionaries(
 reasons = st.none() | st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]))
 actions = st.sampled_from(["created", "settings", "scaled", "removed", "held"])
 changes = st.builds(
-    Change, ids, natural, actions, st.none() | names, details, details, st.none() | names, reasons
+    Change,
+    ids,
+    natural,
+    natural,
+    actions,
+    st.none() | names,
+    details,
+    details,
+    st.none() | names,
+    reasons,
 )
 
 batches = st.builds(

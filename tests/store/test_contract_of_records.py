@@ -62,7 +62,9 @@ def test_a_backlog_written_again_replaces_what_was_there(store: Store) -> None:
 def test_the_ledger_is_read_from_either_end(store: Store) -> None:
     """After a seq in the requested order, up to a maximum, of one domain."""
     entries = [
-        LedgerEntry(seq, 1000 - seq, seq - 1, seq, (), stream_id="id-1", domain=domain)
+        LedgerEntry(
+            seq, 1000 - seq, seq - 1, seq, (), stream_id="id-1", domain=domain, served_at=seq
+        )
         for seq in (3, 1, 7, 5)
         for domain in ("default", "ship_time")
     ]
@@ -77,9 +79,23 @@ def test_the_ledger_is_read_from_either_end(store: Store) -> None:
     assert (oldest, newest) == ([[1, 3], [5, 7], [5, 7], []], [[7, 5], [3, 1], [3, 1], []])
 
 
+def test_old_entries_of_the_ledger_go_by_served_time(store: Store) -> None:
+    """Their wall time, which falls here, decides nothing; those of other streams stay."""
+    entries = [
+        LedgerEntry(n, 9 - n, n - 1, n, (), stream_id=of, domain="default", served_at=n)
+        for of in ("id-1", "id-2")
+        for n in (1, 2, 3)
+    ]
+    store.commit(Transaction({0: 1}, streams=[stream(), stream("id-2", "ships")], ledger=entries))
+
+    store.commit(Transaction({0: 2}, forgotten_ledger=[("id-1", 3)]))
+
+    assert [*kept(store).ledger, *kept(store, "id-2").ledger] == entries[2:]
+
+
 def late(writer: str, least: int, rows: int = 1, of: str = "id-1") -> LateRecord:
     """Return late rows of one time that were reported once."""
-    return LateRecord(of, "default", LateReport(writer, rows, least, least, 7, 7))
+    return LateRecord(of, "default", LateReport(writer, rows, least, least, 7, 7, served_at=4))
 
 
 def test_forgotten_late_rows_are_gone(store: Store) -> None:
@@ -95,7 +111,7 @@ def test_forgotten_late_rows_are_gone(store: Store) -> None:
 def test_changes_come_back_as_they_were_with_the_newest_first(store: Store) -> None:
     """Each with all its fields, or with none set."""
     settings = {"domains": ["a"], "max_time_ahead_ms": None}
-    made = [change(1), Change("id-1", 2, "settings", None, settings, {"domains": []}), change(3)]
+    made = [change(1), Change("id-1", 9, 2, "settings", None, settings, {"domains": []}), change(3)]
 
     store.commit(replace(of_one_stream(), changes=made))
 

@@ -163,6 +163,11 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+def skip_served_time(controller: Controller, ms: int) -> None:
+    """Move the service clock as if the controller had served that long; the wall clock stays."""
+    controller._clocks.service.now += ms
+
+
 def serve_for(controller: Controller, time: GivenTime, ms: int) -> None:
     """Let the controller serve that long, and read its clocks as often as usual."""
     while ms > 0:

@@ -223,11 +223,11 @@ class MemoryStore(SingleNodeLeases):
         """Drop old records, except the last mark and change of each stream."""
         for stream_id, before in batch.forgotten_ledger:
             for entries in self._kept(stream_id).ledger.values():
-                for seq in [seq for seq, entry in entries.items() if entry.at < before]:
+                for seq in [seq for seq, entry in entries.items() if entry.served_at < before]:
                     del entries[seq]
         for stream_id, before in batch.forgotten_changes:
             changes = self._kept(stream_id).changes
-            for number in [n for n in list(changes)[:-1] if changes[n].at < before]:
+            for number in [n for n in list(changes)[:-1] if changes[n].served_at < before]:
                 del changes[number]
         for stream_id, domain, upto in batch.forgotten:
             marks = self._kept(stream_id).marks[domain]

@@ -63,7 +63,9 @@ def mark(seq: int, stream_id: str = "id-1", domain: str = "default") -> Appended
 
 
 def change(at: int, of: str = "id-1") -> Change:
-    return Change(of, at, "held", "UA", None, {"for_ms": 5, "until": at + 5}, "ops", "it is slow")
+    return Change(
+        of, 1000 - at, at, "held", "UA", None, {"for_ms": 5, "until": at + 5}, "ops", "it is slow"
+    )
 
 
 def of_one_stream(service_ms: int = 1, upto: int = 0) -> Transaction:

@@ -78,7 +78,7 @@ async def put_stream(
     settings = changes.settings()
     if dry_run:
         state = controller.stream(stream)
-        dropped = operations.preview_settings(state, settings, controller.now_ms)
+        dropped = operations.preview_settings(state, settings, state.service_ms(controller.now))
         record = replace(state.record, logs=operations.add_log(state.record, changes.log))
         summary = replace(state.summary(), record=record)
         return reply(build_stream(summary, DroppedAnswer, dropped=dropped))

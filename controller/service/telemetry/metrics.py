@@ -81,6 +81,11 @@ class Metrics:
         self.failed_commits = Counter(
             "noted_time_failed_commits", "Group commits that wrote nothing", registry=self.registry
         )
+        self.clock_steps = Counter(
+            "noted_time_clock_steps",
+            "Steps of the wall clock against the monotonic clock, by 5 s or more",
+            registry=self.registry,
+        )
         self._overloaded = Counter(
             "noted_time_overloaded",
             "Requests refused because too much waits",
