@@ -86,6 +86,7 @@ def usual(env: dict[str, str]) -> None:
     new_enough = f"import sys; sys.exit(sys.version_info < {OLDEST_PYTHON})"
     if installed == wanted and runs(env, new_enough):
         return
+    refuse_link(VENV)
     elsewhere = installed and not installed.endswith(f" {ROOT}")  # the scripts in it name a place
     if elsewhere or not runs(env, f"import pip._internal.cli.main; {new_enough}"):
         say(f"Making .venv with {sys.executable}.")
@@ -103,6 +104,7 @@ def beside(env: dict[str, str], name: str, lock: Path, python: str | Path) -> Pa
     home = ROOT / f".venv-{name}"
     stamp = home / STAMP
     if read(stamp) != fingerprint(lock):
+        refuse_link(home)
         say(f"Installing {lock.relative_to(ROOT)} into {home.name}, once.")
         make_venv(env, home, python)
         # what is imported is compiled then; all of Airflow would take a minute
@@ -126,9 +128,18 @@ def spark(env: dict[str, str], release: str) -> dict[str, str]:
     }
 
 
+def refuse_link(home: Path) -> None:
+    """Stop before anything is changed through a link to an environment that is not this clone's."""
+    if home.is_symlink() and not read(home / STAMP).endswith(f" {ROOT}"):
+        fail(
+            f"{home.name} is a link to {home.readlink()}, made for another clone: remove the link."
+        )
+
+
 def make_venv(env: dict[str, str], home: Path, python: str | Path) -> None:
     """Make an empty environment, in place of one that cannot be used."""
-    if call(env, python, "-m", "venv", "--clear", home):
+    # venv would empty the directory that a link names, and then refuse the link
+    if call(env, python, "-m", "venv", "--clear", home.resolve()):
         fail("The virtual environment could not be made, see above.")
 
 

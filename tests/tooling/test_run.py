@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
@@ -84,6 +85,61 @@ def test_a_clone_that_has_moved_gets_a_new_venv(
     install.usual({})
 
     assert installs[0] == ("venv", ".venv")
+
+
+@pytest.fixture
+def other(clone: Path) -> Path:
+    """Return an environment, made for another clone, which `.venv` and `.venv-kafka` link to."""
+    environment = clone / "other" / ".venv"
+    environment.mkdir(parents=True)
+    (environment / install.STAMP).write_text(f"0123 {environment.parent}")
+    for name in (".venv", ".venv-kafka"):
+        (clone / name).symlink_to(environment)
+    return environment
+
+
+@pytest.mark.parametrize(
+    ("name", "prepare"),
+    [
+        (".venv", lambda: install.usual({})),
+        (".venv-kafka", lambda: install.beside({}, "kafka", install.LOCK, sys.executable)),
+    ],
+)
+def test_a_link_to_the_environment_of_another_clone_is_refused(
+    other: Path,
+    installs: list[tuple[str, ...]],
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    prepare: Callable[[], object],
+) -> None:
+    with pytest.raises(SystemExit):
+        prepare()
+
+    sentence = f"run: {name} is a link to {other}, made for another clone: remove the link.\n"
+    assert (installs, [*other.iterdir()], capsys.readouterr().err) == (
+        [],
+        [other / install.STAMP],
+        sentence,
+    )
+
+
+def test_a_link_to_the_environment_of_this_clone_is_brought_up_to_date(
+    clone: Path, other: Path, installs: list[tuple[str, ...]]
+) -> None:
+    (other / install.STAMP).write_text(f"0123 {clone}")
+
+    install.usual({})
+
+    assert (len(installs), install.read(other / install.STAMP).split()[-1]) == (2, str(clone))
+
+
+def test_an_environment_behind_a_link_is_made_where_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+
+    install.make_venv({**os.environ}, tmp_path / "link", sys.executable)
+
+    assert install.python_of(tmp_path / "there").exists()
 
 
 @pytest.mark.usefixtures("installs")
