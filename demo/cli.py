@@ -82,7 +82,7 @@ def flights(  # noqa: PLR0913 - the options of a command
         if store and (played or on_kafka):
             raise typer.BadParameter("--store s3 is for the comparison on files alone")
         data = read_flights(months, days or (tables.DAYS if of_tables else None))
-        delays, run_own = findings.delay_hours(data), months == 1
+        delays, run_own = findings.choose_delays(data), months == 1
         where = {"on_kafka": on_kafka, "in_store": store is not None}
         plot = report.plot(data, delays, run_own=run_own, **where)
         _say(console, report.opening(data), *(played.opening(data) if played else plot))

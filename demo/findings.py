@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from demo import kafka, picture, report
-from demo.data import HOUR_MS, Flights
+from demo.data import HOUR_MS, MINUTE_MS, Flights
 from demo.measurement import Cuts, Outcome, came_in, noted_outcome, own_outcome
 from demo.query import (
     Run,
@@ -22,7 +22,7 @@ from demo.query import (
     write_archive,
 )
 from demo.replay import DOMAIN, STREAM, Replayed, at_work, replay
-from demo.schedule import Step, hourly_batches, steps
+from demo.schedule import Step, merge_minutes, steps
 from demo.simulation import analysed, least_delay_without_loss, noted_time, own_watermark
 from demo.stage import Result, Stage
 from demo.trials.kafka import Broker
@@ -31,7 +31,7 @@ from reader_client import ReaderClient
 from spark_integration import Batches
 
 DELAY_HOURS = (2, 4, 6, 8)
-"""The delays of Spark's own watermark that are tried beside the least one that loses nothing."""
+"""The delays of Spark's own watermark that are tried; the least that loses nothing is simulated."""
 
 LEAST_ROWS, MOST_BATCHES = 200, 1000
 """The rows of a micro-batch under noted time, more if there would be too many batches."""
@@ -63,18 +63,20 @@ class Findings:
         return "measured" if len(self.measured) > 1 else "simulated"
 
 
-def delay_hours(flights: Flights) -> tuple[int, ...]:
-    return tuple(sorted({*DELAY_HOURS, -(-least_delay_without_loss(flights) // HOUR_MS)}))
+def choose_delays(flights: Flights) -> tuple[int, ...]:
+    """Return the tried delays in ms, and then the least that loses nothing, in full minutes."""
+    least = -(-least_delay_without_loss(flights) // MINUTE_MS) * MINUTE_MS
+    return *(hours * HOUR_MS for hours in DELAY_HOURS), least
 
 
 def play(stage: Stage, *, run_own: bool) -> Result:
     findings = find(stage, run_own=run_own)
-    rising = range(HOUR_MS, delay_hours(stage.flights)[-1] * HOUR_MS + 1, HOUR_MS // 4)
+    rising = range(HOUR_MS, max(choose_delays(stage.flights)) + 1, HOUR_MS // 10)
     curve = [own_watermark(stage.flights, delay_ms) for delay_ms in rising]
     lost = findings.measured[0].lost
     return Result(
         table=report.table(findings),
-        meaning=report.closing(findings, least_delay_without_loss(stage.flights)),
+        meaning=report.closing(findings),
         figures=report.figures(findings),
         picture=picture.draw(findings, curve, analysed(stage.flights).perfect.median_ms),
         broken=(f"Noted time lost {lost:,} rows.",) if lost else (),
@@ -90,11 +92,10 @@ def find(stage: Stage, *, run_own: bool) -> Findings:
     measured = [
         noted_outcome(run, counted, replayed, cuts_of(stage.url, stage.flights.window_ends))
     ]
-    delays = delay_hours(stage.flights)
     if own:
         landed = stage.flights.landed
-        measured += [own_outcome(own.result(), hours, counted, landed) for hours in delays]
-    predicted = [own_watermark(stage.flights, hours * HOUR_MS) for hours in delays]
+        measured += [own_outcome(own.result(), hours, counted, landed) for hours in DELAY_HOURS]
+    predicted = [own_watermark(stage.flights, each) for each in choose_delays(stage.flights)]
     both = tuple(measured), (noted_time(stage.flights), *predicted)
     return Findings(*both, tuple(incidents))
 
@@ -155,12 +156,12 @@ def _count_live(stage: Stage, until: int) -> Run:
 
 
 def _count_under_own_watermark(stage: Stage) -> Run:
-    """Run the query under Spark's own watermark, at all delays."""
-    batches = list(hourly_batches(stage.flights))
+    """Run the query under Spark's own watermark, at all tried delays."""
+    batches = list(merge_minutes(stage.flights))
     done = stage.bar("Spark counts under its own watermark", len(batches) + 1)
     archive = stage.directory / "archive"
     write_archive(archive, batches)
-    flights = with_own_watermark(archived(stage.spark, archive), delay_hours(stage.flights))
+    flights = with_own_watermark(archived(stage.spark, archive), DELAY_HOURS)
     own = stage.directory / "own"
     return run_to_the_end(hourly(flights), own, lambda run: done(len(run.given_out)))
 

@@ -3,7 +3,7 @@
 A micro-batch emits the windows that the batches before it closed. A window's latency is the
 replay's clock at the end of the batch before, less the window's end, whatever the machine's speed.
 
-* Under Spark's own watermark, batches end exactly where the newest departure passes a full hour.
+* Under Spark's own watermark, a batch ends with each minute where an hour can close.
 * Under noted time, batches are cut by size, so the input that a window needed is taken from the
   marks: the cut of the first mark whose lower reaches the window's end.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from demo.data import HOUR_MS, Flight
+from demo.data import HOUR_MS, MINUTE_MS, Flight
 from demo.replay import Replayed
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Outcome:
     def name(self) -> str:
         if self.delay_ms is None:
             return "noted time"
-        return f"own watermark, {self.delay_ms / HOUR_MS:g} h"
+        return f"own watermark, {format_delay(self.delay_ms)}"
 
     @property
     def lost_percent(self) -> float:
@@ -66,6 +66,16 @@ Truth = dict[tuple[int, str], int]
 
 Cuts = dict[int, dict[int, int]]
 """End of the hour in Unix ms → cut of the first mark whose lower reaches it."""
+
+
+def format_delay(delay_ms: int) -> str:
+    """Return a delay in hours and full minutes.
+
+    >>> format_delay(2 * HOUR_MS), format_delay(606 * MINUTE_MS)
+    ('2 h', '10 h 6 min')
+    """
+    hours, minutes = divmod(delay_ms // MINUTE_MS, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 def own_outcome(run: Run, delay_hours: int, truth: Truth, landed: Sequence[Flight]) -> Outcome:

@@ -27,10 +27,6 @@ from spark_integration.log.options import Option
 HOUR = "1 hour"
 LONG_AGO_S = 1_000_000_000
 
-# Spark judges late rows by the watermark of the batch before last, and after a pause by the last.
-# Off, it is always the last, so one batch an hour is as exact as the finest batches.
-JUDGED_BY_THE_BATCH_BEFORE_LAST = "spark.sql.streaming.statefulOperator.allowMultiple"
-
 
 def with_noted_time(
     spark: SparkSession, root: str | Path, controller_url: str, *options: Option
@@ -64,10 +60,8 @@ def with_own_watermark(flights: DataFrame, delay_hours: Sequence[int]) -> DataFr
 
 
 def archived(spark: SparkSession, archive: Path) -> DataFrame:
-    """Return the stream of `write_archive`'s files, a micro-batch each, judged at once."""
-    session = spark.newSession()
-    session.conf.set(JUDGED_BY_THE_BATCH_BEFORE_LAST, "false")
-    flights = session.readStream.schema(f"{EVENT_TIME} timestamp, origin string")
+    """Return the stream of `write_archive`'s files, a micro-batch each."""
+    flights = spark.readStream.schema(f"{EVENT_TIME} timestamp, origin string")
     return flights.option("maxFilesPerTrigger", "1").parquet(str(archive))
 
 

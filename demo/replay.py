@@ -92,7 +92,7 @@ def table(flights: Sequence[Flight]) -> pa.Table:
 
 
 def create_stream(
-    controller_url: str, domains: Sequence[str] = (DOMAIN,), *, expected: Sequence[str] = ()
+    controller_url: str, domains: Sequence[str] = (DOMAIN,), *, expected: Sequence[str]
 ) -> None:
     """Create the stream, without a mark interval, which keeps its marks for a year.
 

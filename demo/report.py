@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from demo import stage
-from demo.data import HOUR_MS, MINUTE_MS, Flights
-from demo.measurement import Outcome
+from demo.data import HOUR_MS, Flights
+from demo.measurement import Outcome, format_delay
 from demo.replay import SEGMENTS, STREAM
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ def _day(time: int) -> str:
 
 def plot(
     flights: Flights,
-    delay_hours: Iterable[int],
+    delays_ms: Iterable[int],
     *,
     run_own: bool,
     on_kafka: bool,
     in_store: bool = False,
 ) -> list[str]:
     writes = PRODUCES if on_kafka else PUTS if in_store else APPENDS
-    delays = ", ".join(map(str, delay_hours))
+    delays = ", ".join(map(format_delay, delays_ms))
     return [
         "A controller (SQLite) and a Spark of two cores start, both on 127.0.0.1 only.",
         (
@@ -64,7 +64,7 @@ def plot(
         "Spark counts departures per hour and origin under the watermark that comes of that.",
         (
             f"The same count {'goes through' if run_own else 'is simulated under'} Spark's own "
-            f"watermark at delays of {delays} h."
+            f"watermark, with its defaults and a batch a minute, at delays of {delays}."
         ),
     ]
 
@@ -82,34 +82,38 @@ def cells(outcome: Outcome) -> tuple[str, ...]:
     return f"{outcome.lost:,}", f"{outcome.lost_percent:.1f}", *(f"{each:.1f} h" for each in hours)
 
 
-def closing(findings: Findings, least_delay_ms: int) -> tuple[str, ...]:
+def closing(findings: Findings) -> tuple[str, ...]:
     """Return sentences on the table, and on whether the measurement can be trusted."""
-    noted, sooner = findings.shown[0], sooner_hours(findings.shown)
-    hours, minutes = divmod(-(-least_delay_ms // MINUTE_MS), 60)
+    noted, guessed, *_ = findings.shown
+    least = find_least_lossless(findings.shown)
     something = "what the simulation" if findings.agree else "something else than the simulation"
     return (
         (
-            f"Noted time lost {noted.lost:,} of {noted.rows:,} rows. Its median latency is "
-            f"{sooner or 0:.1f} h below that of the least delay that loses none."
+            f"Noted time lost {noted.lost:,} of {noted.rows:,} rows. Spark's own watermark with a "
+            f"delay of {format_delay(guessed.delay_ms or 0)} lost {guessed.lost:,}."
         ),
         (
-            f"To lose nothing, Spark's own watermark needs a delay of {hours} h {minutes} min "
-            "here; only hindsight knows that."
+            f"To lose nothing, it needs a delay of {format_delay(least.delay_ms or 0)} here; only "
+            "hindsight knows that. The median latency of noted time is then "
+            f"{sooner_hours(findings.shown):.1f} h less."
         ),
         f"Spark measured {something} predicted: every row lost, every latency.",
         *findings.incidents,
     )
 
 
-def sooner_hours(outcomes: Sequence[Outcome]) -> float | None:
-    """Return by how much noted time is faster than the least delay that loses no row.
+def sooner_hours(outcomes: Sequence[Outcome]) -> float:
+    """Return the median latency of the least delay without loss, less that of noted time, in hours.
 
-    It compares median latencies in hours; `None` if each delay loses rows.
+    `choose_delays` has the least delay that loses no row, so it is among the outcomes.
     """
-    noted, *own = outcomes
-    lossless = [each for each in own if not each.lost]
-    least = min(lossless, key=lambda each: each.delay_ms or 0, default=None)
-    return None if least is None else least.median_hours - noted.median_hours
+    return find_least_lossless(outcomes).median_hours - outcomes[0].median_hours
+
+
+def find_least_lossless(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return Spark's own watermark with the least delay that lost no row."""
+    _, *own = outcomes
+    return min((each for each in own if not each.lost), key=lambda each: each.delay_ms or 0)
 
 
 def page(url: str) -> str:

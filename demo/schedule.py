@@ -6,7 +6,8 @@ steps.
 * Noted time closes an hour when the last flight that departed in it or before has landed, or at the
   hour's end if nothing is in the air. There the carriers write and note.
 * Spark's own watermark, whose delay is a number of full hours, closes an hour when the newest
-  departure passes a full hour. There its micro-batches end.
+  departure passes a full hour. Spark judges late rows by the watermark of the batch before last. So
+  its micro-batches end with that minute, and with the next one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import groupby
+from operator import attrgetter
 
 from demo.data import HOUR_MS, Flight, Flights
 
@@ -81,14 +84,19 @@ class Airspace:
         return self._in_the_air[0][0] if self._in_the_air else clock
 
 
-def hourly_batches(flights: Flights) -> Iterator[Sequence[Flight]]:
-    """Yield the landed flights, cut where the newest departure passes an hour."""
-    first, newest_hour = 0, None
-    for index, flight in enumerate(flights.landed):
-        hour = flight.departure // HOUR_MS
-        if newest_hour is None or hour > newest_hour:
-            newest_hour = hour
-            yield flights.landed[first : index + 1]
-            first = index + 1
-    if first < len(flights.landed):
-        yield flights.landed[first:]
+def merge_minutes(flights: Flights) -> Iterator[Sequence[Flight]]:
+    """Yield few micro-batches that lose and emit what one for each minute of landings would.
+
+    Under delays of full hours, this changes only where the newest departure passes an hour.
+    """
+    batch, newest, hour, has_passed = list[Flight](), 0, None, False
+    for _, landed in groupby(flights.landed, key=attrgetter("landing")):
+        batch += landed
+        newest = max(newest, *(flight.departure for flight in batch))
+        before, hour = hour, newest // HOUR_MS
+        had_passed, has_passed = has_passed, hour != before
+        if has_passed or had_passed:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -14,8 +14,8 @@ CONTROLLER = os.environ.get("NOTED_TIME_URL", "http://127.0.0.1:7464")
 KAFKA = {"bootstrap.servers": os.environ.get("KAFKA_BOOTSTRAP", "127.0.0.1:9092")}
 NINE, TEN = 1_357_030_800_000, 1_357_034_400_000  # of 2013-01-01, in Unix ms
 
-# a mark at each advance, not five a second at most
-settings = {"mark_interval_ms": 0}
+# a mark at each advance, not five a second at most; none before UA notes
+settings = {"mark_interval_ms": 0, "expected_writers": ["UA"]}
 try:
     httpx.put(f"{CONTROLLER}/v1/streams/flights", json=settings).raise_for_status()
 except httpx.TransportError as error:

@@ -32,7 +32,7 @@ def draw(costs: Costs, found: Analysis) -> Figure:
     figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=TEXT_COLOUR)
     what = (
         f"{pluralize(costs.rows, 'row')} by {costs.event_time}, {format_window(costs.window_ms)}: "
-        "Spark's watermark at every delay"
+        "Spark's watermark at every delay, judged row by row"
     )
     figure.text(0.03, 0.865, what, fontsize=11, color=AXIS_COLOUR)
     axes = figure.add_axes((0.1, 0.125, 0.87, 0.67))
@@ -70,7 +70,7 @@ def draw(costs: Costs, found: Analysis) -> Figure:
             weight="bold",
             ha="right",
         )
-    axes.set_xlim(0, 1.13 * max(across) / size or 1)
+    axes.set_xlim(0, 1.2 * max(across) / size or 1)
     _style(axes, max(lost), costs, unit)
     return figure
 
