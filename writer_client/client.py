@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import httpx
 
+from noted_time.client import Json
 from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
 from noted_time.values import NotAllowed, NotedTimeError, Rejected, StreamCut, UnknownStream
@@ -93,6 +94,10 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         with contextlib.suppress(UnknownStream, NotAllowed):
             return self._transport.run(self._exchange.find_cut_without_log())
         return StreamCut({})
+
+    def explain(self, position: Mapping[int, int], domain: str | None) -> Json:
+        """Return the explanation of the stream, for a reader at a position."""
+        return self._transport.run(self._exchange.explain(position, domain))
 
     def close(self, timeout: float = 10.0) -> None:
         """Flush, and close the client, in at most `timeout` seconds; the writer stays a member."""

@@ -149,7 +149,9 @@ def judge_writers(facts: StreamFacts) -> list[Finding]:
             fact, remedy = describe_fact(log_fact)
             faults.append((log_fact.kind != "passed", f"{row['writer']}: {fact}", remedy))
     observers = {row["writer"] for row in page["writers"] if row["observes"]}
-    hints = {(h["writer"], h["hint"]): h for why in explained.values() for h in why["hints"]}
+    passed = "no_position" if is_mostly_without_positions(page["writers"]) else ""
+    shown = (h for why in explained.values() for h in why["hints"] if h["hint"] != passed)
+    hints = {(h["writer"], h["hint"]): h for h in shown}
     for hint in islice(hints.values(), MOST_HINTS):
         fact = f"{hint['writer']} {hint['detail']}"
         is_observed = hint["hint"] == "late" and hint["writer"] in observers
@@ -160,6 +162,17 @@ def judge_writers(facts: StreamFacts) -> list[Finding]:
         )
         faults.append((True, fact, remedy))
     return judge("writers", faults, f"{counts}; looked at {len(page['writers']):,}")
+
+
+def is_mostly_without_positions(rows: Collection[Json]) -> bool:
+    """Return whether most live writers note times alone, so that readers do not use cuts.
+
+    >>> bare, placed = {"state": "live", "position": {}}, {"state": "live", "position": {"0": 5}}
+    >>> is_mostly_without_positions([bare, bare, placed]), is_mostly_without_positions([placed])
+    (True, False)
+    """
+    live = [row for row in rows if row["state"] == "live"]
+    return 2 * sum(not row["position"] for row in live) > len(live)
 
 
 def find_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:

@@ -378,6 +378,18 @@ def test_a_checkpoint_is_judged_by_the_id_of_its_stream(
     assert (found.outcome, found.fact[: len(fact)]) == (outcome, fact)
 
 
+@pytest.mark.parametrize(("placed", "outcome"), [(1, "ok"), (5, "wrong")])
+def test_times_alone_are_no_fault_where_most_note_them(placed: int, outcome: str) -> None:
+    """As five shops do that upload files, where one more writer notes positions."""
+    shops = [LIVE | {"writer": f"shop{n}", "position": {}} for n in range(5)]
+    hints = [{"writer": "shop0", "hint": "no_position", "detail": "never noted a position"}]
+    page = {"now": NOON, "writers": [*shops, *[LIVE] * placed], "states": {"live": 5 + placed}}
+
+    (found,) = stream_rules.judge_writers(StreamFacts(STREAM, page, {"default": {"hints": hints}}))
+
+    assert found.outcome == outcome
+
+
 def test_late_records_are_put_down_to_the_record_that_moved_time() -> None:
     """And not to the observer, which has to note what it sees."""
     fact = {"kind": "moved_by", "segment": 0, "offset": 7, "time": NOON, "by": "d07"}

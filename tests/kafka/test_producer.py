@@ -698,3 +698,23 @@ def test_a_topic_that_stamps_its_records_itself_is_named_in_the_log(
     assert reported == [None]
     assert "LogAppendTime" in caplog.text
     assert "on_delivery failed" in caplog.text
+
+
+def test_a_producer_warns_of_offsets_beyond_the_topic(
+    served: Served,
+    topic: str,
+    start: Start,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It names who noted them and where; a producer before it has tied the stream to the topic."""
+    monkeypatch.setattr(ends, "PATIENCE_S", 0.1)
+    with start("berlin") as berlin:
+        berlin.finish(60)
+    served.post(topic, {"writer": "rome", "time": NOON, "position": {"1": 5_000_000}})
+    wait_until(lambda: lower(served, topic) == NOON)
+
+    start("lima")
+
+    warning = f"stream '{topic}' was noted beyond the ends of Kafka topic '{topic}': partition 1 to"
+    wait_until(lambda: f"{warning} 5000000 by rome. Readers wait" in caplog.text)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
+from noted_time.client import MISREAD_ERRORS
 from noted_time.kafka.connecting import create_client
 from noted_time.values import (
     ClientFailed,
@@ -58,6 +59,11 @@ REFUSED_SETTINGS = (
 
 MARKED_SOURCE = "is the cut of the stream's last mark, perhaps of another log such as files"
 
+BEYOND_WARNING = (
+    "stream %r was noted beyond the ends of Kafka topic %r: partition %s. Readers wait for these "
+    "rows: page 'Symptoms and remedies', section 'An offset is wrong'"
+)
+
 CHECK_INTERVAL_S = 10.0  # notes may refer to a deleted topic for so long
 
 TimedCall = Callable[[float], None]
@@ -94,7 +100,8 @@ class Channel:
         """Timestamps belong to the first of the `domains`."""
         config = validate_config(config)
         self.kafka = create_client(Producer, {"logger": log, **config})
-        self._ends = TopicEnds(config, topic, domain=domains[0] if domains else None)
+        self._domain = domains[0] if domains else None
+        self._ends = TopicEnds(config, topic, domain=self._domain)
         self.limits = EventLimits(self._ends.topic)
         self._steps: list[Callable[[], object]] = [self._find, self._join, self._wait_for_join]
         self._is_transactional = "transactional.id" in config
@@ -164,7 +171,21 @@ class Channel:
             self.tracker.knows_all = False
         return position
 
+    def _warn_of_offsets_beyond(self) -> None:
+        topic, far = self._ends.topic, ""
+        try:
+            reader = self.client.explain(topic.look_again().ends, self._domain)["reader"]
+            ahead = {each["segment"]: each for each in reader["waiting_for"]}
+            noted = (f"{n} to {each['needed']} by {each['writer']}" for n, each in ahead.items())
+            if far := ", ".join(noted):
+                self._ends.check_same({n: each["needed"] for n, each in ahead.items()})
+        except Recreated:
+            log.warning(BEYOND_WARNING, self.client.stream, topic.name, far)
+        except (NotedTimeError, *MISREAD_ERRORS) as error:  # such as a token that may not read
+            log.debug("%s", error)
+
     def _watch(self) -> None:
+        self._warn_of_offsets_beyond()
         while not self._ended.wait(CHECK_INTERVAL_S):
             try:
                 self._ends.check_same(self.client.position)
