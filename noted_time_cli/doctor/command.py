@@ -253,8 +253,10 @@ def _check_spark(*, reads_kafka: bool) -> list[Finding]:
     found = [jar.name for jar in jars]
     package = connector.kafka_package(), connector.PACKAGE_EXCLUDES
     unfit = connector.find_unfit_connectors(f"{found}", running)
+    untested = versions.find_untested(running)
+    judged = spark_rules.judge_spark(running, versions.parse_release(running), *needs)
     return [
-        *spark_rules.judge_spark(running, versions.parse_release(running), *needs),
+        *([Finding("spark", "wrong", *untested)] if untested else judged),
         *spark_rules.judge_connector(package, found, unfit, is_needed=reads_kafka),
     ]
 

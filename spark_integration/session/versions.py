@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import logging
+import os
 import re
-from functools import cache
 
 import pyspark
 
 from noted_time import Rejected
-
-log = logging.getLogger("noted_time.spark")
 
 Release = tuple[int, int]
 
 OLDEST: Release = (3, 5)
 NEWEST: Release = (4, 3)
 PYTHON_SOURCES: Release = (4, 2)  # the first that limits micro-batches of a Python source
+
+ACCEPTING_VARIABLE = "NOTED_TIME_UNTESTED_SPARK"
+"""The environment variable with an untested release, such as `4.4`, which is then accepted."""
 
 NEEDED_RELEASES = dict.fromkeys(
     (
@@ -43,8 +43,14 @@ class SparkTooOld(Rejected, ImportError):
     """The running Spark is too old; imports raise it."""
 
 
+class SparkTooNew(Rejected, ImportError):
+    """The running Spark is newer than the tested ones; imports raise it."""
+
+
 def require(asked: str, running: str = "") -> None:
-    """Raise `SparkTooOld` if Spark, by default this process's PySpark, is too old for a part.
+    """Raise `SparkTooOld` or `SparkTooNew` if a part does not run with Spark.
+
+    Spark is by default this process's PySpark.
 
     >>> require("PositionListener", "3.5.9")
     >>> require("read_noted_log", "4.1.4")
@@ -54,8 +60,8 @@ def require(asked: str, running: str = "") -> None:
     """
     running = running or pyspark.__version__
     release, needed = parse_release(running), NEEDED_RELEASES.get(asked, OLDEST)
-    if release > NEWEST:
-        _warn_of_newer(running)
+    if untested := find_untested(running):
+        raise SparkTooNew(": ".join(untested))
     if release < needed:
         requirement = f"PySpark {needed[0]}.{needed[1]} or newer, and {running} runs here"
         other = (
@@ -66,9 +72,17 @@ def require(asked: str, running: str = "") -> None:
         raise SparkTooOld(f"{asked} needs {requirement}{other}")
 
 
-@cache
-def _warn_of_newer(running: str) -> None:
-    log.warning("noted-time is tested with PySpark 3.5 to 4.3, and %s runs here", running)
+def find_untested(running: str) -> tuple[str, str] | None:
+    """Return fault and remedy if a Spark is newer than the tested ones, and was not accepted."""
+    release, newest = parse_release(running), "{}.{}".format(*NEWEST)
+    accepted = "{}.{}".format(*release)
+    if release <= NEWEST or os.environ.get(ACCEPTING_VARIABLE) == accepted:
+        return None
+    tested = f"noted-time is tested with PySpark up to {newest}"
+    return (
+        f"{tested}, and {running} may plan queries so that rows are lost",
+        f"install PySpark {newest}, or set {ACCEPTING_VARIABLE}={accepted} to accept the risk",
+    )
 
 
 def parse_release(version: str) -> Release:

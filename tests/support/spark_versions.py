@@ -31,7 +31,7 @@ FEATURES = {
     "NotedLogSink": "`NotedLogSink`",
     "PositionListener": "`PositionListener`",
     "Spark Connect": "all of these over Spark Connect",
-    "rented Spark": "[managed Spark](../guides/spark-elsewhere.md#managed-spark)",
+    "rented Spark": "marks as a topic over Connect, without the package on the server",
 }
 """What the mark `shows` of a test may name, and how the table has it."""
 
