@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from contextlib import suppress
 from glob import glob
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import typer
 from pyarrow.json import ParseOptions, read_json
 
@@ -22,7 +24,7 @@ from noted_time.values import Rejected, pluralize
 from noted_time_cli.analyse.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -67,34 +69,43 @@ def _list_files(root: LogPath, stream: str) -> Iterator[tuple[int, int, LogPath]
             yield from ((number, start, segment.path / name) for name, start in new.items())
 
 
-def _read_table(file: LogPath, columns: Sequence[str]) -> pa.Table:
+def _read_last_rows(file: LogPath, columns: list[str], most: int) -> tuple[pa.Table, int]:
+    """Return the last rows of a file, and how many are before them.
+
+    Few rows are kept at a time, because a small file may have very many.
+    """
     kind = FILE_FORMATS.get(file.name.lower().removesuffix(".gz").rpartition(".")[2])
     if kind is None:
         raise Rejected(
             f"{file} has an unknown format: its name has to end in {', '.join(FILE_FORMATS)}"
         )
+    kept, rows, before = deque[pa.RecordBatch](), 0, 0
     try:
-        is_json = kind == "json"
-        if isinstance(file, ObjectPath):
-            found = _open_object(file)
-        elif is_json:
-            found = _read_json_lines(file)
-        else:
-            found = ds.dataset(file, format=kind, partitioning=None)
+        schema, read = _open_file(file, kind)
         for each in columns:
-            if each not in found.schema.names:
-                there = ", ".join(found.schema.names)
+            if each not in schema.names:
+                there = ", ".join(schema.names)
                 raise Rejected(f"{file} has no column {each!r}; it has {there}")
-        table = found.select(columns) if is_json else found.to_table(columns=columns)
-    except (pa.ArrowException, OSError) as error:
+        for batch in read(columns=columns):
+            kept.append(batch.select(columns))
+            rows += batch.num_rows
+            while kept and rows - before - kept[0].num_rows >= most:
+                before += kept.popleft().num_rows
+    except (pa.ArrowException, OSError, KeyError) as error:
         raise Rejected(f"{file} cannot be read: {error}") from error
-    return _keep_as_text(table) if kind == "csv" else table
+    table = pa.Table.from_batches(kept, pa.schema([schema.field(each) for each in columns]))
+    table = table.slice(max(0, table.num_rows - most))
+    return _keep_as_text(table) if kind == "csv" else table, rows - table.num_rows
 
 
-def _open_object(file: ObjectPath) -> ds.Dataset:
-    parquet = ds.ParquetFileFormat()
-    fragment = parquet.make_fragment(store_of(file).open(file))
-    return ds.FileSystemDataset([fragment], fragment.physical_schema, parquet)
+def _open_file(file: LogPath, kind: str) -> tuple[pa.Schema, Callable[..., Iterator[Any]]]:
+    """Return the schema, and a function that yields batches of columns."""
+    if kind == "parquet" or isinstance(file, ObjectPath):
+        parquet = pq.ParquetFile(store_of(file).open(file))
+        return parquet.schema_arrow, parquet.iter_batches
+    is_json = kind == "json"
+    found = ds.dataset(_read_json_lines(file)) if is_json else ds.dataset(file, format=kind)
+    return found.schema, found.to_batches
 
 
 def _read_json_lines(file: Path) -> pa.Table:
@@ -121,11 +132,12 @@ def _read_rows(
     """Read files, each given by its partition, start offset and path."""
     given = (columns.time, columns.arrival, partition, columns.who)
     wanted = [*dict.fromkeys(each for each in given if each is not None)]
-    tables = [_read_table(file, wanted) for *_, file in files]
-    numbers = np.repeat([number for number, *_ in files], [len(table) for table in tables])
-    offsets = np.concatenate(
-        [start + np.arange(len(t)) for (_, start, _), t in zip(files, tables, strict=True)]
-    )
+    read, left, before = [], most, 0
+    for number, start, file in reversed(files):
+        table, more = _read_last_rows(file, wanted, left)
+        read.append((table, np.full(len(table), number), start + more + np.arange(len(table))))
+        left, before = left - len(table), before + more
+    tables, numbers, offsets = zip(*reversed(read), strict=True)
     try:
         table = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
@@ -143,16 +155,14 @@ def _read_rows(
             missing = f"{arrivals.null_count:,} rows have no {columns.arrival}"
             raise Rejected(f"{missing}: leave --arrival out, or remove these rows")
         notices.append(f"Rows came in as {columns.arrival} says.")
-    if len(kept) > most:
-        notices.append(
-            f"The last {most:,} of {pluralize(len(kept), 'row')} are judged; --records takes more."
-        )
-        kept = kept[-most:]
+    if before:
+        total = pluralize(before + len(table), "row")
+        notices.append(f"The last {most:,} of {total} are judged; --records takes more.")
     return Rows(
         columns.time,
         _convert_values(times)[kept],
-        (numbers if partition is None else _read_names(table, partition))[kept],
-        offsets[kept],
+        (np.concatenate(numbers) if partition is None else _read_names(table, partition))[kept],
+        np.concatenate(offsets)[kept],
         None if arrivals is None else _convert_values(arrivals)[kept],
         columns.who,
         None if columns.who is None else _read_names(table, columns.who)[kept],

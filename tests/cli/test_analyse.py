@@ -17,6 +17,9 @@ from tests.support.calls import TEN
 MINUTES = {"landing": [30, 70, 130, 190, 200], "departure": [10, 65, 125, 40, 185]}
 """The fourth row lands when 125 minutes are the newest: its hour ended 65 minutes before that."""
 
+MEMORY_POOL = pa.proxy_memory_pool(pa.default_memory_pool())
+"""It outlives what was allocated in it."""
+
 Analyse = Callable[..., Said]
 
 
@@ -64,19 +67,28 @@ def test_a_delay_is_found_from_times_of_any_type(analyse: Analyse, kind: Any) ->
 @pytest.mark.parametrize("option", ["--time", "--arrival"])
 def test_zone_of_a_typed_column_without_zone_is_refused(analyse: Analyse, option: str) -> None:
     """The column is named; one with a zone is an instant in any zone."""
-    with_zone = rows(pa.timestamp("us", "UTC")).column("departure")
-    columns = {"at": rows(pa.timestamp("us")).column("departure"), "sent": with_zone}
-    pq.write_table(pa.table(columns), "f.parquet")
-    other = {"--time": "--arrival", "--arrival": "--time"}[option]
+    at, sent = (rows(pa.timestamp("us", zone)).column("departure") for zone in (None, "UTC"))
+    pq.write_table(pa.table({"at": at, "sent": sent}), "f.parquet")
+    other = "--arrival" if option == "--time" else "--time"
     words = ("files", "f.parquet", option, "at", other, "sent", "--json")
+    refused = analyse(*words, "--zone", "Europe/Berlin")
 
-    assert analyse(*words, "--zone", "Europe/Berlin") == Said(
-        1,
-        "",
-        "noted-time: column `at` has timestamps without a zone, which are read as UTC: leave "
-        "--zone out if they are UTC, or write them with a zone\n",
-    )
-    assert analyse(*words).json["rows"] == len(with_zone)
+    remedy = "read as UTC: leave --zone out if they are UTC, or write them with a zone\n"
+    assert (refused.status, refused.err.partition("are ")[2]) == (1, remedy)
+    assert analyse(*words).json["rows"] == len(at)
+
+
+def test_file_of_many_rows_is_read_in_little_memory(analyse: Analyse) -> None:
+    """The last are judged; in one row group, and encoded as one value and a count."""
+    count = 4_000_000
+    pq.write_table(pa.table({"at": pa.repeat(TEN, count)}), "f.parquet", row_group_size=count)
+    pa.set_memory_pool(MEMORY_POOL)
+    try:
+        found = analyse("files", "f.parquet", "--time", "at", "--records", "7", "--json")
+    finally:
+        pa.set_memory_pool(pa.default_memory_pool())
+
+    assert (found.json["rows"], MEMORY_POOL.max_memory() < count) == (7, True)
 
 
 def test_a_picture_is_drawn(analyse: Analyse, tmp_path: Path) -> None:

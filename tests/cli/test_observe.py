@@ -5,11 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from tests.cli.conftest import Commands, Said
-from tests.support.calls import TEN
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, eventually
@@ -75,20 +73,6 @@ def test_a_column_in_seconds_is_noted_only_as_told(served: Served, tmp_path: Pat
     assert (refused.status, refused.err) == (1, f"noted-time: the times of `departure` {doubt}\n")
     assert (before, told.status) == ([], 0)
     assert marks(served, name, "default") == [((at - 300) * 1000, {"0": 1})]
-
-
-@pytest.mark.parametrize(("zone", "expected"), [(None, (1, [])), ("UTC", (0, [(TEN, {"0": 1})]))])
-def test_zone_of_typed_times_without_zone_is_refused(
-    served: Served, tmp_path: Path, zone: str | None, expected: tuple[int, object]
-) -> None:
-    """Nothing is noted; times with a zone are instants in any zone."""
-    name, schema = served.new(), pa.schema([("departure", pa.timestamp("ms", zone))])
-    log = SegmentLogWriter(tmp_path, name, event_time="departure", schema=schema)
-    log.append(pa.table({"departure": [TEN]}, pa.schema([("departure", pa.int64())])).cast(schema))
-    words = (tmp_path, name, "--field", "departure", "--delay", "0s", "--for", "0s")
-    said = observe(served, "event-time", *words, "--zone", "Europe/Berlin")
-
-    assert (said.status, marks(served, name, "default")) == expected
 
 
 def test_it_observes_until_it_is_stopped(served: Served, stream: str, root: Path) -> None:

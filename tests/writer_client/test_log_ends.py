@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from datetime import UTC
 from pathlib import Path
 
 import pyarrow as pa
@@ -191,9 +192,16 @@ def test_times_are_taken_in_the_unit_that_is_given(tmp_path: Path, column: pa.Ar
     }
 
 
-def test_a_column_without_times_is_refused(tmp_path: Path) -> None:
-    """Text holds none."""
-    pq.write_table(pa.table({"time": ["noon"]}), write(tmp_path, 0, 0, 1))
+@pytest.mark.parametrize(
+    ("column", "says"),
+    [
+        (pa.array(["noon"]), "'noon' is not a time: write a number"),
+        (pa.array([5], pa.timestamp("ms")), "`time` has timestamps without a zone"),
+    ],
+)
+def test_a_column_without_times_is_refused(tmp_path: Path, column: pa.Array, says: str) -> None:
+    """Text holds none; a zone that is given does not apply to timestamps without one."""
+    pq.write_table(pa.table({"time": column}), write(tmp_path, 0, 0, 1))
 
-    with pytest.raises(Rejected, match="'noon' is not a time: write a number"):
-        LogTimes(tmp_path, "flights", "time")()
+    with pytest.raises(Rejected, match=says):
+        LogTimes(tmp_path, "flights", "time", form=TimeForm(zone=UTC))()

@@ -110,9 +110,9 @@ def _read_largest_of_group(file: pq.ParquetFile, group: int, column: str) -> int
     statistics = next(each.statistics for each in chunks if each.path_in_schema == column)
     if statistics is not None and statistics.has_min_max and _is_stored_as(kind, statistics):
         return int(statistics.max_raw)
-    values = file.read_row_group(group, columns=[column]).column(column)
-    ticks: int | None = pc.max(pc.cast(values, pa.int64())).as_py()
-    return ticks
+    batches = file.iter_batches(row_groups=[group], columns=[column])
+    largest = (pc.max(pc.cast(each.column(0), pa.int64())).as_py() for each in batches)
+    return max((ticks for ticks in largest if ticks is not None), default=None)
 
 
 def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from noted_time.filelog import LogDirectories, SegmentDirectory
-from noted_time.observing import IN_MS, Seen, TimeForm
+from noted_time.observing import FIRST_TIMES, IN_MS, Seen, TimeForm
 from noted_time.stores import LogPath, parse_root
 from noted_time.values import Rejected, Unreachable, validate_name
 from writer_client.files.arrow_rows import open_parquet, read_largest_time
@@ -103,12 +103,18 @@ class LogTimes(LogEnds):
             if pa.types.is_timestamp(kind):
                 self._form.check_column(self._field, kind.tz)
                 return read_largest_time(parquet, self._field)
-            statistics = [read_largest_time(parquet, self._field)] if kind == pa.int64() else None
-            values = statistics or parquet.read([self._field]).column(0).to_pylist()
-            self._values += values if self._form.unit is None else []
-            times = (self._form.ms_of(value) for value in values if value is not None)
-            return max(times, default=None)
+            if kind == pa.int64():
+                return self._convert_largest([read_largest_time(parquet, self._field)])
+            batches = parquet.iter_batches(columns=[self._field])
+            largest = [self._convert_largest(each.column(0).to_pylist()) for each in batches]
+            return max((each for each in largest if each is not None), default=None)
         return None  # the file has just been removed
+
+    def _convert_largest(self, values: list[object]) -> int | None:
+        if self._form.unit is None:
+            self._values += values[: FIRST_TIMES - len(self._values)]
+        times = (self._form.ms_of(value) for value in values if value is not None)
+        return max(times, default=None)
 
 
 class _Segment:
