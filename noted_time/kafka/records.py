@@ -68,9 +68,7 @@ class TopicReader(Closing):
 
     def return_to_position(self) -> None:
         """Continue at `position`, including fetched records that `read` did not yield."""
-        at = [TopicPartition(self._topic.name, each) for each in self.position]
-        self._consumer.incremental_unassign(at)
-        self.begin(dict(self.position))
+        self.restart(dict(self.position))
 
     def restart(self, offsets: Mapping[int, int]) -> None:
         """Read these partitions only, from these offsets."""

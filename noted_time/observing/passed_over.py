@@ -31,6 +31,11 @@ class PassedOver:
     >>> records.end(3)
     >>> records.find_active(now=9000)
     set()
+    >>> records = PassedOver({5: None, 6: 2}, now=0)
+    >>> for segment, offset in [(3, 17), (5, 0), (6, 2), (6, 3)]:
+    ...     records.add(segment, offset, now=1000)
+    >>> records.find_held(now=9000)
+    [3, 6]
     """
 
     def __init__(self, passes: Passes | None = None, *, now: int) -> None:
@@ -52,7 +57,17 @@ class PassedOver:
         self._facts.pop(segment, None)
 
     def drop_below(self, begins: Mapping[int, int]) -> None:
-        """Forget records that the log no longer has."""
+        """Forget records that the log no longer has.
+
+        >>> records = PassedOver(now=0)
+        >>> records.add(3, 17, now=1000)
+        >>> records.drop_below({3: 17})
+        >>> records.find_held(now=9000)
+        [3]
+        >>> records.drop_below({3: 18})
+        >>> records.find_held(now=9000)
+        []
+        """
         for segment in [*self._facts]:
             if self._newest[segment][0] < begins.get(segment, 0):
                 self.end(segment)
@@ -67,7 +82,17 @@ class PassedOver:
         return new.union(self.find_held(now=now))
 
     def list_facts(self, *, now: int) -> list[LogFact]:
-        """Return facts for `explain`. If not all segments fit, one option ends their holds."""
+        """Return facts for `explain`. If not all segments fit, one option ends their holds.
+
+        >>> records = PassedOver({5: None, 6: 2, 7: None}, now=0)
+        >>> for segment in range(3):
+        ...     records.add(segment, 0, now=1000)
+        >>> [(fact.kind, fact.segment, fact.by) for fact in records.list_facts(now=9000)][:2]
+        [('passed', 5, '--pass 5 --pass 7'), ('unreadable', 0, None)]
+        >>> records.add(3, 0, now=1000)
+        >>> {fact.by for fact in records.list_facts(now=9000)[1:]}
+        {'--unreadable idle'}
+        """
         held = [self._facts[segment] for segment in self.find_held(now=now)]
         if len(self._options) + len(held) > MOST_LOG_FACTS:
             held = [replace(fact, by=IDLE_OPTION) for fact in held]

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noted_time.observing import PassedOver, Passes, SegmentClocks
-from noted_time.values import LARGEST_TIME, LogFact
+from noted_time.values import LARGEST_TIME
 
 DELAY, IDLE_MS, AHEAD_MS = 5, 20, 30
 
@@ -105,19 +105,3 @@ def test_the_printed_option_lets_time_advance(turns: Turns) -> None:
     observer.log[free].append(now)
 
     assert observer.look(now)[:1] == [now - DELAY]
-
-
-def test_a_fact_names_the_records_that_hold_a_segment() -> None:
-    """Until the log begins above them; beyond four segments, one option ends all holds."""
-    passed = PassedOver({5: None, 6: 2}, now=7)
-    for segment, offset in [(0, 8), (0, 9), (5, 1), (6, 2)]:
-        passed.add(segment, offset, now=8)
-    first = passed.list_facts(now=9)
-    for segment in (1, 2, 3):
-        passed.add(segment, 0, now=8)
-    options = {fact.by for fact in passed.list_facts(now=9)}
-    passed.drop_below(dict.fromkeys(range(4), 10))
-
-    by = LogFact("passed", 5, 0, 7, "--pass 5")
-    assert first == [by, LogFact("unreadable", 0, 8, 8, count=2)]
-    assert (options, passed.list_facts(now=9)) == ({"--pass 5", "--unreadable idle"}, [by])

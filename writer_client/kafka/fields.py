@@ -278,8 +278,7 @@ class KafkaFields(RecordTimes):
                 except Exception:  # noqa: BLE001, S112 - it is named when it is read again
                     continue
         finally:
-            self._reader.position.update(begin)
-            self._reader.return_to_position()
+            self._reader.restart(begin)
         TimeForm().infer_unit(self._name_of_time, values)
         if values:
             self._unjudged = None
