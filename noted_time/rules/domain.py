@@ -285,7 +285,7 @@ class Domain:
         self.cut.add(BEFORE_ALL_TIME, member.position)
         old.member = Member(member.writer, "finished")
         new = self.create_track(member)
-        new.max_time, new.exclusion = max_time, old.exclusion
+        new.max_time, new.exclusion, new.first_time = max_time, old.exclusion, old.first_time
         new.vouching_periods = tuple(e for e in old.vouching_periods[-1:] if e.until == old.time)
         if member.has_written and (old.is_undeclared or max_time is None):
             self.record_undeclared(new)
@@ -317,6 +317,7 @@ class Domain:
 
     def restore_vouching(self, track: Track, record: MemberRecord) -> None:
         track.vouching_periods = record.vouching.get(self.name, FROM_FIRST_MARK)
+        track.first_time = record.first_times.get(self.name)
         if not self._joined_since_last_mark(track, record.joined_at):
             self.newcomers.pop(record.writer, None)
 

@@ -147,6 +147,7 @@ class Track:
     - `lead`: when another member noted a later time (service clock), or a shared `Lead`. The moment
       may be too early if the member has noted since.
     - `vouching_periods`: the last two ranges of marks that include the rows of the member.
+    - `first_time`: the time of its first note, if this was below the lower.
     """
 
     member: Member
@@ -161,6 +162,7 @@ class Track:
     role: Role = "inactive"
     is_unreported: bool = False
     vouching_periods: tuple[VouchingPeriod, ...] = ()
+    first_time: int | None = None
     in_ahead: bool = False
     in_absences: bool = False
     timeout_queued: int | None = None
@@ -241,7 +243,8 @@ class MemberRecord(NamedTuple):
     """The stored row of a member; mappings are by domain.
 
     `undeclared` has the domains where it declared event times, but not for its last rows.
-    `vouching` leaves out a domain whose marks all include the member's rows.
+    `vouching` leaves out a domain whose marks all include the member's rows. `first_times` has the
+    times of first notes below the lower.
 
     A named tuple, because every note creates one.
     """
@@ -266,6 +269,7 @@ class MemberRecord(NamedTuple):
     expected_at: int | None = None
     joined_at: int | None = None
     vouching: Mapping[str, tuple[VouchingPeriod, ...]] = {}
+    first_times: Mapping[str, int] = {}
 
     @property
     def exclusion(self) -> ExcludedSince | None:
@@ -280,6 +284,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
     exclusions: dict[str, ExcludedSince] = {}
     undeclared: tuple[str, ...] = ()
     vouching: dict[str, tuple[VouchingPeriod, ...]] = {}
+    first_times: dict[str, int] = {}
     for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
             times[name] = track.time
@@ -293,6 +298,8 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
             exclusions[name] = track.exclusion
         if track.vouching_periods is not FROM_FIRST_MARK:
             vouching[name] = track.vouching_periods
+        if track.first_time is not None:
+            first_times[name] = track.first_time
     return MemberRecord(
         member.writer,
         member.state,
@@ -314,6 +321,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         member.expected_at,
         member.joined_at,
         vouching,
+        first_times,
     )
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 
 from noted_time.rules.domain import Domain
-from noted_time.rules.member import Census, Member, MemberRecord, Track
+from noted_time.rules.member import BEFORE_ALL_TIME, Census, Member, MemberRecord, Track
 from noted_time.rules.queues import Departures
 from noted_time.rules.segments import KnownSegments, Sharing
 from noted_time.values import (
@@ -119,6 +119,8 @@ class Domains:
         last = track.time
         if note.late is None and (last < domain.lower or (gained and member.other_tracks)):
             self._find_latecomers(member, number, note, has_rows=any(gained.values()))
+        if last == BEFORE_ALL_TIME and note.time is not None and note.time < domain.lower:
+            track.first_time = note.time
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)

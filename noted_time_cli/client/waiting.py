@@ -64,10 +64,6 @@ RequireKnown = Annotated[
 Found = TypeVar("Found")
 
 
-class NotVouched(NotYet):
-    """The stream is complete, but a required writer does not vouch yet."""
-
-
 def build_requirement(require: list[str], *, every: bool, known: bool) -> Requirement:
     if every and known:
         raise typer.BadParameter("--require-all includes --require-known: leave one out")
@@ -108,7 +104,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     - 1: the controller refused, for example because the stream does not exist.
     - 3: complete, but a required writer does not vouch and cannot vouch later.
     - 69: the timeout passed, and no controller answered at its end.
-    - 124: the timeout passed, and the stream or table is not complete.
+    - 124: the timeout passed, and the stream or table is not complete, or a required writer does
+      not vouch yet.
 
     By default, only the writers that the controller knows count. The output names them, and the
     writers with late rows. To require writers, use:
@@ -116,7 +113,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     - --require WRITER: wait for this writer.
     - --require-all: wait for all expected writers. If the stream expects none, or with --since if
       the window has late rows, the status is 3.
-    - --require-known: wait for all writers that ever joined.
+    - --require-known: wait for all writers that ever joined, also later if they noted old times.
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
@@ -225,7 +222,7 @@ def _find_mark(call: Caller, stream: str, query: Json, step: Poll) -> Json:
     unmet = decode_answer(CutAnswer, mark).unmet
     if unmet and all(each.may_come for each in unmet):
         why = ", ".join(each.sentence for each in unmet)
-        raise NotVouched(f"no mark has the rows of {why} yet", PAUSE_S)
+        raise NotYet(f"no mark has the rows of {why} yet", PAUSE_S)
     return mark
 
 
@@ -252,7 +249,6 @@ def _wait_until_found(
     except (Conflict, Unreachable) as error:
         status = NOT_YET_STATUS if isinstance(error, NotYet) else UNANSWERED_STATUS
         status = 1 if isinstance(error, NothingClaimed | NothingKnown) else status
-        status = MISSING_STATUS if isinstance(error, NotVouched) else status
         to = format_time(complete_to)
         fail(f"{what} is not known to be complete to {to}: {error}", status=status)
     return found

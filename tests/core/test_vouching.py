@@ -122,7 +122,7 @@ def test_a_restart_changes_nobody_who_vouches(settings: StreamSettings, history:
 
     periods = [
         {
-            name: [each.vouching_periods for each in stream.member(name).tracks]
+            name: [(each.vouching_periods, each.first_time) for each in stream.member(name).tracks]
             for name in stream.writers()
         }
         for stream in (world.stream, again)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from controller.aggregation.stream import StreamState
 from noted_time import Mark
@@ -66,12 +66,35 @@ class Roster:
     ) -> tuple[int, list[NotVouching]]:
         """Return the first mark that meets the requirements, and the writers that never vouch.
 
-        `known` allows no missing writer, and `every` also needs all expected ones.
+        `known` allows no missing writer and no latecomer, and `every` also needs all expected ones.
+        A forgotten writer may have been either, up to the last mark at that moment.
         """
+        lower = self._stream.aggregator.domains[self._domain].forgotten_lower
+        if (every or known) and lower is not None:
+            last = self.history.mark(self.history.last_seq)
+            first = max(first, self.history.complete_to(min(lower, last.lower)).seq)
         members = self._stream.aggregator.domains.members
-        required: Mapping[str, tuple[tuple[VouchingPeriod, ...], WriterStanding]] = {
+        required: dict[str, tuple[tuple[VouchingPeriod, ...], WriterStanding]] = {
             name: self._find_standing(members[name]) if name in members else UNKNOWN_STANDING
             for name in (*writers, *(self.expected if every else ()))
         }
+        if every or known:
+            latecomers = self._find_latecomers(first, time)
+            required |= {each.writer: self._find_standing(each) for each in latecomers}
         missing = self._stream.missing[self._domain] if every or known else None
         return find_required_seq(first, self.history.last_seq, time, required, missing)
+
+    def _find_latecomers(self, first: int, time: int) -> Iterator[Member]:
+        """Yield members that mark `first` does not count, and that may have older rows.
+
+        They reported late rows, noted below the lower, or wrote rows without a time.
+        """
+        late = {each.writer for each in self._stream.late[self._domain] if each.first < time}
+        for member in self.members:
+            track = member.track(self._number)
+            is_counted = any(each.from_seq <= first for each in track.vouching_periods)
+            if is_counted or not track.vouches_here:
+                continue
+            has_no_time = track.noted is None and member.has_written
+            if has_no_time or track.first_time is not None or member.writer in late:
+                yield member

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.service.maintenance import exclude_silent_writers
+from controller.service.maintenance import exclude_silent_writers, forget_departed
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller, places, problem
 from tests.support.paragraphs import matches, read_paragraphs
@@ -61,6 +61,7 @@ class Calls:
             self.time.passes(int(act["path"]))
         elif method == "expire":
             await self.call.controller._committer.submit(exclude_silent_writers)
+            await self.call.controller._committer.submit(forget_departed)
         else:
             await self._call(method, act["path"], act["body"] or "", expected, line)
 
