@@ -95,9 +95,9 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             return self._transport.run(self._exchange.find_cut_without_log())
         return StreamCut({})
 
-    def explain(self, position: Mapping[int, int], domain: str | None) -> Json:
-        """Return the explanation of the stream, for a reader at a position."""
-        return self._transport.run(self._exchange.explain(position, domain))
+    def explain(self, query: Mapping[str, str]) -> Json:
+        """Return the explanation of the stream, as the HTTP API does."""
+        return self._transport.run(self._exchange.explain(query))
 
     def close(self, timeout: float = 10.0) -> None:
         """Flush, and close the client, in at most `timeout` seconds; the writer stays a member."""

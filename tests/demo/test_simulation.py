@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.data import HOUR_MS, MINUTE_MS, Flight, Flights, read_flights
-from demo.findings import Findings, choose_delays
+from demo.findings import choose_delays
 from demo.measurement import format_delay
-from demo.report import cells, closing, sooner_hours
+from demo.report import cells, sooner_hours
 from demo.schedule import merge_minutes, steps
-from demo.simulation import analysed, noted_time, own_watermark
+from demo.simulation import noted_time, own_watermark
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = "docs/explain/flights.md"
+PAGES = ("README.md", "docs/explain/flights.md")
 
 flights_in_minutes = st.builds(
     lambda departure, in_the_air, carrier, origin: Flight(
@@ -43,25 +42,6 @@ def test_noted_time_loses_nothing(flights: Flights) -> None:
     assert (outcome.lost, len(outcome.latencies_ms)) == (0, len(flights.window_ends))
 
 
-@pytest.mark.parametrize(
-    ("hours", "lost", "median_hours"), [(2, 22.1, 2.9), (4, 7.8, 4.9), (6, 0.2, 6.9), (11, 0, 11.9)]
-)
-def test_the_year_under_sparks_own_watermark(
-    year: Flights, hours: int, lost: float, median_hours: float
-) -> None:
-    """The figures of the documentation: percent of the rows lost, hours of latency."""
-    outcome = own_watermark(year, hours * HOUR_MS)
-
-    assert (round(outcome.lost_percent, 1), round(outcome.median_hours, 1)) == (lost, median_hours)
-
-
-def test_the_year_under_noted_time(year: Flights) -> None:
-    """The figures of the documentation: nothing lost, half of the results within 5.8 hours."""
-    outcome = noted_time(year)
-
-    assert (outcome.lost, round(outcome.median_hours, 1)) == (0, 5.8)
-
-
 def run_spark(batches: Iterable[Sequence[Flight]], delay_ms: int) -> tuple[int, list[int]]:
     """Return lost rows and latencies by a model of Spark, which ends with a batch without rows."""
     late = watermark = newest = -(10**15)
@@ -78,48 +58,38 @@ def run_spark(batches: Iterable[Sequence[Flight]], delay_ms: int) -> tuple[int, 
     return lost, sorted(latencies)
 
 
-def split(flights: Flights, step_ms: int) -> list[list[Flight]]:
-    """Return a batch of the landings of each step."""
-    return [list(g) for _, g in groupby(flights.landed, lambda each: each.landing // step_ms)]
-
-
 @given(days_of_flights, st.integers(0, 12))
 def test_merged_minutes_lose_and_emit_what_minutes_do(flights: Flights, hours: int) -> None:
     """The simulation predicts the same."""
-    expected = run_spark(split(flights, MINUTE_MS), hours * HOUR_MS)
+    minutes = [list(landed) for _, landed in groupby(flights.landed, attrgetter("landing"))]
+    expected = run_spark(minutes, hours * HOUR_MS)
 
     predicted = own_watermark(flights, hours * HOUR_MS)
     merged = run_spark(merge_minutes(flights), hours * HOUR_MS)
     assert (merged, (predicted.lost, list(predicted.latencies_ms))) == (expected, expected)
 
 
-def test_the_pages_have_the_figures_of_january() -> None:
-    """README, the tables and the demo's last lines say the same; the demo compares Spark's."""
-    january = read_flights(1)
-    own = [own_watermark(january, delay_ms) for delay_ms in choose_delays(january)]
+def test_the_pages_have_the_figures_of_the_flights() -> None:
+    """README and the tables: of January, with coarser batches, and of the year."""
+    january, year = read_flights(1), read_flights()
+    own, of_year = (
+        [own_watermark(flights, delay_ms) for delay_ms in choose_delays(flights)]
+        for flights in (january, year)
+    )
     passed = accumulate((flight.departure // HOUR_MS for flight in january.landed), max)
     hours = groupby(zip((0, *passed), january.landed, strict=False), itemgetter(0))
     coarse = [[flight for _, flight in batch] for _, batch in hours]
-    by_hour = (run_spark(coarse, each.delay_ms or 0)[0] for each in own)
-    at_once = (analysed(january).spark.count_lost(each.delay_ms or 0) for each in own)
-    told, hindsight, *_ = closing(Findings((), (noted_time(january), *own)))
+    sooner = f"{sooner_hours((noted_time(january), *own)):.1f} hours sooner than with the"
+    shown, noted = (*own, *of_year[::2]), [cells(noted_time(each)) for each in (january, year)]
     figures = [
-        *("| {} | {} | {} % | {} | {} |".format(each.name, *cells(each)) for each in own),
-        *(f"| {' | '.join(f'{lost:,}' for lost in each)} |" for each in (by_hour, at_once)),
+        *("| {} | {} | {} % | {} | {} |".format(each.name, *cells(each)) for each in shown),
+        *("** | **{}** | **{} %** | **{}** | **{}** |".format(*each) for each in noted),
+        " | ".join(f"{run_spark(coarse, each.delay_ms or 0)[0]:,}" for each in own),
         f"a delay of 2 hours loses {own[0].lost:,} of {own[0].rows:,} rows",
-        f"results come {sooner_hours((noted_time(january), *own)):.1f} hours sooner than",
-        f"the least delay that loses none, {format_delay(own[-1].delay_ms or 0)}.",
+        f"{sooner} least delay that loses none, {format_delay(own[-1].delay_ms or 0)}.",
     ]
-    pages = " ".join((ROOT / "README.md").read_text().split()) + (ROOT / PAGE).read_text()
-
-    missing = [figure for figure in figures if figure not in pages]
-    assert (missing, "2 h lost 6,096." in told, "10 h 6 min" in hindsight) == ([], True, True)
-
-
-@pytest.fixture(scope="module")
-def year() -> Flights:
-    """Return all flights of 2013."""
-    return read_flights()
+    pages = " ".join((ROOT / page).read_text() for page in PAGES)
+    assert [figure for figure in figures if figure not in " ".join(pages.split())] == []
 
 
 @given(days_of_flights)

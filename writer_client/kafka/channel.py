@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import sys
@@ -100,8 +101,8 @@ class Channel:
         """Timestamps belong to the first of the `domains`."""
         config = validate_config(config)
         self.kafka = create_client(Producer, {"logger": log, **config})
-        self._domain = domains[0] if domains else None
-        self._ends = TopicEnds(config, topic, domain=self._domain)
+        self._first_domain = {"domain": domains[0]} if domains else {}
+        self._ends = TopicEnds(config, topic, **self._first_domain)
         self.limits = EventLimits(self._ends.topic)
         self._steps: list[Callable[[], object]] = [self._find, self._join, self._wait_for_join]
         self._is_transactional = "transactional.id" in config
@@ -174,8 +175,9 @@ class Channel:
     def _warn_of_offsets_beyond(self) -> None:
         topic, far = self._ends.topic, ""
         try:
-            reader = self.client.explain(topic.look_again().ends, self._domain)["reader"]
-            ahead = {each["segment"]: each for each in reader["waiting_for"]}
+            asked = {"position": json.dumps(topic.look_again().ends), **self._first_domain}
+            waited = self.client.explain(asked)["reader"]["waiting_for"]
+            ahead = {each["segment"]: each for each in waited}
             noted = (f"{n} to {each['needed']} by {each['writer']}" for n, each in ahead.items())
             if far := ", ".join(noted):
                 self._ends.check_same({n: each["needed"] for n, each in ahead.items()})

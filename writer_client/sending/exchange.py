@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
@@ -19,7 +18,6 @@ from noted_time.client import (
     ask_in_turn,
     note_to_wire,
     position_from_wire,
-    position_to_wire,
     stream_path,
 )
 from noted_time.values import Refused, SharedName, StreamCut, UnexpectedAnswer
@@ -89,12 +87,8 @@ class Exchange:
         except MISREAD_ERRORS as error:
             raise UnexpectedAnswer(f"the controller sent an unexpected stream: {error}") from error
 
-    def explain(
-        self, position: Mapping[int, int], domain: str | None
-    ) -> Generator[AddressedQuestion, Reply, Json]:
-        asked = {"position": json.dumps(position_to_wire(position))}
-        asked |= {} if domain is None else {"domain": domain}
-        return ask(self._controllers, Question("GET", stream_path(self._stream, "explain"), asked))
+    def explain(self, query: Mapping[str, str]) -> Generator[AddressedQuestion, Reply, Json]:
+        return ask(self._controllers, Question("GET", stream_path(self._stream, "explain"), query))
 
     def seal(self, writer: str) -> Generator[AddressedQuestion, Reply, bool]:
         two = Question("GET", stream_path(self._stream, "writers"), {"limit": 2})
