@@ -191,6 +191,10 @@ class Topic:
         description = self._fetch_description(TIMEOUT_S, include_authorized_operations=True)
         return frozenset(each.name for each in description.authorized_operations or ())
 
+    def count_replicas(self) -> int:
+        """Return the replicas of the partition that has most."""
+        return max(len(each.replicas) for each in self._fetch_description(TIMEOUT_S).partitions)
+
     def settings(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[str, str]:
         return self._fetch_settings(ResourceType.TOPIC, self.name, timeout_s)
 

@@ -203,7 +203,9 @@ def _check_topic(
         return [_build_refusal("topic", if_missing, error)]
     answers = Finding("broker", "ok", f"{examined.kafka} answers, and has topic {name}")
     try:
-        settings = topic_rules.judge_topic(topic.settings(), look, seen, unix_ms())
+        known = topic.settings()
+        settings = topic_rules.judge_topic(known, look, seen, unix_ms())
+        settings += topic_rules.judge_replication(known, topic.count_replicas())
     except Rejected as error:
         settings = [_build_refusal("topic settings", "not checked", error)]
     fits = topic_rules.judge_log(look, seen) if seen else []

@@ -103,6 +103,22 @@ def judge_settings(
     return judge("topic settings", named, ", ".join(shown))
 
 
+def judge_replication(settings: Mapping[str, str], replicas: int) -> list[Finding]:
+    """Find the settings of a replicated topic by which acknowledged records can be lost.
+
+    >>> lossy = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    >>> [[each.remedy for each in judge_replication(lossy, count)] for count in (1, 3)]
+    [[], ['set unclean.leader.election.enable=false', 'set min.insync.replicas=2']]
+    """
+    values = ("unclean.leader.election.enable", "true", "false"), ("min.insync.replicas", "1", "2")
+    fact = "a broker that fails can lose acknowledged records, and marks do not show it"
+    return [
+        Finding("replication", "wrong", f"{name}={lossy}: {fact}", f"set {name}={safe}")
+        for name, lossy, safe in values
+        if replicas > 1 and settings.get(name) == lossy
+    ]
+
+
 STAMPS_REMEDY = f"CreateTime, or note the broker's: {name_program()} observe kafka broker-time"
 
 

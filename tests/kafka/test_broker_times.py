@@ -355,6 +355,7 @@ def test_records_that_wait_for_replicas_are_waited_for(
         before = client.flush().lower
         second.kill()
         wait_until(lambda: times._topic.look().in_sync == {0: 1})
+        assert times._topic.count_replicas() == 2
         producer = Producer({**broker.config, "acks": 1})
         producer.produce(name, "alone")
         producer.flush(60)
