@@ -78,6 +78,18 @@ def test_answer_of_a_registry_decides_about_the_record(
     assert type(refused.value) is kind
 
 
+@pytest.mark.parametrize("body", [{"at": 1}, {"schema": "<html>"}])
+def test_registry_without_a_schema_is_asked_again(body: object) -> None:
+    """Also if the client takes the answer for one, and caches it."""
+    bodies = [body, {"schema": '"long"'}]
+    message = Message(topic="flights", value=VALUE)
+    with odd_controller(lambda _: (200, bodies.pop(0))) as url:
+        get_time = registered_time("at", url)
+        for kind, says in ((Unreachable, "no schema"), (Rejected, "there is no 'at'")):
+            with pytest.raises(kind, match=says):
+                get_time(message)
+
+
 def test_registry_that_answers_late_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     """After ten seconds, shortened here."""
     monkeypatch.setattr(registry, "ANSWER_TIMEOUT_S", 0.1)

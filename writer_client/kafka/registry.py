@@ -118,7 +118,8 @@ class _RecordDecoder:
             deserialize = self._find_deserializer(schema_id)
         except Rejected:
             raise
-        except Exception as error:  # also of the page of a proxy, or of other JSON
+        except Exception as error:  # also for the page of a proxy, or other JSON, which is cached
+            self._client.clear_caches()  # type: ignore[no-untyped-call]
             raise self._explain(error) from error
         try:
             return deserialize(value, context)
@@ -143,7 +144,6 @@ class _RecordDecoder:
         """Check a schema, and those to which it refers."""
         text = schema.schema_str
         if not isinstance(text, str) or len(text) > ANSWER_CHARACTERS:
-            self._client.clear_caches()  # type: ignore[no-untyped-call]
             raise TypeError("not a schema of at most 32 MiB")
         if schema.schema_type in (None, "AVRO") and is_deep(text):
             fault = f"refers to itself or nests deeper than {NESTED_LEVELS} levels"
@@ -154,15 +154,12 @@ class _RecordDecoder:
             self._check_schema(found.schema, each.name)
 
     def _explain(self, error: Exception) -> NotedTimeError:
-        code = getattr(error, "error_code", None)
-        if code in NOT_FOUND_CODES:
+        if getattr(error, "error_code", None) in NOT_FOUND_CODES:
             return Rejected(f"the schema registry does not know the schema: {error}")
         failed = f"the schema registry at {self._url} gives no schema: {error!r:.300}"
         if getattr(error, "http_status_code", None) in REFUSED_STATUSES:
-            login = "basic.auth.user.info=USER:PASSWORD"
-            return NotObservable(
-                f"{failed}: name a file with its login as --schema-registry: {login}"
-            )
+            remedy = "a file with its login (basic.auth.user.info=USER:PASSWORD)"
+            return NotObservable(f"{failed}: pass {remedy} as --schema-registry")
         return Unreachable(failed)
 
 
