@@ -62,7 +62,8 @@ def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> lis
     """Vouch for a table whose claims have ended, and return the committed records.
 
     `at` is the inspected version or snapshot: if rows change after it, the claims end again. Raises
-    as `standing`, and `Rejected` if no claim has ended, or the comment is empty.
+    as `standing`, `Rejected` if no claim has ended or the comment is empty, and `Conflict` if
+    another commit came first.
     """
     if not comment.strip():
         raise Rejected("the comment is empty: say who vouches for the table, and why")

@@ -58,7 +58,8 @@ def inherit(  # noqa: PLR0913 - the options of the command
     - `at`: the version that the job wrote, by default the current one.
 
     Raises as `standing`. Raises `Rejected` if a source has no claim at its pin or may have changed
-    since, if the table was changed after `at`, and for a wrong name or column.
+    since, if the table was changed after `at`, and for a wrong name or column. Raises `Conflict` if
+    another commit came first.
     """
     validate_name("table claim", name)
     if name in RESERVED_NAMES:

@@ -13,10 +13,19 @@ from noted_time.extras import require_extra
 from noted_time.reading import Commit, TableHistory
 from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.history_rows import MAIN_BRANCH, history_of
-from noted_time.values import Rejected, Unreachable
+from noted_time.values import Conflict, Rejected, Unreachable
 
 TABLE_KINDS = ("delta", "iceberg")
 URL_FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
+
+COMMIT_CONFLICTS = {
+    "delta": ("deltalake.exceptions", "CommitFailedError"),
+    "iceberg": ("pyiceberg.exceptions", "CommitFailedException"),
+}
+CHANGED_MEANWHILE = (
+    "{} was changed while the claim was committed, so nothing is committed: check its new commits, "
+    "then run the command again"
+)
 
 
 class LoadedTable:
@@ -49,12 +58,17 @@ class LoadedTable:
                 fields = types[part] if is_struct else ()
 
     def append_nothing(self, metadata: Mapping[str, str]) -> None:
+        """Commit without rows. Raises `Conflict` if another commit came first."""
         with require_extra(f"committing to {self.url}", self.kind):
-            if self.kind == "delta":
-                self._append_nothing_to_delta(metadata)
-            else:
-                rows = self._read_schema().empty_table()
-                self._table.append(rows, snapshot_properties=dict(metadata))
+            module, name = COMMIT_CONFLICTS[self.kind]
+            try:
+                if self.kind == "delta":
+                    self._append_nothing_to_delta(metadata)
+                else:
+                    rows = self._read_schema().empty_table()
+                    self._table.append(rows, snapshot_properties=dict(metadata))
+            except getattr(import_module(module), name) as error:
+                raise Conflict(CHANGED_MEANWHILE.format(self.url)) from error
 
     def _append_nothing_to_delta(self, metadata: Mapping[str, str]) -> None:
         properties = import_module("deltalake").CommitProperties(
