@@ -312,6 +312,7 @@ class _Fold:
         why = claim.ended or ("" if doubt == HISTORY_EXPIRED else doubt)
         if why or known.is_ended:
             return _end_claim(known, why or known.why, place)
+        doubt = doubt or claim.find_fault(commit.current_since)
         return replace(known, complete_to=None, why=doubt) if doubt else _raise_claim(known, claim)
 
     def _carry_over(self, standing: Standing, commit: Commit, place: int) -> Standing:

@@ -138,7 +138,7 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
     least_time = min(claim.complete_to for claim in claims.values())
     return Claim(
         name,
-        max(least_time - delay_ms, MIN_INT64),
+        max(least_time - delay_ms, MIN_INT64 + 1),
         time_of,
         JOB,
         batch,
@@ -183,11 +183,13 @@ def _combine_writers(found: Sequence[TableClaim]) -> dict[str, Any]:
     sources = [source for claim in claims for source in claim.sources] if has_streams else []
     has_asked = all(each.missing is not None for each in found)
     missing = tuple(sorted({name for each in found for name in each.missing or ()}))
+    ahead = [each.max_time_ahead_ms for each in claims if each.max_time_ahead_ms is not None]
     return {
         **join_sources(sources),
         "missing": missing if has_asked else None,
         "vouched": _combine_vouched(claims) if has_streams else {},
         "since": max(since) if len(since) == len(found) else None,
+        "max_time_ahead_ms": max(ahead) if len(ahead) == len(claims) else None,
     }
 
 

@@ -154,7 +154,7 @@ class TableClaims:
             return claim
         from noted_time.client import read_value, run  # noqa: PLC0415 - HTTP is slow to import
         from noted_time.client.transport import Transport  # noqa: PLC0415
-        from reader_client.protocol.questions import ask_cut  # noqa: PLC0415
+        from reader_client.protocol.questions import ask_cut, ask_stream  # noqa: PLC0415
         from reader_client.protocol.requirements import find_domain  # noqa: PLC0415
 
         (source,) = claim.sources
@@ -163,6 +163,7 @@ class TableClaims:
             domain = run(find_domain(source), transport.ask)
             asked = claim.complete_to + source.lag_ms
             answer = transport.ask(ask_cut(source.stream, asked, domain))
+            stream = transport.ask(ask_stream(source.stream))
         except NotedTimeError as error:
             log.warning("the claim of batch %d lacks its missing writers: %s", claim.batch, error)
             return claim
@@ -173,6 +174,7 @@ class TableClaims:
         return replace(
             claim,
             domain=domain,
+            max_time_ahead_ms=None if stream["seal"] else stream["max_time_ahead_ms"],
             missing=named if named or missing.is_known else None,
             vouched={key: by[key] for key in VOUCHED_FIELDS},
         )

@@ -7,7 +7,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from noted_time import tables
 from tests.cli.conftest import Commands
-from tests.support.claimed import ROWS, TEN, Orders
+from tests.support.claimed import AHEAD_MS, ROWS, TEN, Orders
 
 
 @pytest.fixture
@@ -68,6 +68,7 @@ def test_a_table_of_a_job_inherits_what_its_sources_claimed_before_it(
         "vouched": [{"count": 2, "expected": 2, "expected_vouching": 2}],
     }
     assert (record["missing"], record["batch"][0], record["after"]) == ([], "inherit", 2)
+    assert record["max_time_ahead_ms"] == AHEAD_MS
 
 
 def test_the_table_of_a_job_is_opened_once(

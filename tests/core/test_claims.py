@@ -141,6 +141,7 @@ def record(batch: int, complete_to: int | None = None, **given: Any) -> Claim:  
     return Claim("flights", complete_to, "time", batch=batch, **{**known, **given})
 
 
+COUNTS = {"count": 2, "expected": 1, "expected_vouching": 1}
 FIRST = commit(0, record(0, table=""))
 SECOND = commit(1, record(1, 50, after=0, after_id="r0", seen=0))
 
@@ -253,6 +254,27 @@ def test_a_record_that_cannot_be_read_ends_the_claim_until_the_next_one() -> Non
     assert history(*table.commits, after).standings()["flights"].complete_to == 60
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"vouched": COUNTS | {"count": -5}}, "it counts 1 of 1 expected writers, and -5 writers"),
+        ({"vouched": COUNTS | {"expected_vouching": 9}}, "it counts 9 of 1 expected writers"),
+        ({"complete_to": 2**63 - 1}, "its time is an end of the range of times"),
+        ({"max_time_ahead_ms": 9}, "its time 60 is 50 after its commit, and its stream allows 9ms"),
+        ({"max_time_ahead_ms": 50}, ""),
+    ],
+)
+def test_a_claim_that_cannot_be_right_is_none(given: dict[str, Any], why: str) -> None:
+    """Until the next record."""
+    claim = replace(record(2, 60, after=1, after_id="r1", seen=1), **given)
+    table = history(FIRST, SECOND, commit(2, claim, current_since=10))
+    after = commit(3, record(3, 70, after=2, after_id="r2", seen=2))
+
+    assert table.standings()["flights"].why.startswith(why)
+    assert table.standings()["flights"].complete_to == (None if why else 60)
+    assert history(*table.commits, after).standings()["flights"].complete_to == 70
+
+
 def test_a_record_without_an_id_claims_nothing() -> None:
     """No later record could say that it comes after it."""
     (found,) = parse_claims({"noted-time.flights": '{"complete_to":50,"batch":["q",0]}'}).values()
@@ -317,6 +339,7 @@ def test_a_part_without_a_watermark_does_not_ask_for_the_other_parts() -> None:
 def test_an_acceptance_repeats_the_last_claim_of_its_query() -> None:
     """With the last time that it claimed, and the commit that was inspected."""
     known: dict[str, Any] = {"stream": "s", "domain": "d", "part": "x", "since": 5}
+    known["max_time_ahead_ms"] = 7
     claimed = commit(1, record(1, 50, after=0, after_id="r0", **known))
     silent = commit(2, record(2, after=1, after_id="r1", **known))
     other = commit(3, Claim("landings", 70, "time", "p", 0, id="o", table="t"))

@@ -14,6 +14,8 @@ from noted_time.values import MIN_INT64, Claim
 TEN = 1_357_034_400_000
 """10:00 of a day in January, in Unix ms."""
 
+AHEAD_MS = 7_200_000
+
 ROWS = pa.table({"id": [1]})
 
 
@@ -44,6 +46,7 @@ class Orders:
         claim = Claim("orders", complete_to, "time", "q", batch, id=f"r{batch}", stream=stream)
         claim = replace(claim, domain=domain if stream else None, lag_ms=lag)
         claim = replace(claim, missing=named, since=since, vouched=counts if asked else {})
+        claim = replace(claim, max_time_ahead_ms=AHEAD_MS)
         exists = DeltaTable.is_deltatable(self.path)
         record = prepare_commit(
             open_history(self.url) if exists else TableHistory(()), claim, self._last
