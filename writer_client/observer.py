@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 
 from noted_time.client.polling import PollingLoop
+from noted_time.filelog import ForeignFile
 from noted_time.observing import (
     INGESTION_NAME,
     LEAST_POLL_MS,
@@ -23,6 +24,7 @@ from noted_time.values import (
     AnotherLog,
     Fenced,
     InvalidNote,
+    LogFact,
     NotObservable,
     Recreated,
     Rejected,
@@ -64,6 +66,7 @@ class Observer(PollingLoop):
         self._ends = ends
         ends.log = f"the log of stream {client.stream!r}"
         client.of_log(find_log_id(looks), observes=True)
+        self._foreign: dict[str, int] = {}
         self._timeout_ms: int | None = None
         self._check_timeout()
 
@@ -81,6 +84,12 @@ class Observer(PollingLoop):
         self._ends.reach(self.client.position)
         try:
             self._look()
+        except ForeignFile as refusal:
+            since = self._foreign.setdefault(refusal.pattern, unix_ms())
+            name = refusal.pattern
+            self.client.report_facts([LogFact("foreign_file", refusal.segment, 0, since, name)])
+            self.client.join()  # a sign of life, so that the mark waits
+            raise Unreachable(str(refusal)) from refusal
         except InvalidNote as error:
             self._check_ends(error)
             raise
@@ -242,7 +251,7 @@ def _call_look(look: Callable[[], Seen]) -> Seen:
     """Raise `Unreachable` for any error that does not end the observer."""
     try:
         return look()
-    except (Recreated, NotObservable, Unreachable):
+    except (ForeignFile, Recreated, NotObservable, Unreachable):
         raise
     except Exception as error:
         raise Unreachable(f"the log cannot be read: {error}") from error

@@ -2,10 +2,10 @@
 
 from noted_time.filelog.directories import LogDirectories, SegmentDirectory
 from noted_time.filelog.layout import (
+    ForeignFile,
     UnreadableFile,
+    explain_damage,
     file_name,
-    is_hidden,
-    parse_start,
     segment_directory,
     start_of,
 )

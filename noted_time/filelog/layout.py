@@ -7,27 +7,49 @@ footer.
 
 Names with other paddings, a codec (``.snappy.parquet``, the S3 sink) or the last offset, too (the
 HDFS sink) are read, but not appended to. Separate files with keys and headers
-(``.keys.snappy.parquet``, ``.headers.avro``) contain no rows.
+(``.keys.snappy.parquet``, ``.headers.avro``) contain no rows. `judge_name` decides about all names.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from glob import escape
 from pathlib import Path
-from typing import overload
+from shlex import quote
+from typing import Literal, TypeVar
 
 from noted_time.stores import LogPath
 from noted_time.values import MAX_INT64, Rejected
+from noted_time.values.fencing import LABEL_LENGTH
 
 FILE_SUFFIX = ".parquet"
 LEAST_MARGIN = 1000
 """Files with more rows need wider offsets."""
 
+NameKind = Literal["rows", "passed over", "foreign", "being written"]
+
+REFUSED_KINDS: dict[NameKind, str] = {
+    "foreign": "may have rows, and is not a file of this log, which are "
+    "partition=<n>/<stream>+<n>+<offset>.parquet (Connect: partitioner.class=DefaultPartitioner, "
+    "format.class=ParquetFormat): remove it",
+    "being written": "is being written, or was left by a writer that failed: wait, or remove it",
+}
+"""The kinds of names that may have rows which cannot be read, or not yet."""
+
 _FILE_NAME = re.compile(
-    r"(.+?)\+(0|[1-9]\d{0,18})\+(\d{1,20})(\+\d{1,20})?(?:\.[\w-]+)?\.parquet", re.ASCII
+    r"(.+?)\+(0|[1-9]\d{0,18})\+(\d{1,20})(\+\d{1,20})?(?:\.(?!keys\.|headers\.)[\w-]+)?\.parquet",
+    re.ASCII,
 )
 _KEYS_OR_HEADERS = re.compile(r".+\+\d+\+\d+(?:\+\d+)?\.(?:keys|headers)(?:\.[\w-]+)+", re.ASCII)
+_WITHOUT_ROWS = re.compile(r"[._].*|.+(?:\.crc|\.md5|\.sha\d+|_\$folder\$)", re.DOTALL)
+_DATA_NAME = re.compile(
+    r".+\.(?:avro|bin|csv|jsonl?|orc|parquet|txt)(?:\.[\w-]+)?|.+=.+", re.DOTALL | re.IGNORECASE
+)
+_CODEC_NAME = re.compile(
+    r".+\.(?:br|bz2|deflate|gz|gzip|lz[4o]|snappy|xz|zip|zstd?)", re.IGNORECASE
+)
 _SEGMENT_DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
 
 
@@ -40,15 +62,30 @@ class UnreadableFile(Rejected):
         self.reason = reason
 
 
-@overload
-def segment_directory(root: Path, stream: str, segment: int) -> Path: ...
+def explain_damage(error: Exception) -> str:
+    """Return the reason of an `UnreadableFile` for an error of pyarrow."""
+    is_empty = "file size is 0 bytes" in str(error)
+    return "is empty" if is_empty else f"not a whole Parquet file: {error}"
 
 
-@overload
-def segment_directory(root: LogPath, stream: str, segment: int) -> LogPath: ...
+class ForeignFile(UnreadableFile):
+    """A name in a log may be a file with rows that cannot be read, or not yet.
+
+    `pattern` matches the first part of the name below `directory`, in printable characters.
+    """
+
+    def __init__(self, directory: LogPath, name: str, kind: NameKind) -> None:
+        shown = "".join(c if c.isprintable() else "?" for c in escape(name.partition("/")[0]))
+        self.pattern = shown if len(shown) <= LABEL_LENGTH else f"{shown[: LABEL_LENGTH - 1]}*"
+        self.segment, self.is_being_written = segment_of(directory.name) or 0, kind != "foreign"
+        hand = f"--ignore {quote(self.pattern)} (in Python, ignore=[{self.pattern!r}])"
+        super().__init__(directory / name, f"{REFUSED_KINDS[kind]}, or leave it out: {hand}")
 
 
-def segment_directory(root: LogPath, stream: str, segment: int) -> LogPath:
+AnyPath = TypeVar("AnyPath", Path, LogPath)
+
+
+def segment_directory(root: AnyPath, stream: str, segment: int) -> AnyPath:
     return root / stream / f"partition={segment}"
 
 
@@ -56,7 +93,7 @@ def file_name(stream: str, segment: int, start: int) -> str:
     return f"{stream}+{segment}+{start:010d}{FILE_SUFFIX}"
 
 
-def start_of(name: str, stream: str, segment: int) -> int | None:
+def start_of(name: str, stream: str, segment: int | None) -> int | None:
     """Return the start offset in a file's name, or `None` for a name of another segment.
 
     >>> start_of("flights+3+0000001200.parquet", "flights", 3)
@@ -72,31 +109,62 @@ def start_of(name: str, stream: str, segment: int) -> int | None:
     return start if start <= MAX_INT64 else None
 
 
-def sort_by_offset(names: Sequence[str], stream: str, segment: int) -> bool:
+def judge_name(
+    name: str, stream: str, segment: int | None, ignored: Sequence[str] = ()
+) -> NameKind:
+    """Return the kind of a name in a segment's directory, or with `None` in the stream's.
+
+    A name in a deeper directory has slashes. `ignored` has patterns of foreign names to pass over:
+    they match the whole name, or a part between slashes.
+
+    >>> suffixes = ".parquet", ".parquet.tmp", ".json", ".parquet.gz", ".parquet.crc"
+    >>> [judge_name(f"a+0+7{suffix}", "a", 0) for suffix in suffixes]
+    ['rows', 'being written', 'foreign', 'foreign', 'passed over']
+    >>> [judge_name(name, "a", 0) for name in ("hour=7/a+0+7.parquet", "_tmp/a.csv", "README.md")]
+    ['foreign', 'passed over', 'passed over']
+    >>> judge_name("hour=7/a+0+7.parquet", "a", 0, ["hour=*"])
+    'passed over'
+    """
+    *folders, last = name.split("/")
+    if any(map(is_hidden, folders)) or is_beside_rows(last) or _WITHOUT_ROWS.fullmatch(last):
+        return "passed over"
+    is_file = segment is not None and not folders
+    if is_file and start_of(last, stream, segment) is not None:
+        return "rows"
+    if any(fnmatchcase(part, each) for part in (name, *folders, last) for each in ignored):
+        return "passed over"
+    stem = "" if _CODEC_NAME.fullmatch(last) else last.rpartition(".")[0]
+    if is_file and start_of(stem, stream, segment) is not None:
+        return "being written"
+    is_own = re.match(rf"{re.escape(stream)}\+\d+\+\d", last)
+    return "foreign" if is_own or _DATA_NAME.fullmatch(last) else "passed over"
+
+
+def sort_by_offset(
+    names: Sequence[str], stream: str, segment: int, ignored: Sequence[str] = ()
+) -> bool:
     """Return whether a new file's name sorts behind these sorted names.
 
-    All offsets must have one width, and the next one, too:
+    All offsets must have one width, and the next one, too. No name may be foreign, because its
+    removal would not be seen:
 
     >>> sort_by_offset(["a+0+0000000000.parquet", "a+0+9800000000.parquet"], "a", 0)
     True
     >>> sort_by_offset(["a+0+9990000000.parquet"], "a", 0)
     False
     """
-    shown = [name for name in names if name.endswith(FILE_SUFFIX) and has_rows(name)]
-    matches = [match for name in shown if (match := _FILE_NAME.fullmatch(name)) is not None]
-    own = [m for m in matches if (m[1], m[2]) == (stream, str(segment)) and m[4] is None]
+    kinds = {name: judge_name(name, stream, segment, ignored) for name in names}
+    rows = [name for name, kind in kinds.items() if kind == "rows"]
+    own = [m for name in rows if (m := _FILE_NAME.fullmatch(name)) is not None and m[4] is None]
     widths = {len(match[3]) for match in own}
-    if not own or len(own) < len(shown) or len(widths) > 1:
+    if (
+        len(own) < len(rows)
+        or len(widths) != 1
+        or not REFUSED_KINDS.keys().isdisjoint(kinds.values())
+    ):
         return False
     limit: int = 10 ** widths.pop()
     return int(own[-1][3]) < limit - max(limit // 100, LEAST_MARGIN)
-
-
-def parse_start(path: LogPath, stream: str, segment: int) -> int:
-    start = start_of(path.name, stream, segment)
-    if start is None:
-        raise UnreadableFile(path, f"not a file of stream {stream!r}, segment {segment}")
-    return start
 
 
 def is_hidden(name: str) -> bool:
@@ -104,13 +172,13 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
-def has_rows(name: str) -> bool:
-    """Return whether a file may contain rows, unlike files with keys and headers.
+def is_beside_rows(name: str) -> bool:
+    """Return whether a file has the keys or headers of the rows in another file.
 
-    >>> has_rows("x.keys+3+0000001200.parquet"), has_rows("x+3+0000001200.keys.parquet")
-    (True, False)
+    >>> is_beside_rows("x.keys+3+0000001200.parquet"), is_beside_rows("x+3+0000001200.keys.parquet")
+    (False, True)
     """
-    return not is_hidden(name) and _KEYS_OR_HEADERS.fullmatch(name) is None
+    return _KEYS_OR_HEADERS.fullmatch(name) is not None
 
 
 def segment_of(directory: str) -> int | None:

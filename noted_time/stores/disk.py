@@ -30,12 +30,9 @@ class DirectoryStore:
         return [each.name for each in path.iterdir()] if path.is_dir() else []
 
     def watch(
-        self,
-        directory: LogPath,
-        monotonic: Seconds,
-        can_resume: CanResume | None = None,  # noqa: ARG002 - a directory is listed whole
+        self, directory: LogPath, monotonic: Seconds, can_resume: CanResume | None = None
     ) -> Listing:
-        return _CachedListing(str(directory), monotonic)
+        return _CachedListing(str(directory), monotonic, is_deep=can_resume is not None)
 
     def open(self, path: LogPath, version: Version | None = None) -> LogPath:  # noqa: ARG002
         return path
@@ -82,13 +79,16 @@ def sync_directory(directory: LogPath) -> None:
 
 
 class _CachedListing:
-    __slots__ = ("_changed_ns", "_monotonic", "_path", "_seen_s", "is_settled")
+    __slots__ = ("_changed_ns", "_is_deep", "_monotonic", "_path", "_seen_s", "is_settled")
 
-    def __init__(self, path: str, monotonic: Seconds) -> None:
-        self._path, self._monotonic = path, monotonic
+    def __init__(self, path: str, monotonic: Seconds, *, is_deep: bool) -> None:
+        self._path, self._monotonic, self._is_deep = path, monotonic, is_deep
         self._changed_ns, self._seen_s, self.is_settled = -1, 0.0, False
 
     def fetch(self) -> None:
+        pass
+
+    def forget(self) -> None:
         pass
 
     def list_changes(self) -> Iterator[Names]:
@@ -101,11 +101,25 @@ class _CachedListing:
         if changed_ns != self._changed_ns:
             self._changed_ns, self._seen_s, self.is_settled = changed_ns, now_s, False
         if not self.is_settled:
-            yield self.list_now()
-            self.is_settled = now_s - self._seen_s >= SETTLED_S
+            names = self.list_now()
+            yield names
+            # a deeper directory changes without this one
+            is_flat = not any("/" in name for name in names)
+            self.is_settled = is_flat and now_s - self._seen_s >= SETTLED_S
 
     def list_now(self) -> Names:
-        return dict.fromkeys(os.listdir(self._path))  # noqa: PTH208 - names are all that is needed
+        """Return the entries; if deep, directories end with a slash and are followed by theirs."""
+        if not self._is_deep:
+            return dict.fromkeys(os.listdir(self._path))  # noqa: PTH208 - a third of scandir's cost
+        names: list[str] = []
+        for at, inner, files in os.walk(self._path, onerror=_raise_error):
+            found = (*files, *(f"{each}/" for each in inner))
+            names += (f"{at}/{each}"[len(self._path) + 1 :] for each in found)
+        return dict.fromkeys(names)
+
+
+def _raise_error(error: OSError) -> None:
+    raise error
 
 
 def _make_directories(directory: Path) -> None:

@@ -40,6 +40,9 @@ class ObjectListing:
         self._update()
         self._is_fetched = True
 
+    def forget(self) -> None:
+        self._is_resumable = False
+
     def list_changes(self) -> Iterator[Names]:
         try:
             names = self.list_now()

@@ -29,6 +29,9 @@ class Listing(Protocol):
     def fetch(self) -> None:
         """Fetch the next list already, so that several can be fetched together."""
 
+    def forget(self) -> None:
+        """List all entries the next time, also if only later ones would be listed."""
+
     def list_changes(self) -> Iterator[Names]:
         """Yield all entries, unless unchanged since the caller processed them (asked for more)."""
 
@@ -46,7 +49,8 @@ class LogStore(Protocol):
 
     def watch(
         self, directory: LogPath, monotonic: Seconds, can_resume: CanResume | None = None
-    ) -> Listing: ...
+    ) -> Listing:
+        """Return a listing, with `can_resume` also of inner directories, as names with slashes."""
 
     def open(self, path: LogPath, version: Version | None = None) -> Any:  # noqa: ANN401 - a path or a file
         """Return a source for pyarrow. Raises `Recreated` if it has another version."""

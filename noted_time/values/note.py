@@ -42,7 +42,7 @@ UNCHANGED_TIMEOUT = 0
 
 HELD_LENGTH = 200
 
-LogFactKind = Literal["open_transaction", "moved_by", "unreadable", "passed"]
+LogFactKind = Literal["open_transaction", "moved_by", "unreadable", "passed", "foreign_file"]
 
 MOST_LOG_FACTS = 4
 
@@ -64,6 +64,7 @@ class LogFact:
     - `unreadable`: the last `count` records from `offset` on were passed over, since `time`. They
       cannot be read, or are ahead of the observer's clock. `by` ends the wait in all segments.
     - `passed`: such records do not hold the time, since `time`, because of the option `by`.
+    - `foreign_file`: a file log has the name `by`, first seen at `time`, which may have rows.
     """
 
     kind: LogFactKind

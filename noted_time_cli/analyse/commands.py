@@ -20,7 +20,15 @@ from noted_time_cli.terminal.brokers import (
     build_kafka_config,
 )
 from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import AsJson, LogRoot, Stream, WrittenTimes, duration, option
+from noted_time_cli.terminal.options import (
+    AsJson,
+    Ignore,
+    LogRoot,
+    Stream,
+    WrittenTimes,
+    duration,
+    option,
+)
 from noted_time_cli.terminal.output import echo, say
 
 if TYPE_CHECKING:
@@ -137,6 +145,7 @@ def log(  # noqa: PLR0913 - one parameter for each kind of flag
     written: WrittenTimes,
     how: Judging,
     *,
+    ignore: Ignore = None,
     by: StreamToJudge,
 ) -> None:
     """Judge a file log, each segment in the order of its offsets.
@@ -144,8 +153,9 @@ def log(  # noqa: PLR0913 - one parameter for each kind of flag
     Try it:  noted-time analyse log /data/log flights --time departure
     """
     with require_extra("noted-time analyse log", "analyse"):
-        from noted_time_cli.analyse.file_rows import read_log
-    rows = read_log(root, stream, columns, written.form, how.records)
+        from noted_time_cli.analyse.file_rows import open_log, read_log
+    there = open_log(root, stream, ignore or ())
+    rows = read_log(there, columns, written.form, how.records)
     observe = f"{name_program()} observe log event-time {root} {stream} --field {columns.time}"
     how.print_judged(rows, NOTE_LOG, observe, by)
 

@@ -56,17 +56,16 @@ def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
     return _read_rows([(0, 0, file) for file in files], columns, form, partition, most)
 
 
-def read_log(root: str, stream: str, columns: FileColumns, form: TimeForm, most: int) -> Rows:
-    files = [*_list_files(parse_root(root), stream)]
+def open_log(root: str, stream: str, ignore: Sequence[str]) -> LogDirectories:
+    return LogDirectories(parse_root(root), stream, time.monotonic, ignore)
+
+
+def read_log(log: LogDirectories, columns: FileColumns, form: TimeForm, most: int) -> Rows:
+    files = log.list_all()
+    log.check_names()
     if not files:
-        raise Rejected(f"the file log {root} has no rows of {stream!r}: check both names")
+        raise Rejected(f"the file log {log.root} has no rows of {log.stream!r}: check both names")
     return _read_rows(files, columns, form, None, most)
-
-
-def _list_files(root: LogPath, stream: str) -> Iterator[tuple[int, int, LogPath]]:
-    for number, segment in LogDirectories(root, stream, time.monotonic).segments().items():
-        for _, new in segment.list_changes():
-            yield from ((number, start, segment.path / name) for name, start in new.items())
 
 
 def _read_last_rows(file: LogPath, columns: list[str], most: int) -> tuple[pa.Table, int]:

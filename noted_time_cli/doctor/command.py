@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
@@ -14,11 +15,14 @@ from typing import Annotated
 
 import typer
 
+from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, join_names
 from noted_time import NotAllowed, NotedTimeError, Rejected, UnexpectedAnswer, UnknownStream
 from noted_time.client import Question, Reply, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
+from noted_time.filelog import LogDirectories
 from noted_time.installation import name_program
-from noted_time.values import MOST_DOMAINS
+from noted_time.stores import parse_root
+from noted_time.values import MOST_DOMAINS, pluralize
 from noted_time_cli.client.caller import MOST_ROWS, Caller
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
 from noted_time_cli.doctor.stream_rules import StreamFacts
@@ -39,6 +43,7 @@ class ExaminedParts:
     kafka: Annotated[str | None, option("BOOTSTRAP", "The brokers, as `host:port`.")] = None
     topic: TopicOption = None
     config: Config = None
+    log: Annotated[str | None, option("ROOT", "The root of the stream's file log.")] = None
     checkpoint: Annotated[
         str | None, option("DIR", "The checkpoint of a Spark query; may be a URI.")
     ] = None
@@ -112,6 +117,9 @@ def _examine(
                 report.add(
                     _check_topic(examined, stream, seen, "not checked" if is_reported else "wrong")
                 )
+        if examined.log and stream:
+            with report.attempting("file log", ""):
+                report.add(_check_log(examined.log, stream))
         if examined.checkpoint:
             remedy = "name the query's checkpointLocation, or install the library that reads it"
             with report.attempting("checkpoint", remedy):
@@ -212,6 +220,15 @@ def _check_topic(
     if seen and all(each.outcome == "ok" for each in fits):  # the offsets are of the same log
         fits += topic_rules.judge_segments(look, seen)
     return [answers, *topic_rules.judge_rights(allowed), *settings, *fits]
+
+
+def _check_log(root: str, stream: str) -> Iterator[Finding]:
+    log = LogDirectories(parse_root(root), stream, time.monotonic)
+    log.list_all()
+    others = [str(at / name) for at, name, kind in log.list_kinds() if kind == "passed over"]
+    named = join_names(others[:NAMES_PER_SENTENCE], len(others)) if others else "none"
+    yield Finding("file log", "ok", f"{pluralize(len(others), 'name')} without rows: {named}")
+    log.check_names()
 
 
 def _build_refusal(check: str, outcome: Outcome, error: Rejected) -> Finding:

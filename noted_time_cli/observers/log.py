@@ -18,7 +18,7 @@ from noted_time_cli.observers.noting import (
     Skew,
 )
 from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import LogRoot, Stream, WrittenTimes, option
+from noted_time_cli.terminal.options import Ignore, LogRoot, Stream, WrittenTimes, option
 
 app = typer.Typer(
     name="log", no_args_is_help=True, short_help="Note the arrival or event times of a file log."
@@ -42,12 +42,13 @@ def describe_log() -> None:
 
 
 @group_command(app)
-def ingestion(
+def ingestion(  # noqa: PLR0913 - one parameter for each flag
     root: LogRoot,
     stream: Stream,
     *,
     skew: Skew = 0,
     max_lag: MaxLag = MAX_LAG_MS,
+    ignore: Ignore = None,
     noting: NotingIngestion,
 ) -> None:
     """Note when rows became visible, by this machine's clock.
@@ -56,7 +57,7 @@ def ingestion(
     """
     noting.observe(
         stream,
-        lambda _: writer_client.LogEnds(root, stream),
+        lambda _: writer_client.LogEnds(root, stream, ignore=ignore or ()),
         noting.make_clock_noter(skew, max_lag),
     )
 
@@ -69,6 +70,7 @@ def event_time(  # noqa: PLR0913 - one parameter for each flag
     field: Annotated[str, option("COLUMN", "The column of the event time.")],
     delay: Delay,
     idle: Idle = IDLE_MS,
+    ignore: Ignore = None,
     written: WrittenTimes,
     noting: Noting,
 ) -> None:
@@ -79,7 +81,7 @@ def event_time(  # noqa: PLR0913 - one parameter for each flag
     noting.observe(
         stream,
         lambda client: writer_client.LogTimes(
-            root, stream, field, form=noting.choose_form(client, written.form)
+            root, stream, field, form=noting.choose_form(client, written.form), ignore=ignore or ()
         ),
         noting.make_times_noter(delay, idle),
     )

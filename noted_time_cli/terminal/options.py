@@ -119,6 +119,7 @@ LogRoot = Annotated[
     str,
     typer.Argument(metavar="ROOT", help="The root of the file log: a directory or s3://lake/log."),
 ]
+Ignore = Annotated[list[str] | None, option("GLOB", "Leave out foreign files. Repeatable.")]
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
 TimeOrNone = Annotated[
     str | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     event_time: str,
     domain: str | None = None,
     late: OnMissing = "warn",
+    ignore: Sequence[str] = (),
 ) -> DataFrame:
     """Return the events of a file log with `start` <= time < `end`, once they are complete.
 
@@ -64,6 +66,7 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
         own_segments=read.own_segments,
         columns=tuple(dict.fromkeys((*columns.names, event_time))) if columns.names else (),
         cores=read.cores or count_cores(spark),
+        ignore=tuple(ignore),
     )
     reader = create_reader(spark, spark.read, CompleteSource, query)
     return (reader if columns.schema is None else reader.schema(columns.schema)).load()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,13 @@ class WindowQuery:
     own_segments: bool = False
     columns: tuple[str, ...] = ()
     cores: int = 2
+    ignore: tuple[str, ...] = ()
+
+    def open_files(
+        self, between: CutRange | None = None, columns: Iterable[str] | None = None
+    ) -> LogFiles:
+        named = frozenset((self.event_time,) if columns is None else columns)
+        return LogFiles(parse_root(self.root), self.stream, named, between, self.ignore)
 
     @property
     def between(self) -> CutRange:
@@ -59,11 +66,10 @@ class CompleteSource(QuerySource):
         return "noted_complete"
 
     def schema(self) -> StructType:
-        query, root = self.query, parse_root(self.query.root)
-        there = LogFiles(root, query.stream, frozenset((query.event_time,)), query.between)
-        for file in chain.from_iterable(there.refresh().values()):
+        query = self.query
+        for file in chain.from_iterable(query.open_files(query.between).refresh().values()):
             return read_file_schema(file.path, query.event_time, query.columns)
-        return read_log_schema(root, query.stream, query.event_time, query.columns)
+        return read_log_schema(query.open_files(), query.event_time, query.columns)
 
     def reader(self, schema: StructType) -> WindowReader:
         return WindowReader(self.query, RowShape(schema, self.query.event_time))
@@ -89,8 +95,7 @@ class WindowReader(Picklable, DataSourceReader):
     def _find_work(self) -> Iterator[Slice]:
         query, known = self._query, self._query.between
         between = known if query.own_segments else replace(known, from_cut={})
-        columns = frozenset(self._shape.columns)
-        files = LogFiles(parse_root(query.root), query.stream, columns, between).refresh()
+        files = query.open_files(between, self._shape.columns).refresh()
         for segment, end in known.to_cut.items():
             run = files.get(segment, [])
             begin = known.from_cut.get(segment, 0)

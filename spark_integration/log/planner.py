@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time as clocks
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from noted_time.client import Json, position_to_wire
-from noted_time.stores import parse_root
+from noted_time.client.polling import PATIENCE_S
+from noted_time.filelog import ForeignFile
+from noted_time.stores import LogPath, parse_root
 from spark_integration.log.ingested import IngestionMarks
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.plan import BatchPlan, Limit, Plan, Stage, limit_to_range, order_by_time
@@ -42,10 +45,15 @@ MISSING_ROWS = (
 class Planner:
     """Plans micro-batches, and follows the marks."""
 
+    monotonic = staticmethod(clocks.monotonic)
+
     def __init__(self, query: LogQuery, columns: Iterable[str], token: str | None) -> None:
         self._query = query
         self._token = token
-        self._files = LogFiles(parse_root(query.root), query.stream, frozenset(columns))
+        self._files = LogFiles(
+            parse_root(query.root), query.stream, frozenset(columns), ignore=query.ignore
+        )
+        self._foreign: dict[LogPath, float] = {}
         self._ingestion = (
             IngestionMarks(self._create_feed, query.ingestion.unstamped)
             if query.is_ingestion
@@ -76,6 +84,19 @@ class Planner:
         self._target = self._files.refresh()
 
     def plan(self, start_offset: LogOffset, limit: ReadLimit) -> BatchPlan:
+        """Plan no batch while the log has a foreign file, which may be gone soon."""
+        try:
+            return self._plan(start_offset, limit)
+        except ForeignFile as refusal:
+            now_s = self.monotonic()
+            since_s = self._foreign.setdefault(refusal.path, now_s)
+            if now_s - since_s >= PATIENCE_S and not refusal.is_being_written:
+                raise
+            if since_s == now_s:
+                log.warning("%s: no batch: %s", self._query.stream, refusal)
+            return self._explain(start_offset)
+
+    def _plan(self, start_offset: LogOffset, limit: ReadLimit) -> BatchPlan:
         """Read marks before files are listed, so the list has all rows below their cuts."""
         released = start_offset.get_released(self._query.domain_name)
         if self._target is None or not self._restated.has_begun:
@@ -121,6 +142,7 @@ class Planner:
 
     def _plan_end(self, start_offset: LogOffset, limit: ReadLimit) -> LogOffset:
         files, domain = self._find_files(), self._query.domain_name
+        self._foreign.clear()
         deleted = self._find_deleted(files, start_offset.segments)
         unread = Unread(files, start_offset.segments)
         plan = Plan(start_offset, start_offset.get_released(domain), self._marks, unread, limit)
@@ -173,7 +195,7 @@ class Planner:
         if self._last is None:
             return None
         end_offset, watermark = self._last.ends, self._last.watermark
-        files, times = Unread(self._files.refresh(), {}), end_offset.times
+        files, times = Unread(self._files.refresh(is_checked=False), {}), end_offset.times
         released = end_offset.get_released(self._query.domain_name)
         if times.are_read(released.lower):
             files = files.limit_to_cut(end_offset.segments)
@@ -223,7 +245,7 @@ class Planner:
     def _find_runs(
         self, start_offset: LogOffset, end_offset: LogOffset
     ) -> Iterator[tuple[int, list[LogFile], int, int]]:
-        files = self._files.refresh()
+        files = self._files.refresh(is_checked=False)  # the batch is planned already
         self._files.check_kept(end_offset.segments)
         for segment, end in end_offset.segments.items():
             run, start = files.get(segment, []), start_offset.segments.get(segment, 0)

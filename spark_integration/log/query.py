@@ -64,6 +64,7 @@ class LogQuery:
     catch_up: CatchUp | None = None
     ingestion: Ingestion = field(default_factory=Ingestion)
     is_only: bool = False
+    ignore: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         validate_name("stream", self.stream)

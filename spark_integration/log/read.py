@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     event_time: str | None = None,
     domain: str | None = None,
     policy: WatermarkPolicy = SAFE_POLICY,
+    ignore: Sequence[str] = (),
 ) -> DataFrame:
     """Return the events of a stream's file log, with a watermark that the writers vouch for.
 
@@ -39,6 +41,8 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
 
     `event_time` is the column of the event time, in the time domain `domain`. Integers are Unix ms,
     timestamps without a zone UTC.
+
+    `ignore` has patterns of foreign names to leave out, such as ``*.json``.
 
     `options` are at most one of each type: `ReadRange`, `Columns`, `Batches`, `CatchUp` and
     `Ingestion`.
@@ -52,7 +56,8 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     URL, column, schema or range, and for conflicting options. With Spark Connect, log and
     controller are checked when the query starts.
 
-    The query fails with `UnreadableFile` for a truncated or foreign file. It fails with `Rejected`
+    The query fails with `UnreadableFile` for a truncated file, and for a name that may have rows
+    and stays for ten seconds. It fails with `Rejected`
     if the marks at `end_at` are deleted, or the checkpoint has another `end_at`. So it does if a
     sealed stream was recreated after its end was read, or if an object that it read was replaced
     (`Recreated`). If the store does not answer, it fails with `Unreachable`. While the controller
@@ -63,6 +68,7 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     query = LogQuery.create(
         root, noted, options, event_time=event_time, domain=domain, policy=policy
     )
+    query = replace(query, ignore=tuple(ignore))
     is_here = isinstance(spark, SparkSession)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         if is_here:

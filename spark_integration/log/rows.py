@@ -61,7 +61,8 @@ def build_scan_schema(query: LogQuery, events: StructType | None = None) -> Stru
     """
     event_time = None if query.event_time == INGESTED_COLUMN else query.event_time
     if events is None:
-        read = read_log_schema(parse_root(query.root), query.stream, event_time, query.column_names)
+        there = LogFiles(parse_root(query.root), query.stream, ignore=query.ignore)
+        read = read_log_schema(there, event_time, query.column_names)
     else:
         read = convert_schema(events, event_time, "the schema")
     for name in list_added_columns(query):
@@ -78,12 +79,12 @@ def list_added_columns(query: LogQuery) -> tuple[str, ...]:
 
 
 def read_log_schema(
-    root: LogPath, stream: str, event_time: str | None, columns: Sequence[str] = ()
+    there: LogFiles, event_time: str | None, columns: Sequence[str] = ()
 ) -> StructType:
-    for files in LogFiles(root, stream).refresh().values():
-        for file in files:
-            return read_file_schema(file.path, event_time, columns)
-    raise Rejected(f"no file yet in {root / stream}: pass the schema, or write first")
+    for file in chain.from_iterable(there.refresh(is_checked=False).values()):
+        return read_file_schema(file.path, event_time, columns)
+    there.refresh()
+    raise Rejected(f"no file yet in {there.root / there.stream}: pass the schema, or write first")
 
 
 def read_file_schema(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.filelog import LogDirectories, UnreadableFile
+from noted_time.filelog import LogDirectories, SegmentDirectory, UnreadableFile, explain_damage
 from noted_time.stores import LogPath, Version, store_of
 from noted_time.values import Recreated
 
@@ -84,28 +84,42 @@ class LogFiles:
         stream: str,
         columns: frozenset[str] = frozenset(),
         between: CutRange | None = None,
+        ignore: Sequence[str] = (),
     ) -> None:
         self.root = root
         self.stream = stream
         self._columns = columns
         self._between = between
-        self._directories = LogDirectories(root, stream, time.monotonic)
+        self._directories = LogDirectories(root, stream, time.monotonic, ignore)
         self._files: dict[int, list[LogFile]] = {}
-        self._replaced: dict[int, LogFile] = {}
+        self._changed: dict[int, LogFile] = {}
 
-    def refresh(self) -> dict[int, list[LogFile]]:
+    def refresh(self, *, is_checked: bool = True) -> dict[int, list[LogFile]]:
+        """Return the files by segment. Raises `ForeignFile` for other names, if checked."""
         for segment, directory in self._directories.segments().items():
-            for _, new in directory.list_changes():
-                starts = {directory.path / name: start for name, start in new.items()}
-                self._files[segment] = self._add_files(segment, starts)
+            if self._add_new_files(segment, directory):  # the list may have missed files before
+                directory.forget()
+                self._add_new_files(segment, directory)
+        if is_checked:
+            self._directories.check_names()
         return dict(sorted(self._files.items()))
 
     def check_kept(self, planned: Mapping[int, int]) -> None:
-        """Raise `Recreated` if an object with rows below a planned offset was replaced."""
-        for segment, file in self._replaced.items():
+        """Raise `Recreated` if a file with rows below a planned offset was replaced or is new."""
+        for segment, file in self._changed.items():
             if file.start < planned.get(segment, 0):
-                raise Recreated(f"file log {self.root}", f"{file.path} was replaced")
-        self._replaced.clear()
+                fact = f"{file.path} was replaced, or added below rows that were read"
+                raise Recreated(f"file log {self.root}", fact)
+        self._changed.clear()
+
+    def _add_new_files(self, segment: int, directory: SegmentDirectory) -> bool:
+        """Return whether new files are behind unused offsets."""
+        known = self._files.get(segment, [])
+        for _, new in directory.list_changes():
+            starts = {directory.path / name: start for name, start in new.items()}
+            self._files[segment] = self._add_files(segment, starts)
+        runs = pairwise(self._files.get(segment, [])[max(len(known) - 1, 0) :])
+        return bool(known) and any(before.end < after.start for before, after in runs)
 
     def _add_files(self, segment: int, starts: dict[LogPath, int]) -> list[LogFile]:
         if self._between is not None:
@@ -115,9 +129,8 @@ class LogFiles:
             read = {
                 file.path: file for file in pool.map(self._read_footer, starts, starts.values())
             }
-        for path in read.keys() & known.keys():
-            first = min(known[path], self._replaced.get(segment, known[path]), key=_start_of)
-            self._replaced[segment] = first
+        for file in read.values() if known else ():
+            self._changed[segment] = min(file, self._changed.get(segment, file), key=_start_of)
         files = sorted({**known, **read}.values(), key=_start_of)
         _check_order(files)
         return files
@@ -127,7 +140,7 @@ class LogFiles:
             source = store_of(path).open(path)
             metadata = pq.read_metadata(source)
         except (pa.ArrowException, OSError) as error:
-            raise UnreadableFile(path, f"not a whole Parquet file: {error}") from error
+            raise UnreadableFile(path, explain_damage(error)) from error
         missing = self._columns - set(metadata.schema.to_arrow_schema().names)
         if missing:
             raise UnreadableFile(path, f"has no column {', '.join(sorted(missing))}")
@@ -172,5 +185,7 @@ def _check_order(files: list[LogFile]) -> None:
     for before, after in pairwise(files):
         if after.start < before.end:
             raise UnreadableFile(
-                after.path, f"overlaps {before.path.name}, which ends at {before.end}"
+                after.path,
+                f"overlaps {before.path.name}, which ends at {before.end}: remove it if its rows "
+                "are there, too, and leave the sink's rotate.schedule.interval.ms unset",
             )

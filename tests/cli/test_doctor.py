@@ -396,3 +396,20 @@ def test_on_a_terminal_what_is_wrong_is_coloured(served: Served) -> None:
     plain = Commands(served.url)("doctor", "oders")
 
     assert ("\x1b[1;31mwrong" in coloured.stdout, "\x1b" in plain.out) == (True, False)
+
+
+def test_names_in_the_file_log_are_judged(run: Commands, tmp_path: Path) -> None:
+    directory = tmp_path / "flights" / "partition=0"
+    directory.mkdir(parents=True)
+    (directory / "README.md").touch()
+    (directory / "flights+0+0000000000.json").touch()
+    passed, refused = judged(run("doctor", "flights", "--log", tmp_path, "--json"))["file log"]
+
+    assert (passed["outcome"], passed["fact"]) == (
+        "ok",
+        f"1 name without rows: {directory / 'README.md'}",
+    )
+    assert (refused["outcome"], "--ignore flights+0+0000000000.json" in refused["fact"]) == (
+        "wrong",
+        True,
+    )

@@ -1,9 +1,13 @@
 """What counts as a file of the log; no Spark runs here."""
 
+import re
+
 import pytest
 
-from noted_time.filelog import UnreadableFile
+from noted_time.filelog import ForeignFile, UnreadableFile
+from noted_time.values import Recreated
 from spark_integration.scan.files import LogFiles
+from tests.support.log_reading import log_query, reader_of
 from tests.support.noted_stream import NotedStream
 from writer_client import LogEnds
 
@@ -42,7 +46,7 @@ def test_a_file_that_is_not_an_append_of_the_segment_is_refused(
     """It is not passed over in silence."""
     flights.append(0, (1, "a")).with_name(foreign).write_bytes(b"")
 
-    with pytest.raises(UnreadableFile, match="not a file of stream 'flights', segment 0"):
+    with pytest.raises(UnreadableFile, match=f"{re.escape(foreign)}: may have rows"):
         LogFiles(flights.root, "flights").refresh()
 
 
@@ -51,7 +55,7 @@ def test_files_that_overlap_are_refused(flights: NotedStream) -> None:
     path = flights.append(0, (1, "a"), (2, "b"))
     path.with_name("flights+0+0000000001.parquet").write_bytes(path.read_bytes())
 
-    with pytest.raises(UnreadableFile, match=r"overlaps flights\+0\+0000000000\.parquet"):
+    with pytest.raises(UnreadableFile, match=r"overlaps .*: remove it if .* rotate\.schedule\."):
         LogFiles(flights.root, "flights").refresh()
 
 
@@ -66,3 +70,59 @@ def test_an_unreadable_file_is_tried_again(flights: NotedStream) -> None:
     path.write_bytes(whole)
 
     assert ends(files) == {0: 1}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "later"), [(".json", ["waits", "fails"]), (".parquet.tmp", ["waits", "waits"])]
+)
+def test_query_waits_while_a_name_may_have_rows(
+    flights: NotedStream, monkeypatch: pytest.MonkeyPatch, suffix: str, later: list[str]
+) -> None:
+    """It fails after ten seconds, unless the file is being written."""
+    path = flights.append(0, (1, "a")).with_name(f"flights+0+0000000001{suffix}")
+    query, now_s = log_query(flights, strict=False), [0.0]
+    reader = reader_of(query)
+    monkeypatch.setattr(reader._planner, "monotonic", lambda: now_s[0])
+
+    def plan_at(second: float) -> str:
+        now_s[0] = second
+        try:
+            end = reader.latestOffset(query.beginning.to_json(), reader.getDefaultReadLimit())
+        except ForeignFile:
+            return "fails"
+        return "reads" if end["segments"] else "waits"
+
+    path.touch()
+    seen = [plan_at(0.0), plan_at(9.9)]
+    path.unlink()
+    seen.append(plan_at(20.0))
+    path.touch()
+    seen += [plan_at(30.0), plan_at(39.9), plan_at(40.0)]
+    reader.stop()
+
+    assert seen == ["waits", "waits", "reads", "waits", *later]
+
+
+def test_file_below_rows_that_were_read_is_named(flights: NotedStream) -> None:
+    """A hole may be filled before it is read, not afterwards."""
+    whole = flights.append(0, (1, "a")).read_bytes()
+    files = LogFiles(flights.root, "flights")
+    files.refresh()
+    for start in (5, 3):
+        path = flights.root / "flights" / "partition=0" / f"flights+0+{start:010}.parquet"
+        path.write_bytes(whole)
+        files.refresh()
+
+    files.check_kept({0: 1})
+    path.with_name("flights+0+0000000002.parquet").write_bytes(whole)
+    files.refresh()
+    with pytest.raises(Recreated, match=r"0000000002.parquet was replaced, or added below rows"):
+        files.check_kept({0: 6})
+
+
+def test_an_empty_file_is_named_as_such(flights: NotedStream) -> None:
+    path = flights.append(0, (1, "a"))
+    path.write_bytes(b"")
+    for look in (LogFiles(flights.root, "flights").refresh, LogEnds(flights.root, "flights")):
+        with pytest.raises(UnreadableFile, match=r"0000000000\.parquet: is empty$"):
+            look()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noted_time.filelog import UnreadableFile, explain_damage
 from noted_time.stores import LogPath, store_of
 from noted_time.values import MAX_INT64, MIN_INT64, LateRows, Rejected, group_late_rows
 
@@ -90,7 +91,7 @@ def open_parquet(path: LogPath, *, may_be_gone: bool = False) -> Iterator[pq.Par
     except (pa.ArrowException, OSError) as error:
         if may_be_gone and isinstance(error, FileNotFoundError):
             raise
-        raise Rejected(f"{path} is not a complete Parquet file: {error}") from error
+        raise UnreadableFile(path, explain_damage(error)) from error
 
 
 def read_largest_time(file: pq.ParquetFile, column: str) -> int | None:

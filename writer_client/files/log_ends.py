@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -22,8 +22,9 @@ class LogEnds:
 
     `root` is a path or a URL, such as ``s3://lake/topics``. A stream without files is empty.
 
-    A call raises `Unreachable` if the root does not exist or cannot be listed. It raises `Rejected`
-    for a foreign or truncated file, an unknown layout, or a store that refuses access.
+    A call raises `Unreachable` if the root does not exist or cannot be listed, and `Rejected` for a
+    truncated file or a store that refuses access. It raises `ForeignFile` for a name that may have
+    rows and cannot be read, unless a pattern of `ignore` matches it.
     """
 
     def __init__(
@@ -31,11 +32,12 @@ class LogEnds:
         root: str | PathLike[str],
         stream: str,
         *,
+        ignore: Sequence[str] = (),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.root = parse_root(root)
         self.stream = validate_name("stream", stream)
-        self._directories = LogDirectories(self.root, stream, monotonic)
+        self._directories = LogDirectories(self.root, stream, monotonic, ignore)
         self._segments: dict[int, _Segment] = {}
         self._new: list[tuple[int, LogPath]] = []
 
@@ -57,6 +59,7 @@ class LogEnds:
             self._segments = {n: known.get(n) or _Segment(directories[n]) for n in directories}
             for number, segment in self._segments.items():
                 self._new += [(number, path) for path in segment.find_new_files()]
+            self._directories.check_names()
         except OSError as error:
             raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
 
@@ -72,9 +75,15 @@ class LogTimes(LogEnds):
     """
 
     def __init__(
-        self, root: str | PathLike[str], stream: str, field: str, *, form: TimeForm = IN_MS
+        self,
+        root: str | PathLike[str],
+        stream: str,
+        field: str,
+        *,
+        form: TimeForm = IN_MS,
+        ignore: Sequence[str] = (),
     ) -> None:
-        super().__init__(root, stream)
+        super().__init__(root, stream, ignore=ignore)
         self._field, self._form = field, form
         self._values: list[object] = []
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,11 +69,12 @@ class SegmentLogWriter:
         client: WriterClient | AsyncWriterClient | None = None,
         event_time: str | Mapping[str, str],
         schema: pa.Schema | None = None,
+        ignore: Sequence[str] = (),
     ) -> None:
         """Open the segments, and create their directories.
 
         `root` is a path or a URL, such as ``s3://lake/topics``. By default the first rows determine
-        the `schema` of a new segment.
+        the `schema` of a new segment. `ignore` has patterns of foreign names to pass over.
 
         Raises `InvalidName`, `Rejected` for another schema, a foreign or truncated file, or a store
         that refuses access, and `Unreachable` if an object store does not answer.
@@ -82,7 +84,8 @@ class SegmentLogWriter:
         self.client = client
         self._columns = _map_columns(event_time)
         self._root = parse_root(root)
-        self._files = {n: SegmentFiles(self._root, stream, n, schema=schema) for n in segments}
+        self._open = partial(SegmentFiles, self._root, stream, ignored=ignore)
+        self._files = {n: self._open(n, schema=schema) for n in segments}
         self._start_ends = {n: files.end for n, files in self._files.items() if files.end}
         self._appended: dict[int, int] = {}
         self._largest: dict[str | None, int] = {}
@@ -172,7 +175,7 @@ class SegmentLogWriter:
 
     def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
         """Runs in the sender's thread or task, possibly during an `append`."""
-        segments = {n: SegmentFiles(self._root, self.stream, n) for n in self._files}
+        segments = {n: self._open(n) for n in self._files}
         for n, files in segments.items():
             if files.end < (noted := known.get(n, 0)):
                 fact = f"segment {n} ends at {files.end}, and {noted} was noted"

@@ -8,6 +8,7 @@ end of a file that exists, so files cannot overlap even if it is old.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -16,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.filelog import SegmentDirectory, file_name, is_hidden, parse_start
+from noted_time.filelog import SegmentDirectory, file_name, start_of
 from noted_time.stores import LogPath, LogStore, store_of
 from noted_time.stores.port import Publish
 from noted_time.values import MAX_INT64, Rejected
@@ -42,13 +43,15 @@ class SegmentFiles:
     segment: int
     end: int = 0
     schema: pa.Schema | None = None
+    ignored: Sequence[str] = ()
     _last: LogPath | None = None
     _directory: SegmentDirectory = field(init=False)
     _store: LogStore = field(init=False)
 
     def __post_init__(self) -> None:
         self._store = store_of(self.root)
-        self._directory = SegmentDirectory(self.root, self.stream, self.segment, time.monotonic)
+        names = self.root, self.stream, self.segment
+        self._directory = SegmentDirectory(*names, time.monotonic, self.ignored)
         self._store.prepare(self._directory.path)
         if self.schema is not None:
             self.schema = cast_seconds_to_ms(self.schema.empty_table()).schema
@@ -138,13 +141,12 @@ class SegmentFiles:
         return None  # the file has just been removed
 
     def _list_starts(self) -> list[int]:
-        names = self._directory.list_names()
-        return sorted(self._parse_start(name) for name in names if not is_hidden(name))
+        return sorted(map(self._parse_start, self._directory.list_names()))
 
     def _parse_start(self, name: str) -> int:
-        path = self._directory.path / name
-        start = parse_start(path, self.stream, self.segment)
-        if name != file_name(self.stream, self.segment, start):
+        start = start_of(name, self.stream, self.segment)
+        if start is None or name != file_name(self.stream, self.segment, start):
+            path = self._directory.path / name
             raise Rejected(f"{path} is a file of an archive, not an append: use another root")
         return start
 

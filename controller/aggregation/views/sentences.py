@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from shlex import quote
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
@@ -213,6 +214,9 @@ def describe_fact(fact: LogFact) -> tuple[str, str]:
     if fact.kind == "passed":
         passed = f"no segment waits for the records that this option passes over: {fact.by}"
         return passed, "leave it out once their producer is corrected"
+    if fact.kind == "foreign_file":
+        problem = f"the log has {fact.by}, first seen {time}, which may have rows that are not read"
+        return problem, f"remove it, or observe the log with --ignore {quote(fact.by or '*')}"
     key = f" (key {fact.by})" if fact.by else ""
     ahead = f"{segment} is ahead by the record at offset {fact.offset}{key}, of {time}"
     return ahead, "correct the clock of its producer, as records with the right time may be late"

@@ -1,0 +1,149 @@
+"""A log that holds names of all kinds: none with rows is passed over in silence."""
+
+import re
+import shlex
+import shutil
+from contextlib import suppress
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time.filelog import ForeignFile, file_name
+from spark_integration.scan.files import LogFiles
+from tests.cli.conftest import Commands
+from tests.support.properties import costly
+from tests.support.served import Served
+from tests.writer_client.scripted import URL, Scripted
+from writer_client import IngestionNoter, LogEnds, SegmentLogWriter, WriterClient
+
+PARTITION = "partition=0"
+ROWS = file_name("flights", 0, 3).removesuffix(".parquet")
+
+WITH_ROWS = [
+    *(f"{PARTITION}/{ROWS}{suffix}" for suffix in (".json", ".avro", ".csv", ".PARQUET", "")),
+    *(f"{PARTITION}/{ROWS}{suffix}" for suffix in (".parquet.gz", ".parquet.tmp", ".snappy.orc")),
+    *(f"{PARTITION}/{name}" for name in (f"{ROWS}.parquet.6eF3a1b0", "part-0.JSONL.zst", "x.txt")),
+    *(f"{PARTITION}/{folder}/{ROWS}.parquet" for folder in ("hour=20", "2026/11", "old")),
+    *(f"{name}/{ROWS}.parquet" for name in ("year=2026", "2026", "partition=00")),
+    *("all.csv", f"{ROWS}.parquet", f"{PARTITION}/flights+1+0000000003.parquet"),
+]
+WITHOUT_ROWS = [
+    *(f"{PARTITION}/{name}" for name in ("_SUCCESS", ".part.parquet", "README.md", "x.json.md5")),
+    *(f"{PARTITION}/{ROWS}{each}" for each in (".keys.avro", ".headers.parquet", ".parquet.crc")),
+    *(f"{PARTITION}/{name}" for name in ("_temporary/0/a.parquet", "old/notes", "x_$folder$")),
+    *("_SUCCESS", "README.md", "partition=1_$folder$", "docs/index.html"),
+]
+
+
+def append(root: Path, *times: int) -> None:
+    log = SegmentLogWriter(root, "flights", event_time="time")
+    log.append([{"time": time} for time in times])
+
+
+def touch(root: Path, name: str) -> Path:
+    path = root / "flights" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path
+
+
+def remove(root: Path, name: str) -> None:
+    is_inner = name.startswith(f"{PARTITION}/")
+    base = root / "flights" / PARTITION if is_inner else root / "flights"
+    entry = base / name.removeprefix(f"{PARTITION}/").partition("/")[0]
+    shutil.rmtree(entry, ignore_errors=True)
+    entry.unlink(missing_ok=True)
+
+
+def look(ends: LogEnds, files: LogFiles) -> list[int | None]:
+    """Return where an observer and a reader see the end, or `None` if they refuse the log."""
+    seen: list[int | None] = [None, None]
+    with suppress(ForeignFile):
+        seen[0] = ends().ends[0]
+    with suppress(ForeignFile):
+        seen[1] = files.refresh()[0][-1].end
+    return seen
+
+
+@costly(5)
+@given(
+    course=st.lists(
+        st.tuples(st.sampled_from(["add", "remove", "append"]), st.sampled_from(WITH_ROWS))
+        | st.tuples(st.just("add"), st.sampled_from(WITHOUT_ROWS)),
+        max_size=8,
+    )
+)
+def test_no_row_lies_above_what_is_claimed(tmp_path: Path, course: list[tuple[str, str]]) -> None:
+    """A log is refused exactly while a name may have rows; other names change nothing."""
+    shutil.rmtree(tmp_path / "flights", ignore_errors=True)
+    append(tmp_path, 1)
+    ends, files = LogEnds(tmp_path, "flights"), LogFiles(tmp_path, "flights")
+    rows, foreign = 1, set[str]()
+    for act, name in course:
+        if act == "add":
+            touch(tmp_path, name)
+            foreign |= {name} & {*WITH_ROWS}
+        elif act == "remove":
+            remove(tmp_path, name)
+            foreign.discard(name)
+        elif not foreign:
+            append(tmp_path, 1)
+            rows += 1
+
+        assert look(ends, files) == [None if foreign else rows] * 2
+
+
+def test_observer_of_foreign_file_is_alive_and_names_it(tmp_path: Path) -> None:
+    append(tmp_path, 1)
+    transport = Scripted()
+    with WriterClient(URL, "flights", "observer", transport=transport) as client:
+        noter = IngestionNoter(client, LogEnds(tmp_path, "flights"), poll_ms=10, clock=lambda: 1000)
+        path = touch(tmp_path, f"{PARTITION}/{ROWS}.json")
+        for _ in range(2):
+            noter._try_to_look()
+            client.flush()
+        held = list(transport.notes)
+        path.unlink()
+        noter._try_to_look()
+
+    facts = [[(f["kind"], f["by"]) for f in note.get("because", [])] for note in held]
+    assert [(note.get("time"), note.get("position")) for note in held] == [(None, None)] * len(held)
+    assert facts[-2:] == [[("foreign_file", path.name)]] * 2
+    assert (transport.notes[-1]["time"], transport.notes[-1]["position"]) == (1000, {"0": 1})
+
+
+def test_printed_option_ends_the_refusal(served: Served, tmp_path: Path) -> None:
+    """Of the observer's warning, and of `explain`."""
+    stream = served.new(domains=["default", "ingestion"], max_time_ahead_ms=None)
+    SegmentLogWriter(tmp_path, stream, event_time="time").append([{"time": 1}])
+    (tmp_path / stream / PARTITION / f"{stream}+0+0000000001.json").touch()
+    words = ("observe", "log", "ingestion", tmp_path, stream, "--for", "0s")
+    commands = Commands(served.url)
+    refused = commands(*words)
+    explained = commands("explain", stream, "--domain", "ingestion").out
+    ignored = [
+        [*takewhile(lambda word: word.startswith(("--ignore", stream)), found)]
+        for said in (refused.err, explained)
+        for found in [
+            shlex.split(f"--ignore{said.partition('--ignore')[2].partition('.json')[0]}.json")
+        ]
+    ]
+    before = served.call("GET", f"/{stream}/marks?domain=ingestion")["marks"]
+    ended = commands(*words, *ignored[0])
+    (mark,) = served.call("GET", f"/{stream}/marks?domain=ingestion")["marks"]
+
+    assert (refused.status, before, ignored[0]) == (69, [], ignored[1])
+    assert (ended.status, mark["cut"]) == (0, {"0": 1})
+
+
+def test_writer_refuses_foreign_file_unless_ignored(tmp_path: Path) -> None:
+    append(tmp_path, 1)
+    touch(tmp_path, f"{PARTITION}/{ROWS}.csv")
+    with pytest.raises(ForeignFile, match=rf"ignore=\['{re.escape(ROWS)}.csv'\]"):
+        append(tmp_path, 2)
+
+    log = SegmentLogWriter(tmp_path, "flights", event_time="time", ignore=["*.csv"])
+    assert log.append([{"time": 2}]) == 2
