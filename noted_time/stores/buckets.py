@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib import import_module
+from threading import Thread
 from typing import Any
 
 from noted_time.extras import require_extra
@@ -20,6 +22,19 @@ RETRIED_TIMEOUTS = 2
 _REFUSED_REQUEST = re.compile(
     r"status code: (4\d\d)|token request|/api/token|/security-credentials"
 )
+
+
+_ODD_KEY = re.compile(
+    r'invalid path: (?:Error parsing )?Path "(.*?)"(?: contained|: Enc)', re.DOTALL
+)
+
+
+class UnreadableKey(Rejected):
+    """A list has a key that obstore cannot read as a path."""
+
+    def __init__(self, what: str, key: str) -> None:
+        super().__init__(f"{what} cannot be listed: remove or rename the object {key!r}")
+        self.key = key
 
 
 class Bucket:
@@ -66,6 +81,20 @@ class Bucket:
         with self._translate_errors(self._what or path):
             return collect(getattr(self._functions, function)(self._store, *arguments, **options))
 
+    def read_page(self, what: str, pages: Iterator[Any]) -> Any:  # noqa: ANN401 - of obstore
+        with self._translate_errors(what):
+            return next(pages, None)
+
+    def has_answered(self, key: str) -> bool:
+        """Return whether the store itself says that a key does not exist or may not be read."""
+        try:
+            self._functions.get(self._store, key)
+        except (FileNotFoundError, self.errors.PermissionDeniedError) as error:
+            return "<Code>" in str(error)
+        except self.errors.BaseError:
+            pass
+        return False
+
     @contextmanager
     def _translate_errors(self, what: str) -> Iterator[None]:
         try:
@@ -77,6 +106,9 @@ class Bucket:
             raise self._build_error(str(error), what) from None
 
     def _build_error(self, error: str, what: str) -> Rejected | Unreachable:
+        odd = _ODD_KEY.search(error)
+        if odd is not None:
+            return UnreadableKey(what, odd[1])
         scheme, _, bucket = self._url.partition("://")
         summary = error.partition("\n")[0].partition(": <")[0]
         refused = _REFUSED_REQUEST.search(summary)
@@ -89,6 +121,22 @@ class Bucket:
         return Rejected(
             f"{what} {why} ({summary:.300}): set {STORE_CREDENTIALS[scheme]} for {self._process}"
         )
+
+
+def call_in_thread(what: str, limit_s: float, function: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """Leave a call that takes longer than `limit_s`."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except Exception as error:  # noqa: BLE001 - raised below
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    with suppress(TimeoutError):
+        return future.result(limit_s)
+    raise Unreachable(f"{what}: no answer for {limit_s:g} s")
 
 
 def read_whole(answer: Any) -> tuple[bytes, Any]:  # noqa: ANN401 - of obstore

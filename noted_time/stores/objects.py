@@ -7,14 +7,14 @@ retry meets its own object, so a refused put compares the object with its bytes.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache, partial
 from typing import Any, BinaryIO
 from uuid import uuid4
 
-from noted_time.stores.buckets import Bucket, read_whole
+from noted_time.stores.buckets import Bucket, UnreadableKey, call_in_thread, read_whole
 from noted_time.stores.disk import DirectoryStore
 from noted_time.stores.object_listing import ObjectListing
 from noted_time.stores.places import STORE_CREDENTIALS, LogPath, ObjectPath
@@ -27,6 +27,7 @@ TAIL_BYTES = 64 * 1024
 MAX_PUTS = 4
 REQUEST_TIMEOUTS = {"timeout": timedelta(seconds=30), "connect_timeout": timedelta(seconds=4)}
 MAX_RETRIES = 6
+LIST_S = 60.0
 
 TRIAL_NAME = ".conditional-put"
 
@@ -43,16 +44,17 @@ def open_bucket(url: str) -> ObjectStore:
 class ObjectStore:
     """The objects of a bucket. Raises `ImportError` without obstore."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, list_s: float = LIST_S) -> None:
+        """Wait `list_s` for each page of a list."""
         process = "each process that reads or appends"
         self._bucket = Bucket(url, process, "files", REQUEST_TIMEOUTS, MAX_RETRIES)
         self._is_azure = STORE_CREDENTIALS[url.partition(":")[0]].startswith("AZURE")
-        self._is_tried = False
+        self._is_tried, self._list_s = False, list_s
 
     def list_names(self, directory: LogPath) -> list[str]:
-        listed = self._call("list_with_delimiter", directory)
-        keys = [*listed["common_prefixes"], *(each["path"] for each in listed["objects"])]
-        return [each.rstrip("/").rpartition("/")[2] for each in keys]
+        with suppress(FileNotFoundError):
+            return [*self._list_parts(directory)]
+        return []
 
     def watch(
         self, directory: LogPath, monotonic: Seconds, can_resume: CanResume | None = None
@@ -60,18 +62,49 @@ class ObjectStore:
         list_after = self._list_parts if can_resume is None else self._list_after
         return ObjectListing(partial(list_after, directory), monotonic, can_resume)
 
-    def _list_parts(self, directory: LogPath, _: str) -> dict[str, Version | None]:
-        names = self.list_names(directory)
-        if not names:
+    def _list_parts(self, directory: LogPath, _: str = "") -> dict[str, Version | None]:
+        """Return the objects, and the inner directories without a version."""
+        ask = partial(self._call, "list_with_delimiter", directory)
+        try:
+            listed = call_in_thread(str(directory), self._list_s, ask)
+        except UnreadableKey:
+            deep = self._list_after(directory, "")
+            return {key.partition("/")[0]: None if "/" in key else deep[key] for key in deep}
+        found = {each.rstrip("/"): None for each in listed["common_prefixes"]}
+        found |= {each["path"]: self._version(each) for each in listed["objects"]}
+        if not found:
+            self._check_absence(directory)
             raise FileNotFoundError(f"{directory} has no objects")
-        return dict.fromkeys(names)
+        return {key.rpartition("/")[2]: found[key] for key in found if key != _key(directory)}
 
     def _list_after(self, directory: LogPath, name: str) -> dict[str, Version | None]:
+        """Return all objects below the directory. A key that cannot be a path has no version."""
         prefix = f"{_key(directory)}/"
-        offset = f"{prefix}{name}" if name else None
-        pages = self._call("list", directory, collect=list, offset=offset, chunk_size=1000)
-        metas = ((each["path"][len(prefix) :], each) for page in pages for each in page)
-        return {name: self._version(meta) for name, meta in metas if "/" not in name}
+        try:
+            found = self._list_keys(directory, prefix + name if name else None)
+        except UnreadableKey as odd:  # such as a//b or ../b, which sort before names with rows
+            found = {odd.key: None, **self._list_keys(directory, prefix + max(name, "0"))}
+        return {key[len(prefix) :]: found[key] for key in found if len(key) > len(prefix)}
+
+    def _list_keys(self, directory: LogPath, after: str | None) -> dict[str, Version | None]:
+        pages = self._call("list", directory, offset=after, chunk_size=1000)
+        found, last = dict[str, Version | None](), ""
+        read_page = partial(self._bucket.read_page, str(directory), pages)
+        while page := call_in_thread(str(directory), self._list_s, read_page):
+            keys = {each["path"]: self._version(each) for each in page}
+            if min(keys) <= last:
+                raise Unreachable(f"{directory}: no answer: its list does not rise by page")
+            found |= keys
+            last = max(keys)
+        if not found:
+            self._check_absence(directory)
+        return found
+
+    def _check_absence(self, directory: LogPath) -> None:
+        """Raise `Unreachable` unless the store says of a random key that it is not there."""
+        if not self._bucket.has_answered(_key(directory / uuid4().hex)):
+            fact = "no objects are listed, and a random one is not said to be missing"
+            raise Unreachable(f"{directory}: no answer of an object store: {fact}")
 
     def open(self, path: LogPath, version: Version | None = None) -> ObjectFile:
         return ObjectFile(self, path, version)
@@ -92,6 +125,11 @@ class ObjectStore:
         except self._bucket.errors.PreconditionError:
             fact = "the object was replaced after it was listed"
             raise Recreated(f"file log object {path}", fact) from None
+        except (Rejected, Unreachable):  # no range is inside an empty object
+            known = self.identify(path) if first < 0 else None
+            if known is not None and not known.size:
+                raise Rejected(f"{path} is empty") from None
+            raise
         return body, self._version(meta)
 
     def _version(self, meta: Any) -> Version:  # noqa: ANN401 - a dict of obstore
@@ -99,7 +137,7 @@ class ObjectStore:
         is_bare = self._is_azure and etag and '"' not in etag  # as Azure lists them
         return Version(meta["size"], f'"{etag}"' if is_bare else etag)
 
-    def identify(self, path: LogPath) -> Hashable:
+    def identify(self, path: LogPath) -> Version | None:
         with suppress(FileNotFoundError):
             return self._version(self._call("head", path))
         return None

@@ -20,7 +20,7 @@ from obstore.store import S3Store
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from noted_time import Rejected, Unreachable
-from noted_time.filelog import UnreadableFile
+from noted_time.filelog import ForeignFile, UnreadableFile
 from noted_time.stores import Version, object_listing, objects, parse_root, store_of
 from noted_time.stores.objects import REQUEST_TIMEOUTS
 from noted_time.values import Recreated
@@ -277,11 +277,26 @@ def test_an_archive_of_connect_is_read_as_it_is(bucket: str) -> None:
 
 def test_other_layouts_are_refused_by_name(bucket: str) -> None:
     put(bucket, "topics/flights/year=2026/month=11/flights+0+0000000000.parquet", b"x")
-    with pytest.raises(Rejected, match="flights holds year=2026"):
+    with pytest.raises(Rejected, match="flights/year=2026: may have rows"):
         files_of(f"{bucket}/topics")
     put(bucket, "topics/landings/partition=0/landings+0+0.parquet", b"x")
     with pytest.raises(Rejected, match=f"{bucket}/ has no log of .* the root is {bucket}/topics"):
         LogFiles(parse_root(bucket), "landings").refresh()
+
+
+def test_empty_objects_and_markers_are_named_as_such(bucket: str) -> None:
+    """A marker of a directory is no file, and an observer waits while JSON is there."""
+    root, directory = f"{bucket}/topics", "topics/flights/partition=0"
+    writer_of(root).append(rows(1))
+    for marker in (f"{directory}_$folder$", "topics/flights/partition=1_$folder$"):
+        put(bucket, marker, b"")
+    assert LogEnds(root, "flights")().ends == {0: 1}
+    put(bucket, f"{directory}/flights+0+0000000001.json", b"{}")
+    with pytest.raises(ForeignFile, match=r"0000000001\.json: may have rows"):
+        LogEnds(root, "flights")()
+    put(bucket, f"{directory}/flights+0+0000000001.parquet", b"")
+    with pytest.raises(Rejected, match=r"0000000001\.parquet is empty$"):
+        LogEnds(root, "flights", ignore=["*.json"])()
 
 
 def test_half_an_object_and_a_deleted_one_are_named(bucket: str) -> None:

@@ -1,0 +1,133 @@
+"""What answers for an object store: a store, or something that only looks like one."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler
+from urllib.parse import parse_qs, urlsplit
+from xml.sax.saxutils import escape
+
+import pytest
+
+from noted_time import Rejected, Unreachable
+from noted_time.stores import ObjectPath
+from noted_time.stores.objects import ObjectStore
+from tests.support.loopback import Loopback, give
+from tests.support.object_store import CERTIFICATES, OBJECT
+
+DIRECTORY = ObjectPath("s3://lake", "flights/partition=0")
+PREFIX = f"{DIRECTORY.key}/"
+MISSING = b"<Error><Code>NoSuchKey</Code></Error>"
+
+
+class Answers(Loopback):
+    """A server of the `keys` of a bucket, whose page after the last one is the first, if looping.
+
+    A key that is missing has `status` and `body`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self._respond)
+        self.keys: list[str] = []
+        self.status, self.body, self.page = 404, MISSING, b""
+        self.is_looping, self.ended = False, threading.Event()
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        super().__exit__()
+
+    def _respond(self, asked: BaseHTTPRequestHandler) -> None:
+        query = {name: each[0] for name, each in parse_qs(urlsplit(asked.path).query).items()}
+        if "list-type" not in query:
+            give(asked, self.status, self.body, {"Location": "/elsewhere"})
+        elif self.page == b"late":
+            self.ended.wait(60)
+        else:
+            give(asked, 200, self.page or self._list(query).encode(), {})
+
+    def _list(self, query: Mapping[str, str]) -> str:
+        prefix, after = query["prefix"], query.get("start-after", "")
+        found = [key for key in self.keys if key.startswith(prefix) and key > after]
+        inner = {f"{prefix}{k[len(prefix) :].partition('/')[0]}/" for k in found}
+        if "delimiter" in query:
+            found = [key for key in found if "/" not in key[len(prefix) :]]
+            inner = {each for each in inner if each[:-1] not in found}
+        token = "<NextContinuationToken>1</NextContinuationToken>" * self.is_looping
+        shown = (f"<CommonPrefixes><Prefix>{escape(e)}</Prefix></CommonPrefixes>" for e in inner)
+        return (
+            f"<ListBucketResult><IsTruncated>{str(self.is_looping).lower()}</IsTruncated>{token}"
+            f"<KeyCount>0</KeyCount>{''.join(OBJECT.format(escape(k), 1) for k in found)}"
+            f"{''.join(shown) if 'delimiter' in query else ''}</ListBucketResult>"
+        )
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
+    with Answers() as running:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "us")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", running.url)
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATES))
+        yield running
+
+
+def list_segment(list_s: float = 60.0, directory: ObjectPath = DIRECTORY) -> list[str]:
+    can_resume = None if directory.name == "flights" else lambda _: False
+    listing = ObjectStore("s3://lake", list_s).watch(directory, lambda: 0.0, can_resume)
+    return sorted(listing.list_now())
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(404, MISSING), (403, b"<Error><Code>AccessDenied</Code></Error>")]
+)
+def test_empty_list_of_a_store_is_empty(answers: Answers, status: int, body: bytes) -> None:
+    answers.status, answers.body = status, body
+
+    assert list_segment() == []
+
+
+@pytest.mark.parametrize("directory", [DIRECTORY, DIRECTORY.parent])
+@pytest.mark.parametrize("status", [200, 302, 401, 404, 501])
+def test_empty_list_of_something_else_is_no_answer(
+    answers: Answers, status: int, directory: ObjectPath
+) -> None:
+    answers.status, answers.body, answers.page = status, b"<html/>", b"<html>Sign in</html>"
+
+    with pytest.raises(Unreachable, match="no answer of an object store: no objects are listed"):
+        list_segment(directory=directory)
+
+
+def test_list_that_begins_again_is_no_answer(answers: Answers) -> None:
+    answers.keys, answers.is_looping = [f"{PREFIX}{n:04}" for n in range(1000)], True
+
+    with pytest.raises(Unreachable, match="partition=0: no answer: its list does not rise by page"):
+        list_segment()
+
+
+@pytest.mark.parametrize("directory", [DIRECTORY, DIRECTORY.parent])
+def test_list_without_progress_is_left(answers: Answers, directory: ObjectPath) -> None:
+    answers.page = b"late"
+
+    with pytest.raises(Unreachable, match=r"no answer for 0\.01 s"):
+        list_segment(0.01, directory)
+
+
+@pytest.mark.parametrize("odd", ["/b", "../b", "./b.json"])
+def test_key_that_is_no_path_is_passed_over_by_name(answers: Answers, odd: str) -> None:
+    names = [odd, "a+0+0000000000.parquet", "a+0+0000000009.parquet"]
+    answers.keys = sorted(PREFIX + name for name in names)
+
+    assert list_segment() == sorted(names)
+
+
+def test_key_with_controls_is_refused_by_name(answers: Answers) -> None:
+    answers.keys = [f"{PREFIX}a\x7fb"]
+
+    with pytest.raises(Rejected, match=r"remove or rename the object '.*/a\\x7fb'"):
+        list_segment()
+
+
+def test_markers_of_directories_are_not_listed(answers: Answers) -> None:
+    answers.keys = [f"{DIRECTORY.parent.key}/", PREFIX, f"{PREFIX}a"]
+    found: Iterable[str] = list_segment(directory=DIRECTORY.parent)
+
+    assert (list_segment(), found) == (["a"], ["partition=0"])
