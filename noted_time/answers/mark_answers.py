@@ -40,7 +40,8 @@ class CutAnswer(Mark, Uncovered):
     `late_is_known` is false, the records do not reach back far enough, so there may be more.
 
     - `missing_joined_later` is the number of missing writers that had not joined yet.
-    - `before_first_mark` means that `since`, or without it the time, is below the first mark.
+    - `before_first_mark` means that the time is below `first_lower`, the lower of the stream's
+      first mark ever, and that the stream is not sealed.
     - `has_position` is false if the cut is empty because the writers noted times but no positions.
     - `vouched` says which writers vouch for the time.
     - `unmet` are the required writers that are missing or do not vouch at any mark.
@@ -48,6 +49,7 @@ class CutAnswer(Mark, Uncovered):
     """
 
     has_position: bool
+    first_lower: int | None
     vouched: VouchedBy
     unmet: tuple[NotVouching, ...]
     logs: tuple[str, ...]

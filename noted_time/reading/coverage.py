@@ -50,9 +50,12 @@ class Coverage:
     newcomers_from: int = MIN_INT64
 
     def assess_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
-        """Return the rows that a mark's cut may lack from `since`, if given, to `complete_to`."""
+        """Return the rows that a mark's cut may lack from `since`, if given, to `complete_to`.
+
+        A final mark has all rows, so no time is before the first mark.
+        """
         late = self.late.find_between(MIN_INT64 if since is None else since, complete_to)
-        first = complete_to if since is None else since
+        first = mark.lower if mark.final else complete_to
         return self._assess(first, mark.lower - 1, self.missing.find_at_mark(mark), late)
 
     def assess_windows(self, starts: Sequence[int], size: int) -> Iterator[Uncovered]:
@@ -60,8 +63,11 @@ class Coverage:
         late = self.late.find_in_windows(starts, size)
         return map(self._assess, starts, starts, missing, late)
 
+    def begins_after(self, time: int) -> bool:
+        return self.first_lower is not None and time < self.first_lower
+
     def _assess(self, start: int, newest: int, missing: Missing, late: Late) -> Uncovered:
-        is_before = self.first_lower is not None and start < self.first_lower
+        is_before = self.begins_after(start)
         new = self.newcomers if newest >= self.newcomers_from else NO_MISSING
         missing_writers = Missing(
             (*missing.writers, *new.writers)[:WRITERS_NAMED],

@@ -98,7 +98,8 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
 
     - 0: the time is printed.
     - 1: there is no mark yet, or the controller refused.
-    - 3: a writer of --require, --require-all or --require-known does not vouch.
+    - 3: a writer of --require, --require-all or --require-known does not vouch, or the time is
+      before the first mark.
     - 69: no controller answered.
 
     A table is judged by the claims in its commits. If these do not name the writers that vouch, the
@@ -122,7 +123,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     source = read_by.create_source(stream) if read_by.is_named else None
     asked = find_last_rounded if source is None else find_last_reached
     question = asked(stream, domain, lambda lower: floor_time(lower, floor, zone))
-    perform, lacks = make_performer(call, source), []
+    perform = make_performer(call, source)
     time, mark, read = run(question, perform)
     if required:
         try:
@@ -131,8 +132,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
             )
         except (OpenStream, NotYet) as error:
             fail(str(error), status=MISSING_STATUS)
-        cut = decode_answer(CutAnswer, mark)
-        lacks = run(find_objections(stream, cut, required), perform)
+    lacks = run(find_objections(stream, decode_answer(CutAnswer, mark), required), perform)
     sentence = describe_complete(stream, format_in_zone(time, zone), mark)
     sentence = "; ".join([sentence, *read.remarks, *lacks])
     if lacks:

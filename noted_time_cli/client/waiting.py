@@ -102,7 +102,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
 
     - 0: the stream or table is complete.
     - 1: the controller refused, for example because the stream does not exist.
-    - 3: complete, but a required writer does not vouch and cannot vouch later.
+    - 3: complete, but a required writer does not vouch and cannot vouch later, or TIME is before
+      the first mark.
     - 69: the timeout passed, and no controller answered at its end.
     - 124: the timeout passed, and the stream or table is not complete, or a required writer does
       not vouch yet.
@@ -143,20 +144,18 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     if require_all and since is not None:
         lacks += _find_late_objections(mark)
     if not call.print_json(mark):
-        sentence = describe_complete(stream, shown, mark, since=start)
+        sentence = describe_complete(stream, shown, mark)
         echo(f"{sentence}: mark {mark['seq']}, {_describe_reach(mark, read)}")
     if lacks:
         fail("; ".join(lacks), status=MISSING_STATUS)
 
 
-def describe_complete(stream: str, time: str, mark: Json, since: int | None = None) -> str:
+def describe_complete(stream: str, time: str, mark: Json) -> str:
     late = format_late(mark)
-    if mark["before_first_mark"] and since is None:
+    if mark["before_first_mark"]:
         return f"nobody vouches for {time}, which is before the first mark of {stream}{late}"
     by = read_value(VouchedBy, mark["vouched"]).sentence
-    before = ", but nobody vouches for times before its first mark"
     without = format_missing(mark, int(clock.time() * 1000)) + late
-    without += before if mark["before_first_mark"] else ""
     return f"{stream} is complete to {time}, {by}{without}"
 
 

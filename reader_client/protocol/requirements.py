@@ -55,8 +55,8 @@ class Requirement:
 
 
 BEFORE_FIRST_MARK = (
-    "writers vouch from the first mark on: wait for a later time. In a new stream, let each writer "
-    "first note the time at which its data begin"
+    "writers vouch from the first mark on: ask for {} or a later time. In a new stream, let each "
+    "writer first note the time at which its data begin"
 )
 
 
@@ -71,8 +71,8 @@ def find_objections(
     stream: str, cut: CutAnswer, required: Requirement
 ) -> Generator[Question, Json, list[str]]:
     objections = [f"{each.sentence} does not vouch" for each in cut.unmet]
-    if required and cut.before_first_mark:
-        objections.append(BEFORE_FIRST_MARK)
+    if cut.before_first_mark and cut.first_lower is not None:
+        objections.append(BEFORE_FIRST_MARK.format(format_time(cut.first_lower)))
     elif required.everyone and not cut.missing.is_known:
         objections.append(f"which writers are missing is not known: {NOT_SO_FAR}")
     if any(each.reason == "unknown" for each in cut.unmet):

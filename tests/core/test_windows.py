@@ -516,14 +516,16 @@ def test_no_window_names_a_writer_that_lacks_no_time(
 
 
 def test_a_window_that_begins_below_the_first_mark_is_vouched_for_by_nobody() -> None:
-    """It is not known who is missing, as for a cut with rows from this time."""
+    """It is not known who is missing, as for a cut of this time, unless it is final."""
     coverage = Coverage(MissingWriters(), LateReports(), first_lower=20)
     windows = list(coverage.assess_windows([0, 10, 20], 10))
     mark = Mark(2, 30, 30, StreamCut({}))
+    final = replace(mark, final=True)
 
     found = [(each.before_first_mark, each.missing.is_known) for each in windows]
     assert found == [(True, False), (True, False), (False, True)]
-    assert [coverage.assess_mark(mark, since, 30) for since in (10, 20)] == windows[1:]
+    assert [coverage.assess_mark(mark, 10, time) for time in (19, 20)] == windows[1:]
+    assert coverage.assess_mark(final, None, 10) == windows[2]
 
 
 @pytest.mark.parametrize("size", [7, HOUR_MS])

@@ -199,8 +199,9 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
 ) -> Response:
     """Return the first mark with lower >= `complete_to`. Rows up to its cut are complete.
 
-    Wait up to `wait_ms` for the mark. `late` contains the writers whose late rows may have times
-    from `since` to `complete_to`, by default all times below `complete_to`.
+    Wait up to `wait_ms` for the mark. Below the first mark of a sealed stream, return the last.
+    `late` contains the writers whose late rows may have times from `since` to `complete_to`, by
+    default all times below `complete_to`.
 
     Each of these options selects the first such mark that meets a condition:
 
@@ -216,18 +217,21 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
         Roster(controller.stream(stream), domain).check_expects()
     first = await controller.polls.cut(stream, domain, complete_to, wait_ms, is_admin=call.is_admin)
     state = controller.stream(stream)
-    roster = Roster(state, domain)
+    roster, coverage = Roster(state, domain), state.coverage(domain)
+    if roster.history.is_whole and coverage.begins_after(complete_to):
+        first = roster.history.mark(roster.history.last_seq)
     seq, unmet = roster.find_required_seq(
         first.seq, complete_to, require, every=require_all, known=require_known
     )
     mark = first if seq == first.seq else roster.history.mark(seq)
-    uncovered = state.coverage(domain).assess_mark(mark, since, complete_to)
+    uncovered = coverage.assess_mark(mark, since, complete_to)
     (by,) = await tally_vouching(roster, [(seq, complete_to)])
     answer = convert(
         CutAnswer,
         mark,
         **vars(uncovered),
         has_position=bool(mark.cut.offsets),
+        first_lower=coverage.first_lower,
         vouched=by,
         unmet=unmet,
         logs=state.record.logs,
