@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from writer_client.files.log_ends import LogTimes as LogTimes
     from writer_client.files.log_writer import SegmentLogWriter as SegmentLogWriter
     from writer_client.kafka.background import ClockNotes as ClockNotes
-    from writer_client.kafka.broker_times import KafkaBrokerTimes as KafkaBrokerTimes
     from writer_client.kafka.ends import KafkaEnds as KafkaEnds
     from writer_client.kafka.ends import KafkaTimes as KafkaTimes
     from writer_client.kafka.ends import TopicEnds as TopicEnds
@@ -39,7 +38,6 @@ LAZY_IMPORTS = {
     "Exclusion": ("writer_client.sending.outcome", ""),
     "Flushed": ("writer_client.sending.outcome", ""),
     "IngestionNoter": ("writer_client.observer", ""),
-    "KafkaBrokerTimes": ("writer_client.kafka.broker_times", "kafka"),
     "KafkaEnds": ("writer_client.kafka.ends", "kafka"),
     "KafkaFields": ("writer_client.kafka.fields", "kafka"),
     "KafkaNotedProducer": ("writer_client.kafka.producer", "kafka"),

@@ -69,16 +69,15 @@ class TopicLook:
     `id` changes if the topic is recreated, and is `None` if the broker has no topic ids. `ends` are
     exclusive, and lack the `unknown` partitions, whose leaders did not answer.
 
-    `in_sync` replicas and `high` watermarks are read before the ends, the `newest` records after
-    them. So no record below the end has a larger timestamp than the newest. In an open transaction,
-    a read_committed reader's end is below the high watermark (KIP-98).
+    `high` watermarks are read before the ends, the `newest` records after them. So no record below
+    the end has a larger timestamp than the newest. In an open transaction, a read_committed
+    reader's end is below the high watermark (KIP-98).
     """
 
     id: str | None
     ends: Mapping[int, int]
     unknown: frozenset[int] = frozenset()
     newest: Mapping[int, Stamp] = field(default_factory=dict)
-    in_sync: Mapping[int, int] = field(default_factory=dict, compare=False)
     high: Mapping[int, int] = field(default_factory=dict, compare=False)
 
     @property
@@ -90,8 +89,7 @@ class TopicLook:
             return {each: by_partition[each] for each in partitions if each in by_partition}
 
         unknown = self.unknown.intersection(partitions)
-        others = some(self.newest), some(self.in_sync), some(self.high)
-        return TopicLook(self.id, some(self.ends), unknown, *others)
+        return TopicLook(self.id, some(self.ends), unknown, some(self.newest), some(self.high))
 
 
 class Topic:
@@ -137,7 +135,7 @@ class Topic:
             ends = {partition: end for partition, end in ends.items() if partition in stamps}
         written = {partition: stamp for partition, stamp in stamps.items() if stamp.time >= 0}
         unknown = frozenset(partitions).difference(ends)
-        return TopicLook(topic_id, ends, unknown, written, partitions, _take_offsets(above))
+        return TopicLook(topic_id, ends, unknown, written, _take_offsets(above))
 
     def look_again(
         self, *, committed: bool = False, high: bool = False, newest: bool = False
@@ -176,16 +174,13 @@ class Topic:
     def offsets_at(self, time_ms: int) -> Mapping[int, int]:
         """Return the first offset with a timestamp >= `time_ms` in each partition, or its end."""
         ends = self.look().ends
-        return {**ends, **_take_offsets(self.first_stamps(time_ms, ends))}
+        stamps = self._list_offsets(ends, OffsetSpec.for_timestamp(time_ms))
+        return {**ends, **_take_offsets({p: s for p, s in stamps.items() if s.offset >= 0})}
 
     def largest_times(self) -> Mapping[int, int]:
         _, partitions = self._describe_or_reconnect()
         stamps = self._list_offsets(partitions, LARGEST_TIMESTAMP)
         return {partition: stamp.time for partition, stamp in stamps.items() if stamp.time >= 0}
-
-    def first_stamps(self, time_ms: int, partitions: Iterable[int]) -> Mapping[int, Stamp]:
-        stamps = self._list_offsets(partitions, OffsetSpec.for_timestamp(time_ms))
-        return {partition: stamp for partition, stamp in stamps.items() if stamp.offset >= 0}
 
     def operations(self) -> frozenset[str]:
         description = self._fetch_description(TIMEOUT_S, include_authorized_operations=True)
@@ -196,33 +191,20 @@ class Topic:
         return max(len(each.replicas) for each in self._fetch_description(TIMEOUT_S).partitions)
 
     def settings(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[str, str]:
-        return self._fetch_settings(ResourceType.TOPIC, self.name, timeout_s)
-
-    def broker_settings(self) -> list[Mapping[str, str]]:
-        try:
-            brokers = self._cluster.admin.list_topics(self.name, TIMEOUT_S).brokers
-        except KafkaException as error:
-            raise self._build_error(error.args[0]) from None
-        kind = ResourceType.BROKER
-        return [self._fetch_settings(kind, str(number), TIMEOUT_S) for number in brokers]
-
-    def _fetch_settings(self, kind: ResourceType, name: str, timeout_s: float) -> Mapping[str, str]:
-        key = ConfigResource(kind, name)
+        key = ConfigResource(ResourceType.TOPIC, self.name)
         future = self._cluster.admin.describe_configs([key], request_timeout=timeout_s)[key]
         try:
             settings = self._cluster.wait_for(future, timeout_s + 1.0)
         except KafkaException as error:
             if error.args[0].code() in FORBIDDEN_CODES:
                 raise Rejected(
-                    f"this client may not read the settings of Kafka {kind.name.lower()} {name!r}: "
+                    f"this client may not read the settings of Kafka topic {self.name!r}: "
                     "grant it the operation DESCRIBE_CONFIGS"
                 ) from None
             raise self._build_error(error.args[0]) from None
         return {each.name: each.value for each in settings.values()}
 
-    def _describe_or_reconnect(
-        self, timeout_s: float = TIMEOUT_S
-    ) -> tuple[str | None, dict[int, int]]:
+    def _describe_or_reconnect(self, timeout_s: float = TIMEOUT_S) -> tuple[str | None, list[int]]:
         """Describe the topic, and reconnect if its broker stopped, or calls fail for minutes."""
         try:
             return self._describe(timeout_s / 2)
@@ -230,11 +212,11 @@ class Topic:
             self._cluster.connect()
             return self._describe(timeout_s / 2)
 
-    def _describe(self, timeout_s: float) -> tuple[str | None, dict[int, int]]:
+    def _describe(self, timeout_s: float) -> tuple[str | None, list[int]]:
         description = self._fetch_description(timeout_s)
         topic_id = str(description.topic_id)
-        in_sync = {each.id: len(each.isr) for each in description.partitions}
-        return None if topic_id == NO_TOPIC_ID else log_id(topic_id), in_sync
+        partitions = [each.id for each in description.partitions]
+        return None if topic_id == NO_TOPIC_ID else log_id(topic_id), partitions
 
     def _fetch_description(self, timeout_s: float, **more: bool) -> TopicDescription:
         topics = TopicCollection([self.name])

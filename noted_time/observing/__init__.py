@@ -1,6 +1,5 @@
 """Derives times from the state of a log."""
 
-from noted_time.observing.broker_clocks import BrokerClocks, BrokerLook
 from noted_time.observing.ingestion import LEAST_POLL_MS, GrowingEnds, Look
 from noted_time.observing.newest_times import NewestTimes, Stamp
 from noted_time.observing.open_transactions import OpenTransactions

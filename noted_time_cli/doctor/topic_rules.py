@@ -119,7 +119,7 @@ def judge_replication(settings: Mapping[str, str], replicas: int) -> list[Findin
     ]
 
 
-STAMPS_REMEDY = f"CreateTime, or note the broker's: {name_program()} observe kafka broker-time"
+STAMPS_REMEDY = f"CreateTime, or observe it: {name_program()} observe kafka timestamp --delay …"
 
 
 def judge_log(look: TopicLook, seen: StreamFacts) -> list[Finding]:

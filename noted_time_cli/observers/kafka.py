@@ -219,38 +219,6 @@ def field(  # noqa: PLR0913 - one parameter for each flag
 
 
 @group_command(app)
-def broker_time(
-    of: ObservedTopic,
-    *,
-    skew: Annotated[
-        int, duration("Maximum difference of the brokers' clocks.", default="1s")
-    ] = 1000,
-    lag: Annotated[
-        int | None,
-        duration(
-            "Maximum age of records that consumers cannot see yet. Default: the limit of "
-            "replication, 50s."
-        ),
-    ] = None,
-    noting: Noting,
-) -> None:
-    """Note the brokers' timestamps of a topic with LogAppendTime. No records are read.
-
-    For a partition with new records, the time is its newest timestamp minus the skew. For a
-    partition without new records or open transactions, it is the clock minus the lag.
-
-    Try it:  noted-time observe kafka broker-time 127.0.0.1:9092 flights
-    """
-    of.observe(
-        noting,
-        lambda config, topic, client: writer_client.KafkaBrokerTimes(
-            config, topic, skew_ms=skew, lag_ms=lag, client=client
-        ),
-        noting.make_times_noter(),
-    )
-
-
-@group_command(app)
 def resolved(of: ObservedTopic, *, ahead: AheadOption = AHEAD_MS, noting: Noting) -> None:
     """Note the resolved timestamps of a CockroachDB changefeed. All records are read.
 

@@ -16,7 +16,7 @@ INGESTED_COLUMN = "_ingested"
 
 EVENT_TIMES_REMEDY = (
     "name the domain of the event times (domain=), which the writers note, or an observer by "
-    "broker-time, timestamp or field"
+    "timestamp or field"
 )
 
 OnSeal = Literal["close", "hold"]

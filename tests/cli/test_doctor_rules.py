@@ -238,7 +238,7 @@ def test_a_setting_of_the_topic_that_bites_is_named(
     ("observe", "outcome"), [([True], "ok"), ([True, False], "wrong"), ([], "wrong")]
 )
 def test_an_observed_topic_may_have_the_brokers_stamps(observe: list[bool], outcome: str) -> None:
-    """`observe kafka broker-time` asks for them, and none but observers may note."""
+    """None but observers may note."""
     rows = [LIVE | {"observes": each} for each in observe]
     stamped = TOPIC | {"message.timestamp.type": "LogAppendTime"}
 

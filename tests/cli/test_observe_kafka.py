@@ -136,7 +136,6 @@ def test_a_unit_that_is_not_doubted_leaves_no_record_out(
     [
         ("timestamp --delay 5m --partition 2", "has no partitions [2]"),
         ("field --field no:where --delay 5m", "the function 'no:where' cannot be imported"),
-        ("broker-time", "have the times of their producers: set its message.timestamp.type"),
         ("ingestion --stream nowhere", "nowhere"),
         ("ingestion --config /nowhere", "/nowhere cannot be read"),
         ("ingestion --config no:where", "the function 'no:where' cannot be imported"),
@@ -220,19 +219,17 @@ def test_the_printed_option_ends_the_wait_for_readable_records(
     assert (printed, f"with {option} to wait" in doctor) == ([option], True)
 
 
-def test_exact_times_are_noted_by_their_options(broker: Broker, served: Served, topic: str) -> None:
-    """Of a topic with LogAppendTime, and of a changefeed."""
-    broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
+def test_resolved_times_of_a_changefeed_are_noted(
+    broker: Broker, served: Served, topic: str
+) -> None:
+    broker.create(topic, 1)
     words = [broker.address, topic, "--for", "0s"]
-    stamps = Commands(served.url)(
-        "observe", "kafka", "broker-time", *words, "--lag", "1h", "--skew", "2s"
-    )
     served.stream(topic, "default", "ingestion")
     broker.send(topic, [(0, f'{{"resolved":"{LATE}000000.0000000000"}}', 0)])
     broker.send(topic, [(0, f'{{"resolved":"{LATE + 1}000000.0000000000"}}', 0)])
     feed = Commands(served.url)("observe", "kafka", "resolved", *words, "--domain", "ingestion")
 
-    assert (stamps, feed) == (Said(0, f"observer observes {topic}\n", ""),) * 2
+    assert feed == Said(0, f"observer observes {topic}\n", "")
     assert [(mark["lower"], mark["cut"]) for mark in served.all_marks(topic, "ingestion")] == [
         (LATE + 1, {"0": 1})
     ]

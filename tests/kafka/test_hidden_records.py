@@ -15,7 +15,6 @@ from tests.support.transactions import begun
 from tests.support.waiting import wait_until
 from writer_client import (
     EventTimeNoter,
-    KafkaBrokerTimes,
     KafkaEnds,
     KafkaFields,
     KafkaResolved,
@@ -107,7 +106,6 @@ def test_each_way_to_observe_names_an_open_transaction(broker: Broker, topic: st
         KafkaEnds(broker.config, topic),
         KafkaTimes(broker.config, topic),
         KafkaFields(broker.config, topic, "at"),
-        KafkaBrokerTimes(broker.config, topic),
         KafkaResolved(broker.config, topic),
     ]
     producer = begun(broker, topic, **row(0, NINE))

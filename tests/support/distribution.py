@@ -11,7 +11,7 @@ IN_JAVA = ("tests/kafka/test_interceptor.py", "tests/kafka/test_connect.py")
 """The tests of Kafka that start programs in Java, a third of what those of Kafka take."""
 
 OBSERVED = (
-    *(f"tests/kafka/test_{name}.py" for name in ("broker_times", "hidden_records", "looks")),
+    *(f"tests/kafka/test_{name}.py" for name in ("resolved", "hidden_records", "looks")),
     "tests/kafka/test_relay.py",
     "tests/cli/test_analyse_kafka.py",
     "tests/cli/test_observe_kafka.py",

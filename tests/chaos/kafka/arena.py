@@ -42,15 +42,10 @@ STRAY = "stray"
 OBSERVED = "landings"
 """A topic whose broker stamps the records, and whose producers do not note."""
 
-OBSERVERS: Mapping[str, Sequence[str]] = {
-    "ingestion": (),
-    "timestamp": ("--delay", "60s"),
-    "broker-time": ("--skew", "100ms"),
-}
+OBSERVERS: Mapping[str, Sequence[str]] = {"ingestion": (), "timestamp": ("--delay", "60s")}
 """How it is observed, each in the domain of that name, with these options.
 
-The delay is longer than a transaction lasts, and the skew longer than a broker that was killed and
-its successor, on one machine, can differ by.
+The delay is longer than a transaction lasts.
 """
 
 PATIENCE_S = 300.0

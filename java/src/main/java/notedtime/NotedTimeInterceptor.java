@@ -81,7 +81,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             if (error != null) fail(topic, error);
             else if (!topic.arrived(at.partition(), at.offset(), at.timestamp())) topic.stop(
                 "a record was acknowledged with a timestamp that was not sent; if the topic has "
-                + "message.timestamp.type=LogAppendTime, " + Settings.OBSERVE + " (broker-time); "
+                + "message.timestamp.type=LogAppendTime, " + Settings.OBSERVE + " (timestamp); "
                 + "if another interceptor changes timestamps, list it before this one");
         }
     }

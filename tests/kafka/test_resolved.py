@@ -1,4 +1,4 @@
-"""What is seen of topics on a real broker: times by stamps and by resolved records."""
+"""Resolved records, and what is seen of topics on a real broker."""
 
 import json
 import random
@@ -7,134 +7,20 @@ from contextlib import suppress
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from demo.trials.kafka import Broker, Record
-from noted_time import NotObservable, Rejected, Unreachable
+from noted_time import Rejected, Unreachable
 from noted_time.kafka.groups import GroupOffsets
 from noted_time.kafka.topic import Topic, TopicLook
-from tests.kafka.test_looks import Busy
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
 from tests.support.transactions import begun
 from tests.support.waiting import PATIENCE_S, wait_until
-from writer_client import (
-    EventTimeNoter,
-    KafkaBrokerTimes,
-    KafkaResolved,
-    KafkaTimes,
-    Seen,
-    WriterClient,
-)
+from writer_client import EventTimeNoter, KafkaResolved, KafkaTimes, Seen, WriterClient
 from writer_client.kafka.fields import AHEAD_MS
 from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
-
-SKEW = 20
-
-"""More than enough, as the broker's clock is this machine's."""
-
-TOPIC = STAMPED = {"message.timestamp.type": "LogAppendTime"}
-
-
-def stamp_by(broker: Broker, topic: str, who: str) -> None:
-    """Set who stamps the records, and return once it is so."""
-    entry = ConfigEntry("message.timestamp.type", who, incremental_operation=AlterConfigOpType.SET)
-    changed = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    broker.change(lambda admin: admin.incremental_alter_configs([changed]))
-
-
-def observer(client: WriterClient, times: KafkaBrokerTimes) -> EventTimeNoter:
-    """Return what notes these times as they are."""
-    return EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0)
-
-
-def look_until(noter: EventTimeNoter, time: int) -> None:
-    """Look until the time noted is that, or later: committed ends lag behind a commit."""
-
-    def reached() -> bool:
-        noter.look()
-        return (noter.client.flush().lower or 0) >= time
-
-    wait_until(reached)
-
-
-def test_stamps_are_noted_over_transactions_growth_and_restarts(
-    broker: Broker, served: Served, topic: str
-) -> None:
-    """A transaction's records are stamped long before they are seen; none is below a lower."""
-    busy = Busy(broker, topic, seed=7)
-    for turn in range(3):
-        with WriterClient(served.url, topic, "observer") as client:
-            times = KafkaBrokerTimes(broker.config, topic, skew_ms=SKEW)
-            noter = observer(client, times)
-            for _ in range(10):
-                noter.look()
-                client.flush()
-                busy.write()
-            if turn == 0:
-                busy.grow()
-            elif turn == 2:
-                busy.close()
-                before = unix_ms()
-                broker.send(topic, [(p, "last", 0) for p in range(busy.partitions)])
-                look_until(noter, before - SKEW)
-
-    verdict = judged(broker, topic, controller=served)
-    marks = served.all_marks(topic)
-    assert (verdict.violations, times.late) == ((), 0)
-    assert verdict.marks > 5
-    assert all(mark["upper_is_bound"] for mark in marks if mark["cut"])
-
-
-def test_a_quiet_topic_has_the_clock_less_the_lag(broker: Broker, topic: str) -> None:
-    """One and a half times replica.lag.time.max.ms, the skew and four seconds, or the one given."""
-    found = []
-    for lag_ms in (None, 50_000):
-        times = KafkaBrokerTimes(broker.config, topic, lag_ms=lag_ms, clock=lambda: 1_000_000)
-        found.append(times())
-
-    assert found == [Seen({0: 0, 1: 0}, {0: at, 1: at}) for at in (950_000, 950_000)]
-
-
-def test_what_rests_on_no_setting_of_the_brokers_is_refused(broker: Broker, topic: str) -> None:
-    """A lag that is too short, and the times of producers, also if that changes later."""
-    times = KafkaBrokerTimes(broker.config, topic)
-    with pytest.raises(NotObservable, match=r"a lag of 45999 ms .*: at least 46000 ms"):
-        KafkaBrokerTimes(broker.config, topic, lag_ms=45_999)
-    stamp_by(broker, topic, "CreateTime")
-
-    for looking in (times, lambda: KafkaBrokerTimes(broker.config, topic)):
-        with pytest.raises(
-            NotObservable, match=f"topic '{topic}' have the times of their producers"
-        ):
-            looking()
-
-
-def test_stamps_below_what_was_noted_are_counted_and_named(
-    broker: Broker, served: Served, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As by a new leader whose clock is behind: here the producer stamps for a moment."""
-    with WriterClient(served.url, topic, "observer") as client:
-        times = KafkaBrokerTimes(broker.config, topic, client=client)
-        noter = observer(client, times)
-        noter.look()
-        broker.send(topic, [(0, "a", 0), (1, "b", 0)])
-        noter.look()
-        stamp_by(broker, topic, "CreateTime")
-        broker.send(topic, [(1, "late", 1_357_034_400_000), (1, "late", 1_357_034_400_001)])
-        stamp_by(broker, topic, "LogAppendTime")
-        look_until(noter, unix_ms() - 50_000)
-        reported = client.flush(PATIENCE_S).late_rows
-
-    assert (times.late, reported) == (2, 2)
-    assert f"Kafka topic '{topic}': 2 records have stamps below" in caplog.text
-    assert "2013-01-01T10:00:00Z, of partition 1, offset 1" in caplog.text
-
-
-# Time by the resolved records of a changefeed in a real topic
-
 
 NOON = 1_357_041_600_000
 
@@ -339,32 +225,8 @@ def test_a_partition_without_a_leader_is_unknown_and_the_others_are_not(
     broker.delete("led")
 
 
-def test_records_that_wait_for_replicas_are_waited_for(
-    broker: Broker, second: Broker, served: Served
-) -> None:
-    """They are not seen for as long as too few replicas are in sync, and stamped before."""
-    name = "replicated"
-    two = {**STAMPED, "min.insync.replicas": 2}
-    broker.create(name, settings=two, replicas=[[1, 2]])
-    served.make(name)
-    now = [unix_ms()]
-    with WriterClient(served.url, name, "observer") as client:
-        times = KafkaBrokerTimes(broker.config, name, skew_ms=SKEW, clock=lambda: now[0])
-        noter = observer(client, times)
-        noter.look()
-        before = client.flush().lower
-        second.kill()
-        wait_until(lambda: times._topic.look().in_sync == {0: 1})
-        assert times._topic.count_replicas() == 2
-        producer = Producer({**broker.config, "acks": 1})
-        producer.produce(name, "alone")
-        producer.flush(60)
-        now[0] += 3_600_000
-        noter.look()
-        assert client.flush().lower == before
-        second.start()
-        look_until(noter, now[0] - 100_000)
-    verdict = judged(broker, name, controller=served)
-    broker.delete(name)
-
-    assert (verdict.records, verdict.violations) == (1, ())
+def test_replicas_of_a_topic_are_counted(broker: Broker, second: Broker) -> None:
+    assert second.address
+    broker.create("replicated", replicas=[[1, 2]])
+    wait_until(lambda: Topic(broker.config, "replicated").count_replicas() == 2)
+    broker.delete("replicated")
