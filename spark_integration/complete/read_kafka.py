@@ -95,18 +95,11 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
     read: BatchRead = choose_options(options, {BatchRead: "read"}).get("read", BatchRead())
     if read.cores is not None:
         raise Rejected("cores divide the read of a file log; of a topic it is option minPartitions")
-    check_promised(domain, event_time)
+    check_promised(domain)
     there, chosen = open_topic(spark, records, "read_complete_kafka")
     noted = replace(noted, stream=noted.stream or there.name)
     window = wait_for_window(
-        noted,
-        start,
-        end,
-        event_time=event_time,
-        domain=domain,
-        read=read,
-        late=late,
-        log_id=there.look().id,
+        noted, start, end, domain=domain, read=read, late=late, log_id=there.look().id
     )
     committed = is_committed(chosen)
     wait_until_readable(there, window.to_cut.offsets, timeout_s=READABLE_TIMEOUT_S)

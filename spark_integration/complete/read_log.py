@@ -52,9 +52,7 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     columns: Columns = chosen.get("columns", Columns())
     if read.deleted != "fail" or columns.late != "drop":
         raise Rejected('a window of a file log has no deleted="accept", and no late="keep"')
-    window = wait_for_window(
-        noted, start, end, event_time=event_time, domain=domain, read=read, late=late
-    )
+    window = wait_for_window(noted, start, end, domain=domain, read=read, late=late)
     query = WindowQuery(
         root=str(parse_root(root)),
         stream=noted.name,

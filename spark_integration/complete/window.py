@@ -55,7 +55,6 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     start: Time,
     end: Time,
     *,
-    event_time: str,
     domain: str | None,
     read: BatchRead,
     late: OnMissing,
@@ -67,12 +66,12 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
         raise Rejected(f"the window is empty: its start {first} is not before its end {last}")
     stream = noted.name
     check_one_of("late", late, OnMissing)
-    check_promised(domain, event_time)
+    check_promised(domain)
     with closing(Transport(noted.url, token=noted.token)) as transport:
 
         def perform(step: Poll | Sleep) -> CompleteWindowsPage | None:
             if isinstance(step, Poll):
-                asked = _ask_window(stream, times, domain, event_time, step.wait_ms)
+                asked = _ask_window(stream, times, domain, step.wait_ms)
                 return run(asked, transport.ask)
             clocks.sleep(step.seconds)
             return None
@@ -92,12 +91,12 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
 
 
 def _ask_window(
-    stream: str, times: tuple[int, int], domain: str | None, event_time: str, wait_ms: int
+    stream: str, times: tuple[int, int], domain: str | None, wait_ms: int
 ) -> Generator[Question, Json, CompleteWindowsPage]:
     start, end = times
     if domain is None:
         domain = choose_domain(decode_answer(StreamReply, (yield ask_stream(stream))).domains)
-        check_promised(domain, event_time)
+        check_promised(domain)
     question = ask_windows(stream, start, end - start, 1, domain, wait_ms)
     page = decode_answer(CompleteWindowsPage, (yield question))
     if not page.windows:

@@ -34,6 +34,7 @@ from spark_integration.log.options import (
     Ingestion,
     ReadRange,
     choose_options,
+    find_lag_ms,
 )
 from spark_integration.marks.arguments import (
     EVENT_TIMES_REMEDY,
@@ -41,7 +42,6 @@ from spark_integration.marks.arguments import (
     Noted,
     WatermarkPolicy,
     check_one_of,
-    check_promised,
 )
 from spark_integration.marks.feed import check_known
 from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
@@ -128,7 +128,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     """
     check_one_of("marks", marks, Marks)
     _check_policy(marks, policy)
-    catch_up, lag_ms = _split_options(options, marks, domain, event_time)
+    catch_up, lag_ms = _split_options(options, marks, domain)
     require(f'read_noted_kafka(marks="{marks}")', spark.version)
     noted = noted or Noted()
     streams = _map_streams(records.topic, noted.stream)
@@ -144,7 +144,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
         connection = {
             name: value for name, value in chosen.items() if name.startswith(CLIENT_PREFIX)
         }
-        known = _find_streams(spark, streams, (domain, event_time), noted)
+        known = _find_streams(spark, streams, domain, noted)
         wanted_marks = WantedMarks(
             streams,
             {
@@ -173,7 +173,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     )
     config = build_client_config(records.bootstrap, chosen, records.client)
     ids = {} if _is_remote(spark) else _find_ids(streams, config)  # Connect's server finds them
-    _find_logs(_find_streams(spark, streams, (domain, event_time), noted), ids)
+    _find_logs(_find_streams(spark, streams, domain, noted), ids)
     if catch_up is not None:
         chosen = _limit_rows(spark, catch_up, chosen, query, (noted.token, config))
     if policy.first_windows == "skip":
@@ -199,7 +199,7 @@ def _check_policy(marks: Marks, policy: WatermarkPolicy) -> None:
 
 
 def _split_options(
-    options: Sequence[object], marks: Marks, domain: str | None, event_time: str
+    options: Sequence[object], marks: Marks, domain: str | None
 ) -> tuple[CatchUp | None, int]:
     for option in options:
         if reason := FILE_LOG_OPTIONS.get(type(option)):
@@ -211,13 +211,7 @@ def _split_options(
             'with marks="topic" nothing compares the query with its stream, so CatchUp has no '
             'effect: read with marks="ahead" or marks="committed"'
         )
-    ingestion: Ingestion = chosen.get("ingestion", Ingestion())
-    ingestion.check_domain(domain)
-    if ingestion.unstamped != "fail":
-        raise Rejected("unstamped is an option of file logs: records of a topic have no stamps")
-    if ingestion.max_event_time_lag_ms is None:
-        check_promised(domain, event_time, LAG_REMEDY)
-    return catch_up, ingestion.max_event_time_lag_ms or 0
+    return catch_up, find_lag_ms(domain, chosen.get("ingestion"), LAG_REMEDY)
 
 
 def _limit_rows(
@@ -379,12 +373,12 @@ def _find_ids_if_known(
 
 
 def _find_streams(
-    spark: SparkSession, streams: Collection[str], asked: tuple[str | None, str], noted: Noted
+    spark: SparkSession, streams: Collection[str], domain: str | None, noted: Noted
 ) -> dict[str, StreamReply | None]:
     if not noted.url or _is_remote(spark):
         return dict.fromkeys(streams)
     with closing(Transport(noted.url, token=noted.token)) as transport:
-        return {stream: check_known(transport, stream, *asked) for stream in streams}
+        return {stream: check_known(transport, stream, domain) for stream in streams}
 
 
 def _find_logs(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from noted_time import BacklogPolicy, Rejected
 from noted_time.observing import INGESTION_NAME
 from noted_time.values import Time, check_least, format_time
-from spark_integration.marks.arguments import check_one_of, convert_time
+from spark_integration.marks.arguments import check_one_of, check_promised, convert_time
 from spark_integration.scan.time_range import TimeRange
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 
 Late = Literal["drop", "keep"]
-Order = Literal["share", "time"]
-Unstamped = Literal["fail", "null"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +73,17 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The size and order of micro-batches.
+    """The size of micro-batches.
 
-    - `max_rows_per_trigger` is the largest number of rows in a batch; `None` means no limit.
-    - `order` selects these rows. With `share`, each segment gives rows in proportion to its unread
-      rows. With `time`, a batch ends at the cut of a mark, so rows are nearly in order of time. The
-      results are the same, see `docs/guides/order.md`.
+    - `max_rows_per_trigger` is the largest number of rows in a batch; `None` means no limit. Each
+      segment gives rows in proportion to its unread rows.
     - `cores` is the number of tasks for a large batch, by default the cluster's cores.
     """
 
     max_rows_per_trigger: int | None = None
-    order: Order = "share"
     cores: int | None = None
 
     def __post_init__(self) -> None:
-        check_one_of("order", self.order, Order)
         for name in ("max_rows_per_trigger", "cores"):
             check_least(name, getattr(self, name), 1)
 
@@ -122,23 +116,24 @@ class CatchUp:
 class Ingestion:
     """How a query with ``domain="ingestion"`` uses the marks of an observer.
 
-    - `max_event_time_lag_ms` gives `event_time` a watermark this far below the lower. Rows that
-      were older when they came in are late.
-    - `unstamped="null"` accepts rows that came in before the first mark that is still kept, with a
-      null `_ingested`. By default they fail the query.
+    `max_event_time_lag_ms` gives `event_time` a watermark this far below the lower. Rows that were
+    older when they came in are late.
     """
 
-    max_event_time_lag_ms: int | None = None
-    unstamped: Unstamped = "fail"
+    max_event_time_lag_ms: int
 
     def __post_init__(self) -> None:
-        check_one_of("unstamped", self.unstamped, Unstamped)
         check_least("max_event_time_lag_ms", self.max_event_time_lag_ms, 0)
 
-    def check_domain(self, domain: str | None) -> None:
-        """Raise `Rejected` if options are set for another domain."""
-        if domain != INGESTION_NAME and self != Ingestion():
-            raise Rejected(f"Ingestion(…) goes with domain={INGESTION_NAME!r}")
+
+def find_lag_ms(domain: str | None, ingestion: Ingestion | None, remedy: str) -> int:
+    """Return how far event times lag behind the marks, or raise `Rejected`."""
+    if ingestion is None:
+        check_promised(domain, remedy)
+        return 0
+    if domain != INGESTION_NAME:
+        raise Rejected(f"Ingestion(…) goes with domain={INGESTION_NAME!r}")
+    return ingestion.max_event_time_lag_ms
 
 
 Option = ReadRange | Columns | Batches | CatchUp | Ingestion

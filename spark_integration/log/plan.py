@@ -1,12 +1,11 @@
 """Plans the end of a micro-batch and its watermark.
 
-A batch is planned in stages: range → ingested → order → limit. Each returns a `Plan` that reads
-less or divides rows differently; the last sets the ends.
+A `Plan` has the rows that a batch may read. `Limit` returns its ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
@@ -17,7 +16,6 @@ from spark_integration.marks.backlog import QueryBacklog
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released, Watermark
 from spark_integration.scan.admission import Unread, compute_shares
-from spark_integration.scan.time_order import divide_by_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +24,6 @@ class BatchPlan:
 
     ends: LogOffset
     watermark: Watermark
-
-
-Divide = Callable[[Unread, int], dict[int, int]]
-
-
-def divide_by_shares(unread: Unread, limit: int) -> dict[int, int]:
-    return compute_shares(unread.count_rows(), limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +35,14 @@ class Plan:
     marks: Releaser
     unread: Unread
     limit: ReadLimit
-    divide: Divide = divide_by_shares
-    ends: Mapping[int, int] | None = None
 
     def limit_to_cut(self, cut: Mapping[int, int]) -> Plan:
         return replace(self, unread=self.unread.limit_to_cut(cut))
 
 
-Stage = Callable[[Plan], Plan]
-
-
 def limit_to_range(plan: Plan) -> Plan:
     end_at = plan.start_offset.times.end_at
     return plan if end_at is None else plan.limit_to_cut(plan.marks.find_cut(end_at, plan.released))
-
-
-def order_by_time(plan: Plan) -> Plan:
-    marks = plan.marks
-
-    def divide(unread: Unread, limit: int) -> dict[int, int]:
-        return divide_by_time(unread, limit, marks.history, marks.succession)
-
-    return replace(plan, divide=divide)
 
 
 class Limit:
@@ -75,12 +52,12 @@ class Limit:
         self._catch_up = catch_up
         self._backlog: QueryBacklog | None = None
 
-    def __call__(self, plan: Plan) -> Plan:
+    def find_ends(self, plan: Plan) -> dict[int, int]:
         rows = plan.unread.count_rows()
         limit = self._find_limit(plan, sum(rows.values()))
         if isinstance(limit, ReadMaxRows):
-            rows = plan.divide(plan.unread, limit.max_rows)
-        return replace(plan, ends={**plan.start_offset.segments, **plan.unread.find_ends(rows)})
+            rows = compute_shares(rows, limit.max_rows)
+        return {**plan.start_offset.segments, **plan.unread.find_ends(rows)}
 
     def _find_limit(self, plan: Plan, unread: int) -> ReadLimit:
         if self._catch_up is None:

@@ -6,16 +6,14 @@ import logging
 import time as clocks
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from noted_time.client import Json, position_to_wire
 from noted_time.client.polling import PATIENCE_S
 from noted_time.filelog import ForeignFile
 from noted_time.stores import LogPath, parse_root
-from spark_integration.log.ingested import IngestionMarks
 from spark_integration.log.offset import LogOffset
-from spark_integration.log.plan import BatchPlan, Limit, Plan, Stage, limit_to_range, order_by_time
+from spark_integration.log.plan import BatchPlan, Limit, Plan, limit_to_range
 from spark_integration.log.query import LogQuery
 from spark_integration.log.rows import LogTask
 from spark_integration.marks.feed import ControllerFeed
@@ -28,7 +26,7 @@ from spark_integration.scan.admission import (
     divide_into_tasks,
     find_slices,
 )
-from spark_integration.scan.files import FilesBySegment, LogFile, LogFiles
+from spark_integration.scan.files import FilesBySegment, LogFiles
 from spark_integration.scan.time_range import find_first_offsets
 
 if TYPE_CHECKING:
@@ -49,27 +47,18 @@ class Planner:
 
     def __init__(self, query: LogQuery, columns: Iterable[str], token: str | None) -> None:
         self._query = query
-        self._token = token
         self._files = LogFiles(
             parse_root(query.root), query.stream, frozenset(columns), ignore=query.ignore
         )
         self._foreign: dict[LogPath, float] = {}
-        self._ingestion = (
-            IngestionMarks(self._create_feed, query.ingestion.unstamped)
-            if query.is_ingestion
-            else None
-        )
-        self._marks = Releaser(self._ingestion or self._create_feed(), query.policy.on_seal)
+        feed = ControllerFeed(query.controller_url, query.stream, query.domain, token=token)
+        self._marks = Releaser(feed, query.policy.on_seal)
         self._limit = Limit(query.catch_up)
         self._target: FilesBySegment | None = None
         self._restated = Restated(batch_after_mark=query.policy.batch_after_mark)
         self._missing: set[int] = set()
         self._last: BatchPlan | None = None
         self._explained_at: tuple[LogOffset, int] | None = None
-
-    def _create_feed(self) -> ControllerFeed:
-        query = self._query
-        return ControllerFeed(query.controller_url, query.stream, query.domain, token=self._token)
 
     def close(self) -> None:
         self._marks.close()
@@ -146,20 +135,10 @@ class Planner:
         deleted = self._find_deleted(files, start_offset.segments)
         unread = Unread(files, start_offset.segments)
         plan = Plan(start_offset, start_offset.get_released(domain), self._marks, unread, limit)
-        plan = reduce(lambda plan, stage: stage(plan), self._list_stages(), plan)
-        end_offset = replace(start_offset, segments=plan.ends or {})
-        if self._ingestion is not None:
-            end_offset = self._ingestion.stamp(start_offset, end_offset, files)
+        ends = self._limit.find_ends(limit_to_range(plan))
+        end_offset = replace(start_offset, segments=ends)
         released = self._marks.release(plan.released, {**deleted, **end_offset.segments})
         return end_offset.admit(domain, released)
-
-    def _list_stages(self) -> Iterator[Stage]:
-        yield limit_to_range
-        if self._ingestion is not None:
-            yield self._ingestion.limit_plan
-        if self._query.batches.order == "time":
-            yield order_by_time
-        yield self._limit
 
     def _find_deleted(self, files: FilesBySegment, read_to: Mapping[int, int]) -> dict[int, int]:
         deleted = {s: end for s, end in self._marks.final.items() if not files.get(s)}
@@ -217,8 +196,7 @@ class Planner:
         if offset.times.are_read(released.lower):
             return Watermark(offset.times.end_at, "the range is read to its end_at")
         strict = query.policy.strict if strict is None else strict
-        lag_ms = query.ingestion.max_event_time_lag_ms or 0
-        return Watermark.of(released, strict=strict, lag_ms=lag_ms)
+        return Watermark.of(released, strict=strict, lag_ms=query.lag_ms)
 
     def list_tasks(self, start: Json, end: Json) -> Sequence[LogTask]:
         start_offset, end_offset = self._query.parse_offset(start), self._query.parse_offset(end)
@@ -235,20 +213,10 @@ class Planner:
         return [marking, *(replace(marking, work=tuple(t), mark_ms=None) for t in others)]
 
     def _find_work(self, start_offset: LogOffset, end_offset: LogOffset) -> Iterator[Slice]:
-        work = self._find_runs(start_offset, end_offset)
-        if self._ingestion is not None:
-            yield from self._ingestion.split_by_stamp(end_offset, work)
-            return
-        for _, run, start, end in work:
-            yield from find_slices(run, start, end)
-
-    def _find_runs(
-        self, start_offset: LogOffset, end_offset: LogOffset
-    ) -> Iterator[tuple[int, list[LogFile], int, int]]:
         files = self._files.refresh(is_checked=False)  # the batch is planned already
         self._files.check_kept(end_offset.segments)
         for segment, end in end_offset.segments.items():
             run, start = files.get(segment, []), start_offset.segments.get(segment, 0)
             if start < end:
                 check_there(run, start, end)
-                yield segment, run, start, end
+                yield from find_slices(run, start, end)

@@ -21,20 +21,12 @@ from spark_integration.log.options import (
     Option,
     ReadRange,
     choose_options,
+    find_lag_ms,
 )
-from spark_integration.marks.arguments import (
-    INGESTED_COLUMN,
-    SAFE_POLICY,
-    Noted,
-    WatermarkPolicy,
-    check_promised,
-)
+from spark_integration.marks.arguments import SAFE_POLICY, Noted, WatermarkPolicy
 from spark_integration.scan.time_range import ALL_TIMES
 
-INGESTION_REMEDY = (
-    f"leave event_time out, and the watermark is for {INGESTED_COLUMN}; or pass "
-    "Ingestion(max_event_time_lag_ms=…)"
-)
+LAG_REMEDY = "pass Ingestion(max_event_time_lag_ms=…), or name the domain of the event times"
 
 OPTION_FIELDS: dict[type[Option], str] = {
     ReadRange: "range",
@@ -62,7 +54,7 @@ class LogQuery:
     columns: Columns = field(default_factory=Columns)
     batches: Batches = field(default_factory=Batches)
     catch_up: CatchUp | None = None
-    ingestion: Ingestion = field(default_factory=Ingestion)
+    ingestion: Ingestion | None = None
     is_only: bool = False
     ignore: tuple[str, ...] = ()
 
@@ -70,13 +62,13 @@ class LogQuery:
         validate_name("stream", self.stream)
         if self.catch_up is not None:
             self.catch_up.check_above(self.batches.max_rows_per_trigger, "Batches")
-        if self.is_ingestion and self.range.times != ALL_TIMES:
+        find_lag_ms(self.domain, self.ingestion, LAG_REMEDY)
+        if self.domain == INGESTION_NAME and self.range.times != ALL_TIMES:
             raise Rejected(
                 f"start_at and end_at cannot be used with domain={INGESTION_NAME!r}: its marks "
                 "have the times when rows came in, not event times; filter by a column of the rows "
                 "instead"
             )
-        self.ingestion.check_domain(self.domain)
 
     @classmethod
     def create(  # noqa: PLR0913 - the parameters of `read_noted_log`
@@ -85,14 +77,14 @@ class LogQuery:
         noted: Noted,
         options: Sequence[Option],
         *,
-        event_time: str | None = None,
+        event_time: str,
         domain: str | None = None,
         policy: WatermarkPolicy = SAFE_POLICY,
     ) -> LogQuery:
         chosen = choose_options(options, OPTION_FIELDS)
-        lag_ms = chosen.get("ingestion", Ingestion()).max_event_time_lag_ms
-        column = choose_event_time(domain, event_time, lag_ms)
-        return cls(str(parse_root(root)), noted.name, noted.url, column, domain, policy, **chosen)
+        return cls(
+            str(parse_root(root)), noted.name, noted.url, event_time, domain, policy, **chosen
+        )
 
     @property
     def beginning(self) -> LogOffset:
@@ -108,8 +100,8 @@ class LogQuery:
         return offset.continue_as(self.beginning, self.domain_name)
 
     @property
-    def is_ingestion(self) -> bool:
-        return self.domain == INGESTION_NAME
+    def lag_ms(self) -> int:
+        return self.ingestion.max_event_time_lag_ms if self.ingestion else 0
 
     @property
     def domain_name(self) -> str:
@@ -118,26 +110,4 @@ class LogQuery:
     @property
     def column_names(self) -> tuple[str, ...]:
         names = tuple(self.columns.names)
-        if not names or self.event_time == INGESTED_COLUMN:
-            return names
-        return tuple(dict.fromkeys((*names, self.event_time)))
-
-
-def choose_event_time(domain: str | None, event_time: str | None, max_lag_ms: int | None) -> str:
-    """Return the column of the watermark, or raise `Rejected`.
-
-    >>> choose_event_time("ingestion", None, None), choose_event_time("ingestion", "departure",
-    ...     5000)
-    ('_ingested', 'departure')
-    """
-    is_stamp = event_time in (None, INGESTED_COLUMN)
-    if domain != INGESTION_NAME:
-        if event_time is None:
-            raise Rejected("pass the column of the event time: event_time=")
-        return event_time
-    if is_stamp and max_lag_ms is not None:
-        raise Rejected("max_event_time_lag_ms needs event_time=, the column that lags")
-    column = event_time or INGESTED_COLUMN
-    if max_lag_ms is None:
-        check_promised(domain, column, INGESTION_REMEDY)
-    return column
+        return names and tuple(dict.fromkeys((*names, self.event_time)))

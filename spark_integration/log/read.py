@@ -28,7 +28,7 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     root: str | Path,
     noted: Noted,
     *options: Option,
-    event_time: str | None = None,
+    event_time: str,
     domain: str | None = None,
     policy: WatermarkPolicy = SAFE_POLICY,
     ignore: Sequence[str] = (),
@@ -47,9 +47,8 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     `options` are at most one of each type: `ReadRange`, `Columns`, `Batches`, `CatchUp` and
     `Ingestion`.
 
-    ``domain="ingestion"`` reads the marks of an observer (`writer_client.IngestionNoter`) and adds
-    the column `_ingested`: 1 ms before the lower of the first mark whose cut lies above the row.
-    The watermark is for `_ingested`, unless an `Ingestion` sets how far `event_time` may lag.
+    ``domain="ingestion"`` reads the marks of an observer (`writer_client.IngestionNoter`). It needs
+    an `Ingestion`, which sets how far `event_time` may lag behind them.
 
     Raises `InvalidName`, `UnknownStream`, `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` for
     the stream, and `ImplausibleTime` for an `end_at` in seconds. Raises `Rejected` for an invalid
@@ -72,8 +71,7 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     is_here = isinstance(spark, SparkSession)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         if is_here:
-            asked = (query.stream, query.domain, query.event_time)
-            known = check_known(transport, *asked, query.range.end_at)
+            known = check_known(transport, query.stream, query.domain, query.range.end_at)
             query = replace(query, is_only=known is not None and len(known.domains) == 1)
     events = _parse_schema(query.columns.schema)
     schema = build_scan_schema(query, events) if is_here or events is not None else None

@@ -29,7 +29,6 @@ from noted_time.filelog import UnreadableFile
 from noted_time.stores import LogPath, parse_root, store_of
 from spark_integration.log.late_rows import LATE_COLUMN, are_late
 from spark_integration.log.query import LogQuery
-from spark_integration.marks.arguments import INGESTED_COLUMN
 from spark_integration.marks.watermark import INSTANT_TYPE, MARK_TIME, build_instant
 from spark_integration.scan.admission import Slice
 from spark_integration.scan.files import LogFiles
@@ -48,7 +47,6 @@ class AddedColumn(NamedTuple):
 
 
 ADDED_COLUMNS = {
-    INGESTED_COLUMN: AddedColumn(TimestampType(), "the stamps of ingestion"),
     MARK_TIME: AddedColumn(TimestampType(), "the marks"),
     LATE_COLUMN: AddedColumn(BooleanType(), "the flag of late rows"),
 }
@@ -59,7 +57,7 @@ def build_scan_schema(query: LogQuery, events: StructType | None = None) -> Stru
 
     Columns are nullable, for the row of a mark. Metadata is dropped, as it may have a watermark.
     """
-    event_time = None if query.event_time == INGESTED_COLUMN else query.event_time
+    event_time = query.event_time
     if events is None:
         there = LogFiles(parse_root(query.root), query.stream, ignore=query.ignore)
         read = read_log_schema(there, event_time, query.column_names)
@@ -74,8 +72,7 @@ def build_scan_schema(query: LogQuery, events: StructType | None = None) -> Stru
 
 
 def list_added_columns(query: LogQuery) -> tuple[str, ...]:
-    stamp = (INGESTED_COLUMN,) * query.is_ingestion
-    return (*stamp, MARK_TIME, *(LATE_COLUMN,) * (query.columns.late == "keep"))
+    return (MARK_TIME, *(LATE_COLUMN,) * (query.columns.late == "keep"))
 
 
 def read_log_schema(
@@ -154,8 +151,6 @@ class RowShape:
         for each in work:
             for batch in _read_slice(each, plain, self.event_time):
                 columns = dict(zip(plain.names, batch.columns, strict=True))
-                if INGESTED_COLUMN in self.added:
-                    columns[INGESTED_COLUMN] = _repeat_time(each.stamp_ms, batch.num_rows)
                 if MARK_TIME in self.added:
                     columns[MARK_TIME] = pa.nulls(batch.num_rows, INSTANT_TYPE)
                 if LATE_COLUMN in self.added:
@@ -171,11 +166,6 @@ class RowShape:
             build_instant(time_ms) if f.name in times else pa.nulls(1, f.type) for f in target
         ]
         return pa.RecordBatch.from_arrays(columns, schema=target)
-
-
-def _repeat_time(time_ms: int | None, rows: int) -> pa.Array:
-    time_us = pa.scalar(None if time_ms is None else time_ms * 1000, pa.int64())
-    return pa.repeat(time_us, rows).cast(INSTANT_TYPE)
 
 
 def _read_slice(work: Slice, target: pa.Schema, event_time: str) -> Iterator[pa.RecordBatch]:

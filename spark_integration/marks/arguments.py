@@ -12,8 +12,6 @@ from noted_time.observing import INGESTION_NAME
 from noted_time.values import Time, unix_ms_of, validate_name
 from spark_integration.marks.watermark import is_watermark
 
-INGESTED_COLUMN = "_ingested"
-
 EVENT_TIMES_REMEDY = (
     "name the domain of the event times (domain=), which the writers note, or an observer by "
     "timestamp or field"
@@ -98,21 +96,16 @@ class WatermarkPolicy:
 SAFE_POLICY = WatermarkPolicy()
 
 
-def check_promised(
-    domain: str | None, event_time: str | None, remedy: str = EVENT_TIMES_REMEDY
-) -> None:
-    """Raise `Rejected` if the column has another time than ingestion marks do.
+def check_promised(domain: str | None, remedy: str = EVENT_TIMES_REMEDY) -> None:
+    """Raise `Rejected` if the domain's marks say nothing of event times.
 
-    >>> check_promised("ingestion", "_ingested"), check_promised("default", "departure")
-    (None, None)
-    >>> check_promised("ingestion", "timestamp")
+    >>> check_promised("ingestion")
     Traceback (most recent call last):
         ...
     noted_time.Rejected: marks of ingestion say when rows came in, and promise nothing of ...
     """
-    if domain == INGESTION_NAME and event_time != INGESTED_COLUMN:
-        column = "event times" if event_time is None else repr(event_time)
-        reason = f"marks of ingestion say when rows came in, and promise nothing of {column}"
+    if domain == INGESTION_NAME:
+        reason = "marks of ingestion say when rows came in, and promise nothing of event times"
         raise Rejected(f"{reason}: {remedy}")
 
 

@@ -136,7 +136,7 @@ class ControllerFeed:
             if self._domain is None:
                 domains = decode_answer(StreamReply, (yield ask_stream(self._stream))).domains
                 self._domain = choose_domain(domains)
-                check_promised(self._domain, None)
+                check_promised(self._domain)
             following = Following(
                 self._stream,
                 [self._domain],
@@ -174,7 +174,7 @@ class ControllerFeed:
 
 
 def check_known(
-    transport: Transport, name: str, domain: str | None, event_time: str, end_at: Time | None = None
+    transport: Transport, name: str, domain: str | None, end_at: Time | None = None
 ) -> StreamReply | None:
     """Return the stream, or `None` if the controller is unreachable."""
     try:
@@ -188,7 +188,7 @@ def check_known(
     if chosen not in reply.domains:
         raise UnknownDomain(chosen, reply.domains)
     if domain is None:
-        check_promised(chosen, event_time)
+        check_promised(chosen)
     last = stream["marks"].get(chosen)
     if isinstance(end_at, int) and last and reply.are_unix_ms:
         check_time(end_at, last["lower"])

@@ -53,7 +53,7 @@ def with_noted_watermark(  # noqa: PLR0913 - options are keyword-only
     Call this function once for each source, and join or union the results. The query fails with
     `Rejected` if `events` come from several sources, or from topics outside `position`.
     """
-    check_promised(domain, event_time)
+    check_promised(domain)
     policy.check_partial("with_noted_watermark")
     if isinstance(position, KafkaTopic) and position.client is not None:
         _check_log(noted, position.topic, position.client)

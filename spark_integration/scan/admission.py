@@ -22,7 +22,6 @@ class Slice:
     path: str
     first: int
     last: int
-    stamp_ms: int | None = None
     version: Version | None = None
 
     @property

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
@@ -134,15 +133,9 @@ def test_columns_that_cannot_be_read_are_refused_in_the_call(
             {},
             r"of CatchUp is 8: it must be at least the limit of Batches \(9\)",
         ),
-        ([Ingestion(unstamped="null")], {}, "Ingestion.* goes with domain='ingestion'"),
-        (
-            [ReadRange(0)],
-            {"domain": "ingestion", "event_time": None},
-            "cannot be used with domain=",
-        ),
-        ([], {"event_time": None}, "pass the column of the event time"),
-        ([], {"domain": "ingestion"}, "promise nothing of 'time'"),
-        ([Ingestion(5)], {"domain": "ingestion", "event_time": None}, "needs event_time="),
+        ([Ingestion(5)], {}, "Ingestion.* goes with domain='ingestion'"),
+        ([ReadRange(0), Ingestion(5)], {"domain": "ingestion"}, "cannot be used with domain="),
+        ([], {"domain": "ingestion"}, "promise nothing of event times: pass Ingestion"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_by_their_names(
@@ -162,11 +155,9 @@ def test_options_that_do_not_go_together_are_refused_by_their_names(
         (WatermarkPolicy, {"on_seal": "stop"}, "on_seal must be 'close' or 'hold'"),
         (BatchRead, {"missing": "wran"}, "missing must be 'warn' or 'fail' or 'accept'"),
         (BatchRead, {"deleted": "warn"}, "deleted must be 'fail' or 'accept'"),
-        (Batches, {"order": "tmie"}, "order must be 'share' or 'time', not 'tmie'"),
         (Batches, {"max_rows_per_trigger": 0}, "max_rows_per_trigger must be 1 or more, not 0"),
         (CatchUp, {"policy": BacklogPolicy(), "max_rows_per_trigger": 0}, "must be 1 or more"),
         (Columns, {"late": "hide"}, "late must be 'drop' or 'keep'"),
-        (Ingestion, {"unstamped": "drop"}, "unstamped must be 'fail' or 'null'"),
         (Ingestion, {"max_event_time_lag_ms": -1}, "must be 0 or more, not -1"),
         (ReadRange, {"start_at": 5, "end_at": 5}, "start_at 5 is not below end_at 5"),
         (ReadRange, {"end_at": 10**18}, "not one that Spark can express"),
@@ -207,11 +198,10 @@ ALL: dict[str, Callable[..., object]] = {
 
 
 @pytest.mark.parametrize("call", ALL)
-def test_marks_of_ingestion_are_refused_for_another_column(call: str) -> None:
-    """They say when rows came in: rows that are older by that column lie beyond their cuts."""
-    for column in "departure", "timestamp":
-        with pytest.raises(Rejected, match=f"ingestion say .* promise nothing of '{column}'"):
-            ALL[call]("http://127.0.0.1:9", domain="ingestion", event_time=column)
+def test_marks_of_ingestion_are_refused_for_event_times(call: str) -> None:
+    """They say when rows came in: rows with older event times lie beyond their cuts."""
+    with pytest.raises(Rejected, match="ingestion say .* promise nothing of event times"):
+        ALL[call]("http://127.0.0.1:9", domain="ingestion", event_time="departure")
 
 
 def test_marks_beside_any_source_are_refused_for_another_topic(
@@ -252,7 +242,7 @@ def test_the_marks_source_is_named_where_sources_need_names() -> None:
 @pytest.mark.parametrize("marks", ["ahead", "committed", "topic"])
 def test_marks_of_ingestion_are_refused_wherever_they_come_from(marks: Any) -> None:  # noqa: ANN401
     """Also from a noted topic."""
-    with pytest.raises(Rejected, match="promise nothing of 'timestamp': name the domain of the"):
+    with pytest.raises(Rejected, match="promise nothing of event times: name the domain of the"):
         ALL["read_noted_kafka"](
             "http://127.0.0.1:9", domain="ingestion", event_time="timestamp", marks=marks
         )
@@ -263,7 +253,7 @@ def test_marks_of_ingestion_are_refused_where_nobody_names_them(call: str, serve
     """As the only domain of a stream is meant then."""
     served.create("seen", domains=["ingestion"])
     served.note("seen", 10, {"0": 1}, domain="ingestion")
-    with pytest.raises(Rejected, match="promise nothing of 'departure'"):
+    with pytest.raises(Rejected, match="promise nothing of event times"):
         ALL[call](served.url, event_time="departure")
 
 
@@ -274,19 +264,6 @@ def test_a_query_that_is_planned_elsewhere_refuses_them_too(served: Served) -> N
     feed = ControllerFeed(served.url, "seen", None)
     with pytest.raises(Rejected, match="promise nothing of event times"):
         feed.begin(Released())
-
-
-def test_the_column_of_ingestion_itself_is_taken(served: Served) -> None:
-    """By its name, and by none; and a column that lags by what the query allows for."""
-    served.create("seen", domains=["default", "ingestion"])
-    named, ingested = Noted(served.url, "seen"), partial(LogQuery.create, domain="ingestion")
-    columns = [
-        ingested("log", named, ()).event_time,
-        ingested("log", named, (), event_time="_ingested").event_time,
-        ingested("log", named, [Ingestion(5000)], event_time="at").event_time,
-    ]
-
-    assert columns == ["_ingested", "_ingested", "at"]
 
 
 def test_a_query_travels_in_the_options_of_a_source(tmp_path: Path) -> None:

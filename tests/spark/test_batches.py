@@ -1,13 +1,11 @@
 """What a query over a file log plans and reads, batch by batch and run by run; no Spark runs."""
 
-from typing import Literal
-
 import pyarrow as pa
 import pytest
 
 from noted_time import BacklogPolicy, ScaleEvent, UnknownStream
 from noted_time.filelog.layout import UnreadableFile
-from spark_integration import Batches, CatchUp, ReadRange
+from spark_integration import Batches, CatchUp, Ingestion, ReadRange
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import Option
 from tests.support.disorder import disorder, replay
@@ -27,11 +25,10 @@ def names(found: list[Batch]) -> list[list[str]]:
     "options",
     [
         (Batches(15),),
-        (Batches(15, "time"),),
         (Batches(9), CatchUp(BacklogPolicy(behind_ms=1), 30)),
         (Batches(15), ReadRange(2000, 12_000)),
     ],
-    ids=["share", "time", "catch up", "range"],
+    ids=["limit", "catch up", "range"],
 )
 def test_a_batch_that_is_run_again_is_identical_under_any_option_and_needs_no_controller(
     flights: NotedStream, controller: Served, options: tuple[Option, ...]
@@ -157,26 +154,19 @@ def test_each_domain_of_a_stream_moves_the_watermark_of_its_own_time(
     assert [batch.watermark for batch in found] == [8999, 1499]
 
 
-@pytest.mark.parametrize("order", ["share", "time"])
-def test_a_successor_is_read_after_the_end_of_its_predecessor(
-    flights: NotedStream, order: Literal["share", "time"]
-) -> None:
-    """No mark that names it is admitted before; rows beyond the last mark come by order alone."""
+def test_a_successor_is_read_after_the_end_of_its_predecessor(flights: NotedStream) -> None:
+    """No mark that names it is admitted before."""
     flights.append(0, (1000, "a"), (1100, "b"), (1200, "c"))
     flights.note(1050)
     flights.marks.scale(ScaleEvent({0: 3}, {1: (0,), 2: (0,)}))
     flights.append(1, (2500, "d"))
     flights.append(2, (1300, "e"), (2600, "f"))
-    if order == "share":
-        flights.note(2000)
-    found = batches(log_query(flights, Batches(1, order)))
+    flights.note(2000)
+    found = batches(log_query(flights, Batches(1)))
     before = [batch for batch in found if batch.end.segments.get(0, 0) < 3]
 
     assert {batch.watermark for batch in before} <= {None, 1049}
-    if order == "time":
-        assert names(found)[:3] == [["a"], ["b"], ["c"]]
-    else:
-        assert found[-1].watermark == 1999
+    assert found[-1].watermark == 1999
 
 
 def test_a_stream_that_does_not_exist_fails_the_query_at_its_start(
@@ -198,3 +188,13 @@ def test_a_file_without_a_column_is_named(flights: NotedStream) -> None:
 
     with pytest.raises(UnreadableFile, match=r"flights\+0\+0000000001.parquet: has no column name"):
         batches(log_query(flights))
+
+
+def test_watermark_follows_ingestion_by_the_lag(flights: NotedStream) -> None:
+    """A row that was older than the lag when it came in is late."""
+    flights.marks = flights.server.stream(flights.name, "ingestion")
+    flights.append(0, (2500, "a"), (4500, "b"))
+    flights.note(5000)
+    query = log_query(flights, Ingestion(2000), domain="ingestion", event_time="time")
+
+    assert [batch.watermark for batch in batches(query)] == [2999]

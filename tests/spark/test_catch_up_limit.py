@@ -1,7 +1,6 @@
 """The limit of a micro-batch and its flag, by how far a query is behind; no Spark runs here."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -40,15 +39,8 @@ def plan(begun: LogOffset, last_lower: int | None, first_lower: int | None = Non
 def limited(
     limit: Limit, begun: LogOffset, last_lower: int | None, first_lower: int | None = None
 ) -> ReadLimit:
-    """Return the limit of a batch; a limit that does not divide segments counts as none."""
-    limits: list[ReadLimit] = []
-
-    def divide(unread: Unread, most: int) -> dict[int, int]:
-        limits.append(ReadMaxRows(most))
-        return unread.count_rows()
-
-    limit(replace(plan(begun, last_lower, first_lower), divide=divide))
-    return limits[0] if limits else ReadAllAvailable()
+    """Return the limit of a batch."""
+    return limit._find_limit(plan(begun, last_lower, first_lower), unread=1)
 
 
 def test_the_limit_is_larger_while_behind_and_the_flag_shows_it() -> None:

@@ -49,7 +49,7 @@ def test_a_sealed_segment_without_files_is_not_waited_for(
 
 def test_unread_rows_of_a_sealed_segment_without_files_are_named(flights: NotedStream) -> None:
     """The query had read the first of two rows."""
-    query = log_query(scaled(flights), Batches(1, "time"))
+    query = log_query(scaled(flights), Batches(1))
     first = batches(query)[0]
     without_files(flights, 0)
 

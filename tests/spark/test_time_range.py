@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 
 SECOND = 1000
 EVERY_OPTION = (
-    Batches(20, "time"),
+    Batches(20),
     Columns(late="keep"),
     CatchUp(BacklogPolicy(behind_ms=SECOND), max_rows_per_trigger=30),
 )

@@ -104,8 +104,7 @@ INGESTED = {"domain": "ingestion"}
         ([CatchUp(BEHIND, 9)], {}, "replaces maxOffsetsPerTrigger, which the options"),
         ([CatchUp(BEHIND, 3)], LIMIT, r"at least the limit of option maxOffsetsPerTrigger \(4\)"),
         ([Ingestion(5)], {}, "goes with domain='ingestion'"),
-        ([Ingestion()], INGESTED, r"or pass Ingestion\(max_event_time_lag_ms=…\)"),
-        ([Ingestion(5, "null")], INGESTED, "unstamped is an option of file logs"),
+        ([], INGESTED, r"or pass Ingestion\(max_event_time_lag_ms=…\)"),
     ],
 )
 def test_an_option_that_a_topic_cannot_have_is_an_error_of_the_call(
