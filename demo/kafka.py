@@ -65,7 +65,9 @@ class Carriers:
         self._partitions += 1
         self._broker.grow(STREAM, self._partitions)
         for producer in self._producers.values():  # it refuses an unseen partition
-            while len(producer.list_topics(STREAM).topics[STREAM].partitions) < self._partitions:
+            while (
+                len(producer.kafka.list_topics(STREAM).topics[STREAM].partitions) < self._partitions
+            ):
                 continue
         return "A partition was added."
 

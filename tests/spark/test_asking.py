@@ -200,7 +200,7 @@ ALL: dict[str, Callable[..., object]] = {
 @pytest.mark.parametrize("call", ALL)
 def test_marks_of_ingestion_are_refused_for_event_times(call: str) -> None:
     """They say when rows came in: rows with older event times lie beyond their cuts."""
-    with pytest.raises(Rejected, match="ingestion say .* promise nothing of event times"):
+    with pytest.raises(Rejected, match=r"ingestion say .* promise nothing of event times"):
         ALL[call]("http://127.0.0.1:9", domain="ingestion", event_time="departure")
 
 

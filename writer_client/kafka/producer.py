@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
@@ -19,7 +19,6 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import ClusterMetadata
 
 from noted_time.client.closing import Closing
 from noted_time.values import NotedTimeError, Rejected, Time, check_least, unix_ms_of
@@ -56,38 +55,13 @@ class ClientOptions(TypedDict, total=False):
     idle_after_ms: int | None
 
 
-class Delivered(int):
-    """The result of `flush`: the int 0, as Confluent returns, with the attributes of `Flushed`."""
-
-    _answer: Flushed
-
-    def __new__(cls, flushed: Flushed) -> Self:
-        self = super().__new__(cls, 0)
-        self._answer = flushed
-        return self
-
-    @property
-    def lower(self) -> int | None:
-        return self._answer.lower
-
-    @property
-    def excluded(self) -> Exclusion | None:
-        return self._answer.excluded
-
-    @property
-    def late_rows(self) -> int:
-        return self._answer.late_rows
-
-    def __repr__(self) -> str:
-        return repr(self._answer)
-
-
 class KafkaNotedProducer(Closing):
     """Produces events to one topic, and notes the time of one writer.
 
-    It has the methods of `confluent_kafka.Producer`, with the same parameters. `produce` and
-    `note_time` return at once. A note is sent when all events produced before it are delivered,
-    with the offsets that the broker reported. All methods are thread-safe. A transaction has the
+    `produce`, `poll`, `flush` and the methods of transactions have the parameters of
+    `confluent_kafka.Producer`. For all else, use `kafka`. `produce` and `note_time` return at once.
+    A note is sent when all events produced before it are delivered, with the offsets that the
+    broker reported. All methods are thread-safe. A transaction has the
     events of all threads.
 
     `config` is a configuration of confluent-kafka (librdkafka). The settings `acks=0`,
@@ -268,32 +242,6 @@ class KafkaNotedProducer(Closing):
                 return
         self._send(value, key, partition, asked, headers, stamp, event_times, is_now=is_now)
 
-    def produce_batch(
-        self,
-        topic: str,
-        messages: Sequence[Mapping[str, Any]],
-        partition: int = -1,
-        callback: OnDelivery | None = None,
-        on_delivery: OnDelivery | None = None,
-    ) -> int:
-        """Produce several events, and return their number.
-
-        Each message has `value`, `key`, `partition`, `callback`, `event_time` or `timestamp`, and
-        `event_times`, as for `produce`.
-        """
-        for message in messages:
-            self.produce(
-                topic,
-                message.get("value"),
-                message.get("key"),
-                message.get("partition", partition),
-                message.get("callback") or callback or on_delivery,
-                timestamp=message.get("timestamp", 0),
-                event_time=message.get("event_time"),
-                event_times=message.get("event_times"),
-            )
-        return len(messages)
-
     def poll(self, timeout: float = -1) -> int:
         """Serve delivery reports, and return their number.
 
@@ -316,30 +264,9 @@ class KafkaNotedProducer(Closing):
     def __bool__(self) -> bool:
         return True
 
-    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        """Return the cluster's metadata of a topic, or of all."""
-        metadata: ClusterMetadata = self.kafka.list_topics(topic, timeout=timeout)
-        return metadata
-
-    def cluster_id(self, timeout: float = -1) -> str:
-        """Return the id of the cluster."""
-        return self.kafka.cluster_id(timeout)
-
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Use these credentials for all new connections to Kafka."""
         self._channel.set_sasl_credentials(username, password)
-
-    def purge(
-        self,
-        in_queue: bool = True,  # noqa: FBT001, FBT002, ARG002 - Confluent's
-        in_flight: bool = True,  # noqa: FBT001, FBT002, ARG002 - likewise
-        blocking: bool = True,  # noqa: FBT001, FBT002, ARG002 - likewise
-    ) -> None:
-        """Raise `Rejected`, because a purged event may have been written."""
-        raise Rejected(
-            "purge cannot tell whether an event is written: abort the transaction, or let events "
-            "time out by message.timeout.ms"
-        )
 
     def note_time(self, time: Time, *, domain: str | None = None) -> None:
         """Note that all events with a time below `time` were produced before this call.
@@ -364,18 +291,18 @@ class KafkaNotedProducer(Closing):
         if self._tracker.is_waiting:
             self._background.wake()
 
-    def flush(self, timeout: float = -1) -> Delivered:
+    def flush(self, timeout: float = -1) -> Flushed:
         """Wait at most `timeout` seconds until all events are delivered and all notes are durable.
 
-        A negative timeout has no limit. Returns 0, with the attributes of `Flushed`. Raises the
-        same as `WriterClient.flush`, and `DeliveryFailed` if events were not delivered; notes are
-        held until `forgive`. Raises `Unreachable` if the time is up; everything is kept.
+        A negative timeout has no limit. Raises the same as `WriterClient.flush`, and
+        `DeliveryFailed` if events were not delivered; notes are held until `forgive`. Raises
+        `Unreachable` if the time is up; everything is kept.
         """
         until = compute_deadline(timeout)
         self._background.wait_for_begin(until)
         self._channel.deliver(until)
         self._tracker.report()
-        return Delivered(self.client.flush(max(0.0, until - clocks.monotonic())))
+        return self.client.flush(max(0.0, until - clocks.monotonic()))
 
     def forgive(self) -> None:
         """Continue after a failure.
