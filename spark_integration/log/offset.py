@@ -44,7 +44,7 @@ class LogOffset:
             ...
         noted_time.Rejected: the checkpoint is of stream 'flights', domain 'default', ...
         """
-        recorded = next((name for name in self.marks if is_domain(name)), domain)
+        recorded = next(iter(self.marks), domain)
         before = self.stream, recorded, self.root
         asked = new.stream, domain, new.root
         if before != asked:
@@ -58,8 +58,7 @@ class LogOffset:
         return replace(self, claims=new.claims)
 
     def rename_domain(self, domain: str) -> LogOffset:
-        marks = {domain if is_domain(name) else name: mark for name, mark in self.marks.items()}
-        return replace(self, marks=marks)
+        return replace(self, marks=dict(zip((domain,), self.marks.values(), strict=False)))
 
     def get_released(self, domain: str) -> Released:
         return self.marks.get(domain, Released())
@@ -99,12 +98,3 @@ class LogOffset:
             domain=json.get("domain"),
             lag_ms=json.get("lag_ms", 0),
         )
-
-
-def is_domain(name: str) -> bool:
-    """Return whether a name in an offset is a domain's, which has no slash.
-
-    >>> is_domain("default"), is_domain("ingestion/first")
-    (True, False)
-    """
-    return "/" not in name

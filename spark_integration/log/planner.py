@@ -106,8 +106,7 @@ class Planner:
         if end_offset == start_offset:
             return end_offset
         domain = self._marks.domain or start_offset.domain
-        lag_ms = self._query.ingestion.max_event_time_lag_ms or 0
-        return replace(end_offset, domain=domain, lag_ms=lag_ms)
+        return replace(end_offset, domain=domain, lag_ms=self._query.lag_ms)
 
     def _set_times(self, start_offset: LogOffset) -> LogOffset:
         asked = self._query.range.times

@@ -376,7 +376,7 @@ def find_lower(offsets: Sequence[Any]) -> int | None:
     is_behind_marks = False
     for each in offsets:
         if is_of_log(each):
-            lowers += [mark["lower"] for name, mark in each["marks"].items() if "/" not in name]
+            lowers += [mark["lower"] for mark in each["marks"].values()]
         elif is_of_marks(each):
             lowers += [admitted["mark"]["lower"] for admitted in each["streams"].values()]
         elif not is_behind_marks and each is not None:
