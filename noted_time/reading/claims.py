@@ -10,7 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from noted_time.values import MIN_INT64, Claim, Rejected, format_time, list_expected_names
+from noted_time.values import (
+    MAX_INT64,
+    MIN_INT64,
+    Claim,
+    Rejected,
+    format_duration,
+    format_gap,
+    format_time,
+    list_expected_names,
+)
 
 Steps = tuple[tuple[int, int], ...]
 
@@ -25,6 +34,11 @@ ROWS_DELETED = "rows before {} may be missing: they were deleted before its quer
 WRONG_PREDECESSOR = "commit {} is not its predecessor"
 HISTORY_GAP = "commits before {} are missing in the history"
 CHANGED_SINCE = "after version {}, for which it was accepted: {}"
+WRONG_COUNTS = (
+    "it counts {expected_vouching} of {expected} expected writers, and {count} writers in all"
+)
+NOT_A_TIME = "its time is an end of the range of times"
+TOO_FAR_AHEAD = "its time {} is {} after its commit, and its stream allows {}"
 SEVERAL_NAMES = (
     "several names have claims ({}): set the table property noted-time.expects, or name them"
 )
@@ -312,7 +326,7 @@ class _Fold:
         why = claim.ended or ("" if doubt == HISTORY_EXPIRED else doubt)
         if why or known.is_ended:
             return _end_claim(known, why or known.why, place)
-        doubt = doubt or claim.find_fault(commit.current_since)
+        doubt = doubt or _find_fault(claim, commit.current_since)
         return replace(known, complete_to=None, why=doubt) if doubt else _raise_claim(known, claim)
 
     def _carry_over(self, standing: Standing, commit: Commit, place: int) -> Standing:
@@ -371,3 +385,19 @@ def _end_claim(standing: Standing, why: str, place: int) -> Standing:
     if standing.is_ended:
         return standing if why == standing.why else replace(standing, ended_at=place)
     return replace(standing, complete_to=None, why=why, is_ended=True, ended_at=place)
+
+
+def _find_fault(claim: Claim, committed_at: int) -> str:
+    """Return why a claim cannot be right. `committed_at` is in Unix ms, or 0 if unknown."""
+    for by in (claim.vouched, *(each for one in claim.inherits for each in one.vouched)):
+        if by and (min(by.values()) < 0 or by["expected_vouching"] > by["expected"]):
+            return WRONG_COUNTS.format(**by)
+    if {MIN_INT64, MAX_INT64} & {claim.complete_to, *(one.complete_to for one in claim.inherits)}:
+        return NOT_A_TIME
+    complete_to, ahead_ms = claim.complete_to, claim.max_time_ahead_ms
+    if complete_to is None or ahead_ms is None or not committed_at:
+        return ""
+    if complete_to <= committed_at + ahead_ms:
+        return ""
+    gap, most = format_gap(committed_at, complete_to), format_duration(ahead_ms)
+    return TOO_FAR_AHEAD.format(format_time(complete_to), gap, most)

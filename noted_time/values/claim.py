@@ -10,15 +10,7 @@ from typing import Any, NamedTuple
 
 from noted_time.values.errors import Rejected
 from noted_time.values.settings import INGESTION_NAME, NAME_PATTERN
-from noted_time.values.times import (
-    DAY_MS,
-    MAX_INT64,
-    MIN_INT64,
-    format_duration,
-    format_gap,
-    format_time,
-    pluralize,
-)
+from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64, pluralize
 
 KEY_PREFIX = "noted-time."
 
@@ -35,12 +27,6 @@ PARENTS_KEPT = 100
 SEGMENTS_KEPT = 1000
 
 LARGEST_RECORD = 1 << 20
-
-WRONG_COUNTS = (
-    "it counts {expected_vouching} of {expected} expected writers, and {count} writers in all"
-)
-NOT_A_TIME = "its time is an end of the range of times"
-TOO_FAR_AHEAD = "its time {} is {} after its commit, and its stream allows {}"
 
 
 class ClaimSource(NamedTuple):
@@ -160,30 +146,6 @@ class Claim:
             of = f"{self.vouched['expected_vouching']:,} of {self.vouched['expected']:,}"
             return f", by {of} expected writers"
         return f", by {pluralize(self.vouched['count'], 'writer')}, none expected"
-
-    def find_fault(self, committed_at: int) -> str:
-        """Return why a claim cannot be right. `committed_at` is in Unix ms, or 0 if unknown.
-
-        >>> Claim("flights", 50, vouched={"count": 9, "expected": 1, "expected_vouching": 9}
-        ...     ).find_fault(0)
-        'it counts 9 of 1 expected writers, and 9 writers in all'
-        >>> Claim("flights", 2**63 - 1).find_fault(0)
-        'its time is an end of the range of times'
-        >>> Claim("flights", 1357034409000, max_time_ahead_ms=3000).find_fault(1357034400000)
-        'its time 2013-01-01T10:00:09Z is 9s after its commit, and its stream allows 3s'
-        """
-        for by in (self.vouched, *(each for one in self.inherits for each in one.vouched)):
-            if by and (min(by.values()) < 0 or by["expected_vouching"] > by["expected"]):
-                return WRONG_COUNTS.format(**by)
-        if {MIN_INT64, MAX_INT64} & {self.complete_to, *(one.complete_to for one in self.inherits)}:
-            return NOT_A_TIME
-        complete_to, ahead_ms = self.complete_to, self.max_time_ahead_ms
-        if complete_to is None or ahead_ms is None or not committed_at:
-            return ""
-        if complete_to <= committed_at + ahead_ms:
-            return ""
-        gap, most = format_gap(committed_at, complete_to), format_duration(ahead_ms)
-        return TOO_FAR_AHEAD.format(format_time(complete_to), gap, most)
 
     def to_json(self) -> str:
         fields = asdict(self)

@@ -14,16 +14,14 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.memory import InMemoryCatalog
 
-from noted_time.reading import Change, NoClaim, Standing, TableClaim, TableHistory
+from noted_time.reading import Change, NoClaim, Standing, TableHistory
 from noted_time.tables import accept, inherit, pin, standing
 from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.table_urls import read_iceberg_history
 from noted_time.values import Claim, Conflict, Rejected
-from tests.support.calls import HOUR_MS
-from tests.support.claimed import Orders
+from tests.support.claimed import TEN, Orders
 from tests.support.pipeline_model import JobTable, Pipeline, Table
 from tests.support.table_model import Query, Row, State, World
-from tests.support.warehouse import NOW
 
 HISTORIES = int(os.environ.get("NOTED_TIME_HISTORIES", "40"))
 """For each format; with 2,500 they are deep enough for a night."""
@@ -256,24 +254,13 @@ def test_a_table_whose_catalog_keeps_its_commits_is_refused_by_its_name(tmp_path
     )
 
 
-def test_a_claim_far_beyond_its_commit_is_not_believed(tmp_path: Path) -> None:
-    orders = Orders(tmp_path)
-    orders.record(Claim("orders", NOW + 3 * HOUR_MS, "id", id="a", max_time_ahead_ms=HOUR_MS))
-    ahead = standing(orders.url)
-    orders.record(Claim("orders", NOW, "id", batch=1, id="b", table=orders.table))
-
-    assert isinstance(ahead, NoClaim)
-    assert "after its commit, and its stream allows 1h" in ahead.why
-    assert isinstance(standing(orders.url), TableClaim)
-
-
 def test_a_table_that_changes_meanwhile_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a claim is accepted or inherited."""
     orders, days = Orders(tmp_path / "orders"), Orders(tmp_path / "days")
-    orders.claim(NOW, 0)
-    days.claim(NOW, 0)
+    orders.claim(TEN, 0)
+    days.claim(TEN, 0)
     days.overwrite()
     (pinned,) = pin(orders.url)
 
