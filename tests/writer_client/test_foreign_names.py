@@ -68,6 +68,28 @@ def look(ends: LogEnds, files: LogFiles) -> list[int | None]:
     return seen
 
 
+@pytest.mark.parametrize("name", [*WITH_ROWS, *WITHOUT_ROWS])
+def test_log_is_refused_by_a_name_that_may_have_rows(tmp_path: Path, name: str) -> None:
+    append(tmp_path, 1)
+    touch(tmp_path, name)
+    seen = look(LogEnds(tmp_path, "flights"), LogFiles(tmp_path, "flights"))
+
+    assert seen == [None if name in WITH_ROWS else 1] * 2
+
+
+def test_deeper_file_is_found_in_a_settled_directory(tmp_path: Path) -> None:
+    append(tmp_path, 1)
+    (tmp_path / "flights" / PARTITION / "old").mkdir()
+    now_s = iter(range(0, 100, 5))
+    ends = LogEnds(tmp_path, "flights", monotonic=lambda: float(next(now_s)))
+    before = [ends().ends, ends().ends]
+    touch(tmp_path, f"{PARTITION}/old/a.csv")
+
+    assert before == [{0: 1}] * 2
+    with pytest.raises(ForeignFile, match=r"old/a\.csv: may have rows"):
+        ends()
+
+
 @costly(5)
 @given(
     course=st.lists(
