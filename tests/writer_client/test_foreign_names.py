@@ -7,11 +7,13 @@ from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.filelog import ForeignFile, file_name
+from noted_time.filelog import ForeignFile, file_name, segment_directory
 from spark_integration.scan.files import LogFiles
 from tests.cli.conftest import Commands
 from tests.support.properties import costly
@@ -41,6 +43,13 @@ WITHOUT_ROWS = [
 def append(root: Path, *times: int) -> None:
     log = SegmentLogWriter(root, "flights", event_time="time")
     log.append([{"time": time} for time in times])
+
+
+def write(root: Path, start: int) -> None:
+    """Write a row as a sink does, also beside keys and headers."""
+    directory = segment_directory(root, "flights", 0)
+    directory.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"time": [1]}), directory / file_name("flights", 0, start))
 
 
 def touch(root: Path, name: str) -> Path:
@@ -101,7 +110,7 @@ def test_deeper_file_is_found_in_a_settled_directory(tmp_path: Path) -> None:
 def test_no_row_lies_above_what_is_claimed(tmp_path: Path, course: list[tuple[str, str]]) -> None:
     """A log is refused exactly while a name may have rows; other names change nothing."""
     shutil.rmtree(tmp_path / "flights", ignore_errors=True)
-    append(tmp_path, 1)
+    write(tmp_path, 0)
     ends, files = LogEnds(tmp_path, "flights"), LogFiles(tmp_path, "flights")
     rows, foreign = 1, set[str]()
     for act, name in course:
@@ -112,7 +121,7 @@ def test_no_row_lies_above_what_is_claimed(tmp_path: Path, course: list[tuple[st
             remove(tmp_path, name)
             foreign.discard(name)
         elif not foreign:
-            append(tmp_path, 1)
+            write(tmp_path, rows)
             rows += 1
 
         assert look(ends, files) == [None if foreign else rows] * 2
