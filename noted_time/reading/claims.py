@@ -30,7 +30,8 @@ NOT_CLAIMED = "no commit has a claim"
 HISTORY_EXPIRED = "its claims are in history that has expired"
 NO_WATERMARK = "its query has no watermark yet"
 START_UNKNOWN = "it is not known which rows were deleted before its query began"
-ROWS_DELETED = "rows before {} may be missing: they were deleted before its query began"
+ROWS_DELETED = "rows before {} may be missing: its query began after them"
+SINCE_STATED = "it has the rows since {}, as stated"
 WRONG_PREDECESSOR = "commit {} is not its predecessor"
 HISTORY_GAP = "commits before {} are missing in the history"
 CHANGED_SINCE = "after version {}, for which it was accepted: {}"
@@ -121,6 +122,8 @@ class TableClaim:
         """A sentence about rows that may be missing because of `since`, or `""`."""
         if self.since is None:
             return START_UNKNOWN
+        if any(each.is_since_stated for each in self.claims.values()):
+            return SINCE_STATED.format(format_time(self.since))
         return "" if self.since == MIN_INT64 else ROWS_DELETED.format(format_time(self.since))
 
     @property
@@ -130,10 +133,14 @@ class TableClaim:
         >>> TableClaim(5, 1, {}, missing=("pos", "web")).lack
         ', without pos, web'
         """
-        lack = "; missing writers were not asked for"
+        return self.describe_lack()
+
+    def describe_lack(self, asked: str = "") -> str:
+        """Return `lack`, with the end of a sentence about a controller that was asked."""
+        lack = asked or "; missing writers were not asked for"
         if self.missing is not None:
             without = f", without {', '.join(self.missing)}" if self.missing else ""
-            lack = self.vouched_by + without
+            lack = self.vouched_by + without + asked
         return f"{lack}; {self.gone}" if self.gone else lack
 
     def check_since(self, time: int) -> None:

@@ -279,6 +279,7 @@ def build_acceptance(
             seen=at,
             names=dict.fromkeys(standings.keys() - {claim.name}),
             since=claim.since,
+            is_since_stated=claim.is_since_stated,
             max_time_ahead_ms=claim.max_time_ahead_ms,
             accepted=comment,
             inherits=claim.inherits,

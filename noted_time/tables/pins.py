@@ -16,7 +16,15 @@ from typing import Any
 
 from noted_time.reading.claims import HISTORY_GAP, NoClaim, Standing, TableClaim, TableHistory
 from noted_time.reading.committing import find_last_record, list_other_names
-from noted_time.values import MIN_INT64, VOUCHED_FIELDS, Claim, Parent, Rejected, join_sources
+from noted_time.values import (
+    MIN_INT64,
+    VOUCHED_FIELDS,
+    Claim,
+    Parent,
+    Rejected,
+    join_sources,
+    raise_since,
+)
 
 JOB = "inherit"
 """The `query` of inherited records."""
@@ -148,7 +156,7 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
         names=list_other_names(standings, name),
         seen=history.version,
         inherits=tuple(_describe(pin, sources[pin].table, each) for pin, each in claims.items()),
-        **_combine_writers([*claims.values()]),
+        **_combine_writers([*claims.values()], delay_ms),
     )
 
 
@@ -176,7 +184,7 @@ def _describe(pin: Pin, table_id: str, found: TableClaim) -> Parent:
     )
 
 
-def _combine_writers(found: Sequence[TableClaim]) -> dict[str, Any]:
+def _combine_writers(found: Sequence[TableClaim], delay_ms: int) -> dict[str, Any]:
     claims = [claim for each in found for claim in each.claims.values()]
     since = [each.since for each in found if each.since is not None]
     has_streams = all(claim.stream for claim in claims)
@@ -188,7 +196,8 @@ def _combine_writers(found: Sequence[TableClaim]) -> dict[str, Any]:
         **join_sources(sources),
         "missing": missing if has_asked else None,
         "vouched": _combine_vouched(claims) if has_streams else {},
-        "since": max(since) if len(since) == len(found) else None,
+        "since": raise_since(max(since), delay_ms) if len(since) == len(found) else None,
+        "is_since_stated": any(claim.is_since_stated for claim in claims),
         "max_time_ahead_ms": max(ahead) if len(ahead) == len(claims) else None,
     }
 

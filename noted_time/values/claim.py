@@ -74,8 +74,8 @@ class Claim:
     - `stream`, `domain`: what the query reads, see `sources`. `domain` is `None` if an offset of
       the query does not state it.
     - `lag_ms`: how far `complete_to` is below the ingestion marks of the query, if it reads any.
-    - `since`: rows below this time (Unix ms) may have been deleted from the log before the query
-      started. `None` if it is not known.
+    - `since`: rows below this time (Unix ms) may be missing, because the query began after them.
+      `None` if it is not known. If `is_since_stated`, the user has stated it.
     - `max_time_ahead_ms`: how far the stream lets `complete_to` be ahead of the commit. `None` if
       this is not known, or if the stream is sealed or accepts any time.
     - `inherits`: the sources, if a batch job wrote the table. `after` is the version that it wrote.
@@ -104,7 +104,8 @@ class Claim:
     cut: Mapping[str, int] = field(default_factory=dict, repr=False)
     missing: tuple[str, ...] | None = field(default=None, repr=False)
     vouched: Mapping[str, int] = field(default_factory=dict, repr=False)
-    since: int | None = field(default=MIN_INT64, repr=False)
+    since: int | None = field(default=None, repr=False)
+    is_since_stated: bool = field(default=False, repr=False)
     max_time_ahead_ms: int | None = field(default=None, repr=False)
     starts: bool = field(default=False, repr=False)
     merges: bool = field(default=False, repr=False)
@@ -240,7 +241,9 @@ RECORD_FIELDS: Mapping[str, Callable[[object], bool]] = {
     "missing": _is_names,
     "vouched": lambda value: value == {} or _is_vouched(value),
     **dict.fromkeys(("since", "max_time_ahead_ms"), _is_time),
-    **dict.fromkeys(("starts", "merges", "continues"), lambda value: isinstance(value, bool)),
+    **dict.fromkeys(
+        ("is_since_stated", "starts", "merges", "continues"), lambda value: isinstance(value, bool)
+    ),
     "accepted": _is_text,
     "inherits": _is_parents,
 }
@@ -248,6 +251,15 @@ RECORD_FIELDS: Mapping[str, Callable[[object], bool]] = {
 RECORD_DEFAULTS: Mapping[str, Any] = {
     each.name: each.default if each.default is not MISSING else {} for each in fields(Claim)
 }
+
+
+def raise_since(since: int, delay_ms: int) -> int:
+    """Return `since` (Unix ms) for rows that need earlier rows, `delay_ms` back.
+
+    >>> raise_since(1000, 60), raise_since(MIN_INT64, 60) == MIN_INT64
+    (1060, True)
+    """
+    return since if since == MIN_INT64 else min(since + delay_ms, MAX_INT64)
 
 
 def join_sources(sources: Iterable[ClaimSource]) -> dict[str, Any]:

@@ -261,8 +261,9 @@ def _print_table_time(  # noqa: PLR0913, PLR0917 - one for each flag
     time = floor_time(found.complete_to, floor, zone)
     first, shown = find_first_complete(table, found, time, names), format_in_zone(time, zone)
     first.check_since(time)
-    sentence = f"complete to {shown}{first.lack}"
-    if lacks := ask_objections(call, first, time, required):
+    lacks, asked = ask_objections(call, first, time, required)
+    sentence = f"complete to {shown}{first.describe_lack(asked)}"
+    if lacks:
         fail("; ".join([f"the table is {sentence}", *lacks]), status=MISSING_STATUS)
     say(f"noted-time: {sentence}")
     if not call.print_json(

@@ -18,7 +18,12 @@ from noted_time_cli.client.caller import Caller
 from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import DEFAULT_URL, NO_VALUES, AsJson, duration, option
 from noted_time_cli.terminal.output import echo, say
-from reader_client.protocol.requirements import NOT_ASKED, Requirement, find_table_objections
+from reader_client.protocol.requirements import (
+    NOT_ASKED,
+    Requirement,
+    TableAnswer,
+    find_table_objections,
+)
 
 TableOption = Annotated[
     str | None,
@@ -40,7 +45,9 @@ def read_claim(table: str, names: list[str]) -> TableClaim:
     return claim
 
 
-def ask_objections(call: Caller, claim: TableClaim, time: int, required: Requirement) -> list[str]:
+def ask_objections(
+    call: Caller, claim: TableClaim, time: int, required: Requirement
+) -> TableAnswer:
     """Return the objections to a table, by its claims and by the controller.
 
     Without an answer at the default URL, there may be no controller.
@@ -48,11 +55,11 @@ def ask_objections(call: Caller, claim: TableClaim, time: int, required: Require
     try:
         return run(find_table_objections(claim, time, required), call.transport.ask)
     except OpenStream as error:
-        return [str(error)]
+        return TableAnswer([str(error)], "; its stream was asked")
     except NotedTimeError:
         if call.transport.controllers.urls != (DEFAULT_URL,):
             raise
-        return [NOT_ASKED]
+        return TableAnswer([NOT_ASKED])
 
 
 @group_command(app, "show")

@@ -39,6 +39,7 @@ from reader_client.protocol.completeness import check_reached
 from reader_client.protocol.requirements import (
     NOT_SO_FAR,
     Requirement,
+    TableAnswer,
     find_first_complete,
     find_objections,
 )
@@ -175,7 +176,7 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
     required: Requirement,
     timeout_s: float,
 ) -> None:
-    def look(_: Poll) -> tuple[TableClaim, TableClaim, list[str]]:
+    def look(_: Poll) -> tuple[TableClaim, TableClaim, TableAnswer]:
         found = read_claim(table, names)
         if found.complete_to < complete_to:
             raise NotYet(f"it is complete to {format_time(found.complete_to)}")
@@ -183,10 +184,10 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
         first.check_since(complete_to)
         return found, first, ask_objections(call, first, complete_to, required)
 
-    found, first, lacks = _wait_until_found(look, table, complete_to, timeout_s)
+    found, first, (lacks, asked) = _wait_until_found(look, table, complete_to, timeout_s)
     version = found.version_at(complete_to)
     if not call.print_json({"complete_to": found.complete_to, "version": version}):
-        without = first.lack
+        without = first.describe_lack(asked)
         echo(f"{table} is complete to {format_time(complete_to)}{without}: version {version}")
     if lacks:
         fail("; ".join(lacks), status=MISSING_STATUS)

@@ -60,7 +60,8 @@ class HopReader:
             case "table":
                 return describe_table(dataset, open_history(dataset.name), self.time, names)
             case "stream":
-                return self._read_stream(self._find_domain(dataset))
+                domain = run(find_domain(ClaimSource(*dataset)), self.ask)
+                return self._read_stream(dataset._replace(domain=domain))
             case "group":
                 return self._read_reader(dataset, self._open_group(dataset.name))
             case _:
@@ -69,10 +70,6 @@ class HopReader:
                 with require_extra(f"reading {dataset.name}", "spark"):
                     checkpoints = import_module(CHECKPOINT_MODULE)  # the package is above this one
                 return self._read_reader(dataset, checkpoints.open_streams(dataset.name))
-
-    def _find_domain(self, stream: Dataset) -> Dataset:
-        source = ClaimSource(stream.name, stream.domain)
-        return stream._replace(domain=run(find_domain(source), self.ask))
 
     def _read_stream(self, dataset: Dataset) -> Hop:
         found = self.ask(ask_explanation(dataset.name, None, dataset.domain or None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from noted_time.answers import CutAnswer
 from noted_time.client import Json, Question
@@ -125,9 +125,16 @@ def find_domain(source: ClaimSource) -> Generator[Question, Json, str]:
     return domains[0]
 
 
+class TableAnswer(NamedTuple):
+    """The objections to a table, and what the streams answered, as the end of a sentence."""
+
+    objections: list[str]
+    asked: str = ""
+
+
 def find_table_objections(
     claim: TableClaim, time: int, required: Requirement
-) -> Generator[Question, Json, list[str]]:
+) -> Generator[Question, Json, TableAnswer]:
     named = claim.missing_writers
     objections = [f"{writer} is missing" for writer in required.writers if writer in named]
     if required.everyone:
@@ -137,28 +144,31 @@ def find_table_objections(
         objections += filter(None, map(_describe_missing, claim.claims.values()))
     sources = find_unanswered(claim, required)
     if sources is None:
-        return [*objections, NOT_ASKED]
+        return TableAnswer([*objections, NOT_ASKED])
+    asked = ""
     for source in sources:
-        found = yield from _find_source_objections(source, claim, time, required)
-        objections += [f"{source.stream}: {each}" for each in found]
-    return objections
+        found = yield from _judge_source(source, claim, time, required)
+        objections += [f"{source.stream}: {each}" for each in found.objections]
+        asked += found.asked
+    return TableAnswer(objections, asked)
 
 
-def _find_source_objections(
+def _judge_source(
     source: ClaimSource, claim: TableClaim, time: int, required: Requirement
-) -> Generator[Question, Json, list[str]]:
+) -> Generator[Question, Json, TableAnswer]:
     stream, time = source.stream, time + source.lag_ms
     try:
         domain = yield from find_domain(source)
     except Rejected as error:
-        return [str(error)]
+        return TableAnswer([str(error)])
     cut = decode_answer(CutAnswer, (yield ask_cut(stream, time, domain, required=required.query)))
     objections = yield from find_objections(stream, cut, required)
     if cut.lower > claim.complete_to + source.lag_ms:  # the query has read only the first mark
         first = decode_answer(CutAnswer, (yield ask_cut(stream, time, domain)))
         if first.seq < cut.seq:
             objections.append(f"they vouch from {format_time(cut.lower)} on")
-    return objections
+    answer = f"{cut.vouched.sentence}, {cut.missing.sentence}"
+    return TableAnswer(objections, f"; {stream} was asked: {answer}")
 
 
 def _describe_missing(claim: Claim) -> str:

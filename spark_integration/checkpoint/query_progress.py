@@ -83,6 +83,18 @@ class QueryProgress:
             raise Rejected(f"{self.checkpoint} is not a checkpoint: it has no metadata file")
         return str(json.loads(text)["id"])
 
+    @cached_property
+    def begins_at_zero(self) -> Mapping[str, bool]:
+        """Whether the first batch began at offset 0 in each partition, by topic."""
+        found = dict[str, bool]()
+        for name in self._read_newest()[1]:
+            text = self._files.read(f"sources/{name}/0") or ""
+            with suppress(ValueError, AttributeError):  # of another source
+                for topic, start in json.loads(text.rpartition("\n")[2]).items():
+                    is_zero = bool(start) and not any(start.values())
+                    found[topic] = is_zero and found.get(topic, True)
+        return found
+
     def has_state(self) -> bool:
         return self._files.has_files("state")
 

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 
 from noted_time import Rejected
 from noted_time.client import Json, position_from_wire, position_to_wire
-from spark_integration.marks.released import Released, source_to_json
+from noted_time.reading import WholeFrom
+from spark_integration.marks.released import Released, source_to_json, whole_from_json
 from spark_integration.scan.time_range import ALL_TIMES, TimeRange
 
 
@@ -34,6 +35,7 @@ class LogOffset:
     # these alone start no micro-batch
     domain: str | None = field(default=None, compare=False)
     lag_ms: int = field(default=0, compare=False)
+    whole: WholeFrom | None = field(default=None, compare=False)
 
     def continue_as(self, new: LogOffset, domain: str) -> LogOffset:
         """Return this offset for a query that would otherwise begin at `new`.
@@ -76,7 +78,7 @@ class LogOffset:
         }
         if self.claims:
             json["claims"] = True
-        json |= source_to_json(self.domain, self.lag_ms)
+        json |= source_to_json(self.domain, self.lag_ms, self.whole)
         if self.times != ALL_TIMES:
             json["times"] = {**asdict(self.times), "begin": position_to_wire(self.begin)}
         return json if self.backlog is None else {**json, "backlog": self.backlog}
@@ -97,4 +99,5 @@ class LogOffset:
             claims=json.get("claims", False),
             domain=json.get("domain"),
             lag_ms=json.get("lag_ms", 0),
+            whole=whole_from_json(json),
         )

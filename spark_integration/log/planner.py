@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from noted_time.client import Json, position_to_wire
 from noted_time.client.polling import PATIENCE_S
 from noted_time.filelog import ForeignFile
+from noted_time.reading import WHOLE_LOG, WholeFrom
 from noted_time.stores import LogPath, parse_root
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.plan import BatchPlan, Limit, Plan, limit_to_range
@@ -104,7 +105,7 @@ class Planner:
 
     def _state_source(self, start_offset: LogOffset, end_offset: LogOffset) -> LogOffset:
         if end_offset == start_offset:
-            return end_offset
+            return start_offset
         domain = self._marks.domain or start_offset.domain
         return replace(end_offset, domain=domain, lag_ms=self._query.lag_ms)
 
@@ -135,9 +136,22 @@ class Planner:
         unread = Unread(files, start_offset.segments)
         plan = Plan(start_offset, start_offset.get_released(domain), self._marks, unread, limit)
         ends = self._limit.find_ends(limit_to_range(plan))
-        end_offset = replace(start_offset, segments=ends)
+        whole = self._find_whole(start_offset, files, deleted)
+        end_offset = replace(start_offset, segments=ends, whole=whole)
         released = self._marks.release(plan.released, {**deleted, **end_offset.segments})
         return end_offset.admit(domain, released)
+
+    def _find_whole(
+        self, start_offset: LogOffset, files: FilesBySegment, deleted: Mapping[int, int]
+    ) -> WholeFrom | None:
+        """Return from when on the query has all rows, `None` if some were deleted before it."""
+        is_first, read = not start_offset.marks, start_offset.segments
+        firsts = [run[0].start for s, run in files.items() if run and (is_first or s not in read)]
+        if any(firsts) or any(end for s, end in deleted.items() if s not in read):
+            return None
+        start_at = start_offset.times.start_at
+        first = WHOLE_LOG if start_at is None else WholeFrom(time=start_at)
+        return first if is_first else start_offset.whole
 
     def _find_deleted(self, files: FilesBySegment, read_to: Mapping[int, int]) -> dict[int, int]:
         deleted = {s: end for s, end in self._marks.final.items() if not files.get(s)}

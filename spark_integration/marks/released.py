@@ -112,10 +112,13 @@ def whole_from_json(json: Json) -> WholeFrom | None:
     return WholeFrom(**{**fields, "begins": begins and position_from_wire(begins)})
 
 
-def source_to_json(domain: str | None, lag_ms: int) -> Json:
-    """Return which marks a source has read, for the claims of its query."""
-    stated = {} if domain is None else {"domain": domain}
-    return {**stated, "lag_ms": lag_ms} if lag_ms else stated
+def source_to_json(
+    domain: str | None = None, lag_ms: int = 0, whole: WholeFrom | None = None
+) -> Json:
+    """Return what a source has read, for the claims of its query."""
+    stated = whole if whole is None else whole_to_json(whole)
+    fields = {"domain": domain, "lag_ms": lag_ms or None, "whole": stated}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def is_of_marks(offset: object) -> TypeGuard[Json]:

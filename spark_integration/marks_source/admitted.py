@@ -6,13 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from noted_time.client import Json, position_from_wire, position_to_wire
-from noted_time.reading import WHOLE_LOG, WholeFrom
-from spark_integration.marks.released import (
-    Released,
-    source_to_json,
-    whole_from_json,
-    whole_to_json,
-)
+from noted_time.reading import WholeFrom
+from spark_integration.marks.released import Released, source_to_json, whole_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +31,13 @@ class Admitted:
     domain: str | None = field(default=None, compare=False)
 
     def to_json(self) -> Json:
-        json: Json = {"mark": self.mark.to_json(), **source_to_json(self.domain, 0)}
+        json: Json = {"mark": self.mark.to_json()}
         if self.topic_id is not None:
             json["topic_id"] = self.topic_id
         if self.ahead:
             each = ({**asdict(a), "needs": position_to_wire(a.needs)} for a in self.ahead)
             json["ahead"] = list(each)
-        if self.whole not in (None, WHOLE_LOG):
-            json["whole"] = whole_to_json(self.whole)
-        return json
+        return {**json, **source_to_json(self.domain, whole=self.whole)}
 
     @classmethod
     def from_json(cls, json: Json) -> Admitted:
@@ -88,7 +81,7 @@ class MarksOffset:
             json["backlog"] = self.backlog
         if self.claims:
             json["claims"] = True
-        return {**json, **source_to_json(None, self.lag_ms), "streams": streams}
+        return {**json, **source_to_json(lag_ms=self.lag_ms), "streams": streams}
 
     @classmethod
     def from_json(cls, json: Json) -> MarksOffset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from noted_time import NotedTimeError, Rejected
 from noted_time.installation import name_program
 from noted_time.kafka.noted_topic import name_noted_topic
 from noted_time.reading import (
+    WHOLE_LOG,
     TableHistory,
     WholeFrom,
     combine_whole,
@@ -26,14 +28,19 @@ from noted_time.reading import (
 )
 from noted_time.tables.table_urls import split_url
 from noted_time.values import (
+    MIN_INT64,
     RESERVED_NAMES,
     VOUCHED_FIELDS,
     Claim,
     ClaimSource,
     Missing,
+    Time,
     check_least,
     join_sources,
+    parse_duration,
+    raise_since,
     read_retention_days,
+    unix_ms_of,
     validate_name,
 )
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
@@ -49,6 +56,8 @@ SNAPSHOT_PROPERTY = "snapshot-property."
 SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 NOT_KEPT = "{}/ in the checkpoint {} cannot be written ({}), so no later batch can check this one"
+NOT_STATED = WholeFrom(unknown="the offsets of its query do not show it")
+WINDOW_END = re.compile(r"(?:^|[._])end$")
 LEAST_DAYS = 7
 SHORT_RETENTION = (
     "%s keeps its commits for %g days: a query that commits nothing for longer claims nothing more "
@@ -71,6 +80,9 @@ class TableClaims:
     - `static_sources`: how many sources without marks do not affect completeness.
     - `start_over`: whether the query may take over the name from another query, once.
     - `strict`: only needed without state and with ``marks="topic"``.
+    - `since`: states from when on the query has all rows, where its sources do not show it.
+    - `window`: the largest size of the windows, such as ``"1h"``, if `time_of` is their end and the
+      rows have no column of their start.
 
     Raises `InvalidName` for a name, and `Rejected` for an unreadable checkpoint.
     """
@@ -84,6 +96,8 @@ class TableClaims:
     static_sources: int = 0
     start_over: bool = False
     strict: bool = False
+    since: Time | None = None
+    window: str = ""
 
     def __post_init__(self) -> None:
         validate_name("table claim", self.name)
@@ -95,6 +109,7 @@ class TableClaims:
                 "when it ends: use the column of its end"
             )
         check_least("delay_ms", self.delay_ms, 0)
+        parse_duration(self.window or "0s")
         self._progress = QueryProgress(self.checkpoint_location)
         self.tables: dict[str, OpenTable] = {}
 
@@ -121,10 +136,21 @@ class TableClaims:
             raise Rejected(NOT_COVERED.format(uncovered, uncovered))
         where = {"query": planned.query_id, "batch": planned.batch_id, **describe_read(planned)}
         complete_to, plan = self._find_complete_to(planned), format_plan(planned)
-        whole = find_whole_from(planned.offsets)
+        whole = find_whole_from(planned.offsets, self._progress.begins_at_zero)
         complete_to = None if whole.is_pending else complete_to
-        claim = Claim(self.name, complete_to, self.time_of, plan=plan, since=whole.time, **where)
-        return BatchClaim(self, self._add_writers(claim), running.run)
+        bound = None if whole.time is None else raise_since(whole.time, self.delay_ms)
+        since = self._find_since(whole, bound)
+        claim = Claim(self.name, complete_to, self.time_of, plan=plan, **since, **where)
+        return BatchClaim(self, self._add_writers(claim), running.run, bound)
+
+    def _find_since(self, whole: WholeFrom, bound: int | None) -> dict[str, Any]:
+        if bound is None:
+            if self.since is None or not whole.unknown:
+                return {}
+            return {"since": unix_ms_of(self.since, up=True), "is_since_stated": True}
+        if self.window:
+            return {"since": raise_since(bound, parse_duration(self.window))}
+        return {} if bound != MIN_INT64 and WINDOW_END.search(self.time_of) else {"since": bound}
 
     def _find_complete_to(self, planned: PlannedBatch) -> int | None:
         """Return the claimed time of a batch: its watermark, or without state the lower."""
@@ -194,6 +220,7 @@ class BatchClaim:
     claims: TableClaims
     claim: Claim
     run: str = ""
+    bound: int | None = None  # `since` of the rows that the query reads
     _histories: dict[str, TableHistory] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -234,6 +261,15 @@ class BatchClaim:
         kind, _ = split_url(table)
         options = self.delta_options if kind == "delta" else self.iceberg_options
         return options(table, part=part)
+
+    def cover_windows(self, table: str, largest_ms: int | None) -> BatchClaim:
+        """Return the claim of rows with such windows, `None` without rows: as the claim before."""
+        before = self.open(table).history().standings().get(self.claim.name)
+        known = [before.claim.since] if before is not None and before.claim is not None else []
+        if self.bound is not None and largest_ms is not None:
+            known.append(raise_since(self.bound, largest_ms))
+        since = max((each for each in known if each is not None), default=None)
+        return replace(self, claim=replace(self.claim, since=since))
 
     def withdraw(self, table: str) -> None:
         """Record that this batch writes nothing, or nothing more, to the table.
@@ -386,9 +422,31 @@ def find_lower(offsets: Sequence[Any]) -> int | None:
     return min(known) if known and known == lowers else None
 
 
-def find_whole_from(offsets: Sequence[Any]) -> WholeFrom:
-    ours = (each["streams"].values() for each in offsets if is_of_marks(each))
-    return combine_whole(whole_from_json(each) for streams in ours for each in streams)
+def find_whole_from(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) -> WholeFrom:
+    """Return from when on a query has all rows, by its sources or else by their first offsets.
+
+    >>> topic, noted = {"flights": {"0": 5}}, {"flights.noted": {"0": 2}}
+    >>> found = [find_whole_from([noted, topic], {"flights": each}) for each in (True, False)]
+    >>> found[0] == WHOLE_LOG, found[1].time
+    (True, None)
+    """
+    return combine_whole(_list_whole(offsets, begins_at_zero))
+
+
+def _list_whole(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) -> Iterator[WholeFrom]:
+    stated: list[WholeFrom | None] = []
+    for each, is_covered in zip(offsets, check_covered(offsets), strict=True):
+        if is_of_marks(each):
+            stated = [whole_from_json(stream) for stream in each["streams"].values()]
+            continue
+        if is_of_log(each):
+            stated = [whole_from_json(each)]
+        if is_covered:
+            topics = [*each] if isinstance(each, dict) and each else [""]
+            known = [begins_at_zero.get(t) for t in topics if not t.endswith(name_noted_topic(""))]
+            by_start = WHOLE_LOG if all(known) else NOT_STATED
+            yield from (whole or by_start for whole in stated or [None])
+        stated = []
 
 
 def _strip_run(offset: Any) -> Any:  # noqa: ANN401 - any JSON value

@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import time as clocks
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.utils import is_remote
 
 from noted_time import Rejected
@@ -49,6 +52,8 @@ class NotedTable:
         """Append the rows of a micro-batch."""
         claim = self._claims.of(batch_id)
         check_column(rows, self._claims.time_of)
+        if claim.claim.since is None and claim.bound is not None:
+            claim = self._cover_windows(claim, rows)
         if claim.is_committed(self._table):
             log.info("%s already contains batch %d", self._table, batch_id)
         elif rows.isEmpty() and not self._is_due(claim, batch_id):
@@ -57,6 +62,15 @@ class NotedTable:
         else:
             claim.open(self._table).append(rows, claim.options(self._table))
         self._committed_at, self._complete_to = clocks.monotonic(), claim.complete_to
+
+    def _cover_windows(self, claim: BatchClaim, rows: DataFrame) -> BatchClaim:
+        end = self._claims.time_of
+        start = f"{end.removesuffix('end')}start"
+        first, last = (F.unix_millis(F.col(name).cast("timestamp")) for name in (start, end))
+        with suppress(AnalysisException):  # no such column
+            (largest,) = rows.agg(F.max(last - first)).collect()
+            return claim.cover_windows(self._table, largest[0])
+        return claim
 
     def _is_due(self, claim: BatchClaim, batch_id: int) -> bool:
         if not batch_id:  # shows that no batch came before

@@ -22,7 +22,7 @@ from noted_time.reading import (
     prepare_commit,
     withdraw_batch,
 )
-from noted_time.values import Claim, Rejected, parse_claims
+from noted_time.values import MIN_INT64, Claim, Rejected, parse_claims
 from noted_time.values.claim import EXPECTS_PROPERTY, Parent
 from tests.support.table_model import Query, World
 
@@ -391,7 +391,7 @@ def test_a_table_claims_what_all_its_names_claim() -> None:
     """From the version on where each is as far."""
     other = Claim("landings", 30, "time", "p", 0, id="o", table="t", missing=("lima",), since=9)
     more = replace(other, complete_to=60, batch=1, id="o2", after=2, after_id="o", seen=2)
-    checked = replace(SECOND.claims["flights"], missing=())
+    checked = replace(SECOND.claims["flights"], missing=(), since=MIN_INT64)
     table = history(FIRST, commit(1, checked), commit(2, other), commit(3), commit(4, more))
     found = table.claim(["flights", "landings"])
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from demo.trials.starting import started
 from noted_time.client import Json
+from noted_time.values import MIN_INT64
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
 from spark_integration.log.query import LogQuery
@@ -85,6 +86,7 @@ def end_of(flights: NotedStream, **shape: object) -> Json:
         "marks": {"default": {"stream_id": stream_id, "seq": 1, "lower": 2001}},
         "root": str(flights.root),
         "domain": "default",
+        "whole": {"time": MIN_INT64},
         **shape,
     }
 

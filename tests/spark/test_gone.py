@@ -11,6 +11,7 @@ from noted_time import Rejected
 from noted_time.reading import NoClaim, TableClaim
 from noted_time.reading.claims import START_UNKNOWN
 from noted_time.tables import standing
+from noted_time.values import MIN_INT64
 from spark_integration import NotedTable, TableClaims
 from tests.support.clock import START_MS, Clock
 from tests.support.query_output import QueryOutput
@@ -101,7 +102,7 @@ def test_a_start_that_the_user_chose_is_not_judged(clock: Clock) -> None:
     assert clock.whole is None
 
 
-def test_of_a_whole_topic_nothing_is_kept(
+def test_of_a_whole_topic_the_offset_says_that_it_is_whole(
     spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
 ) -> None:
     """Under skip either."""
@@ -110,7 +111,7 @@ def test_of_a_whole_topic_nothing_is_kept(
     clock.note(2)
     clock.run(first_windows="skip")
 
-    assert (clock.counts, clock.whole) == ([(0, 4), (1, 4)], None)
+    assert (clock.counts, clock.whole) == ([(0, 4), (1, 4)], {"time": MIN_INT64})
 
 
 def test_a_claim_says_from_when_on_no_row_is_missing(clock: Clock, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from reader_client import KafkaRelay
 from spark_integration import Ingestion, WatermarkPolicy
+from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.kafka.topic_marks import NotedTopic, WantedMarks
 from spark_integration.marks.watermark import LAST_MS
 from tests.support.clock import START_MS, Clock, Option
@@ -310,6 +311,21 @@ def test_a_join_of_two_topics_is_exact_over_a_restart_and_closed_by_the_seals(
     at = [START_MS + 1000 * second + ms for second in range(4) for ms in (0, 400)]
     pairs = [(each, each) for each in at[:6]] + [(each, None) for each in at[6:]]
     assert clock.output.rows == pairs
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_checkpoint_shows_whether_its_topic_was_read_from_offset_0(
+    clock: NotedClock, *, deleted: bool
+) -> None:
+    """Spark keeps the first offsets of its own source, which no offset of ours is about."""
+    clock.write(0, 1)
+    clock.note(1)
+    if deleted:
+        clock.broker.truncate(clock.name, {0: 2})
+    clock.run()
+    found = QueryProgress(str(clock.output.checkpoint)).begins_at_zero
+
+    assert found == {clock.name: not deleted, clock.noted: True}
 
 
 def test_a_query_that_begins_at_the_latest_offsets_reads_all_marks(clock: NotedClock) -> None:

@@ -38,6 +38,7 @@ class Orders:
         asked: bool = True,
         expected: int = 2,
         since: int | None = MIN_INT64,
+        stated: bool = False,
     ) -> None:
         """Append rows with a claim, `asked` or not who vouches."""
         named = missing if asked else None
@@ -45,6 +46,8 @@ class Orders:
         counts = {"count": vouching, "expected": expected, "expected_vouching": vouching}
         claim = Claim("orders", complete_to, "time", "q", batch, id=f"r{batch}", stream=stream)
         claim = replace(claim, domain=domain if stream else None, lag_ms=lag)
+        claim = replace(claim, is_since_stated=stated)
+
         claim = replace(claim, missing=named, since=since, vouched=counts if asked else {})
         claim = replace(claim, max_time_ahead_ms=AHEAD_MS)
         exists = DeltaTable.is_deltatable(self.path)

@@ -35,6 +35,13 @@ def plan(
     (checkpoint / "offsets" / str(batch)).write_text("\n".join(lines))
 
 
+def write_start(checkpoint: Path, source: str, start: object) -> None:
+    """Write the first offset of a source, as Spark's Kafka connector does."""
+    place = checkpoint / "sources" / source
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "0").write_text(f"\0v1\n{json.dumps(start)}")
+
+
 def forget_commit(checkpoint: Path) -> None:
     """Make the last batch planned but not committed, as after a crash."""
     commits = checkpoint / "commits"

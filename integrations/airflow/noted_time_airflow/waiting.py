@@ -139,9 +139,10 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
         return _judge(verdict, wanted, [NOT_ASKED], may_pass=False)
     may_pass = wanted.missing == "wait"
     try:
-        objections = yield from find_table_objections(first, time, required)
+        objections, asked = yield from find_table_objections(first, time, required)
+        verdict = replace(verdict, sentence=verdict.sentence + asked)
         may_wait = objections and may_pass
-        if may_wait and not (yield from find_table_objections(claim, time, required)):
+        if may_wait and not (yield from find_table_objections(claim, time, required)).objections:
             verdict = replace(verdict, found={"complete_to": time, "version": claim.version})
             return replace(verdict, sentence=f"{verdict.sentence}; later claims have them")
     except OpenStream as error:
