@@ -99,6 +99,9 @@ def test_a_claim_names_the_missing_writers_whatever_its_query_reads(
     vouched = {"count": 1, "expected": 0, "expected_vouching": 0}
     about = claim.domain, claim.missing, claim.vouched, claim.max_time_ahead_ms
     assert about == ("ship", ("lima",), vouched, 7)
+    served.ask("POST", "/streams/shipped/seal", {})
+    claims = TableClaims(str(tmp_path), "flights", "time", controller_url=served.url, strict=True)
+    assert claims.of(1).claim.max_time_ahead_ms is None
     assert Claim.from_json("flights", claim.to_json()) == claim
 
 
