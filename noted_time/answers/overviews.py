@@ -17,12 +17,13 @@ Silence = Literal["missing", "silent", "ended"]
 - `ended`: nothing is late, and the stream has been silent for a day or longer
 """
 
-Active = Literal["holds", "unmarked", "advancing", "quiet", "sealed"]
+Active = Literal["holds", "waits", "unmarked", "advancing", "quiet", "sealed"]
 
 Condition = Literal[Silence, Active]
 """The condition of a domain, or of the stream with the worst of its domains.
 
 - `holds`: the watermark waits for a writer, and stands for longer than usual
+- `waits`: the last mark is recent, but for 10 s another writer has noted a later time
 - `advancing`: the last mark is recent, even if the watermark waits for the next notes
 - a `Silence`: no writer is left that could advance it
 """
@@ -31,12 +32,25 @@ CONDITIONS: Sequence[Condition] = get_args(Condition)
 """All conditions, the worst of the domains of one stream first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Overtaking:
+    """A time noted beyond the present lower, which has stood since then (Unix ms).
+
+    `time` is the highest such time, and `writer` noted it, or null if that is not known.
+    """
+
+    since: int
+    writer: str | None
+    time: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainRow:
     """A domain: its last mark, the decision, its condition, and its longest holder.
 
     - `lag`: the watermark's lag behind the wall clock at 30 moments of the last hour, the oldest
       first and the last one now. Null before the first mark, and if the lower is not in Unix ms.
+    - `overtaking`: the later time that another writer has noted, for more than 10 s.
 
     Values that only the stream's owner knows are null if the owner was not asked.
     """
@@ -51,6 +65,7 @@ class DomainRow:
     held_by: str | None = None
     held_for_ms: int | None = None
     times_out_in_ms: int | None = None
+    overtaking: Overtaking | None = None
     lag: tuple[int | None, ...]
 
 

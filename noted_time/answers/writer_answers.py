@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from noted_time.answers.overviews import Condition, Silence
+from noted_time.answers.overviews import Condition, Overtaking, Silence
 from noted_time.reading import ReaderPlace
 from noted_time.values import (
     DecisionName,
@@ -44,6 +44,7 @@ class Explanation:
 
     - `condition`: the condition that the first sentence describes.
     - `waiting_for`: some of the holders, the longest first. `holders` is the number of all.
+    - `overtaking`: the later time that another writer has noted, for more than 10 s, or null.
     - `lower_without`: the lower that the stream would have without each writer in `waiting_for`.
     - `by_itself`: when (Unix ms) and how far the watermark advances if no holder notes. Null if it
       does not advance, or if too many writers would be excluded first.
@@ -63,6 +64,7 @@ class Explanation:
     next_lower: int | None
     waiting_for: Sequence[Waiting]
     holders: int
+    overtaking: Overtaking | None
     lower_without: Mapping[str, int | None]
     by_itself: Forecast | None
     would: Would | None

@@ -226,6 +226,11 @@ class Domain:
             self._highest, self._is_highest_stale = self._find_highest(()), False
         return self._highest
 
+    @property
+    def leader(self) -> str | None:
+        """The first member that noted the highest time, if it is still known."""
+        return self._leader.member.writer or None
+
     def highest_time_excluding(self, excluding: Collection[str]) -> tuple[int, int]:
         """Return the highest time noted by other members, and when one of them noted last."""
         time = self._find_highest(excluding) if excluding else self.highest

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Visiting
 from tests.support.browser import Visit, is_seen_within, moments
 from tests.support.calls import HOUR_MS, Calls
-from tests.support.dashboards import Stalled, wall_ms
+from tests.support.dashboards import MINUTE_MS, PLAYED_MS, PassingTime, Stalled, wall_ms
 from tests.support.served import Served
 
 TEN = 1_357_034_400_000
@@ -48,6 +48,27 @@ def test_the_answer_changes_when_the_holder_notes(
     expect(why).to_contain_text(f"{stalled.name} advances")
     expect(visit.page.locator(".head .pill").first).to_have_text("advancing")
     expect(visit.rows("Writers").filter(has_text="holds")).to_have_count(0)
+
+
+def test_a_stream_that_waits_names_the_holder_and_who_noted(visiting: Visiting) -> None:
+    """In the list, neutral: the mark of the last half hour is no older than usual."""
+    time = PassingTime(PLAYED_MS)
+    with Served(clocks=time.clocks()) as served:
+        served.make("shops", writer_timeout_ms=2 * HOUR_MS)
+        served.post("shops", {"writer": "delhi"}, {"writer": "berlin"})
+        for _ in range(3):
+            noted = time.now()
+            served.post("shops", *({"writer": each, "time": noted} for each in ("delhi", "berlin")))
+            time.passes(HOUR_MS // 2)
+        served.post("shops", {"writer": "berlin", "time": time.now()})
+        time.passes(MINUTE_MS)
+        visit = visiting(served.url)
+        visit.open()
+        row = visit.rows("Streams").first
+
+        expect(row.locator(".pill").first).to_have_class(re.compile(r"^pill ?$"))
+        expect(row.locator(".pill").first).to_have_text(re.compile("waits 31m"))
+        expect(row).to_contain_text(re.compile(r"delhi.*since .*: berlin noted "))
 
 
 def test_each_domain_has_its_own_answer(visit: Visit, seed: Calls) -> None:

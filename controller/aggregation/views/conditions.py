@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
+from operator import attrgetter
 from statistics import median
+from typing import NamedTuple
 
-from noted_time.answers import Condition, Silence
+from controller.aggregation.draft import Moment
+from controller.aggregation.stream import StreamState
+from noted_time.answers import Condition, Overtaking, Silence
 from noted_time.reading import MarkHistory
+from noted_time.rules import Track
 from noted_time.values import DecisionName
+
+HOLDERS_EXAMINED = 100
 
 GAPS_COMPARED = 20
 USUAL_GAPS = 3
 RECENT_MS = 5000
+WAITING_MS = 10_000
 
 
 def is_recent(written_at: Sequence[int], now: int) -> bool:
@@ -28,16 +36,56 @@ def is_recent(written_at: Sequence[int], now: int) -> bool:
     return bool(gaps) and now - written_at[-1] <= max(RECENT_MS, USUAL_GAPS * median(gaps))
 
 
-def classify_domain(
-    history: MarkHistory, decision: DecisionName, silence: Silence | None, held_ms: int, now: int
-) -> Condition:
+class Assessment(NamedTuple):
+    """The condition of a domain, with its longest holder and the time noted beyond its lower."""
+
+    decision: DecisionName
+    condition: Condition
+    longest: Track | None
+    held_ms: int
+    overtaking: Overtaking | None
+
+
+def assess_domain(
+    stream: StreamState, domain: str, now: Moment, silence: Silence | None
+) -> Assessment:
+    first = islice(stream.aggregator.domains[domain].find_holders().values(), HOLDERS_EXAMINED)
+    longest = min(first, key=attrgetter("waiting_since", "member.writer"), default=None)
+    decision: DecisionName = "hold"
+    if longest is None:
+        decision = "advance" if stream.aggregator.may_advance(domain) else "quiet"
+    if stream.final_cut is not None:
+        decision = "sealed"
+    held_ms = stream.service_ms(now) - longest.waiting_since if longest else 0
+    overtaking, history = find_overtaking(stream, domain, longest, now), stream.histories[domain]
+    condition: Condition
     if silence is not None:
-        return silence
-    if decision in ("quiet", "sealed"):
-        return decision
-    is_late = held_ms > RECENT_MS
+        condition = silence
+    elif decision in ("quiet", "sealed"):
+        condition = decision
+    elif _is_late(history, decision, held_ms, now.wall):
+        condition = "holds"
+    elif overtaking is not None:
+        condition = "waits"
+    else:
+        condition = "advancing" if len(history) else "unmarked"
+    return Assessment(decision, condition, longest, held_ms, overtaking)
+
+
+def _is_late(history: MarkHistory, decision: DecisionName, held_ms: int, now: int) -> bool:
     if decision == "hold" and len(history):
-        is_late = not is_recent(history.latest_written_at(GAPS_COMPARED + 1), now)
-    if is_late:
-        return "holds"
-    return "advancing" if len(history) else "unmarked"
+        return not is_recent(history.latest_written_at(GAPS_COMPARED + 1), now)
+    return held_ms > RECENT_MS
+
+
+def find_overtaking(
+    stream: StreamState, domain: str, longest: Track | None, now: Moment
+) -> Overtaking | None:
+    """Return the time beyond the present lower, if another writer noted it 10 s ago or earlier."""
+    running = stream.aggregator.domains[domain]
+    if longest is None or longest.overtaken_at is None or running.highest <= running.lower:
+        return None
+    since = max(longest.waiting_since, longest.overtaken_at)
+    if stream.service_ms(now) - since <= WAITING_MS:
+        return None
+    return Overtaking(since + stream.unix_shift(now), running.leader, running.highest)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from heapq import nlargest, nsmallest
 from itertools import chain, filterfalse, islice
 from operator import attrgetter, itemgetter, methodcaller
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
-from controller.aggregation.views.conditions import classify_domain
+from controller.aggregation.views.conditions import HOLDERS_EXAMINED, assess_domain
 from controller.aggregation.views.idleness import describe_idleness
 from controller.aggregation.views.sentences import sentences
 from controller.aggregation.views.silence import classify_silence
@@ -21,9 +21,7 @@ from noted_time import Advance, Hold, Mark
 from noted_time.answers import CountedPeriod, Explanation, WriterRow, WritersPage
 from noted_time.reading import locate_reader
 from noted_time.rules import HOLDERS_NAMED, Track, forecast, lower_without
-from noted_time.values import FROM_FIRST_MARK, DecisionName, MemberState
-
-HOLDERS_EXAMINED = 100
+from noted_time.values import FROM_FIRST_MARK, MemberState
 
 MEMBERS_SORTED = 20_000  # sorting them by time takes 10 ms
 
@@ -86,16 +84,14 @@ def explain(  # noqa: PLR0913 - the parts of a request
         reader = replace(reader, waiting_for=tuple(named))
     silence = classify_silence(stream, now.wall)
     waiting_for = decision.waiting_for[:limit] if isinstance(decision, Hold) else ()
-    held_ms = max((each.held_for_ms for each in waiting_for), default=0)
-    decided = cast("DecisionName", type(decision).__name__.lower())
-    condition = classify_domain(stream.history(name), decided, silence, held_ms, now.wall)
+    assessment = assess_domain(stream, name, now, silence)
     by = None if last is None else Roster(stream, domain).find_vouching(last)
     described = sentences(
         stream,
         name,
         decision,
         now,
-        condition=condition,
+        assessment=assessment,
         last=last,
         hints=hints,
         resting=describe_idleness(stream, name, now, last),
@@ -106,13 +102,14 @@ def explain(  # noqa: PLR0913 - the parts of a request
     )
     return Explanation(
         now=now.wall,
-        decision=decided,
-        condition=condition,
+        decision=assessment.decision,
+        condition=assessment.condition,
         lower=last.lower if last else None,
         written_at=last.written_at if last else None,
         next_lower=decision.lower if isinstance(decision, Advance) else None,
         waiting_for=waiting_for,
         holders=decision.holders if isinstance(decision, Hold) else 0,
+        overtaking=assessment.overtaking,
         lower_without={
             each.writer: lower_without(aggregator.domains[name], each.writer)
             for each in waiting_for

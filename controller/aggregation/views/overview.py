@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
-from controller.aggregation.views.conditions import classify_domain
-from controller.aggregation.views.inspection import HOLDERS_EXAMINED, find_timeout_ms
+from controller.aggregation.views.conditions import assess_domain
+from controller.aggregation.views.inspection import find_timeout_ms
 from controller.aggregation.views.silence import classify_silence
 from controller.store.port import StreamSummary
 from noted_time import MarkHistory
 from noted_time.answers import CONDITIONS, Condition, DomainRow, Members, Silence, StreamRow
-from noted_time.rules import Track
-from noted_time.values import DecisionName
 
 Sort = Literal["trouble", "name"]
 
@@ -30,7 +27,7 @@ LAG_EVERY_MS = 2 * 60_000
 
 def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
     name, silence = stream.record.name, classify_silence(stream, now.wall)
-    assessments = [_assess_domain(stream, domain, now, silence) for domain in stream.histories]
+    assessments = [assess_domain(stream, domain, now, silence) for domain in stream.histories]
     condition = min((each.condition for each in assessments), key=CONDITIONS.index)
     held_ms = max((each.held_ms for each in assessments if each.condition == "holds"), default=0)
     number = stream.aggregator.domains.census.members["excluded"]
@@ -84,7 +81,7 @@ def _build_domain_row(domain: str, history: MarkHistory, wall_ms: int) -> Domain
 def _build_live_domain_row(
     stream: StreamState, domain: str, now: Moment, silence: Silence | None
 ) -> DomainRow:
-    assessment = _assess_domain(stream, domain, now, silence)
+    assessment = assess_domain(stream, domain, now, silence)
     longest = assessment.longest
     return replace(
         _build_domain_row(domain, stream.histories[domain], now.wall),
@@ -94,33 +91,8 @@ def _build_live_domain_row(
         held_by=longest.member.writer if longest else None,
         held_for_ms=assessment.held_ms if longest else None,
         times_out_in_ms=find_timeout_ms(stream, longest, now) if longest else None,
+        overtaking=assessment.overtaking,
     )
-
-
-class _Assessment(NamedTuple):
-    decision: DecisionName
-    condition: Condition
-    longest: Track | None
-    held_ms: int
-
-
-def _assess_domain(
-    stream: StreamState, domain: str, now: Moment, silence: Silence | None
-) -> _Assessment:
-    longest = _find_longest_holder(stream, domain)
-    decision: DecisionName = "hold"
-    if longest is None:
-        decision = "advance" if stream.aggregator.may_advance(domain) else "quiet"
-    if stream.final_cut is not None:
-        decision = "sealed"
-    held_ms = stream.service_ms(now) - longest.waiting_since if longest else 0
-    condition = classify_domain(stream.histories[domain], decision, silence, held_ms, now.wall)
-    return _Assessment(decision, condition, longest, held_ms)
-
-
-def _find_longest_holder(stream: StreamState, domain: str) -> Track | None:
-    first = islice(stream.aggregator.domains[domain].find_holders().values(), HOLDERS_EXAMINED)
-    return min(first, key=lambda track: (track.waiting_since, track.member.writer), default=None)
 
 
 def _sample_lags(history: MarkHistory, wall_ms: int) -> tuple[int | None, ...]:

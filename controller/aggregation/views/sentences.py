@@ -11,7 +11,7 @@ from shlex import quote
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
-from controller.aggregation.views.conditions import RECENT_MS
+from controller.aggregation.views.conditions import RECENT_MS, Assessment
 from controller.aggregation.views.silence import (
     SILENT_CONDITIONS,
     describe_silence,
@@ -21,7 +21,7 @@ from controller.aggregation.views.silence import (
 )
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
-from noted_time.answers import Condition, Hint
+from noted_time.answers import Hint, Overtaking
 from noted_time.observing import IDLE_OPTION
 from noted_time.reading import ReaderPlace
 from noted_time.rules import lower_without
@@ -62,7 +62,7 @@ def sentences(  # noqa: PLR0913 - the parts of an explanation
     decision: Decision,
     now: Moment,
     *,
-    condition: Condition,
+    assessment: Assessment,
     last: Mark | None,
     hints: Sequence[Hint],
     resting: Iterable[str],
@@ -72,8 +72,8 @@ def sentences(  # noqa: PLR0913 - the parts of an explanation
     foreseen: Forecast | None,
 ) -> Iterator[str]:
     lower = last.lower if last else None
-    states, is_calm = _count_states(stream, decision), condition == "advancing"
-    yield from _describe_condition(stream, domain, decision, condition, now)
+    states, is_calm = _count_states(stream, decision), assessment.condition == "advancing"
+    yield from _describe_condition(stream, domain, decision, assessment, now)
     if reader is not None:
         yield _describe_reader(reader, decision)
     if is_calm:
@@ -102,9 +102,10 @@ def sentences(  # noqa: PLR0913 - the parts of an explanation
 
 
 def _describe_condition(
-    stream: StreamState, domain: str, decision: Decision, condition: Condition, now: Moment
+    stream: StreamState, domain: str, decision: Decision, assessment: Assessment, now: Moment
 ) -> Iterator[str]:
     lower, states = stream.history(domain).last_lower, _count_states(stream, decision)
+    condition, overtaking = assessment.condition, assessment.overtaking
     is_one = len(stream.settings.domains) == 1
     who = stream.record.name if is_one else f"{stream.record.name} ({domain})"
     if condition in SILENT_CONDITIONS:
@@ -112,6 +113,8 @@ def _describe_condition(
         yield from list_remedies(stream, is_missing=condition == "missing")
     elif condition == "advancing" and lower is not None:
         yield _describe_advance(who, lower, states["live"], now.wall)
+    elif isinstance(decision, Hold) and overtaking is not None:
+        yield _describe_overtaking(who, decision, lower, overtaking, is_late=condition == "holds")
     else:
         yield _describe_decision(who, decision, lower, has_writers=any(states.values()))
 
@@ -126,6 +129,16 @@ def _describe_advance(who: str, lower: int, live: int, now: int) -> str:
     far = f"{format_seconds(lag)} behind" if is_near else f"now at {format_time(lower)}"
     writers = {0: "no writer is live", 1: "its live writer notes"}
     return f"{who} advances, {far}: {writers.get(live, f'{name_all(live)} live writers note')}."
+
+
+def _describe_overtaking(
+    who: str, decision: Hold, lower: int | None, overtaking: Overtaking, *, is_late: bool
+) -> str:
+    named = [each.writer for each in decision.waiting_for[:NAMES_PER_SENTENCE]]
+    does = f"holds {_format_lower(lower)}: it waits" if is_late else f"waits {_format_lower(lower)}"
+    noted = f"{overtaking.writer or 'another writer'} noted {format_time(overtaking.time)}"
+    since, names = format_time(overtaking.since), join_names(named, decision.holders)
+    return f"{who} {does} for {names} since {since}, and {noted}."
 
 
 def _describe_decision(

@@ -31,11 +31,12 @@ const WORDS = { missing: "silent, writers missing", unmarked: "without a mark ye
 const streamCounts = (counts) => h("span.counts", { "data-role": "conditions" },
   Object.keys(CONDITIONS).filter((name) => counts[name])
     .map((name) => pill([`${counted(counts[name])} ${countedAs(name, counts[name])}`, CONDITIONS[name]])));
-const countedAs = (name, count) => (name === "holds" && count > 1 ? "hold" : WORDS[name] ?? name);
+const countedAs = (name, count) =>
+  (isHeld({ condition: name }) && count > 1 ? name.slice(0, -1) : WORDS[name] ?? name);
 
 function streamRow(stream, row, now) {
   const isOne = stream.domains.length === 1;
-  const { held_by: holder, holders, times_out_in_ms: left } = row;
+  const { held_by: holder, holders, overtaking, times_out_in_ms: left } = row;
   return tr(`${stream.name}/${row.domain}`,
     cell("Stream.bare.name", h("a", { href: address(stream.name, isOne ? "" : row.domain) }, stream.name),
       !isOne && soft(` ${row.domain}`)),
@@ -44,7 +45,9 @@ function streamRow(stream, row, now) {
     cell("Last hour.bare.wide-only", spark(row.lag)),
     cell("State.bare.state", pill(conditionText(row))),
     cell("Held by.row", isHeld(row)
-      && [h("strong", holder), andOthers(holders, "other"), left != null && soft(`, out in ${lasting(left)}`)]),
+      && [h("strong", holder), andOthers(holders, "other"), left != null && soft(`, out in ${lasting(left)}`),
+        overtaking && h("div.hint", "since ", when(overtaking.since), `: ${overtaking.writer ?? "another"} noted `,
+          when(overtaking.time))]),
     cell("Writers.bare.row", stream.writers && writerCounts(stream.writers)));
 }
 

@@ -104,16 +104,18 @@ export const andOthers = (holders, what) => (holders > 1 ? ` and ${many(holders 
 
 /** The conditions of streams with their colours, the worst first. */
 export const CONDITIONS = {
-  missing: "bad", holds: "warn", silent: "warn", unmarked: "", advancing: "ok", quiet: "", sealed: "", ended: "",
+  missing: "bad", holds: "warn", silent: "warn",
+  waits: "", unmarked: "", advancing: "ok", quiet: "", sealed: "", ended: "",
 };
 const CONDITION_WORDS = { missing: "silent", unmarked: "no mark yet", ended: "silent" };
 
-export const isHeld = ({ condition }) => condition === "holds";
+export const isHeld = ({ condition }) => condition === "holds" || condition === "waits";
 
 /** Return the condition of a domain as a text and its colour. */
 export function conditionText({ condition, held_for_ms: held, times_out_in_ms: left }) {
   if (condition == null) return ["no answer", "bad"];
   if (condition === "holds") return [`holds ${lasting(held)}`, held > 2 * (left ?? Infinity) ? "bad" : "warn"];
+  if (condition === "waits") return [`waits ${lasting(held)}`, ""];
   return [CONDITION_WORDS[condition] ?? condition, CONDITIONS[condition]];
 }
 
