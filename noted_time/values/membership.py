@@ -67,6 +67,11 @@ class LateRows:
         return LateRows(_sum(self.rows, other.rows), min(self.least, other.least), most)
 
 
+def is_reversed(late: LateRows) -> bool:
+    """Return whether `most` is below `least`."""
+    return late.most is not None and late.most < late.least
+
+
 @dataclass(frozen=True, slots=True)
 class LateReport:
     """Late rows of a writer with times from `least` to `most`.

@@ -42,3 +42,5 @@ class StreamToJudge:
     def __post_init__(self) -> None:
         if self.fail_if_broken and self.noted is None:
             raise typer.BadParameter("--fail-if-broken needs a stream: add --stream")
+        if self.domain is not None and self.noted is None:
+            raise typer.BadParameter("--domain is about --stream: name both")

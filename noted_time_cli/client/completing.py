@@ -112,7 +112,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     if stream is not None and table is not None:
         why = f"{stream} is a stream and {table} a table: leave out STREAM or --table"
         raise typer.BadParameter(why)
-    read_by.check(table)
+    read_by.check(table, name)
     required = build_requirement(require, every=require_all, known=require_known)
     if table is not None:
         if domain is not None:

@@ -21,6 +21,7 @@ from noted_time.values import (
     format_duration,
     format_gap,
     format_time,
+    is_reversed,
     parse_time,
     pluralize,
 )
@@ -148,7 +149,10 @@ def _build_late_rows(rows: int | None, least: str | None, most: str | None) -> L
         if most is not None:
             raise typer.BadParameter("--most TIME needs --late ROWS")
         return None
-    return LateRows(rows, parse_time(least), None if most is None else parse_time(most))
+    late = LateRows(rows, parse_time(least), None if most is None else parse_time(most))
+    if is_reversed(late):
+        raise typer.BadParameter("--most is before --least: exchange them")
+    return late
 
 
 def _add_remedy(error: Rejected, stop: str, remedy: str) -> Rejected:

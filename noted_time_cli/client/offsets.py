@@ -51,7 +51,9 @@ class ReadBy:
         option("DIR", "The checkpoint of a Spark query that has to read the events; may be a URI."),
     ] = None
 
-    def check(self, table: str | None) -> None:
+    def check(self, table: str | None, names: list[str]) -> None:
+        if names and table is None:
+            raise typer.BadParameter("--name is for tables: leave it out")
         if self.inclusive and self.offsets is None:
             raise typer.BadParameter("--inclusive is about --offsets: name both")
         if (self.kafka is None) != (self.group is None):

@@ -119,7 +119,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
-    read_by.check(table)
+    read_by.check(table, name)
     required = build_requirement(require, every=require_all, known=require_known)
     if table is not None:
         if since is not None or domain is not None:
@@ -134,6 +134,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     complete_to = parse_time(time)
     shown = format_time(complete_to)
     start = None if since is None else parse_time(since)
+    if start is not None and start >= complete_to:
+        raise typer.BadParameter("--since is not before TIME: exchange them")
     query = {"complete_to": complete_to, "since": start, "domain": domain} | required.query
     look = _make_look(call, stream, query, read_by)
     try:

@@ -142,6 +142,13 @@ def test_late_rows_are_warned_of_with_the_time_of_the_latest(
     ]
 
 
+def test_late_rows_that_end_before_they_begin_are_refused() -> None:
+    client = WriterClient(URL, "s", "UA", transport=Scripted())
+
+    with client, pytest.raises(Rejected, match="`most` is before `least`: exchange them"):
+        client.wrote_late(2, 9, 8)
+
+
 def test_a_callback_that_fails_is_logged_and_stops_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -19,6 +19,7 @@ from noted_time.values import (
     Time,
     check_least,
     format_line,
+    is_reversed,
     unix_ms_of,
     validate_name,
 )
@@ -235,6 +236,8 @@ class Writer(ABC, Generic[Network]):
         """
         with self._lock_for_note():
             late = LateRows(rows, unix_ms_of(least), None if most is None else unix_ms_of(most))
+            if is_reversed(late):
+                raise Rejected("`most` is before `least`: exchange them")
             total = self._outbox.count_late_rows(self._resolve_domain(domain), late)
             bound = self.late_below(domain)
             self._notices.count_late_rows(late.least, late.least if bound is None else bound)

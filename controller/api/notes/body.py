@@ -54,6 +54,8 @@ from noted_time.values import (
     LogFact,
     LogFactKind,
     State,
+    is_reversed,
+    list_reports,
 )
 
 EXPLAINED_BYTES = 16 * 1024  # in a larger body only the first fault is reported
@@ -206,6 +208,8 @@ def decode(body: bytes) -> list[noted_time.Note]:
             names += note.domains
         if note.max_times is not None:
             names += note.max_times
+        if note.late is not None and any(map(is_reversed, list_reports(note.late))):
+            raise msgspec.ValidationError("must have `least` at or below `most` in late rows")
     sessions = [note.session for note in notes if note.session is not None]
     sessions += [each for note in notes if note.took_over for each in note.took_over]
     sessions += [note.log for note in notes if note.log is not None]
