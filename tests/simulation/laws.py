@@ -170,9 +170,11 @@ class Laws:
         if not mark.final:
             self.law("upper", mark.upper <= upper, name, mark, upper)
         for writer in sorted(stream.owed):
-            if _time(stream.members[writer]) < lower:
+            member = stream.members[writer]
+            if removed.get(writer) == _last_change(member) or _time(member) < lower:
                 self.law("named", writer in mark.excluded, name, mark, writer)
                 stream.owed.discard(writer)
+        stream.owed.difference_update(mark.excluded)
         for writer, was in before.items():
             record = stream.members[writer]
             stayed = _counts(was) and _counts(record) and was.since == record.since
