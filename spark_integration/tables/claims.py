@@ -228,39 +228,27 @@ class BatchClaim:
         """The claimed time (Unix ms, exclusive), if any."""
         return self.claim.complete_to
 
-    def delta_options(
-        self, table: str | None = None, *, part: str = "", last: bool = True, metadata: str = "{}"
+    def options(
+        self, table: str, *, part: str = "", last: bool = True, metadata: str = "{}"
     ) -> dict[str, str]:
-        """Return the options of a write to Delta: the claim, and a transaction.
+        """Return the options of a write: the claim, and with Delta a transaction.
 
         Always write with these options, or the next batch ends the claim. Call `withdraw` for a
         batch that writes nothing. If a batch writes several times, give each write a `part`, and
-        all but the last ``last=False``. Without a `table`, nothing is claimed. `metadata` is a JSON
-        object for the commit.
+        all but the last ``last=False``. `metadata` is a JSON object for the commit.
+
+        Delta skips a repeated batch. For Iceberg, call `is_committed` before a write.
         """
-        claim = self.claim
-        transaction = f"noted-time:{claim.name}:{claim.query}:{part}"
-        records = self._build_properties(table, part, last=last)
+        claim, (kind, _) = self.claim, split_url(table)
+        record, history = self._create_record(table, part, last=last)
+        records = json.loads(metadata) | format_properties(history, record)
+        if kind == "iceberg":
+            return {f"{SNAPSHOT_PROPERTY}{key}": str(value) for key, value in records.items()}
         return {
-            "userMetadata": json.dumps({**json.loads(metadata), **records}),
-            "txnAppId": transaction,
+            "userMetadata": json.dumps(records),
+            "txnAppId": f"noted-time:{claim.name}:{claim.query}:{part}",
             "txnVersion": str(claim.batch),
         }
-
-    def iceberg_options(
-        self, table: str | None = None, *, part: str = "", last: bool = True
-    ) -> dict[str, str]:
-        """Return the options of a write to Iceberg: the claim as properties of the snapshot.
-
-        Call `is_committed` before a write, because Iceberg does not skip repeated batches.
-        """
-        records = self._build_properties(table, part, last=last)
-        return {f"{SNAPSHOT_PROPERTY}{key}": value for key, value in records.items()}
-
-    def options(self, table: str, *, part: str = "") -> dict[str, str]:
-        kind, _ = split_url(table)
-        options = self.delta_options if kind == "delta" else self.iceberg_options
-        return options(table, part=part)
 
     def cover_windows(self, table: str, largest_ms: int | None) -> BatchClaim:
         """Return the claim of rows with such windows, `None` without rows: as the claim before."""
@@ -365,12 +353,6 @@ class BatchClaim:
         except (OSError, NotedTimeError) as error:
             why = NOT_KEPT.format(MEMORY_DIRECTORY, self.claims.checkpoint_location, error)
             log.warning("batch %d has no rows for %s: %s", self.claim.batch, table, why)
-
-    def _build_properties(self, table: str | None, part: str, *, last: bool) -> dict[str, str]:
-        if table is None:
-            return {}
-        record, history = self._create_record(table, part, last=last)
-        return format_properties(history, record)
 
 
 class RunningQuery(NamedTuple):

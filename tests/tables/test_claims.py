@@ -221,14 +221,15 @@ def test_parts_of_a_batch_are_written_each_once(query: Query) -> None:
         claim = claims.of(batch_id)
         for part, last in (("even", False), ("odd", True)):
             half = rows.where(f"number % 2 = {int(last)}")
-            if query.table.startswith("delta"):
-                options = claim.delta_options(query.table, part=part, last=last)
+            is_delta = query.table.startswith("delta")
+            if not is_delta and claim.is_committed(query.table, part=part):
+                continue
+            options = claim.options(query.table, part=part, last=last)
+            if is_delta:
                 path = query.table.partition(":")[2]
                 half.write.format("delta").mode("append").options(**options).save(path)
-            elif not claim.is_committed(query.table, part=part):
-                half.writeTo(name_of(query)).options(
-                    **claim.iceberg_options(query.table, part=part, last=last)
-                ).append()
+            else:
+                half.writeTo(name_of(query)).options(**options).append()
 
     if query.table.startswith("iceberg"):
         query.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {name_of(query).rpartition('.')[0]}")

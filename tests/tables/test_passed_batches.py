@@ -89,7 +89,7 @@ def write(
     claim: BatchClaim, table: Rows, rows: Sequence[Row], parts: Sequence[str] = ("",)
 ) -> None:
     for part in parts:
-        options = claim.delta_options(TABLE, part=part, last=part != PARTS[0])
+        options = claim.options(TABLE, part=part, last=part != PARTS[0])
         table.append([row for row in rows if part in {"", row[1]}], options)
 
 
