@@ -81,15 +81,18 @@ def test_a_list_begins_behind_known_names() -> None:
     assert "" not in segment.lists[-4:]
 
 
-def test_the_whole_list_is_fetched_again_after_minutes() -> None:
-    """Writers may have changed the form of their names."""
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_the_whole_list_is_fetched_again_after_minutes(*, is_asked: bool) -> None:
+    """Or if it is asked for. Writers may have changed the form of their names."""
     segment = Segment()
     for start in range(5):
         segment.add(file_name("a", 0, start))
     segment.look()
     segment.add("a+0+000000000099.parquet")
     missed = segment.look() != segment.names
-    segment.now_s += WHOLE_AGAIN_S
+    if is_asked:
+        segment.listing.forget()
+    segment.now_s += 0 if is_asked else WHOLE_AGAIN_S
 
     assert (missed, segment.look() == segment.names) == (True, True)
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from noted_time.filelog import ForeignFile, UnreadableFile
+from noted_time.filelog import ForeignFile, SegmentDirectory, UnreadableFile
 from noted_time.values import Recreated
 from spark_integration.scan.files import LogFiles
 from tests.support.log_reading import log_query, reader_of
@@ -103,8 +103,12 @@ def test_query_waits_while_a_name_may_have_rows(
     assert seen == ["waits", "waits", "reads", "waits", *later]
 
 
-def test_file_below_rows_that_were_read_is_named(flights: NotedStream) -> None:
-    """A hole may be filled before it is read, not afterwards."""
+def test_file_below_rows_that_were_read_is_named(
+    flights: NotedStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hole asks for the whole list, and may be filled before it is read, not afterwards."""
+    asked: list[int] = []
+    monkeypatch.setattr(SegmentDirectory, "forget", lambda _: asked.append(1))
     whole = flights.append(0, (1, "a")).read_bytes()
     files = LogFiles(flights.root, "flights")
     files.refresh()
@@ -113,6 +117,7 @@ def test_file_below_rows_that_were_read_is_named(flights: NotedStream) -> None:
         path.write_bytes(whole)
         files.refresh()
 
+    assert asked == [1, 1]
     files.check_kept({0: 1})
     path.with_name("flights+0+0000000002.parquet").write_bytes(whole)
     files.refresh()
