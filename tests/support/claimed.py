@@ -43,11 +43,11 @@ class Orders:
         """Append rows with a claim, `asked` or not who vouches."""
         named = missing if asked else None
         vouching = 2 - len(missing)
-        counts = {"count": vouching, "expected": expected, "expected_vouching": vouching}
+        counts = {"count": vouching, "expected": expected}
+        counts["expected_vouching"] = min(vouching, expected)
         claim = Claim("orders", complete_to, "time", "q", batch, id=f"r{batch}", stream=stream)
         claim = replace(claim, domain=domain if stream else None, lag_ms=lag)
         claim = replace(claim, is_since_stated=stated)
-
         claim = replace(claim, missing=named, since=since, vouched=counts if asked else {})
         claim = replace(claim, max_time_ahead_ms=AHEAD_MS)
         exists = DeltaTable.is_deltatable(self.path)
