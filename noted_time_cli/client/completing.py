@@ -219,10 +219,9 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
 
     TIME is of the controller's clock. Rows that a writer reported within one hour count together.
 
-    The exit status is 3 if other windows may have changed, too, because the stored reports do not
-    reach back to TIME, or a writer noted late without the least time of its rows. A sentence on
-    standard error says which, and what to do. The status is also 3 if there are more windows than
-    --limit.
+    The exit status is 3 if there are more windows than --limit, or if other windows may have
+    changed, too: the stored reports do not reach back to TIME, or a late writer gave no least time.
+    A sentence on standard error says which, and what to do.
 
     Try it:  noted-time changed-since flights 2013-01-01T10:00Z --size 1h
     """
