@@ -409,3 +409,10 @@ def test_a_table_claims_what_all_its_names_claim() -> None:
     assert unchecked.missing is None
     assert table.claim(["x", "y"]) == NoClaim("x: no commit has a claim; y: no commit has a claim")
     assert history(commit(1)).claim() == NoClaim("its claims are in history that has expired")
+
+
+def test_a_record_fills_in_nothing_that_it_does_not_say() -> None:
+    """No start, domain, or missing writers."""
+    claim = Claim.from_json("flights", '{"complete_to": 50, "batch": ["q", 7], "id": "a"}')
+
+    assert (claim.since, claim.domain, claim.missing, claim.vouched) == (None, None, None, {})
