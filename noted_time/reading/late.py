@@ -52,14 +52,13 @@ class LateReports:
         return len(self._reports)
 
     def add(
-        self, report: LateReport, most: int = MOST_REPORTS
+        self, report: LateReport, most: int = MOST_REPORTS, *, is_correction: bool = False
     ) -> Mapping[LatePlace, LateReport | None]:
         """Return the new content of each changed place, `None` if its report was deleted.
 
-        A report with a least time, unless more rows are unknown, replaces the writer's reports
-        without one.
+        A correction replaces the writer's reports without a least time.
         """
-        changed = set() if report.unknown else self._drop_without_least(report.writer)
+        changed = self._drop_without_least(report.writer) if is_correction else set()
         changed.add(self._put(report))
         if len(self) > most:
             changed |= self._merge(most * 3 // 4)

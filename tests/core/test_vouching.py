@@ -315,7 +315,7 @@ class Witness(World):
     def hear(self, author: Author, note: Note) -> None:
         super().hear(author, note)
         for domain, report in self.stream.report_late(note, at=0):
-            self.late[domain].add(report)
+            self.late[domain].add(report, is_correction=not report.unknown)
 
     def advance(self, domain: str) -> Made | None:
         made = super().advance(domain)
