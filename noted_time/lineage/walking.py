@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from noted_time.reading.claims import NOT_CLAIMED, NoClaim, Standing, TableHistory
 from noted_time.values import (
+    DEFAULT_DOMAIN,
     MIN_INT64,
     NAME_PATTERN,
     Claim,
@@ -18,7 +19,6 @@ from noted_time.values import (
 )
 
 TABLE_SCHEMES = ("delta", "iceberg")
-DEFAULT_DOMAIN = "default"
 
 MOST_DEPTH, MOST_HOPS = 20, 100
 NOT_FOLLOWED = f"it is more than {MOST_DEPTH} hops away, or one of more than {MOST_HOPS}"

@@ -14,7 +14,8 @@ from noted_time.values import MAX_INT64, Rejected
 class ReadOffsets:
     """Exclusive offsets by partition (segment); other partitions were not read.
 
-    `remarks` are sentences about limits. From the time `at_most` on, nothing is known.
+    `remarks` are sentences about limits. From the time `at_most` on, nothing is known. It is
+    of the time domain `domain`, if the reader states it.
     """
 
     position: Mapping[int, int]
@@ -22,6 +23,7 @@ class ReadOffsets:
     log: str | None = None
     at_most: int | None = None
     remarks: tuple[str, ...] = ()
+    domain: str | None = None
 
 
 def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:

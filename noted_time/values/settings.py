@@ -18,6 +18,8 @@ ReturningWriter = Literal["hold", "exclude"]
 NAME_PATTERN = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
 """Clients and proxies remove `.` and `..` from a path."""
 
+DEFAULT_DOMAIN = "default"
+
 INGESTION_NAME = "ingestion"
 """The domain of the times when rows came in, and the writer that notes them."""
 

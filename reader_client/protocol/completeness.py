@@ -13,6 +13,7 @@ from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown, NotYet
 from noted_time.progress import ReadOffsets, check_known
 from noted_time.values import (
+    DEFAULT_DOMAIN,
     MAX_INT64,
     AnotherLog,
     Late,
@@ -24,9 +25,11 @@ from noted_time.values import (
 )
 from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.questions import ask_cut as cut_at
-from reader_client.protocol.questions import ask_segments, ask_time_window
+from reader_client.protocol.questions import ask_segments, ask_stream, ask_time_window
 
 Answer = TypeVar("Answer")
+
+OTHER_DOMAIN = "the query's watermark is of the domain {0!r}: name it (--domain {0}, domain=)"
 
 TIMES_ONLY = "its writers noted only times, and no positions: offsets have no time there"
 
@@ -151,6 +154,10 @@ def _find_window(
     cut = position_from_wire(mark["cut"])
     read: ReadOffsets = yield OffsetsUpTo(cut)
     AnotherLog.check(stream, mark["logs"], read.log)
+    if read.domain is not None and read.domain != (domain or DEFAULT_DOMAIN):
+        known = [domain] if domain else (yield ask_stream(stream))["domains"]
+        if known != [read.domain]:
+            raise Rejected(OTHER_DOMAIN.format(read.domain))
     if read.log is None and read.position.keys() - cut.keys():
         known = yield from _find_segments(stream, domain)
         try:

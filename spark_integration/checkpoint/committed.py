@@ -69,7 +69,17 @@ def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
         f"the query keeps state: only rows below its watermark {format_time(planned.watermark_ms)} "
         "count, and rows that the watermark dropped are not in its sink"
     )
-    return ReadOffsets(position, by, at_most=planned.watermark_ms, remarks=(remark,))
+    domains = {each for each in _list_domains(planned.offsets) if each is not None}
+    domain = domains.pop() if len(domains) == 1 else None
+    return ReadOffsets(position, by, None, planned.watermark_ms, (remark,), domain)
+
+
+def _list_domains(offsets: tuple[Any, ...]) -> Iterator[str | None]:
+    for offset in offsets:
+        if is_of_log(offset):
+            yield offset.get("domain")
+        elif is_of_marks(offset):
+            yield from (each.get("domain") for each in offset["streams"].values())
 
 
 def _find_last_batch(checkpoint: str) -> tuple[QueryProgress, int]:

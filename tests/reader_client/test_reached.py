@@ -218,6 +218,18 @@ def test_all_rows_below_the_time_were_read_or_their_writer_is_named(seed: int) -
     assert advanced > HISTORIES // 20
 
 
+def test_a_watermark_of_another_domain_is_refused(served: Served) -> None:
+    """A window that a query still holds may have older times in the other domain."""
+    stream = served.new(domains=["default", "ship"])
+    for domain in ("default", "ship"):
+        served.note(stream, 10, {"0": 5}, domain=domain)
+    read = ReadOffsets({0: 5}, at_most=8, domain="ship")
+    with pytest.raises(Rejected, match="is of the domain 'ship': name it"):
+        complete_to(served.url, stream, read)
+
+    assert complete_to(served.url, stream, read, domain="ship").time == 8
+
+
 FORM = 'write {"0": 25, "1": 12}, an offset for each partition'
 BOUNDS = "it has to be from 0 to 9223372036854775806; leave out a partition that was not read"
 

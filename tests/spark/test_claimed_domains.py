@@ -118,3 +118,20 @@ def test_a_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, P
         ]
 
     assert found == [min(status, 3) for status in truth]
+
+
+def test_a_checkpoint_with_state_is_judged_in_its_domain(
+    controller: Served, tmp_path: Path
+) -> None:
+    """Its watermark is a time of that domain."""
+    stream = NotedStream(tmp_path / "log", "flights", controller, *DOMAINS[:2]).begun()
+    for domain in DOMAINS[:2]:
+        controller.note("flights", TEN, {"0": 1}, domain=domain)
+    place = tmp_path / "flights"
+    plan(place, 0, *plan_log(stream, domain="ship"), metadata={"batchWatermarkMs": TEN})
+    for name in ("state", "commits"):
+        (place / name).mkdir()
+    (place / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs": 0}')
+
+    said = ask(Commands(controller.url), "complete-to", str(place))
+    assert (said.status, "name it (--domain ship" in said.err) == (1, True), said
