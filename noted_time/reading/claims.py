@@ -109,6 +109,12 @@ class TableClaim:
         return max(times, default=MIN_INT64) if len(times) == len(self.claims) else None
 
     @property
+    def first_lower(self) -> int | None:
+        """The time (Unix ms) below which no writer vouches, if it is known."""
+        times = [each.first_lower for each in self.claims.values() if each.first_lower is not None]
+        return max(times, default=None)
+
+    @property
     def missing_writers(self) -> list[str]:
         return sorted({name for each in self.claims.values() for name in each.missing or ()})
 

@@ -280,6 +280,7 @@ def build_acceptance(
             names=dict.fromkeys(standings.keys() - {claim.name}),
             since=claim.since,
             is_since_stated=claim.is_since_stated,
+            first_lower=claim.first_lower,
             max_time_ahead_ms=claim.max_time_ahead_ms,
             accepted=comment,
             inherits=claim.inherits,

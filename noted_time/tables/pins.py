@@ -191,12 +191,14 @@ def _combine_writers(found: Sequence[TableClaim], delay_ms: int) -> dict[str, An
     sources = [source for claim in claims for source in claim.sources] if has_streams else []
     has_asked = all(each.missing is not None for each in found)
     missing = tuple(sorted({name for each in found for name in each.missing or ()}))
+    firsts = [each.first_lower for each in found if each.first_lower is not None]
     ahead = [each.max_time_ahead_ms for each in claims if each.max_time_ahead_ms is not None]
     return {
         **join_sources(sources),
         "missing": missing if has_asked else None,
         "vouched": _combine_vouched(claims) if has_streams else {},
         "since": raise_since(max(since), delay_ms) if len(since) == len(found) else None,
+        "first_lower": max(firsts, default=None),
         "is_since_stated": any(claim.is_since_stated for claim in claims),
         "max_time_ahead_ms": max(ahead) if len(ahead) == len(claims) else None,
     }

@@ -76,6 +76,8 @@ class Claim:
     - `lag_ms`: how far `complete_to` is below the ingestion marks of the query, if it reads any.
     - `since`: rows below this time (Unix ms) may be missing, because the query began after them.
       `None` if it is not known. If `is_since_stated`, the user has stated it.
+    - `first_lower`: the lower of the stream's first mark, less `lag_ms`. Below it, no writer
+      vouches. `None` if it is not known.
     - `max_time_ahead_ms`: how far the stream lets `complete_to` be ahead of the commit. `None` if
       this is not known, or if the stream is sealed or accepts any time.
     - `inherits`: the sources, if a batch job wrote the table. `after` is the version that it wrote.
@@ -104,6 +106,7 @@ class Claim:
     cut: Mapping[str, int] = field(default_factory=dict, repr=False)
     missing: tuple[str, ...] | None = field(default=None, repr=False)
     vouched: Mapping[str, int] = field(default_factory=dict, repr=False)
+    first_lower: int | None = field(default=None, repr=False)
     since: int | None = field(default=None, repr=False)
     is_since_stated: bool = field(default=False, repr=False)
     max_time_ahead_ms: int | None = field(default=None, repr=False)
@@ -240,7 +243,7 @@ RECORD_FIELDS: Mapping[str, Callable[[object], bool]] = {
     "cut": lambda value: _is_map(value, SEGMENTS_KEPT, _is_int),
     "missing": _is_names,
     "vouched": lambda value: value == {} or _is_vouched(value),
-    **dict.fromkeys(("since", "max_time_ahead_ms"), _is_time),
+    **dict.fromkeys(("first_lower", "since", "max_time_ahead_ms"), _is_time),
     **dict.fromkeys(
         ("is_since_stated", "starts", "merges", "continues"), lambda value: isinstance(value, bool)
     ),

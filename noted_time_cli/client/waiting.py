@@ -40,6 +40,7 @@ from reader_client.protocol.requirements import (
     NOT_SO_FAR,
     Requirement,
     TableAnswer,
+    describe_first_mark,
     find_first_complete,
     find_objections,
 )
@@ -187,6 +188,8 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
         return found, first, ask_objections(call, first, complete_to, required)
 
     found, first, (lacks, asked) = _wait_until_found(look, table, complete_to, timeout_s)
+    if lack := describe_first_mark(first, complete_to):
+        fail(f"{table}: {lack}", status=MISSING_STATUS)
     version = found.version_at(complete_to)
     if not call.print_json({"complete_to": found.complete_to, "version": version}):
         without = first.describe_lack(asked)

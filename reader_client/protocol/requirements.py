@@ -132,9 +132,18 @@ class TableAnswer(NamedTuple):
     asked: str = ""
 
 
+def describe_first_mark(claim: TableClaim, time: int) -> str:
+    """Return a sentence if the time is before the first mark of a stream of the table."""
+    if claim.first_lower is None or time >= claim.first_lower:
+        return ""
+    return BEFORE_FIRST_MARK.format(format_time(claim.first_lower))
+
+
 def find_table_objections(
     claim: TableClaim, time: int, required: Requirement
 ) -> Generator[Question, Json, TableAnswer]:
+    if lack := describe_first_mark(claim, time):
+        return TableAnswer([lack])
     named = claim.missing_writers
     objections = [f"{writer} is missing" for writer in required.writers if writer in named]
     if required.everyone:

@@ -196,10 +196,12 @@ class TableClaims:
         finally:
             transport.close()
         missing, by = read_value(Missing, answer), answer["vouched"]
+        first_lower = None if stream["seal"] else answer["first_lower"]
         named = tuple(each.writer for each in missing.writers if not each.joined_later)
         return replace(
             claim,
             domain=domain,
+            first_lower=None if first_lower is None else first_lower - source.lag_ms,
             max_time_ahead_ms=None if stream["seal"] else stream["max_time_ahead_ms"],
             missing=named if named or missing.is_known else None,
             vouched={key: by[key] for key in VOUCHED_FIELDS},

@@ -124,13 +124,14 @@ def test_a_checkpoint_with_state_is_judged_in_its_domain(
     controller: Served, tmp_path: Path
 ) -> None:
     """Its watermark is a time of that domain."""
-    stream = NotedStream(tmp_path / "log", "flights", controller, *DOMAINS[:2]).begun()
+    stream = NotedStream(tmp_path / "log", "flights", controller, *DOMAINS[:2])
+    stream.append(0, (TEN, "a"))
     for domain in DOMAINS[:2]:
         controller.note("flights", TEN, {"0": 1}, domain=domain)
     place = tmp_path / "flights"
     plan(place, 0, *plan_log(stream, domain="ship"), metadata={"batchWatermarkMs": TEN})
-    for name in ("state", "commits"):
-        (place / name).mkdir()
+    for name in ("state/0", "commits"):
+        (place / name).mkdir(parents=True)
     (place / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs": 0}')
 
     said = ask(Commands(controller.url), "complete-to", str(place))

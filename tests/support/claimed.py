@@ -39,6 +39,7 @@ class Orders:
         expected: int = 2,
         since: int | None = MIN_INT64,
         stated: bool = False,
+        first: int | None = None,
     ) -> None:
         """Append rows with a claim, `asked` or not who vouches."""
         named = missing if asked else None
@@ -47,7 +48,7 @@ class Orders:
         counts["expected_vouching"] = min(vouching, expected)
         claim = Claim("orders", complete_to, "time", "q", batch, id=f"r{batch}", stream=stream)
         claim = replace(claim, domain=domain if stream else None, lag_ms=lag)
-        claim = replace(claim, is_since_stated=stated)
+        claim = replace(claim, is_since_stated=stated, first_lower=first)
         claim = replace(claim, missing=named, since=since, vouched=counts if asked else {})
         claim = replace(claim, max_time_ahead_ms=AHEAD_MS)
         exists = DeltaTable.is_deltatable(self.path)
