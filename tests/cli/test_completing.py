@@ -21,24 +21,6 @@ ZONES = ["UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "Austral
 """Some put their clocks forward or back at midnight, or by half an hour."""
 
 
-def test_windows_that_changed_have_a_line_each(run: Console, stream: str) -> None:
-    """Their start, end, late rows and writers; none since a later moment."""
-    run.note(stream, shop=TEN)
-    late = {"rows": 112, "least": TEN - HOUR_MS, "most": TEN - 1}
-    run.served.post(stream, {"writer": "shop", "late": late})
-    found = run("changed-since", stream, "2020-01-01T00:00Z")
-    now = datetime.now(UTC)
-    recent, later = (
-        run("changed-since", stream, (now + timedelta(hours=n)).isoformat()) for n in (-1, 1)
-    )
-
-    columns = ["start", "end", "late rows", "writers"]
-    line = ["2013-01-01T09:00:00Z", "2013-01-01T10:00:00Z", "112", "shop"]
-    assert (found.table, recent.table, later.table) == ([columns, line], [columns, line], [columns])
-    assert [each.status for each in (found, recent, later)] == [0, 0, 0]
-    assert (found.err, recent.err, later.err) == ("", "", "")
-
-
 def test_it_is_said_if_the_ledger_no_longer_has_all_that_changed() -> None:
     """It keeps reports for 90 days; while it has forgotten none, any moment may be asked about."""
     answer = {"windows": [], "has_more": False, "next": None, "changes_are_known": False}

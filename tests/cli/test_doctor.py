@@ -64,34 +64,6 @@ def guarded() -> Iterator[tuple[Served, Guarded]]:
         yield served, tokens
 
 
-@pytest.mark.parametrize(
-    ("url", "fact"),
-    [
-        (NOWHERE, "no answer from http://127.0.0.1:9/readyz"),
-        ("127.0.0.1:7464", "has no scheme: use http://127.0.0.1:7464"),
-        ("http://localhost:port", "'http://localhost:port' is not a URL"),
-        ("http://noted-time.invalid", "no answer from http://noted-time.invalid/readyz"),
-        ("http://ops:secret@127.0.0.1:9", "cannot have a user or password"),
-    ],
-)
-def test_without_a_controller_the_rest_is_checked(
-    run: Commands, tmp_path: Path, url: str, fact: str
-) -> None:
-    """It says so, with the remedy, and repeats no password."""
-    plan(tmp_path, 0, of_log("flights", "9b"), metadata=BEGUN)
-
-    said = run("doctor", "flights", "--url", url, "--checkpoint", str(tmp_path), "--json")
-
-    found = judged(said)
-    assert (said.status, outcomes(said, "controller", "stream", "checkpoint", "spark", "java")) == (
-        1,
-        ["wrong", "not checked", "not checked", "ok", "ok"],
-    )
-    assert fact in found["controller"][0]["fact"]
-    assert "this URL is from --url" in found["controller"][0]["remedy"]
-    assert "secret" not in said.out + said.err
-
-
 @pytest.mark.acceptance
 @pytest.mark.parametrize(("listens", "asked"), [((), "https"), (TLS, "http")])
 def test_the_other_scheme_is_the_remedy_if_it_answers(
@@ -110,22 +82,6 @@ def test_the_other_scheme_is_the_remedy_if_it_answers(
     assert then["outcome"] == ("wrong" if listens else "ok")
     assert ("set SSL_CERT_FILE to" in then["fact"]) is bool(listens)
     assert last.returncode == 0, last.stdout
-
-
-def test_a_stream_that_is_well_is_ok(run: Console) -> None:
-    """Each line says what was seen, and the status is 0."""
-    run.served.create("well")
-    run.served.post("well", {"writer": "UA", "time": now(), "position": {"0": 1}})
-
-    said = run("doctor", "well")
-
-    lines = [line.partition("  ")[0] for line in said.out.splitlines()]
-    assert (said.status, set(lines[:-1]) - {"not checked", ""}) == (0, {"ok"}), said.out
-    assert f"controller: {run.served.url} (from NOTED_TIME_URL) is ready" in said.out
-    assert "expected writers: well expects no writers, so missing writers are not" in said.out
-    assert lines[-1].startswith("nothing wrong in ")
-    unseen = [each.partition(": ")[0].split()[-1] for each in lines if "not checked " in each]
-    assert [each in lines[-1] for each in unseen] == [True] * len(unseen)
 
 
 def test_each_of_several_controllers_is_asked(run: Console) -> None:
@@ -300,54 +256,6 @@ def test_a_broker_that_is_away_is_wrong(run: Commands) -> None:
     assert judged(said)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
 
 
-def test_the_checkpoint_of_another_stream_is_wrong(run: Console, tmp_path: Path) -> None:
-    """It is looked at under the name of its own; that of its topic is right as well."""
-    for name in ("arrivals", "departures"):
-        run.served.create(name)
-        run.served.post(name, {"writer": "UA", "time": now(), "position": {"0": 1}})
-    plan(tmp_path, 0, of_log("departures", run.served.get("departures")["id"]), metadata=BEGUN)
-    place = ("--checkpoint", str(tmp_path))
-
-    said = run("doctor", "arrivals", *place, "--json")
-    own, of_topic = (
-        run("doctor", *words, *place, "--json")
-        for words in (("departures",), ("arrivals", "--topic", "departures"))
-    )
-
-    (found,) = judged(said)["checkpoint"]
-    assert (said.status, found["fact"]) == (
-        1,
-        f"{tmp_path} is of a query that reads departures, not arrivals",
-    )
-    assert found["remedy"].endswith(f"noted-time doctor departures --checkpoint {tmp_path}")
-    assert [(each.status, outcomes(each, "checkpoint")) for each in (own, of_topic)] == [
-        (0, ["ok"])
-    ] * 2
-
-
-@pytest.mark.parametrize(
-    ("made", "fact"),
-    [
-        ("", "has no micro-batch of a query"),
-        ("{", "has no offset log of Spark"),
-        ('{"flights": {"0": 5}}', "is of a query that reads no marks of noted-time"),
-    ],
-)
-def test_what_is_no_checkpoint_of_ours_is_wrong(
-    run: Commands, tmp_path: Path, made: str, fact: str
-) -> None:
-    """An empty directory, any other file, the checkpoint of another query."""
-    if made:
-        plan(tmp_path, 0, metadata=BEGUN)
-        with (tmp_path / "offsets" / "0").open("a") as log:
-            log.write(f"\n{made}")
-
-    said = run("doctor", "--checkpoint", str(tmp_path), "--json")
-
-    (found,) = judged(said)["checkpoint"]
-    assert (found["outcome"], fact in found["fact"]) == ("wrong", True), found
-
-
 def test_what_is_not_installed_is_not_checked(
     run: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,20 +304,3 @@ def test_on_a_terminal_what_is_wrong_is_coloured(served: Served) -> None:
     plain = Commands(served.url)("doctor", "oders")
 
     assert ("\x1b[1;31mwrong" in coloured.stdout, "\x1b" in plain.out) == (True, False)
-
-
-def test_names_in_the_file_log_are_judged(run: Commands, tmp_path: Path) -> None:
-    directory = tmp_path / "flights" / "partition=0"
-    directory.mkdir(parents=True)
-    (directory / "README.md").touch()
-    (directory / "flights+0+0000000000.json").touch()
-    passed, refused = judged(run("doctor", "flights", "--log", tmp_path, "--json"))["file log"]
-
-    assert (passed["outcome"], passed["fact"]) == (
-        "ok",
-        f"1 name without rows: {directory / 'README.md'}",
-    )
-    assert (refused["outcome"], "--ignore flights+0+0000000000.json" in refused["fact"]) == (
-        "wrong",
-        True,
-    )

@@ -8,7 +8,6 @@ from contextlib import closing, suppress
 import pytest
 
 from tests.cli.conftest import Commands
-from tests.support.served import Served
 
 
 @pytest.mark.parametrize("words", ["", "stream", "stream delete", "serve", "observe log ingestion"])
@@ -52,12 +51,3 @@ def test_a_port_of_another_server_is_explained(run: Commands, other_server: str)
         for each, then in zip((plain, encrypted), remedies, strict=True)
     ]
     assert (ends, plain.status, encrypted.status) == ([*remedies], 69, 69)
-
-
-def test_https_of_a_controller_without_tls_is_explained(run: Commands, served: Served) -> None:
-    """Without the words of OpenSSL."""
-    url = served.url.replace("http", "https")
-    said = run("stream", "list", "--url", url)
-
-    fact = "the port does not use TLS; use http://, or correct the port in the URL"
-    assert (said.status, said.err) == (69, f"noted-time: no answer from {url}/v1/streams: {fact}\n")

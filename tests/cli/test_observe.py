@@ -40,25 +40,6 @@ def marks(served: Served, stream: str, domain: str) -> list[tuple[int, dict[str,
     return [(mark["lower"], mark["cut"]) for mark in answer["marks"]]
 
 
-def test_one_look_by_ingestion_makes_a_mark(served: Served, stream: str, root: Path) -> None:
-    """Everything in the log; the other domain is left alone."""
-    said = observe(served, "ingestion", root, stream, "--for", "0s")
-
-    assert said == Said(0, f"observer observes {stream}\n", "")
-    assert [cut for _, cut in marks(served, stream, "ingestion")] == [{"0": 2, "1": 1}]
-    assert marks(served, stream, "default") == []
-
-
-def test_one_look_by_event_time_makes_a_mark(served: Served, stream: str, root: Path) -> None:
-    """At the newest time of the slowest segment, less the delay."""
-    options = ["--field", "departure", "--delay", "50ms", "--for", "0s"]
-    said = observe(served, "event-time", root, stream, *options)
-
-    assert said.status == 0
-    assert marks(served, stream, "default") == [(350, {"0": 2, "1": 1})]
-    assert marks(served, stream, "ingestion") == []
-
-
 def test_a_column_in_seconds_is_noted_only_as_told(served: Served, tmp_path: Path) -> None:
     """No note has a time before the unit is named."""
     name, at = served.new(), 1_357_034_400
@@ -89,24 +70,3 @@ def test_it_observes_until_it_is_stopped(served: Served, stream: str, root: Path
     out, _ = process.communicate(timeout=PATIENCE_S)
 
     assert (process.returncode, out) == (0, f"observer observes {stream}\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "sentence"),
-    [
-        ("ingestion {root} {stream} --max-lag 500ms", 1, "max_lag_ms must be at least poll_ms"),
-        ("ingestion {root} {stream} --domain elsewhere", 1, "unknown_domain"),
-        ("ingestion {root} nowhere", 1, "nowhere"),
-        ("ingestion {root} a/b", 1, "stream 'a/b' is not"),
-        # what cannot be read may be there later
-        ("ingestion {root}/nothing {stream}", 69, "nothing does not exist"),
-        ("event-time {root} {stream} --field landing --delay 5m", 69, "no column landing"),
-    ],
-)
-def test_what_cannot_be_observed_is_refused(  # noqa: PLR0913, PLR0917 - fixtures
-    served: Served, stream: str, root: Path, arguments: str, status: int, sentence: str
-) -> None:
-    """Before anything is noted, with the reason in a sentence."""
-    said = observe(served, *arguments.format(root=root, stream=stream).split(), "--for", "0s")
-
-    assert (said.status, sentence in said.err) == (status, True)

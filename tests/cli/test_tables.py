@@ -7,7 +7,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from noted_time import tables
 from tests.cli.conftest import Commands
-from tests.support.claimed import AHEAD_MS, ROWS, TEN, Orders
+from tests.support.claimed import ROWS, TEN, Orders
 
 
 @pytest.fixture
@@ -35,40 +35,6 @@ def test_a_table_whose_history_has_expired_has_nothing_to_accept(
     assert (looked.status, asked.status) == (1, 3)
     assert looked.out == f"{orders.url}: {reason}\nto claim: {remedy} {orders.url} …`)\n"
     assert asked.out.endswith(f"To do: {remedy} {orders.url} …`)\n")
-
-
-def test_a_table_of_a_job_inherits_what_its_sources_claimed_before_it(
-    run: Commands, orders: Orders, tmp_path: Path
-) -> None:
-    """Once, and anew after the next job; a source that grows meanwhile does not matter."""
-    gold = f"delta:{tmp_path / 'gold'}"
-    pins = run("claim", "pin", orders.url)
-    orders.claim(TEN + 180_000, 2)
-    write_deltalake(tmp_path / "gold", ROWS)
-    pinned = ("--from", pins.out.strip())
-    words = ("claim", "inherit", gold, "--name", "gold", "--time-of", "id", *pinned)
-    first, again = run(*words), run(*words)
-    write_deltalake(tmp_path / "gold", ROWS, mode="overwrite")
-    ended = run("claim", "show", gold)
-    later = run(*words, "--delay", "1m")
-    record = run("claim", "show", gold, "--json").json["claims"]["gold"]
-
-    said = f"{gold}: gold is complete to 2013-01-01T10:02:00Z, from version 0 on"
-    assert (first.out, again.out) == (f"{said}\n", f"{said} already\n")
-    assert (ended.status, "gold: ended by WRITE (Overwrite) in version 2" in ended.err) == (1, True)
-    assert later.out == f"{gold}: gold is complete to 2013-01-01T10:01:00Z, from version 2 on\n"
-    (parent,) = record["inherits"]
-    assert parent == {
-        "table": orders.url,
-        "id": orders.table,
-        "version": 1,
-        "names": ["orders"],
-        "complete_to": TEN + 120_000,
-        "records": ["r1"],
-        "vouched": [{"count": 2, "expected": 2, "expected_vouching": 2}],
-    }
-    assert (record["missing"], record["batch"][0], record["after"]) == ([], "inherit", 2)
-    assert record["max_time_ahead_ms"] == AHEAD_MS
 
 
 def test_the_table_of_a_job_is_opened_once(

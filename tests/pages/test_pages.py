@@ -9,7 +9,7 @@ from demo import as_files
 from demo.trials.kafka import Broker, connector
 from demo.trials.secured_kafka import CA, OWN, SecuredBroker
 from noted_time.kafka.noted_topic import name_noted_topic
-from tests.cli.test_offsets import checkpoint
+from tests.support.offset_log import plan
 from tests.support.page import ROOT, Runner
 from tests.support.processes import ServeProcess
 
@@ -114,8 +114,11 @@ def test_what_sinks_have_read_is_printed(broker: Broker, tmp_path: Path) -> None
     broker.create("orders")
     broker.send("orders", [(p, "sold", 1) for p, end in ends.items() for _ in range(end)])
     broker.commit("connect-orders-jdbc", "orders", ends)
-    query = checkpoint(tmp_path / "checkpoint", {"orders": HALF})
-    elsewhere = on_kafka(broker) | {"s3a://lake/checkpoints/orders": query}
+    query = tmp_path / "checkpoint"
+    plan(query, 0, {"orders": HALF}, metadata={"batchWatermarkMs": 0})
+    (query / "commits").mkdir()
+    (query / "commits" / "0").touch()
+    elsewhere = on_kafka(broker) | {"s3a://lake/checkpoints/orders": str(query)}
     with ServeProcess(tmp_path).ready() as controller:
         controller.create("orders", expected_writers=["w"])
         for time, position in ((NINE_MS, {}), (TWENTY_TO_TWELVE, HALF), (PAST_TWELVE, WHOLE)):
