@@ -5,8 +5,8 @@ import pytest
 from controller.aggregation import retention, stream
 from controller.service.controller import Controller
 from noted_time import Note
-from noted_time.reading import LateReports, Tiling
-from noted_time.values import HOUR_MS, Late, LateReport, LateRows, LateWriter
+from noted_time.reading import Tiling
+from noted_time.values import HOUR_MS, Late, LateRows, LateWriter
 from tests.support.controllers import (
     GivenTime,
     Watched,
@@ -146,28 +146,3 @@ async def test_a_hostile_writer_fills_no_memory(
     assert sum(each.rows for each in reports if each.writer == "evil") == 400
     assert [(each.rows, each.least) for each in reports if each.writer == "a"] == [(3, 12)]
     assert after == before
-
-
-def test_reports_forgotten_because_they_were_too_old_are_missed() -> None:
-    reports = (("pos", 5, 100), ("till", 9, 300))
-    late = LateReports(
-        LateReport(writer, 1, time, time, seen, seen, served_at=seen)
-        for writer, time, seen in reports
-    )
-    before = late.has_all_since(0, 200)
-    late.forget_before(200)
-
-    reached = [late.has_all_since(at, 200) for at in (199, 200)]
-    assert (before, reached) == (True, [False, True])
-
-
-def test_reports_forgotten_because_there_were_too_many_are_missed() -> None:
-    reports = [LateReport(f"w{n}", 1, 5, 5, n, n) for n in range(300)]
-    late = LateReports()
-    for each in reports:
-        late.add(each, most=200)
-    least = min(each.last_seen for each in late)
-    few = LateReports([reports[-1]], known_from=6)
-
-    reached = [late.has_all_since(at) for at in (least - 1, least)]
-    assert (reached, few.has_all_since(0)) == ([False, True], True)
