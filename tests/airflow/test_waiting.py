@@ -13,7 +13,7 @@ import pytest
 from noted_time import Rejected
 from noted_time.client import Json
 from noted_time.client.transport import Transport
-from noted_time.values import UnexpectedAnswer
+from noted_time.values import UnexpectedAnswer, format_time
 from noted_time_airflow import watching
 from noted_time_airflow.waiting import Everyone, Verdict, Wanted, WhileMissing, look_at_stream
 from noted_time_airflow.watching import CHECK_FAILURES, Address, judge_error, poll_once, watch
@@ -223,7 +223,10 @@ def test_nobody_ever_vouches_for_a_time_before_the_first_mark(shop: Shop) -> Non
     """So waiting for it is no use."""
     found = shop.look(NINE - 1, missing="wait")
 
-    assert (found.status, found.sentence.rpartition("; ")[2]) == ("failed", BEFORE_FIRST_MARK)
+    assert (found.status, found.sentence.rpartition("; ")[2]) == (
+        "failed",
+        BEFORE_FIRST_MARK.format(format_time(NINE)),
+    )
 
 
 def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:

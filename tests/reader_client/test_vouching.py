@@ -56,7 +56,7 @@ def test_writers_that_rest_return_and_join_later_vouch_in_periods(
 
     assert list(found.marks.lowers) == [10, 20, 30, 40, 50, 60]
     assert found.words == {
-        "a": WriterPromise([VouchingPeriod(1, 50)], [AbsencePeriod(6, MAX_INT64, "removed")]),
+        "a": WriterPromise([VouchingPeriod(1, 40)], [AbsencePeriod(5, MAX_INT64, "removed")]),
         "b": WriterPromise(
             [VouchingPeriod(1, 10), VouchingPeriod(4, MAX_INT64)],
             [AbsencePeriod(3, 3, "returned_late")],

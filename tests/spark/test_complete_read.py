@@ -240,9 +240,8 @@ def test_a_window_with_a_missing_writer_is_refused_on_request(log: HourlyLog) ->
 def looked_up(url: str, start: int, end: int, **asked: Any) -> None:  # noqa: ANN401
     """Look a window up, as each read does before Spark plans anything."""
     late = asked.pop("late", "warn")
-    where: dict[str, Any] = {"event_time": "at", "domain": None}
     noted, read = Noted(url, "flights"), BatchRead(**asked)
-    wait_for_window(noted, start, end, read=read, late=late, **where)
+    wait_for_window(noted, start, end, domain=None, read=read, late=late)
 
 
 def test_a_window_from_which_a_writer_is_missing_is_read_with_a_warning(

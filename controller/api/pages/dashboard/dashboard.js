@@ -29,8 +29,6 @@ function render() {
   $("#token").hidden = !(access?.tokens || fault?.status === 401);
 }
 
-// --- Faults
-
 /** Return whether the stream or domain does not exist, or its name is not valid. */
 const isMissing = (fault) =>
   /unknown_(stream|domain)/.test(fault?.code) || (!state.data.explain && [404, 422].includes(fault?.status));
@@ -61,8 +59,6 @@ function missingView({ code }) {
   const domain = state.data.stream && code !== "unknown_stream" ? ` with the domain ${state.domain}` : "";
   return [h("div.head", heading(`There is no stream ${state.name}${domain}`)), h("a", { href: "#/" }, "All streams")];
 }
-
-// --- Actions of the user
 
 /** The actions of buttons, which pass their data. */
 const ACTS = {

@@ -172,8 +172,6 @@ export function askToSeal() {
   });
 }
 
-// --- Settings
-
 /** A field of the form, with the setting's description from the API's document. */
 function settingField(name, value, { description }) {
   const options = ["hold", "exclude"].map((each) => h("option", { selected: each === value }, each));

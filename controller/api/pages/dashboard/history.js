@@ -119,8 +119,6 @@ function lagLine(points, before, from, to) {
   return [...start, ...marks, end].map(([at, lag]) => [at, greatest([0, lag])]);
 }
 
-// --- Ticks
-
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800];
 const HOURS = [1, 2, 3, 6, 12, 24, 48, 96, 168];
 const TIME_STEPS = [...SECONDS.map((each) => each * 1000), ...HOURS.map((each) => each * HOUR)];
@@ -162,8 +160,6 @@ function ticks(low, high, most, isTime) {
   for (let at = BigInt(low) + (rest > 0n ? step - rest : -rest); at <= high; at += step) found.push(narrowed(at));
   return found;
 }
-
-// --- The cursor
 
 function tip(frame) {
   const { at, seq, lower, upper, lag_ms: lag, excluded } = frame.cursor;

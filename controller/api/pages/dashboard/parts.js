@@ -3,8 +3,6 @@
 import { h } from "./elements.js";
 import { apart, counted, isUnix, lasting, many, minus, written, zonedText, zoneName } from "./values.js";
 
-// --- Text and times
-
 export const soft = (...parts) => h("span.soft", parts);
 
 /** Return a time in the chosen zone, with UTC on hover. `suffix` makes a text that follows it. */
@@ -33,8 +31,6 @@ export function whenBeyond(time, from) {
 const KINDS = { live: "ok", open: "ok", truncated: "warn", excluded: "bad" };
 export const pill = ([text, kind = KINDS[text] ?? ""]) => h("span", { class: `pill ${kind}` }, text);
 
-// --- Buttons and forms
-
 const dataOf = (data) => Object.entries(data).map(([name, value]) => ({ [`data-${name}`]: value }));
 /** A button for an action of dashboard.js, with its `data`. */
 export const button = (label, act, data = {}, given) =>
@@ -60,8 +56,6 @@ export function open(title, parts, verb, submitted) {
   dialog.showModal();
   return dialog;
 }
-
-// --- Sections and tables
 
 /** The heading of a view. A new view gives it the focus. */
 export const heading = (text) => h("h1", { tabindex: -1 }, text);
@@ -98,8 +92,6 @@ export function pages(name, { start = 0, shown, total, next, size }) {
     chooser("Next", { [name]: next }, null, { disabled: next == null }));
 }
 
-// --- States
-
 export const andOthers = (holders, what) => (holders > 1 ? ` and ${many(holders - 1, what)}` : "");
 
 /** The conditions of streams with their colours, the worst first. */
@@ -109,14 +101,13 @@ export const CONDITIONS = {
 };
 const CONDITION_WORDS = { missing: "silent", unmarked: "no mark yet", ended: "silent" };
 
-export const isHeld = ({ condition }) => condition === "holds" || condition === "waits";
+export const isHeld = ({ condition }) => /holds|waits/.test(condition);
 
 /** Return the condition of a domain as a text and its colour. */
 export function conditionText({ condition, held_for_ms: held, times_out_in_ms: left }) {
   if (condition == null) return ["no answer", "bad"];
-  if (condition === "holds") return [`holds ${lasting(held)}`, held > 2 * (left ?? Infinity) ? "bad" : "warn"];
-  if (condition === "waits") return [`waits ${lasting(held)}`, ""];
-  return [CONDITION_WORDS[condition] ?? condition, CONDITIONS[condition]];
+  const colour = condition === "holds" && held > 2 * (left ?? Infinity) ? "bad" : CONDITIONS[condition];
+  return [isHeld({ condition }) ? `${condition} ${lasting(held)}` : CONDITION_WORDS[condition] ?? condition, colour];
 }
 
 export function writerCounts(counts) {

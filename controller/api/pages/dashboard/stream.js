@@ -28,8 +28,6 @@ const domainTabs = ({ domains }) => domains.length > 1 && h("nav.tabs", { "aria-
   domains.map((name) =>
     h("a", { href: address(state.name, name), "aria-current": name === domain() && "page" }, name)));
 
-// --- Why
-
 const conditionPills = ({ explain, writers: { states } }) =>
   h("span.counts", pill(conditionText({ ...explain, ...explain.waiting_for[0] })), writerCounts(states));
 
@@ -53,8 +51,6 @@ function whySection({ explain }) {
 const vouchedText = ({ count, expected, expected_vouching: vouching }) =>
   expected ? `by ${counted(vouching)} of ${many(expected, "expected writer")}`
     : `by ${many(count, "writer")}, none expected`;
-
-// --- Complete windows
 
 function windowsSection({ windows, isDaily }) {
   const shown = windows.filter((window) => !window.before_first_mark).slice(-12).reverse();
@@ -80,8 +76,6 @@ function writersText(texts, count, isKnown) {
   return [...shown, !isKnown && "others are no longer known"].filter(Boolean).join(", ") || "–";
 }
 
-// --- Segments
-
 function segmentsSection({ segments: { segments, next }, stream }) {
   const rows = segments.map(({ writers, writers_total: total, ...row }) =>
     tr(row.segment, cell("Segment.num.n", row.segment),
@@ -95,8 +89,6 @@ function segmentsSection({ segments: { segments, next }, stream }) {
     table("Segments", rows, "No mark has named a segment yet."),
     pages("segment", { start: chosen.segment, shown: segments.length, next, size: PAGE }));
 }
-
-// --- Ledger
 
 function ledgerSection({ ledger, changes }) {
   const went = ledger.entries.map((entry) => ({ ...entry, key: `m${entry.seq}`, what: entryText(entry) }));
@@ -140,8 +132,6 @@ function changeText({ action, writer, was, is }) {
   }[action];
   return text ? text() : writer ? `${writer} ${action}` : inWords(action);
 }
-
-// --- Settings
 
 const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal", "logs"]);
 export const settingsOf = (stream) => Object.keys(stream).filter((name) => !NO_SETTING.has(name));

@@ -37,8 +37,6 @@ function axis({ low, high }) {
   return [h("span.hidden", "Noted time, beyond the watermark"), h("div.axis", { "aria-hidden": "true" }, ends)];
 }
 
-// --- Writers
-
 export function writersSection({ writers, explain }, scale) {
   const isCalm = !isHeld(explain);
   const { writers: rows, total, next, now } = writers;
@@ -98,8 +96,6 @@ function writerButtons({ writer, state: is, held_until: until, excluded, noted_a
     (excluded?.reason !== "removed" || noted_at > excluded.since) && one("Remove…", "remove", `Remove ${writer}…`),
   ];
 }
-
-// --- Readers
 
 export function readersSection({ groups, group, explain }, scale) {
   const rows = groups.groups.flatMap((row) => {

@@ -26,8 +26,6 @@ export const share = (value, low, high) => Number(minus(value, low)) / Math.max(
 
 export const isUnix = (time) => time >= 31_536_000_000 && time < 7_258_118_400_000;
 
-// --- Zones
-
 const ZONE_KEY = "noted-time-zone";
 const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 /** The zones that the user can choose: UTC, and the browser's zone. */
@@ -55,8 +53,6 @@ export const zoneName = (ms) =>
 /** Return how far the chosen zone is ahead of UTC at a moment, in ms. */
 export const zoneOffset = (ms) =>
   Date.parse(`${momentText(ms).replace(" ", "T")}Z`) - Math.floor(Number(ms) / 1000) * 1000;
-
-// --- Durations
 
 const UNITS = { d: 86_400_000, h: HOUR, m: 60_000, s: 1000, ms: 1 };
 
