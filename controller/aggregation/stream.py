@@ -214,7 +214,7 @@ class StreamState:
     def _report_late(self, note: Note, draft: Draft, *, again: bool) -> None:
         for domain, each in self.aggregator.report_late(note, draft.moment.wall, again=again):
             report = replace(each, served_at=self.service_ms(draft.moment))
-            # clients report rows as they come, under their session; by hand, all rows are corrected
+            # a client reports single rows, with its session; a person reports all of them
             is_correction = note.session is None and not each.unknown
             most = max(1, MOST_REPORTS // len(self.late))
             changed = self.late[domain].add(report, most, is_correction=is_correction)
