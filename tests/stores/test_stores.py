@@ -22,7 +22,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from noted_time import Rejected, Unreachable
 from noted_time.filelog import ForeignFile, UnreadableFile
 from noted_time.stores import Version, object_listing, objects, parse_root, store_of
-from noted_time.stores.objects import REQUEST_TIMEOUTS
+from noted_time.stores.objects import MAX_RETRIES, REQUEST_TIMEOUTS
 from noted_time.values import Recreated
 from spark_integration.log.query import LogQuery
 from spark_integration.log.rows import LogTask, RowShape
@@ -100,7 +100,7 @@ def test_an_append_sends_two_requests(s3: Proxy, bucket: str) -> None:
 
 
 def test_racing_writers_lose_and_double_no_row(s3: Proxy, bucket: str) -> None:
-    """While answers of puts get lost, and the store slows down."""
+    """While answers of puts get lost, and the store refuses as often as one request is retried."""
     root, failed = f"{bucket}/topics", list[Exception]()
 
     def work(number: int) -> None:
@@ -113,7 +113,7 @@ def test_racing_writers_lose_and_double_no_row(s3: Proxy, bucket: str) -> None:
 
     writer_of(root)
     threads = [threading.Thread(target=work, args=(each,)) for each in range(RACERS)]
-    with s3.spoiling(Fault("lost", "PUT", 20, "+0000"), Fault("slow down", "GET", 20)):
+    with s3.spoiling(Fault("lost", "PUT", 20, "+0000"), Fault("slow down", "GET", MAX_RETRIES)):
         for each in threads:
             each.start()
         for each in threads:
