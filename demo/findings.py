@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
 from demo import kafka, picture, report
 from demo.data import HOUR_MS, MINUTE_MS, Flights
-from demo.measurement import Cuts, Outcome, came_in, noted_outcome, own_outcome
+from demo.measurement import Cuts, Findings, Run, came_in, noted_outcome, own_outcome
 from demo.query import (
-    Run,
     archived,
     hourly,
     run_to_the_end,
@@ -35,32 +33,6 @@ DELAY_HOURS = (2, 4, 6, 8)
 
 LEAST_ROWS, MOST_BATCHES = 200, 1000
 """The rows of a micro-batch under noted time, more if there would be too many batches."""
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """Spark's measurements and the simulation's predictions, noted time first.
-
-    `measured` ends after noted time if Spark's own watermark was not run. `incidents` are
-    sentences.
-    """
-
-    measured: tuple[Outcome, ...]
-    predicted: tuple[Outcome, ...]
-    incidents: tuple[str, ...] = ()
-
-    @property
-    def agree(self) -> bool:
-        return self.measured == self.predicted[: len(self.measured)]
-
-    @property
-    def shown(self) -> tuple[Outcome, ...]:
-        """The measured outcomes, or the predicted ones."""
-        return (*self.measured, *self.predicted[len(self.measured) :])
-
-    @property
-    def own_source(self) -> str:
-        return "measured" if len(self.measured) > 1 else "simulated"
 
 
 def choose_delays(flights: Flights) -> tuple[int, ...]:

@@ -11,16 +11,14 @@ replay's clock at the end of the batch before, less the window's end, whatever t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 from demo.data import HOUR_MS, MINUTE_MS, Flight
 from demo.replay import Replayed
-
-if TYPE_CHECKING:
-    from demo.query import Count, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +57,74 @@ class Outcome:
     def longest_hours(self) -> float:
         """The longest latency in hours, NaN without windows."""
         return max(self.latencies_ms) / HOUR_MS if self.latencies_ms else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Spark's measurements and the simulation's predictions, noted time first.
+
+    `measured` ends after noted time if Spark's own watermark was not run. `incidents` are
+    sentences.
+    """
+
+    measured: tuple[Outcome, ...]
+    predicted: tuple[Outcome, ...]
+    incidents: tuple[str, ...] = ()
+
+    @property
+    def agree(self) -> bool:
+        return self.measured == self.predicted[: len(self.measured)]
+
+    @property
+    def shown(self) -> tuple[Outcome, ...]:
+        """The measured outcomes, or the predicted ones."""
+        return (*self.measured, *self.predicted[len(self.measured) :])
+
+    @property
+    def own_source(self) -> str:
+        return "measured" if len(self.measured) > 1 else "simulated"
+
+
+class Count(NamedTuple):
+    """A row of a result: departures from `origin` in the hour up to `end` (Unix ms).
+
+    `delay_hours` is the delay of Spark's own watermark, 0 for noted time.
+    """
+
+    delay_hours: int
+    end: int
+    origin: str
+    flights: int
+
+
+@dataclass(slots=True)
+class Run:
+    """The micro-batches of one query by number.
+
+    `given_out` is the result, `read` counts the rows read by each batch's end, and `watermark` is
+    the last one, in ms.
+    """
+
+    given_out: dict[int, list[Count]] = field(default_factory=dict)
+    read: dict[int, int] = field(default_factory=dict)
+    watermark: int = 0
+
+    def take_progress(self, progress: Iterable[dict[str, Any]]) -> None:
+        """Add Spark's report of each batch, in order."""
+        read = 0
+        for batch in progress:
+            read += batch["sources"][0]["numInputRows"]
+            self.read[batch["batchId"]] = read
+            self.watermark = max(self.watermark, unix_ms(batch["eventTime"]["watermark"]))
+
+
+def unix_ms(instant: str) -> int:
+    """Return the Unix ms of an instant of Spark.
+
+    >>> unix_ms("1970-01-01T00:00:01.500Z")
+    1500
+    """
+    return round(datetime.fromisoformat(instant).timestamp() * 1000)
 
 
 Truth = dict[tuple[int, str], int]

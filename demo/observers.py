@@ -17,8 +17,8 @@ from confluent_kafka import Producer
 from demo import kafka
 from demo.data import HOUR_MS, Flight, Flights
 from demo.findings import cuts_of
-from demo.measurement import Outcome, came_in, noted_outcome, own_outcome
-from demo.query import POLLING_DELAY, Run, hourly, running, truth, with_own_watermark
+from demo.measurement import Outcome, Run, came_in, noted_outcome, own_outcome
+from demo.query import POLLING_DELAY, hourly, running, truth, with_own_watermark
 from demo.replay import PATIENCE_S, STREAM, Replayed, create_stream, replay
 from demo.report import cells, outcome_figures
 from demo.schedule import Step

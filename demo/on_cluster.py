@@ -14,8 +14,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from demo import kafka
-from demo.measurement import Truth
-from demo.query import Run, hourly, run_to_the_end, truth, with_noted_time
+from demo.measurement import Run, Truth
+from demo.query import hourly, run_to_the_end, truth, with_noted_time
 from demo.replay import STREAM
 from spark_integration import Batches
 
@@ -41,7 +41,7 @@ def main(given: dict[str, str]) -> None:
 def compared(run: Run, expected: Truth) -> dict[str, Any]:
     """Return the numbers of flights, of lost ones, and of counts that came twice.
 
-    >>> from demo.query import Count, Run
+    >>> from demo.measurement import Count, Run
     >>> run = Run({0: [Count(0, 5, "EWR", 2)], 1: [Count(0, 5, "EWR", 2)]})
     >>> compared(run, {(5, "EWR"): 2, (6, "JFK"): 1})
     {'flights': 3, 'hours': 2, 'lost': 1, 'twice': 1}

@@ -6,7 +6,7 @@ The loss is logarithmic above a tenth of a percent and linear below, to show zer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -14,11 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from demo.data import HOUR_MS
-from demo.measurement import Outcome, format_delay
+from demo.measurement import Findings, Outcome, format_delay
 from demo.report import sooner_hours
-
-if TYPE_CHECKING:
-    from demo.findings import Findings
 
 INK, GREY, RULE = "#1f2933", "#616e7c", "#e4e7eb"
 OWN, NOTED = "#c2410c", "#0f766e"

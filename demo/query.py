@@ -7,10 +7,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
 
 from demo.data import HOUR_MS, Flight
-from demo.measurement import Truth
+from demo.measurement import Count, Run, Truth, unix_ms
 from demo.replay import EVENT_TIME, STREAM, table
 from demo.trials.starting import started
 from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
@@ -90,48 +88,6 @@ def write_archive(directory: Path, batches: Iterable[Sequence[Flight]]) -> None:
 
 POLL_INTERVAL_S = 0.05
 POLLING_DELAY = "spark.sql.streaming.pollingDelay"
-
-
-class Count(NamedTuple):
-    """A row of a result: departures from `origin` in the hour up to `end` (Unix ms).
-
-    `delay_hours` is the delay of Spark's own watermark, 0 for noted time.
-    """
-
-    delay_hours: int
-    end: int
-    origin: str
-    flights: int
-
-
-@dataclass(slots=True)
-class Run:
-    """The micro-batches of one query by number.
-
-    `given_out` is the result, `read` counts the rows read by each batch's end, and `watermark` is
-    the last one, in ms.
-    """
-
-    given_out: dict[int, list[Count]] = field(default_factory=dict)
-    read: dict[int, int] = field(default_factory=dict)
-    watermark: int = 0
-
-    def take_progress(self, progress: Iterable[dict[str, Any]]) -> None:
-        """Add Spark's report of each batch, in order."""
-        read = 0
-        for batch in progress:
-            read += batch["sources"][0]["numInputRows"]
-            self.read[batch["batchId"]] = read
-            self.watermark = max(self.watermark, unix_ms(batch["eventTime"]["watermark"]))
-
-
-def unix_ms(instant: str) -> int:
-    """Return the Unix ms of an instant of Spark.
-
-    >>> unix_ms("1970-01-01T00:00:01.500Z")
-    1500
-    """
-    return round(datetime.fromisoformat(instant).timestamp() * 1000)
 
 
 def run_to_the_end(

@@ -6,17 +6,14 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 
 from demo import stage
 from demo.data import HOUR_MS, Flights
-from demo.measurement import Outcome, format_delay
+from demo.measurement import Findings, Outcome, format_delay
 from demo.replay import SEGMENTS, STREAM
-
-if TYPE_CHECKING:
-    from demo.findings import Findings
 
 URL = "http://127.0.0.1:7464"
 """Where `./run serve` listens."""

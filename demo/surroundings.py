@@ -70,7 +70,7 @@ def spark_session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
     """
     require_java()
     os.environ |= environment()  # for the workers
-    builder = SparkSession.builder.master("local[2]").appName("noted-time demo flights")
+    builder = SparkSession.builder.master("local[2]").appName("flights")
     settings: dict[str, bool | float | str | None] = {
         **SMALL_BATCHES,
         **ON_LOOPBACK,

@@ -68,7 +68,7 @@ for panel, commands in {
 for panel, groups in {
     RUN_PANEL: (tokens.app,),
     CALL_PANEL: (streams.app,),
-    EXAMPLES_PANEL: (demos.app, analyse.app),
+    EXAMPLES_PANEL: (analyse.app,),
     WRITE_PANEL: (observe,),
     READ_PANEL: (relay.app, tables.app),
 }.items():

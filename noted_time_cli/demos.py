@@ -1,4 +1,4 @@
-"""`noted-time demo-stream` and `noted-time demo`."""
+"""`noted-time demo-stream`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noted_time.client.transport import Transport
 from noted_time.installation import name_program
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration
-from noted_time_cli.terminal.output import report_errors, say
+from noted_time_cli.terminal.output import say
 from writer_client import WriterClient
 
 WRITER_RATES = {"berlin": 40, "nairobi": 25, "osaka": 10, "lima": 5}
@@ -42,9 +42,6 @@ def list_noting_writers(second: int) -> list[str]:
     """
     is_silent = SILENT_S <= second % ROUND_S < BACK_S
     return [each for each in WRITER_RATES if each != STALLED_WRITER or not is_silent]
-
-
-app = typer.Typer(name="demo", help="Run examples on real data.", no_args_is_help=True)
 
 
 @command
@@ -121,20 +118,3 @@ def _play(fleet: dict[str, WriterClient], lasting_ms: int | None) -> None:
                 client = fleet[writer]
                 end = client.position.get(segment, 0) + rows
                 client.note_time(now, {segment: end}, max_time=now)
-
-
-@app.command(
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
-def flights(context: typer.Context) -> None:
-    """Replay a month of real flights, and compare noted time with guessed delays."""
-    with report_errors():
-        try:
-            from demo.cli import app as command
-        except ModuleNotFoundError as missing:
-            raise Rejected(
-                f"the demo is not installed ({missing.name} is missing): "
-                "clone the repository and run `./run demo` in it"
-            ) from missing
-    command(context.args, prog_name="noted-time demo flights")

@@ -27,10 +27,9 @@ def leaves(group: TyperGroup, *above: str) -> Iterator[tuple[str, TyperCommand]]
 
 
 def all_commands() -> dict[str, TyperCommand]:
-    """Return every command of `noted-time`; the examples have a help of their own."""
     group = get_command(app)
     assert isinstance(group, TyperGroup)
-    return {name: command for name, command in leaves(group) if not name.startswith("demo ")}
+    return dict(leaves(group))
 
 
 COMMANDS = all_commands()

@@ -28,7 +28,7 @@ def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
     The end of the block kills what is left of it.
     """
-    words = [sys.executable, "-m", "controller", "demo", "flights", "--days", "1", *arguments]
+    words = [sys.executable, "-m", "demo", "--days", "1", *arguments]
     scratch = directory / "scratch"
     scratch.mkdir()
     process = subprocess.Popen(

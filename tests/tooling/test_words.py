@@ -37,7 +37,6 @@ def test_public_names_have_docstrings(package: str) -> None:
 
 
 NAMED_COMMANDS = {
-    "demo flights",  # the name of Spark's session, and the name of a command in its own help
     "analyse ",  # the part that needs an extra
     "observe`.",
     "token list`.",
