@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
-from controller.aggregation.views.sentences import (
-    NAMES_PER_SENTENCE,
-    REASON_WORDS,
-    describe_fact,
-    join_names,
-)
+from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, describe_fact, join_names
 from noted_time.client import Json
 from noted_time.installation import name_program
 from noted_time.values import (
@@ -24,8 +19,6 @@ from noted_time.values import (
     format_time,
 )
 from noted_time_cli.doctor.verdict import Finding, judge
-
-MOST_HINTS = 100
 
 SHORT_MS = 5000  # a shorter timeout excludes a writer during a restart or a pause of its runtime
 
@@ -39,15 +32,12 @@ FAULT_REMEDIES = {
     "silent": "see whether its process runs; {program} explain {}",
     "holding without a time": "note each, or WriterClient(domains=…); {program} stream show {}",
     "holding for longer than its timeout": "see why its times are old; {program} explain {}",
-}
-
-HINT_REMEDIES = {
     "seconds": f"note Unix milliseconds: {TROUBLE_PAGE}",
     "no_position": "give a position with each note, or no cut covers its rows",
     "late": f"note only complete times, join and flush before the first write: {TROUBLE_PAGE}",
+    "late records": "give the observer a longer --delay, or correct the clocks that are ahead",
+    "shared name": f"give each process a separate writer name: {TROUBLE_PAGE}",
 }
-LATE_RECORDS_REMEDY = "give the observer a longer --delay, or correct the clocks that are ahead"
-SHARED_NAME_REMEDY = f"give each process a separate writer name: {TROUBLE_PAGE}"
 
 
 class StreamFacts(NamedTuple):
@@ -59,16 +49,13 @@ class StreamFacts(NamedTuple):
 
 
 def judge_stream(facts: StreamFacts) -> list[Finding]:
-    """If a writer's fault explains why a domain does not advance, report only the writer."""
-    name, rows, now = facts.stream["name"], facts.page["writers"], facts.page["now"]
-    at_fault = {row["writer"] for row in rows for _ in find_faults(row, facts.stream, now)}
-    domains = (
-        judge_domain(name, each, why)
-        for each, why in islice(facts.explained.items(), None if rows else 1)
-        if not is_explained_by(at_fault, why)
-    )
-    settings = [*judge_settings(facts.stream), *judge_expected_writers(facts.stream)]
-    return [*settings, *chain.from_iterable(domains), *judge_writers(facts)]
+    explained = islice(facts.explained.items(), None if facts.page["writers"] else 1)
+    return [
+        *judge_settings(facts.stream),
+        *judge_expected_writers(facts.stream),
+        *(judge_domain(facts.stream["name"], *each) for each in explained),
+        *judge_writers(facts),
+    ]
 
 
 def judge_settings(stream: Json) -> list[Finding]:
@@ -105,63 +92,48 @@ def judge_expected_writers(stream: Json) -> list[Finding]:
     return [Finding("expected writers", "not checked", fact, remedy)]
 
 
-def is_explained_by(at_fault: Collection[str], explained: Json) -> bool:
-    """Return whether writers with faults keep a domain from advancing.
-
-    >>> waits = {"lower": None, "silence": None, "waiting_for": [{"writer": "UA"}]}
-    >>> is_explained_by({"UA"}, waits), is_explained_by({"DL"}, waits)
-    (True, False)
-    """
-    if explained["silence"] in SILENT_STATES:
-        return bool(at_fault)
-    holders = (each["writer"] for each in explained["waiting_for"])
-    return explained["lower"] is None and any(each in at_fault for each in holders)
-
-
-def judge_domain(stream: str, domain: str, explained: Json) -> list[Finding]:
-    fact, more = explained["sentences"][0], f"{name_program()} explain {stream} --domain {domain}"
-    is_silent = explained["silence"] in SILENT_STATES
-    faults = (
-        (is_silent, fact, f"start the writers again; {more}"),
-        (explained["lower"] is None, fact, f"start the writers; {more}"),
-    )
-    return judge(f"domain {domain}", faults, fact)
+def judge_domain(stream: str, domain: str, explained: Json) -> Finding:
+    check, fact = f"domain {domain}", " ".join(explained["sentences"])
+    if explained["silence"] in SILENT_STATES or explained["lower"] is None:
+        more = f"{name_program()} explain {stream} --domain {domain}"
+        return Finding(check, "wrong", fact, f"start the writers; {more}")
+    return Finding(check, "ok", fact)
 
 
 def judge_writers(facts: StreamFacts) -> list[Finding]:
-    stream, page, explained = facts
-    name: str = stream["name"]
-    found = defaultdict[str, list[str]](list)
-    for row in page["writers"]:
-        for fault, detail in find_faults(row, stream, page["now"]):
-            found[fault].append(f"{row['writer']} ({detail})")
+    found = defaultdict[tuple[str, str], dict[str, None]](dict)
+    for writer, fault, remedy in find_faults(facts):
+        found[fault, remedy][writer] = None
+    faults = (
+        (True, f"{fault}: {join_names([*named][:NAMES_PER_SENTENCE], len(named))}", remedy)
+        for (fault, remedy), named in found.items()
+    )
+    page = facts.page
     counts = ", ".join(f"{number:,} {state}" for state, number in page["states"].items())
-    faults = [
-        (
-            True,
-            f"{fault}: {join_names(named[:NAMES_PER_SENTENCE], len(named))}",
-            FAULT_REMEDIES[fault].format(name, program=name_program()),
-        )
-        for fault, named in found.items()
-    ]
-    for row in page["writers"]:
-        for log_fact in (LogFact(**each) for each in row["because"]):
-            fact, remedy = describe_fact(log_fact)
-            faults.append((log_fact.kind != "passed", f"{row['writer']}: {fact}", remedy))
-    observers = {row["writer"] for row in page["writers"] if row["observes"]}
-    passed = "no_position" if is_mostly_without_positions(page["writers"]) else ""
-    shown = (h for why in explained.values() for h in why["hints"] if h["hint"] != passed)
-    hints = {(h["writer"], h["hint"]): h for h in shown}
-    for hint in islice(hints.values(), MOST_HINTS):
-        fact = f"{hint['writer']} {hint['detail']}"
-        is_observed = hint["hint"] == "late" and hint["writer"] in observers
-        remedy = (
-            LATE_RECORDS_REMEDY
-            if is_observed
-            else HINT_REMEDIES.get(hint["hint"], SHARED_NAME_REMEDY)
-        )
-        faults.append((True, fact, remedy))
     return judge("writers", faults, f"{counts}; looked at {len(page['writers']):,}")
+
+
+def find_faults(facts: StreamFacts) -> Iterator[tuple[str, str, str]]:
+    """Yield a writer, its fault and the remedy. `explain` describes the fault."""
+    stream, page, explained = facts
+    rows, program = page["writers"], name_program()
+    for row in rows:
+        for fault, detail in find_writer_faults(row, stream, page["now"]):
+            remedy = FAULT_REMEDIES[fault].format(stream["name"], program=program)
+            yield f"{row['writer']}{detail and f' ({detail})'}", fault, remedy
+        for fact in (LogFact(**each) for each in row["because"]):
+            if fact.kind != "passed":
+                yield row["writer"], fact.kind.replace("_", " "), describe_fact(fact)[1]
+    observers = {row["writer"] for row in rows if row["observes"]}
+    passed = "no_position" if is_mostly_without_positions(rows) else ""
+    for hint in (each for why in explained.values() for each in why["hints"]):
+        fault, writer = hint["hint"], hint["writer"]
+        if fault == passed:
+            continue
+        if fault == "late" and writer in observers:
+            fault = "late records"
+        named = fault if fault in FAULT_REMEDIES else "shared name"
+        yield writer, named.replace("_", " "), FAULT_REMEDIES[named]
 
 
 def is_mostly_without_positions(rows: Collection[Json]) -> bool:
@@ -175,16 +147,15 @@ def is_mostly_without_positions(rows: Collection[Json]) -> bool:
     return 2 * sum(not row["position"] for row in live) > len(live)
 
 
-def find_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
-    """Yield the fault of a writer, if any: a key of `FAULT_REMEDIES`, and the detail."""
+def find_writer_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
+    """Yield the fault of a writer, if any: a key of `FAULT_REMEDIES`, and its detail."""
     timeout_ms, since = row["timeout_ms"] or stream["writer_timeout_ms"], row["holding_since"]
     vouched = stream["domains"] if row["domains"] is None else row["domains"]
     unnoted = [each for each in vouched if each not in row["times"]]
     if row["is_expected"]:
         yield "never came", f"expected for {format_seconds(now - row['noted_at'])}"
     elif row["state"] == "excluded" and row["excluded"]["reason"] != "removed":
-        reason, at = row["excluded"]["reason"], format_time(row["excluded"]["since"])
-        yield "excluded", f"{REASON_WORDS.get(reason, reason)} {at}"
+        yield "excluded", ""
     elif row["state"] != "live" or row["held_until"] is not None:
         return
     elif row["held"]:
