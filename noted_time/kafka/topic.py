@@ -190,11 +190,11 @@ class Topic:
         """Return the replicas of the partition that has most."""
         return max(len(each.replicas) for each in self._fetch_description(TIMEOUT_S).partitions)
 
-    def settings(self) -> Mapping[str, str]:
+    def settings(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[str, str]:
         key = ConfigResource(ResourceType.TOPIC, self.name)
-        future = self._cluster.admin.describe_configs([key], request_timeout=TIMEOUT_S)[key]
+        future = self._cluster.admin.describe_configs([key], request_timeout=timeout_s)[key]
         try:
-            settings = self._cluster.wait_for(future, TIMEOUT_S + 1.0)
+            settings = self._cluster.wait_for(future, timeout_s + 1.0)
         except KafkaException as error:
             if error.args[0].code() in FORBIDDEN_CODES:
                 raise Rejected(

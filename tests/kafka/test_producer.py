@@ -32,6 +32,7 @@ from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
 from writer_client import ClockNotes, KafkaNotedProducer
 from writer_client.kafka import channel, ends
+from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
 
@@ -638,6 +639,39 @@ def test_a_producer_whose_controller_is_away_goes_on_in_the_background(
 
     (said,) = [each.getMessage() for each in caplog.records if "; retrying" in each.getMessage()]
     assert "'berlin' has not begun after 0.001 s" in said
+
+
+def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(
+    broker: Broker, topic: str, start: Start
+) -> None:
+    """Before it is sent, with the limit: Kafka takes 0 for now, and fails a whole batch."""
+    now = unix_ms()
+    broker.create(topic, 1, {"message.timestamp.before.max.ms": 600_000})
+    producer = start()
+    for time in (0, -1, 2**63):
+        with pytest.raises(Rejected, match=f"event_time must be positive .*got {time}"):
+            producer.produce(value="a", event_time=time)
+    refused = [
+        (now + 7_200_000, r"ahead of this clock, .*message.timestamp.after.max.ms=3600000"),
+        (now - 700_000, r"behind this clock, .*message.timestamp.before.max.ms=600000"),
+    ]
+    for time, says in refused:
+        with pytest.raises(Rejected, match=f"the event was not sent: .*{says}"):
+            producer.produce(value="a", event_time=time)
+    broker.set(topic, "message.timestamp.after.max.ms", 9_000_000)
+    assert eventually(lambda: took(producer, now + 7_200_000), expected=True)
+    producer.note_time(now)
+
+    assert producer.flush(60).lower == now
+
+
+def took(producer: KafkaNotedProducer, time: int) -> bool:
+    """Produce an event; returns whether that was accepted."""
+    try:
+        producer.produce(value="a", event_time=time)
+    except Rejected:
+        return False
+    return True
 
 
 def test_an_event_that_is_too_large_for_the_client_is_refused(start: Start) -> None:

@@ -33,6 +33,7 @@ from noted_time.values import (
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
 from writer_client.kafka.ends import TopicEnds
+from writer_client.kafka.limits import EventLimits
 from writer_client.sending.answers import FoundPosition
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.delivery import DeliveryTracker, OnFailure
@@ -102,6 +103,7 @@ class Channel:
         self.kafka = create_client(Producer, {"logger": log, **config})
         self._first_domain = {"domain": domains[0]} if domains else {}
         self._ends = TopicEnds(config, topic, **self._first_domain)
+        self.limits = EventLimits(self._ends.topic)
         self._steps: list[Callable[[], object]] = [self._find, self._join, self._wait_for_join]
         self._is_transactional = "transactional.id" in config
         self.produces_in = ProducerState.OPEN if self._is_transactional else ProducerState.CLEAR
@@ -136,6 +138,7 @@ class Channel:
 
     def _find(self) -> None:
         self._ends.topic.look_again()
+        self.limits.read()
         # if writers noted another log, readers of the topic would wait for offsets that it lacks
         self._ends.check_same(self.client.find_cut_without_log().offsets, MARKED_SOURCE)
 

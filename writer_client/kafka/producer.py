@@ -21,7 +21,7 @@ from confluent_kafka import (
 )
 
 from noted_time.client.closing import Closing
-from noted_time.values import LARGEST_TIME, NotedTimeError, Rejected, Time, check_least, unix_ms_of
+from noted_time.values import NotedTimeError, Rejected, Time, check_least, unix_ms_of
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
 from writer_client.kafka import channel as channels
@@ -138,7 +138,8 @@ class KafkaNotedProducer(Closing):
         self.client = channel.client
         """The client that notes. It has the writer's state, the lower and the position."""
         # saves a lookup per event
-        self._tracker, self._produces_in = channel.tracker, channel.produces_in
+        self._tracker, self._limits = channel.tracker, channel.limits
+        self._produces_in = channel.produces_in
         self._produced, self._produce = channel.tracker.produced, channel.kafka.produce
         most = int(config.get("queue.buffering.max.messages", OWN_QUEUE))
         self._waiting = WaitingCalls(most or sys.maxsize)
@@ -203,8 +204,8 @@ class KafkaNotedProducer(Closing):
 
         * `Fenced` if another process took over the writer's name;
         * `DeliveryFailed` after failures, see `on_failure`;
-        * `Rejected` for another topic, an event that is too large, a time that is not positive, or
-          a `transactional.id` outside a transaction;
+        * `Rejected` for another topic, an event that is too large, a time that the topic does not
+          allow, or a `transactional.id` outside a transaction;
         * `BufferError` if too many events are queued before startup, or in a delivery callback
           while librdkafka's queue is full. Keep the event, and produce it later outside the
           callback.
@@ -230,10 +231,9 @@ class KafkaNotedProducer(Closing):
             or self._channel.fault is not None
         ):
             self._channel.check_event()
-        if not 0 < stamp < LARGEST_TIME:
-            raise Rejected(
-                f"event_time must be positive and in int64, got {stamp}: Kafka reads 0 as 'now'"
-            )
+        limits = self._limits
+        if not limits.earliest <= stamp <= limits.latest:
+            limits.check(stamp)
         asked, is_now = callback or on_delivery or self._on_delivery, event_time is None
         if not self._waiting.is_over:
             event = value, key, partition, asked, copy(headers), stamp, event_times
@@ -518,8 +518,9 @@ class KafkaNotedProducer(Closing):
 
     def _send_deferred(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - as of `_send`
         """Send a queued event; a refused one is reported as not delivered."""
-        value, key, partition, asked, headers, *_ = event
+        value, key, partition, asked, headers, stamp, _ = event
         try:
+            self._limits.check(stamp)
             self._send(*event, is_now=is_now)
         except Exception as error:  # noqa: BLE001 - the caller cannot get it any more
             log.warning("an event of writer %r was not sent: %s", self.client.writer, error)
@@ -567,7 +568,9 @@ def _build_kafka_error(error: Exception) -> KafkaError:
     if isinstance(error.__cause__, KafkaException):
         kafka_error: KafkaError = error.__cause__.args[0]
         return kafka_error
-    return KafkaError(KafkaError.INVALID_RECORD, str(error))
+    is_of_time = isinstance(error, Rejected)
+    code = KafkaError.INVALID_TIMESTAMP if is_of_time else KafkaError.INVALID_RECORD
+    return KafkaError(code, str(error))
 
 
 def _encode(part: Text) -> bytes | None:

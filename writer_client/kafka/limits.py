@@ -1,0 +1,77 @@
+"""Checks an event's timestamp against the topic's limits."""
+
+from __future__ import annotations
+
+import logging
+import time as clocks
+
+from noted_time.kafka import Topic
+from noted_time.values import LARGEST_TIME, NotedTimeError, Rejected, format_duration, format_time
+from writer_client.sending.clock import unix_ms
+
+TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
+
+SETTINGS_S = 2.0  # the timeout of a read of the settings, and the pause between reads
+
+log = logging.getLogger("noted_time.writer.kafka")
+
+
+class EventLimits:
+    """The timestamps that a topic's settings accept.
+
+    Kafka refuses a whole batch for one bad timestamp. So call `check` for times outside `earliest`
+    to `latest`.
+    """
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+        self._read_at = -SETTINGS_S
+        self._before = self._after = LARGEST_TIME
+        self._set_bounds()
+
+    def check(self, stamp: int) -> None:
+        if self._find_fault(stamp):
+            self.read()  # the settings may have changed
+            fault = self._find_fault(stamp)
+            if fault:
+                raise Rejected(f"the event was not sent: {fault}")
+
+    def _find_fault(self, stamp: int) -> str:
+        now, name = self._set_bounds(), f"Kafka topic {self._topic.name!r}"
+        if not 0 < stamp < LARGEST_TIME:
+            return f"event_time must be positive and in int64, got {stamp}: Kafka reads 0 as 'now'"
+        if now - self._before <= stamp <= self.latest:
+            return ""
+        is_ahead = stamp > now
+        limit = f"after.max.ms={self._after}" if is_ahead else f"before.max.ms={self._before}"
+        apart = f"{format_duration(abs(stamp - now))} {'ahead of' if is_ahead else 'behind'}"
+        at = f"event_time {format_time(stamp)} is {apart} this clock"
+        return f"{at}, and {name} has message.timestamp.{limit}"
+
+    def _set_bounds(self) -> int:
+        """Set the range that needs no check, and return the clock.
+
+        The range is empty if the topic has a lower limit, because this rises with the clock.
+        """
+        now = unix_ms()
+        self.earliest = 1 if self._before >= now else LARGEST_TIME
+        self.latest = min(LARGEST_TIME - 1, now + self._after)
+        return now
+
+    def read(self) -> None:
+        if clocks.monotonic() - self._read_at < SETTINGS_S:
+            return
+        try:
+            values = self._topic.settings(timeout_s=SETTINGS_S)
+        except NotedTimeError as error:
+            log.info(
+                "the timestamp limits of Kafka topic %r are not known: %s", self._topic.name, error
+            )
+        else:
+            any_time = values.get("message.timestamp.type") == "LogAppendTime"
+            between = values.get("message.timestamp.difference.max.ms", LARGEST_TIME)
+            self._before, self._after = (
+                LARGEST_TIME if any_time else int(values.get(name, between)) for name in TIME_LIMITS
+            )
+        self._read_at = clocks.monotonic()
+        self._set_bounds()
