@@ -10,11 +10,10 @@ from controller.aggregation.fencing import (
     TAKEOVERS_WATCHED,
     Fences,
 )
-from controller.aggregation.views.inspection import explain
 from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.values import Session
-from tests.support.controllers import GivenTime, Watched, deliver, serving
+from tests.support.controllers import GivenTime, Watched, deliver, explain_stream, serving
 
 
 def note(session: str, time: int, *, takes_over: bool = True, writer: str = "a") -> Note:
@@ -24,7 +23,7 @@ def note(session: str, time: int, *, takes_over: bool = True, writer: str = "a")
 
 def taken_over(controller: Controller) -> list[str]:
     """Return the sentences about names that are taken over repeatedly."""
-    found = explain(controller.stream("s"), None, controller.now)
+    found = explain_stream(controller)
     assert {f"{each.writer} {each.detail}" for each in found.hints} <= set(found.sentences)
     return [f"{each.writer} {each.detail}" for each in found.hints if each.hint == "taken_over"]
 

@@ -7,7 +7,6 @@ import pytest
 
 from controller.aggregation import operations, retention
 from controller.aggregation.operations import ANONYMOUS_ORDER, Order
-from controller.aggregation.views import inspection
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, AlreadySealed, Note, Refused, ScaleEvent, SealRequest, StreamSealed
@@ -18,6 +17,7 @@ from tests.support.controllers import (
     Watched,
     WatchedMemory,
     deliver,
+    explain_stream,
     marks_of,
     running,
     serving,
@@ -62,7 +62,7 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
         stream = controller.stream("s")
         assert (marks_of(controller), stream.window({0: 9}, None), stream.record) == was
         assert was[1].sealed
-        assert inspection.explain(controller.stream("s"), None, controller.now).decision == "sealed"
+        assert explain_stream(controller).decision == "sealed"
         assert await deliver(controller, Note("a", 9)) == [Refused("sealed")]
         assert (await controller.seal("s", ANONYMOUS_ORDER, NOTHING))[1] == was[2].seal
         with pytest.raises(AlreadySealed):

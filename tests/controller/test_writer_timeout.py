@@ -22,6 +22,7 @@ from tests.support.controllers import (
     Watched,
     WatchedMemory,
     deliver,
+    explain_stream,
     marks_of,
     member,
     running,
@@ -47,7 +48,7 @@ async def test_why_a_writer_does_not_note_outlasts_a_restart(
     async with serving(store, time) as controller:
         await deliver(controller, Note("a", 5, {0: 1}), Note("a", held="1 event was lost"))
     async with running(store.reopened(), time) as controller:
-        row = inspection.build_writer_row(controller.stream("s"), "a", None, controller.now)
+        row = member(controller, "a")
 
     assert (row.held, row.state, row.times) == ("1 event was lost", "live", {"default": 5})
 
@@ -60,7 +61,7 @@ async def test_a_timeout_continues_after_a_downtime(store: Watched, time: GivenT
     time.passes(86_400_000)
     async with running(store.reopened(), time) as controller:
         await asyncio.sleep(SOON)
-        decision = inspection.explain(controller.stream("s"), None, controller.now)
+        decision = explain_stream(controller)
         left = [(each.writer, each.times_out_in_ms) for each in decision.waiting_for]
         serve_for(controller, time, 1100)
         await until(lambda: bool(marks_of(controller)))
@@ -109,7 +110,7 @@ async def test_a_new_domain_waits_out_the_timeout_after_a_restart(
         serve_for(controller, time, 4200)
         await asyncio.sleep(SOON)
 
-        waiting = inspection.explain(controller.stream("s"), "b", controller.now)
+        waiting = explain_stream(controller, "b")
         assert {each.writer for each in waiting.waiting_for} == {"old", "new"}
 
 
@@ -121,7 +122,7 @@ async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
         serve_for(before, time, 4000)
         await before.put_stream("s", {"returning_writer": "hold"})
     async with running(store.reopened(), time) as controller:
-        decision = inspection.explain(controller.stream("s"), None, controller.now)
+        decision = explain_stream(controller)
 
         assert {w.writer: w.held_for_ms < 4000 for w in decision.waiting_for}["late"]
 

@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.aggregation.views.inspection import build_writer_row
+from controller.aggregation.views.inspection import build_writer_row, explain
+from controller.aggregation.views.view import View
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.port import Store, Transaction
 from controller.store.sqlite import SqliteStore
 from noted_time import Accepted, Mark, Note, Refused
-from noted_time.answers import WriterRow
+from noted_time.answers import Explanation, WriterRow
 from tests.support.memory_store import MemoryStore
 from tests.support.waiting import PATIENCE_S
 
@@ -140,7 +141,12 @@ async def serving(
 
 def member(controller: Controller, writer: str) -> WriterRow:
     """Return a writer of the stream `s` as the API shows it."""
-    return build_writer_row(controller.stream("s"), writer, None, controller.now)
+    return build_writer_row(View.of(controller.stream("s"), controller.now, None), writer)
+
+
+def explain_stream(controller: Controller, domain: str | None = None) -> Explanation:
+    """Return the explanation of the stream `s`."""
+    return explain(View.of(controller.stream("s"), controller.now, domain))
 
 
 async def deliver(controller: Controller, *notes: Note) -> list[Accepted | Refused]:

@@ -8,8 +8,7 @@ from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
-from controller.aggregation.draft import Moment
-from controller.aggregation.stream import StreamState
+from controller.aggregation.views.view import View
 from noted_time.answers import Condition, Overtaking, Silence
 from noted_time.reading import MarkHistory
 from noted_time.rules import Track
@@ -46,24 +45,23 @@ class Assessment(NamedTuple):
     overtaking: Overtaking | None
 
 
-def assess_domain(
-    stream: StreamState, domain: str, now: Moment, silence: Silence | None
-) -> Assessment:
-    first = islice(stream.aggregator.domains[domain].find_holders().values(), HOLDERS_EXAMINED)
+def assess_domain(view: View, silence: Silence | None) -> Assessment:
+    stream, history = view.stream, view.history
+    first = islice(view.running.find_holders().values(), HOLDERS_EXAMINED)
     longest = min(first, key=attrgetter("waiting_since", "member.writer"), default=None)
     decision: DecisionName = "hold"
     if longest is None:
-        decision = "advance" if stream.aggregator.may_advance(domain) else "quiet"
+        decision = "advance" if stream.aggregator.may_advance(view.domain) else "quiet"
     if stream.final_cut is not None:
         decision = "sealed"
-    held_ms = stream.service_ms(now) - longest.waiting_since if longest else 0
-    overtaking, history = find_overtaking(stream, domain, longest, now), stream.histories[domain]
+    held_ms = view.service_ms - longest.waiting_since if longest else 0
+    overtaking = find_overtaking(view, longest)
     condition: Condition
     if silence is not None:
         condition = silence
     elif decision in ("quiet", "sealed"):
         condition = decision
-    elif _is_late(history, decision, held_ms, now.wall):
+    elif _is_late(history, decision, held_ms, view.now.wall):
         condition = "holds"
     elif overtaking is not None:
         condition = "waits"
@@ -78,14 +76,12 @@ def _is_late(history: MarkHistory, decision: DecisionName, held_ms: int, now: in
     return held_ms > RECENT_MS
 
 
-def find_overtaking(
-    stream: StreamState, domain: str, longest: Track | None, now: Moment
-) -> Overtaking | None:
+def find_overtaking(view: View, longest: Track | None) -> Overtaking | None:
     """Return the time beyond the present lower, if another writer noted it 10 s ago or earlier."""
-    running = stream.aggregator.domains[domain]
+    running = view.running
     if longest is None or longest.overtaken_at is None or running.highest <= running.lower:
         return None
     since = max(longest.waiting_since, longest.overtaken_at)
-    if stream.service_ms(now) - since <= WAITING_MS:
+    if view.service_ms - since <= WAITING_MS:
         return None
-    return Overtaking(since + stream.unix_shift(now), running.leader, running.highest)
+    return Overtaking(since + view.stream.unix_shift(view.now), running.leader, running.highest)

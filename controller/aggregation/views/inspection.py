@@ -16,12 +16,13 @@ from controller.aggregation.views.idleness import describe_idleness
 from controller.aggregation.views.sentences import sentences
 from controller.aggregation.views.silence import classify_silence
 from controller.aggregation.views.suspect_notes import find_hints
+from controller.aggregation.views.view import View
 from controller.aggregation.views.vouching import Roster
 from noted_time import Advance, Hold, Mark
 from noted_time.answers import CountedPeriod, Explanation, WriterRow, WritersPage
-from noted_time.reading import locate_reader
+from noted_time.reading import ReaderPlace, locate_reader
 from noted_time.rules import HOLDERS_NAMED, Track, forecast, lower_without
-from noted_time.values import FROM_FIRST_MARK, MemberState
+from noted_time.values import FROM_FIRST_MARK, MemberState, Would
 
 MEMBERS_SORTED = 20_000  # sorting them by time takes 10 ms
 
@@ -56,52 +57,21 @@ class DryRun:
 NO_DRY_RUN = DryRun()
 
 
-def explain(  # noqa: PLR0913 - the parts of a request
-    stream: StreamState,
-    domain: str | None,
-    now: Moment,
+def explain(
+    view: View,
     dry_run: DryRun = NO_DRY_RUN,
     *,
     position: Mapping[int, int] | None = None,
     limit: int = HOLDERS_NAMED,
 ) -> Explanation:
-    name = stream.settings.domain_or_default(domain)
-    aggregator, service_ms = stream.aggregator, stream.service_ms(now)
-    last = stream.history(name).last
-    decision = aggregator.decide(name, service_ms)
-    would, hints = None, find_hints(stream, name, now)
-    foreseen = forecast(aggregator.domains, aggregator.domains[name])
-    if dry_run:
-        would = aggregator.dry_run(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
-    reader = None
-    if position is not None:
-        whole = aggregator.succession.normalise(position)
-        reader = locate_reader(stream.history(name), whole, limit)
-        named = (
-            replace(each, writer=aggregator.find_writer_of(each.segment, each.needed))
-            for each in reader.waiting_for
-        )
-        reader = replace(reader, waiting_for=tuple(named))
-    silence = classify_silence(stream, now.wall)
+    aggregator, last = view.stream.aggregator, view.history.last
+    decision = aggregator.decide(view.domain, view.service_ms)
+    foreseen = forecast(aggregator.domains, view.running)
+    silence = classify_silence(view.stream, view.now.wall)
     waiting_for = decision.waiting_for[:limit] if isinstance(decision, Hold) else ()
-    assessment = assess_domain(stream, name, now, silence)
-    by = None if last is None else Roster(stream, domain).find_vouching(last)
-    described = sentences(
-        stream,
-        name,
-        decision,
-        now,
-        assessment=assessment,
-        last=last,
-        hints=hints,
-        resting=describe_idleness(stream, name, now, last),
-        would=would,
-        vouched=by,
-        reader=reader,
-        foreseen=foreseen,
-    )
-    return Explanation(
-        now=now.wall,
+    assessment = assess_domain(view, silence)
+    found = Explanation(
+        now=view.now.wall,
         decision=assessment.decision,
         condition=assessment.condition,
         lower=last.lower if last else None,
@@ -111,17 +81,33 @@ def explain(  # noqa: PLR0913 - the parts of a request
         holders=decision.holders if isinstance(decision, Hold) else 0,
         overtaking=assessment.overtaking,
         lower_without={
-            each.writer: lower_without(aggregator.domains[name], each.writer)
-            for each in waiting_for
+            each.writer: lower_without(view.running, each.writer) for each in waiting_for
         },
-        by_itself=foreseen and replace(foreseen, at=foreseen.at + stream.unix_shift(now)),
-        would=would,
-        hints=hints,
+        by_itself=foreseen and replace(foreseen, at=foreseen.at + view.stream.unix_shift(view.now)),
+        would=_run_dry(view, dry_run) if dry_run else None,
+        hints=find_hints(view),
         silence=silence,
-        vouched=by,
-        reader=reader,
-        sentences=tuple(described),
+        vouched=None if last is None else Roster(view.stream, view.domain).find_vouching(last),
+        reader=None if position is None else _locate_reader(view, position, limit),
+        sentences=(),
     )
+    described = sentences(view, decision, found, describe_idleness(view))
+    return replace(found, sentences=tuple(described))
+
+
+def _run_dry(view: View, dry_run: DryRun) -> Would:
+    timeout_ms, excluded = dry_run.writer_timeout_ms, dry_run.exclude
+    return view.stream.aggregator.dry_run(view.domain, excluded, timeout_ms, view.service_ms)
+
+
+def _locate_reader(view: View, position: Mapping[int, int], limit: int) -> ReaderPlace:
+    aggregator = view.stream.aggregator
+    reader = locate_reader(view.history, aggregator.succession.normalise(position), limit)
+    named = (
+        replace(each, writer=aggregator.find_writer_of(each.segment, each.needed))
+        for each in reader.waiting_for
+    )
+    return replace(reader, waiting_for=tuple(named))
 
 
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:
@@ -129,14 +115,11 @@ def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage
     if query.search:
         matches = methodcaller("__contains__", query.search)
         names, total = filter(matches, names), sum(map(matches, stream.aggregator.writers()))
-    end = query.start + query.limit
+    end, view = query.start + query.limit, View.of(stream, now, query.domain)
     return WritersPage(
         now=now.wall,
         total=total,
-        writers=[
-            build_writer_row(stream, each, query.domain, now)
-            for each in islice(names, query.start, end)
-        ],
+        writers=[build_writer_row(view, each) for each in islice(names, query.start, end)],
         states=dict(stream.aggregator.domains.census.members),
         next=end if total > end else None,
     )
@@ -171,21 +154,20 @@ def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
     return map(attrgetter("writer"), by_time)
 
 
-def build_writer_row(
-    stream: StreamState, writer: str, domain: str | None, now: Moment
-) -> WriterRow:
-    shift, running = stream.unix_shift(now), stream.aggregator.domains
+def build_writer_row(view: View, writer: str) -> WriterRow:
+    stream, name, now = view.stream, view.domain, view.service_ms
+    shift, running = stream.unix_shift(view.now), stream.aggregator.domains
     record, member = stream.aggregator.record(writer), running.members[writer]
     terms, session = record.terms, record.session
-    name, timeout_ms = stream.settings.domain_or_default(domain), stream.settings.writer_timeout_ms
+    timeout_ms = stream.settings.writer_timeout_ms
     out_at, left_ms, without = None, None, None
     if name in stream.histories:  # a stream with several domains may lack the default
         track = member.track(running.numbers[name])
         out_at = track.excluded_at(timeout_ms)
         if writer in running[name].find_holders():
-            left_ms = find_timeout_ms(stream, track, now)
+            left_ms = find_timeout_ms(view, track)
             without = lower_without(running[name], writer)
-    silent_ms = max(0, stream.service_ms(now) - member.noted_at) if member.is_active else None
+    silent_ms = max(0, now - member.noted_at) if member.is_active else None
     own_ms = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
     expected_at = record.expected_at if record.heard_at is None else None
     since = member.holding_since
@@ -225,8 +207,8 @@ def build_writer_row(
     )
 
 
-def find_timeout_ms(stream: StreamState, track: Track, now: Moment) -> int:
-    return max(0, track.times_out_at(stream.settings.writer_timeout_ms) - stream.service_ms(now))
+def find_timeout_ms(view: View, track: Track) -> int:
+    return max(0, track.times_out_at(view.stream.settings.writer_timeout_ms) - view.service_ms)
 
 
 class Holding(NamedTuple):

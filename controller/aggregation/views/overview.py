@@ -11,6 +11,7 @@ from controller.aggregation.stream import StreamState
 from controller.aggregation.views.conditions import assess_domain
 from controller.aggregation.views.inspection import find_timeout_ms
 from controller.aggregation.views.silence import classify_silence
+from controller.aggregation.views.view import View
 from controller.store.port import StreamSummary
 from noted_time import MarkHistory
 from noted_time.answers import CONDITIONS, Condition, DomainRow, Members, Silence, StreamRow
@@ -27,7 +28,8 @@ LAG_EVERY_MS = 2 * 60_000
 
 def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
     name, silence = stream.record.name, classify_silence(stream, now.wall)
-    assessments = [assess_domain(stream, domain, now, silence) for domain in stream.histories]
+    views = (View(stream, now, domain) for domain in stream.histories)
+    assessments = [assess_domain(view, silence) for view in views]
     condition = min((each.condition for each in assessments), key=CONDITIONS.index)
     held_ms = max((each.held_ms for each in assessments if each.condition == "holds"), default=0)
     number = stream.aggregator.domains.census.members["excluded"]
@@ -46,9 +48,8 @@ def _build_rank(name: str, held_ms: int, silence: Silence | None, excluded: int)
 
 def build_stream_row(stream: StreamState, now: Moment) -> StreamRow:
     silence, name = classify_silence(stream, now.wall), stream.record.name
-    domains = tuple(
-        _build_live_domain_row(stream, domain, now, silence) for domain in stream.histories
-    )
+    views = (View(stream, now, domain) for domain in stream.histories)
+    domains = tuple(_build_live_domain_row(view, silence) for view in views)
     members = Members(**stream.aggregator.domains.census.members)
     return StreamRow(
         name, stream.id, answered=True, writers=members, domains=domains, silence=silence
@@ -78,19 +79,17 @@ def _build_domain_row(domain: str, history: MarkHistory, wall_ms: int) -> Domain
     )
 
 
-def _build_live_domain_row(
-    stream: StreamState, domain: str, now: Moment, silence: Silence | None
-) -> DomainRow:
-    assessment = assess_domain(stream, domain, now, silence)
+def _build_live_domain_row(view: View, silence: Silence | None) -> DomainRow:
+    assessment = assess_domain(view, silence)
     longest = assessment.longest
     return replace(
-        _build_domain_row(domain, stream.histories[domain], now.wall),
+        _build_domain_row(view.domain, view.history, view.now.wall),
         decision=assessment.decision,
         condition=assessment.condition,
-        holders=len(stream.aggregator.domains[domain].find_holders()),
+        holders=len(view.running.find_holders()),
         held_by=longest.member.writer if longest else None,
         held_for_ms=assessment.held_ms if longest else None,
-        times_out_in_ms=find_timeout_ms(stream, longest, now) if longest else None,
+        times_out_in_ms=find_timeout_ms(view, longest) if longest else None,
         overtaking=assessment.overtaking,
     )
 

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from shlex import quote
 
-from controller.aggregation.draft import Moment
-from controller.aggregation.stream import StreamState
-from controller.aggregation.views.conditions import RECENT_MS, Assessment
+from controller.aggregation.views.conditions import RECENT_MS
 from controller.aggregation.views.silence import (
     SILENT_CONDITIONS,
     describe_silence,
@@ -20,8 +18,9 @@ from controller.aggregation.views.silence import (
     name_all,
 )
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
-from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
-from noted_time.answers import Hint, Overtaking
+from controller.aggregation.views.view import View
+from noted_time import Advance, Decision, Hold, Quiet, Sealed
+from noted_time.answers import Explanation, Overtaking
 from noted_time.observing import IDLE_OPTION
 from noted_time.reading import ReaderPlace
 from noted_time.rules import lower_without
@@ -31,7 +30,6 @@ from noted_time.values import (
     Forecast,
     LogFact,
     MemberState,
-    VouchedBy,
     Waiting,
     Would,
     format_gap,
@@ -56,65 +54,51 @@ HEARD_MS = 60_000  # producers report every ten seconds
 HOLDERS_SUPPOSED = 100
 
 
-def sentences(  # noqa: PLR0913 - the parts of an explanation
-    stream: StreamState,
-    domain: str,
-    decision: Decision,
-    now: Moment,
-    *,
-    assessment: Assessment,
-    last: Mark | None,
-    hints: Sequence[Hint],
-    resting: Iterable[str],
-    would: Would | None,
-    vouched: VouchedBy | None,
-    reader: ReaderPlace | None,
-    foreseen: Forecast | None,
+def sentences(
+    view: View, decision: Decision, found: Explanation, resting: Iterable[str]
 ) -> Iterator[str]:
-    lower = last.lower if last else None
-    states, is_calm = _count_states(stream, decision), assessment.condition == "advancing"
-    yield from _describe_condition(stream, domain, decision, assessment, now)
-    if reader is not None:
-        yield _describe_reader(reader, decision)
+    """Yield the sentences of an explanation, with those about writers at rest."""
+    states, is_calm = _count_states(view, decision), found.condition == "advancing"
+    yield from _describe_condition(view, decision, found, states)
+    if found.reader is not None:
+        yield _describe_reader(found.reader, decision)
     if is_calm:
-        yield _describe_excluded(stream)
+        yield _describe_excluded(view)
     hold = None if is_calm and _has_just_begun(decision) else decision
     if isinstance(hold, Hold):
         if is_calm:
             yield f"Its next mark waits for {pluralize(hold.holders, 'writer')}."
-        yield _describe_longest_holder(stream, hold, now, lower)
-    yield from _describe_held_notes(stream, decision, now)
+        yield _describe_longest_holder(view, hold)
+    yield from _describe_held_notes(view, decision)
     if not is_calm:
-        yield from _describe_ahead(stream, domain, decision, states["live"])
+        yield from _describe_ahead(view, decision, states["live"])
     yield from _describe_resting(states)
     if isinstance(hold, Hold):
-        yield _describe_next_advance(stream, domain, hold, foreseen, now)
-        yield from _describe_operator_holds(stream, hold, now)
-        yield _describe_without_holders(stream, domain, hold, now, lower)
-    if vouched is not None and lower is not None:
-        yield f"It is complete to {format_time(lower)}, {vouched.sentence}."
+        yield _describe_next_advance(view, hold, found.by_itself)
+        yield from _describe_operator_holds(view, hold)
+        yield _describe_without_holders(view, hold)
+    if found.vouched is not None and found.lower is not None:
+        yield f"It is complete to {format_time(found.lower)}, {found.vouched.sentence}."
     yield from resting
     if not is_calm:
-        yield _describe_excluded(stream)
-    yield from (f"{hint.writer} {hint.detail}" for hint in hints)
-    if would is not None:
-        yield _describe_dry_run(would, lower)
+        yield _describe_excluded(view)
+    yield from (f"{hint.writer} {hint.detail}" for hint in found.hints)
+    if found.would is not None:
+        yield _describe_dry_run(found.would, found.lower)
 
 
 def _describe_condition(
-    stream: StreamState, domain: str, decision: Decision, assessment: Assessment, now: Moment
+    view: View, decision: Decision, found: Explanation, states: Mapping[MemberState, int]
 ) -> Iterator[str]:
-    lower, states = stream.history(domain).last_lower, _count_states(stream, decision)
-    condition, overtaking = assessment.condition, assessment.overtaking
-    is_one = len(stream.settings.domains) == 1
-    who = stream.record.name if is_one else f"{stream.record.name} ({domain})"
+    lower, who, condition = found.lower, view.title, found.condition
     if condition in SILENT_CONDITIONS:
-        yield f"{who} stands {_format_lower(lower)}: {describe_silence(stream)}"
-        yield from list_remedies(stream, is_missing=condition == "missing")
+        yield f"{who} stands {_format_lower(lower)}: {describe_silence(view.stream)}"
+        yield from list_remedies(view.stream, is_missing=condition == "missing")
     elif condition == "advancing" and lower is not None:
-        yield _describe_advance(who, lower, states["live"], now.wall)
-    elif isinstance(decision, Hold) and overtaking is not None:
-        yield _describe_overtaking(who, decision, lower, overtaking, is_late=condition == "holds")
+        yield _describe_advance(who, lower, states["live"], view.now.wall)
+    elif isinstance(decision, Hold) and found.overtaking is not None:
+        is_late = condition == "holds"
+        yield _describe_overtaking(who, decision, lower, found.overtaking, is_late=is_late)
     else:
         yield _describe_decision(who, decision, lower, has_writers=any(states.values()))
 
@@ -176,22 +160,21 @@ def _describe_reader(reader: ReaderPlace, decision: Decision) -> str:
     )
 
 
-def _count_states(stream: StreamState, decision: Decision) -> dict[MemberState, int]:
+def _count_states(view: View, decision: Decision) -> dict[MemberState, int]:
     """Count holders as live, although they may have returned from an exclusion."""
-    states, member = dict(stream.aggregator.domains.census.members), stream.aggregator.member
+    aggregator = view.stream.aggregator
+    states, member = dict(aggregator.domains.census.members), aggregator.member
     waiting_for = decision.waiting_for if isinstance(decision, Hold) else ()
     back = sum(member(waiting.writer).exclusion is not None for waiting in waiting_for)
     return states | {"live": states["live"] + back, "excluded": states["excluded"] - back}
 
 
-def _describe_longest_holder(
-    stream: StreamState, decision: Hold, now: Moment, lower: int | None
-) -> str:
+def _describe_longest_holder(view: View, decision: Hold) -> str:
     first = decision.waiting_for[0]
-    held, state = format_seconds(first.held_for_ms), _describe_noted(first, lower)
-    heard_at = stream.aggregator.member(first.writer).heard_at
+    held, state = format_seconds(first.held_for_ms), _describe_noted(first, view.history.last_lower)
+    heard_at = view.stream.aggregator.member(first.writer).heard_at
     if heard_at is not None:
-        state += f", and was last heard {format_seconds(now.wall - heard_at)} ago"
+        state += f", and was last heard {format_seconds(view.now.wall - heard_at)} ago"
     if decision.holders == 1:
         return f"{first.writer} has held it for {held}: it {state}."
     names = join_names(
@@ -200,12 +183,12 @@ def _describe_longest_holder(
     return f"They are {names}. {first.writer} has held it longest, for {held}: it {state}."
 
 
-def _describe_held_notes(stream: StreamState, decision: Decision, now: Moment) -> Iterator[str]:
+def _describe_held_notes(view: View, decision: Decision) -> Iterator[str]:
     waiting_for = decision.waiting_for if isinstance(decision, Hold) else ()
     for waiting in waiting_for[:NAMES_PER_SENTENCE]:
-        member = stream.aggregator.member(waiting.writer)
+        member = view.stream.aggregator.member(waiting.writer)
         if member.hold_reason is not None:
-            is_heard = now.wall - (member.heard_at or 0) < HEARD_MS
+            is_heard = view.now.wall - (member.heard_at or 0) < HEARD_MS
             verb = "is alive, but" if is_heard else "reported before it fell silent:"
             yield f"{member.writer} {verb} {member.hold_reason}."
 
@@ -258,15 +241,13 @@ def _describe_noted(first: Waiting, lower: int | None) -> str:
     return f"noted {format_time(first.time)} and no later time"
 
 
-def _describe_ahead(
-    stream: StreamState, domain: str, decision: Decision, live: int
-) -> Iterator[str]:
+def _describe_ahead(view: View, decision: Decision, live: int) -> Iterator[str]:
     holders = decision.holders if isinstance(decision, Hold) else 0
     ahead = max(0, live - holders)
     if ahead:
         verb, does = ("has", "does") if ahead == 1 else ("have", "do")
-        is_one = len(stream.settings.domains) == 1
-        vouches = "" if is_one else f", or {does} not vouch for {domain}"
+        is_one = len(view.stream.settings.domains) == 1
+        vouches = "" if is_one else f", or {does} not vouch for {view.domain}"
         writers = pluralize(ahead, "other live writer" if holders else "live writer")
         yield f"{writers} {verb} noted later times{vouches}."
 
@@ -277,16 +258,14 @@ def _describe_resting(states: Mapping[MemberState, int]) -> Iterator[str]:
         yield f"Not waited for: {' and '.join(resting)}."
 
 
-def _describe_next_advance(
-    stream: StreamState, domain: str, decision: Hold, foreseen: Forecast | None, now: Moment
-) -> str:
-    waits, running = decision.waiting_for, stream.aggregator.domains[domain]
+def _describe_next_advance(view: View, decision: Hold, foreseen: Forecast | None) -> str:
+    waits, running = decision.waiting_for, view.running
     is_one = decision.holders == 1
     who = waits[0].writer if is_one else "each of them"
     noted = f"It advances when {who} notes a later time"
     ends = f"when {who if is_one else 'the last of them'} times out"
     if foreseen is not None:
-        in_ms = max(0, foreseen.at - stream.service_ms(now))
+        in_ms = max(0, foreseen.at - view.stream.unix_shift(view.now) - view.service_ms)
         prediction = f"{noted}, or automatically in {format_seconds(in_ms)}, {ends}"
         if foreseen.exclusions == decision.holders:
             return f"{prediction}."
@@ -298,12 +277,12 @@ def _describe_next_advance(
     return f"{noted}, or automatically in {at} at the earliest, {ends}."
 
 
-def _describe_operator_holds(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
-    shift, named = stream.unix_shift(now), 0
+def _describe_operator_holds(view: View, decision: Hold) -> Iterator[str]:
+    shift, named = view.stream.unix_shift(view.now), 0
     for each in decision.waiting_for[:MEMBERS_EXAMINED]:
-        terms = stream.aggregator.member(each.writer).terms
+        terms = view.stream.aggregator.member(each.writer).terms
         until = terms.hold_until
-        if until is not None and until + shift > now.wall and named < NAMES_PER_SENTENCE:
+        if until is not None and until + shift > view.now.wall and named < NAMES_PER_SENTENCE:
             named += 1
             why = ": ".join(filter(None, (terms.held_by, terms.held_for)))
             yield (
@@ -312,17 +291,15 @@ def _describe_operator_holds(stream: StreamState, decision: Hold, now: Moment) -
             )
 
 
-def _describe_without_holders(
-    stream: StreamState, domain: str, decision: Hold, now: Moment, lower: int | None
-) -> str:
-    names = [each.writer for each in decision.waiting_for]
+def _describe_without_holders(view: View, decision: Hold) -> str:
+    names, lower = [each.writer for each in decision.waiting_for], view.history.last_lower
     if decision.holders == 1:
-        then = lower_without(stream.aggregator.domains[domain], names[0])
+        then = lower_without(view.running, names[0])
         return _describe_without(names[0], f"what {names[0]} writes", lower, then)
     one = "Leaving out only one of them changes nothing."
     if decision.holders > HOLDERS_SUPPOSED:
         return one
-    would = stream.aggregator.dry_run(domain, names, None, stream.service_ms(now))
+    would = view.stream.aggregator.dry_run(view.domain, names, None, view.service_ms)
     every = name_all(decision.holders)
     return f"{one} {_describe_without(every, 'what they write', lower, would.lower)}"
 
@@ -338,11 +315,11 @@ def _describe_without(who: str, what: str, lower: int | None, then: int | None) 
     )
 
 
-def _describe_excluded(stream: StreamState) -> str:
-    number = stream.aggregator.domains.census.members["excluded"]
+def _describe_excluded(view: View) -> str:
+    number = view.stream.aggregator.domains.census.members["excluded"]
     if not number:
         return "No writer is excluded."
-    members = islice(find_excluded(stream), NAMES_PER_SENTENCE)
+    members = islice(find_excluded(view.stream), NAMES_PER_SENTENCE)
     named = [
         (
             each.writer,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, islice
 
-from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.view import View
 from noted_time.answers import Hint
 from noted_time.reading import describe_doubt, look_like_seconds, sum_by_writer
 from noted_time.values import format_gap, format_seconds, pluralize
@@ -20,14 +20,11 @@ LATELY_MS = 10 * 60_000
 NO_POSITION = "never noted a position, so no cut covers its rows."
 
 
-def find_hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
-    fights = (
-        Hint(name, "taken_over", detail) for name, detail in stream.fences.find_fights(now.wall)
-    )
-    fenced = (
-        Hint(each.writer, "fenced", each.detail) for each in stream.fences.list_recent(now.wall)
-    )
-    late = _find_late_writers(stream, domain, now.wall)
+def find_hints(view: View) -> list[Hint]:
+    stream, domain, now = view.stream, view.domain, view.now.wall
+    fights = (Hint(name, "taken_over", detail) for name, detail in stream.fences.find_fights(now))
+    fenced = (Hint(each.writer, "fenced", each.detail) for each in stream.fences.list_recent(now))
+    late = _find_late_writers(stream, domain, now)
     return list(islice(chain(fights, fenced, late, _find_doubts(stream, domain)), HINTS_SHOWN))
 
 

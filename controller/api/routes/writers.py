@@ -12,6 +12,7 @@ from controller.aggregation import operations
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views import inspection
 from controller.aggregation.views.inspection import DryRun, WriterQuery
+from controller.aggregation.views.view import View
 from controller.api.routes.deps import (
     ControllerDep,
     DomainQuery,
@@ -61,7 +62,7 @@ async def get_writer(controller: ControllerDep, stream: StreamName, writer: Writ
 
 
 def _answer_row(controller: Controller, state: StreamState, writer: str) -> Response:
-    return reply(inspection.build_writer_row(state, writer, None, controller.now))
+    return reply(inspection.build_writer_row(View.of(state, controller.now, None), writer))
 
 
 @router.delete(WRITER_PATH, response_model=shape(WriterRow), operation_id="removeWriter")
@@ -121,9 +122,8 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     position waits for. Nothing is changed.
     """
     dry_run = DryRun(exclude, writer_timeout_ms)
-    state, now = controller.stream(stream), controller.now
-    explanation = inspection.explain(state, domain, now, dry_run, position=position, limit=limit)
-    return reply(explanation)
+    view = View.of(controller.stream(stream), controller.now, domain)
+    return reply(inspection.explain(view, dry_run, position=position, limit=limit))
 
 
 @router.get("/ledger", response_model=shape(LedgerPage), operation_id="listLedger")
