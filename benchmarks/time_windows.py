@@ -80,7 +80,8 @@ def following(history: MarkHistory) -> Iterator[ReaderClient]:
         if not found:
             time.sleep(int(asked["wait_ms"]) / 1000)
         about = {"stream_id": "a", "scale_events": 0, "sealed": False, "final_cut": None}
-        about |= {"quiet": False, "ahead_of_stream": False, "logs": [], "has_more": False}
+        about |= {"quiet": False, "ahead_of_stream": False, "first_lower": None}
+        about |= {"logs": [], "has_more": False}
         return httpx.Response(200, content=encode({**about, "marks": found}))
 
     transport = httpx.MockTransport(answer)

@@ -18,6 +18,7 @@ class MarksAnswer:
     - `final_cut` is the end of a sealed stream, and null before.
     - `quiet` means that the stream waits for no writer. No mark follows until a writer is live.
     - `ahead_of_stream` means that the database has lost marks: the last seq is below the request's.
+    - `first_lower` is the lower of the domain's first mark ever, and null before.
     - `logs` are the ids of the logs of the cuts.
     """
 
@@ -29,6 +30,7 @@ class MarksAnswer:
     marks: tuple[Mark, ...]
     has_more: bool = False
     ahead_of_stream: bool = False
+    first_lower: int | None = None
     logs: tuple[str, ...] = ()
 
 

@@ -119,7 +119,7 @@ def describe_table(
     why = "" if sources else f"the claim of {dataset} names no stream"
     remedy = RUN_JOB if is_by_job else RUN_QUERY
     is_before = time is not None and found.since is not None and time <= found.since
-    doubt = found.gone if is_before else ""
+    doubt = found.gone if is_before else found.describe_first_mark(time)
     return Hop(dataset, found.complete_to, sources, why, remedy, found.lack, doubt)
 
 

@@ -31,6 +31,11 @@ HISTORY_EXPIRED = "its claims are in history that has expired"
 NO_WATERMARK = "its query has no watermark yet"
 START_UNKNOWN = "it is not known which rows were deleted before its query began"
 ROWS_DELETED = "rows before {} may be missing: its query began after them"
+BEFORE_FIRST_MARK = (
+    "writers vouch from the first mark on: ask for {} or a later time. In a new stream, let each "
+    "writer first note the time at which its data begin"
+)
+FIRST_NOT_KNOWN = "the time of the stream's first mark is not known"
 SINCE_STATED = "it has the rows since {}, as stated"
 WRONG_PREDECESSOR = "commit {} is not its predecessor"
 HISTORY_GAP = "commits before {} are missing in the history"
@@ -147,7 +152,16 @@ class TableClaim:
         if self.missing is not None:
             without = f", without {', '.join(self.missing)}" if self.missing else ""
             lack = self.vouched_by + without + asked
+        has_unknown = any(each.stream and each.first_lower is None for each in self.claims.values())
+        if has_unknown and not asked:
+            lack += f"; {FIRST_NOT_KNOWN}"
         return f"{lack}; {self.gone}" if self.gone else lack
+
+    def describe_first_mark(self, time: int | None) -> str:
+        """Return a sentence if `time` (Unix ms) is before the first mark of a stream, or `""`."""
+        if time is None or self.first_lower is None or time >= self.first_lower:
+            return ""
+        return BEFORE_FIRST_MARK.format(format_time(self.first_lower))
 
     def check_since(self, time: int) -> None:
         """Raise `Rejected` if no rows below `time` (Unix ms) are claimed."""

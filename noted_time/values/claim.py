@@ -77,7 +77,7 @@ class Claim:
     - `since`: rows below this time (Unix ms) may be missing, because the query began after them.
       `None` if it is not known. If `is_since_stated`, the user has stated it.
     - `first_lower`: the lower of the stream's first mark, less `lag_ms`. Below it, no writer
-      vouches. `None` if it is not known.
+      vouches. `None` if it is not known, and the least integer after a final mark.
     - `max_time_ahead_ms`: how far the stream lets `complete_to` be ahead of the commit. `None` if
       this is not known, or if the stream is sealed or accepts any time.
     - `inherits`: the sources, if a batch job wrote the table. `after` is the version that it wrote.

@@ -57,7 +57,6 @@ from reader_client.protocol.completeness import (
 from reader_client.protocol.requirements import (
     NOT_SO_FAR,
     Requirement,
-    describe_first_mark,
     find_first_complete,
     find_objections,
 )
@@ -261,7 +260,7 @@ def _print_table_time(  # noqa: PLR0913, PLR0917 - one for each flag
     time = floor_time(found.complete_to, floor, zone)
     first, shown = find_first_complete(table, found, time, names), format_in_zone(time, zone)
     first.check_since(time)
-    if lack := describe_first_mark(first, time):
+    if lack := found.describe_first_mark(time):
         fail(f"{table}: {lack}", status=MISSING_STATUS)
     lacks, asked = ask_objections(call, first, time, required)
     sentence = f"complete to {shown}{first.describe_lack(asked)}"

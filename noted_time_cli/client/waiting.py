@@ -40,7 +40,6 @@ from reader_client.protocol.requirements import (
     NOT_SO_FAR,
     Requirement,
     TableAnswer,
-    describe_first_mark,
     find_first_complete,
     find_objections,
 )
@@ -185,11 +184,11 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
             raise NotYet(f"it is complete to {format_time(found.complete_to)}")
         first = find_first_complete(table, found, complete_to, names)
         first.check_since(complete_to)
+        if lack := found.describe_first_mark(complete_to):
+            fail(f"{table}: {lack}", status=MISSING_STATUS)
         return found, first, ask_objections(call, first, complete_to, required)
 
     found, first, (lacks, asked) = _wait_until_found(look, table, complete_to, timeout_s)
-    if lack := describe_first_mark(first, complete_to):
-        fail(f"{table}: {lack}", status=MISSING_STATUS)
     version = found.version_at(complete_to)
     if not call.print_json({"complete_to": found.complete_to, "version": version}):
         without = first.describe_lack(asked)

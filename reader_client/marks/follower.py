@@ -68,6 +68,7 @@ class Follower:
         self._last_known = 0
         self.is_quiet = False
         self.logs: tuple[str, ...] = ()
+        self.first_lower: int | None = None
 
     @property
     def after(self) -> int:
@@ -100,6 +101,7 @@ class Follower:
             self.needs_stream, self.caught_up = True, False
             return
         self.is_quiet, self.logs = answer.quiet, answer.logs
+        self.first_lower = answer.first_lower
         if answer.final_cut is not None and (not answer.marks or answer.marks[-1].final):
             self._history.seal(answer.final_cut)
         self.was_at_end = self.was_at_end or not answer.marks or self.is_sealed

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from noted_time.answers import CutAnswer
 from noted_time.client import Json, Question
+from noted_time.reading.claims import BEFORE_FIRST_MARK
 from noted_time.tables import TableClaim, standing
 from noted_time.values import (
     INGESTION_NAME,
@@ -52,12 +53,6 @@ class Requirement:
     def query(self) -> dict[str, object]:
         writers = {"require": list(self.writers)} if self.writers else {}
         return writers | ({f"require_{self.everyone}": True} if self.everyone else {})
-
-
-BEFORE_FIRST_MARK = (
-    "writers vouch from the first mark on: ask for {} or a later time. In a new stream, let each "
-    "writer first note the time at which its data begin"
-)
 
 
 FORGOTTEN = (
@@ -132,18 +127,9 @@ class TableAnswer(NamedTuple):
     asked: str = ""
 
 
-def describe_first_mark(claim: TableClaim, time: int) -> str:
-    """Return a sentence if the time is before the first mark of a stream of the table."""
-    if claim.first_lower is None or time >= claim.first_lower:
-        return ""
-    return BEFORE_FIRST_MARK.format(format_time(claim.first_lower))
-
-
 def find_table_objections(
     claim: TableClaim, time: int, required: Requirement
 ) -> Generator[Question, Json, TableAnswer]:
-    if lack := describe_first_mark(claim, time):
-        return TableAnswer([lack])
     named = claim.missing_writers
     objections = [f"{writer} is missing" for writer in required.writers if writer in named]
     if required.everyone:

@@ -36,6 +36,7 @@ class LogOffset:
     domain: str | None = field(default=None, compare=False)
     lag_ms: int = field(default=0, compare=False)
     whole: WholeFrom | None = field(default=None, compare=False)
+    first_lower: int | None = field(default=None, compare=False)
 
     def continue_as(self, new: LogOffset, domain: str) -> LogOffset:
         """Return this offset for a query that would otherwise begin at `new`.
@@ -78,7 +79,7 @@ class LogOffset:
         }
         if self.claims:
             json["claims"] = True
-        json |= source_to_json(self.domain, self.lag_ms, self.whole)
+        json |= source_to_json(self.domain, self.lag_ms, self.whole, self.first_lower)
         if self.times != ALL_TIMES:
             json["times"] = {**asdict(self.times), "begin": position_to_wire(self.begin)}
         return json if self.backlog is None else {**json, "backlog": self.backlog}
@@ -100,4 +101,5 @@ class LogOffset:
             domain=json.get("domain"),
             lag_ms=json.get("lag_ms", 0),
             whole=whole_from_json(json),
+            first_lower=json.get("first_lower"),
         )

@@ -106,8 +106,10 @@ class Planner:
     def _state_source(self, start_offset: LogOffset, end_offset: LogOffset) -> LogOffset:
         if end_offset == start_offset:
             return start_offset
-        domain = self._marks.domain or start_offset.domain
-        return replace(end_offset, domain=domain, lag_ms=self._query.lag_ms)
+        query, domain = self._query, self._marks.domain or start_offset.domain
+        released = end_offset.get_released(query.domain_name)
+        first = self._marks.find_first_lower(released, start_offset.first_lower)
+        return replace(end_offset, domain=domain, lag_ms=query.lag_ms, first_lower=first)
 
     def _set_times(self, start_offset: LogOffset) -> LogOffset:
         asked = self._query.range.times

@@ -42,6 +42,7 @@ class FeedMarks:
     is_quiet: bool = False
     logs: Sequence[str] = ()
     domain: str | None = None
+    first_lower: int | None = None
 
 
 class MarksFeed(Protocol):
@@ -169,6 +170,7 @@ class ControllerFeed:
                     follower.is_quiet,
                     follower.logs,
                     follower.domain,
+                    follower.first_lower,
                 )
             self._changed.notify_all()
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from noted_time import Mark, MarkHistory, NotCompleteYet, NotedTimeError, Rejected, Succession
-from noted_time.values import State, format_time, reaches
+from noted_time.values import MIN_INT64, State, format_time, reaches
 from spark_integration.marks.arguments import OnSeal
 from spark_integration.marks.feed import MarksFeed
 from spark_integration.marks.released import Released
@@ -46,6 +46,7 @@ class Releaser:
         self.last_lower: int | None = None
         self.logs: Sequence[str] = ()
         self.domain: str | None = None
+        self._first_lower: int | None = None
 
     @property
     def at_end(self) -> State:
@@ -69,6 +70,7 @@ class Releaser:
         new = self._feed.take()
         self.succession, self.logs, self.domain = new.succession, new.logs, new.domain
         self._final_cut, self._is_quiet = new.final_cut, new.is_quiet
+        self._first_lower = new.first_lower
         if new.stream_id != self._stream_id:
             self._stream_id = new.stream_id
             self._has_left_out = False
@@ -105,6 +107,16 @@ class Releaser:
         """Return the lower at a position, or else the first lower after it."""
         lower, first = self.history.window(position).lower, self.history.first
         return first.lower if lower is None and first else lower
+
+    def find_first_lower(self, released: Released, known: int | None) -> int | None:
+        """Return the lower of the first mark, by default the `known` one.
+
+        The final mark is complete to any time, so after it this is the least time.
+        """
+        last = self.history.last
+        if released.sealed or (last is not None and last.final and last.seq == released.seq):
+            return MIN_INT64
+        return known if self._first_lower is None else self._first_lower
 
     def has_more(self, released: Released) -> bool:
         if released.sealed:

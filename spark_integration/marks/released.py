@@ -113,11 +113,15 @@ def whole_from_json(json: Json) -> WholeFrom | None:
 
 
 def source_to_json(
-    domain: str | None = None, lag_ms: int = 0, whole: WholeFrom | None = None
+    domain: str | None = None,
+    lag_ms: int = 0,
+    whole: WholeFrom | None = None,
+    first_lower: int | None = None,
 ) -> Json:
     """Return what a source has read, for the claims of its query."""
     stated = whole if whole is None else whole_to_json(whole)
     fields = {"domain": domain, "lag_ms": lag_ms or None, "whole": stated}
+    fields["first_lower"] = first_lower
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -29,6 +29,7 @@ class Admitted:
     # `None` if the query began after its topic's start; a change of it alone starts no micro-batch
     whole: WholeFrom | None = field(default=None, compare=False)
     domain: str | None = field(default=None, compare=False)
+    first_lower: int | None = field(default=None, compare=False)
 
     def to_json(self) -> Json:
         json: Json = {"mark": self.mark.to_json()}
@@ -37,7 +38,8 @@ class Admitted:
         if self.ahead:
             each = ({**asdict(a), "needs": position_to_wire(a.needs)} for a in self.ahead)
             json["ahead"] = list(each)
-        return {**json, **source_to_json(self.domain, whole=self.whole)}
+        source = source_to_json(self.domain, whole=self.whole, first_lower=self.first_lower)
+        return {**json, **source}
 
     @classmethod
     def from_json(cls, json: Json) -> Admitted:
@@ -46,8 +48,8 @@ class Admitted:
             for each in json.get("ahead", ())
         )
         released = Released.from_json(json["mark"])
-        whole, domain = whole_from_json(json), json.get("domain")
-        return cls(released, json.get("topic_id"), tuple(ahead), whole, domain)
+        source = whole_from_json(json), json.get("domain"), json.get("first_lower")
+        return cls(released, json.get("topic_id"), tuple(ahead), *source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,7 @@ class MarksPlanner:
         }
         run = self._restated.run(begun.run, begun.least, is_first_due=True)
         ended = replace(begun, streams=streams, run=run, claims=self._query.policy.batch_after_mark)
-        # the flag, `whole`, `domain` and `lag_ms` make no batch
+        # the flag and `source_to_json` make no batch
         if ended == begun:
             return begun
         backlog = self._judge_backlog(begun, read)
@@ -304,7 +304,8 @@ class MarksPlanner:
         name, logs = watched.name if watched else stream, releaser.logs
         plan = TopicPlan(name, self._progress.last + 1, read, logs)
         due = plan.find_due(begun)
-        begun = replace(begun, domain=releaser.domain or begun.domain)
+        first = releaser.find_first_lower(begun.mark, begun.first_lower)
+        begun = replace(begun, domain=releaser.domain or begun.domain, first_lower=first)
         position = read
         if watched is not None:
             watched.check_limit(due)

@@ -196,12 +196,12 @@ class TableClaims:
         finally:
             transport.close()
         missing, by = read_value(Missing, answer), answer["vouched"]
-        first_lower = None if stream["seal"] else answer["first_lower"]
+        first = MIN_INT64 if stream["seal"] else answer["first_lower"]
         named = tuple(each.writer for each in missing.writers if not each.joined_later)
         return replace(
             claim,
             domain=domain,
-            first_lower=None if first_lower is None else first_lower - source.lag_ms,
+            first_lower=raise_since(first, -source.lag_ms),
             max_time_ahead_ms=None if stream["seal"] else stream["max_time_ahead_ms"],
             missing=named if named or missing.is_known else None,
             vouched={key: by[key] for key in VOUCHED_FIELDS},
@@ -459,27 +459,31 @@ def _is_noted(topic: str, topics: set[str]) -> bool:
 
 
 def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
-    """Return the streams and domains of a batch; of one source, also the cut."""
+    """Return the streams, domains and first marks of a batch; of one source, also the cut."""
     reads = [*_list_reads(planned.offsets)]
     cut = reads[0][1] if len(reads) == 1 else {}
-    return {**join_sources(source for source, _ in reads), "cut": cut}
+    firsts = [raise_since(f, -source.lag_ms) for source, _, f in reads if f is not None]
+    of_all = join_sources(source for source, *_ in reads)
+    return {**of_all, "cut": cut, "first_lower": max(firsts, default=None)}
 
 
-def _list_reads(offsets: Sequence[Any]) -> Iterator[tuple[ClaimSource, Mapping[str, int]]]:
+def _list_reads(
+    offsets: Sequence[Any],
+) -> Iterator[tuple[ClaimSource, Mapping[str, int], int | None]]:
     marks: Mapping[str, Any] = {}
     for each in offsets:
         if is_of_log(each):
             source = ClaimSource(each["noted_log"], each.get("domain"), each.get("lag_ms", 0))
-            yield source, each["segments"]
+            yield source, each["segments"], each.get("first_lower")
         elif marks:
             cut: Any = next(iter(each.values()), {}) if isinstance(each, dict) else {}
             is_cut = isinstance(cut, dict) and len(marks["streams"]) == 1
             for name, admitted in marks["streams"].items():
                 source = ClaimSource(name, admitted.get("domain"), marks.get("lag_ms", 0))
-                yield source, cut if is_cut else {}
+                yield source, cut if is_cut else {}, admitted.get("first_lower")
         elif isinstance(each, dict) and not is_of_marks(each):
             topics = {t: at for t, at in each.items() if not t.endswith(name_noted_topic(""))}
             for topic, at in topics.items():
                 if isinstance(at, dict):
-                    yield ClaimSource(topic, None), at
+                    yield ClaimSource(topic, None), at, None
         marks = each if is_of_marks(each) else {}

@@ -255,7 +255,7 @@ class Answers(httpx.MockTransport):
             )
         if request.url.path.endswith("/marks"):
             about = {"stream_id": "1", "scale_events": 0, "sealed": False, "final_cut": None}
-            about |= {"quiet": False, "ahead_of_stream": False, "logs": []}
+            about |= {"quiet": False, "ahead_of_stream": False, "first_lower": None, "logs": []}
             return httpx.Response(200, json={**about, "marks": []})
         return httpx.Response(200, json=STREAM)
 

@@ -13,11 +13,12 @@ import pytest
 from noted_time import Rejected
 from noted_time.client import Json
 from noted_time.client.transport import Transport
+from noted_time.reading.claims import BEFORE_FIRST_MARK
 from noted_time.values import UnexpectedAnswer, format_time
 from noted_time_airflow import watching
 from noted_time_airflow.waiting import Everyone, Verdict, Wanted, WhileMissing, look_at_stream
 from noted_time_airflow.watching import CHECK_FAILURES, Address, judge_error, poll_once, watch
-from reader_client.protocol.requirements import BEFORE_FIRST_MARK, FORGOTTEN
+from reader_client.protocol.requirements import FORGOTTEN
 from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN, Orders
 from tests.support.controllers import until
@@ -291,13 +292,22 @@ def test_a_table_without_a_writer_counts_as_the_sensor_says(
     assert all("by 1 of 2 expected writers, without lima" in e.sentence for e in seen)
 
 
-def test_a_time_below_which_nothing_is_claimed_fails_the_wait(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("claimed", "why"),
+    [
+        ({"since": TEN}, "10:00:00Z: rows before 2013-01-01T10:00:00Z may be"),
+        ({"first": TEN + 1}, "from the first mark on: ask for 2013-01-01T10:00:00.001Z"),
+    ],
+)
+def test_a_time_below_which_nothing_is_claimed_fails_the_wait(
+    tmp_path: Path, claimed: dict[str, Any], why: str
+) -> None:
     """More of the table does not bring back what was deleted before its query began."""
     orders = Orders(tmp_path)
-    orders.claim(TEN + 1, 0, since=TEN)
+    orders.claim(TEN + 1, 0, "lima", **claimed)
 
-    with pytest.raises(Rejected, match="10:00:00Z: rows before 2013-01-01T10:00:00Z may be"):
-        poll_once(Wanted(TEN, table=orders.url), None)
+    with pytest.raises(Rejected, match=why):
+        poll_once(Wanted(TEN, table=orders.url, missing="wait"), None)
 
 
 NOT = "who vouches is not known, as no controller was asked"

@@ -68,6 +68,7 @@ def marks_answer(
         "quiet": False,
         "has_more": False,
         "ahead_of_stream": False,
+        "first_lower": None,
         "logs": [],
     }
     return answers.decode_answer(MarksAnswer, wire)

@@ -62,7 +62,7 @@ def other_shapes() -> list[dict[str, Any]]:
         "final": False,
     }
     marks = {"stream_id": "a", "scale_events": 0, "sealed": False, "final_cut": None}
-    marks |= {"quiet": False, "ahead_of_stream": False, "logs": []}
+    marks |= {"quiet": False, "ahead_of_stream": False, "first_lower": None, "logs": []}
     return [
         {},
         stream | {"domains": 7},

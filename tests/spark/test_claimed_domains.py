@@ -47,12 +47,14 @@ def plan_topic(stream: NotedStream, domain: str | None, lag_ms: int = 0) -> tupl
     return planned, {name: {"0": 0}}
 
 
-def test_offsets_of_all_sources_say_their_domain_and_lag(
+def test_offsets_of_all_sources_say_domain_lag_and_first_mark(
     controller: Served, tmp_path: Path
 ) -> None:
-    """The only domain of a stream is named, too."""
+    """The only domain of a stream is named, too, and the first mark less the lag."""
     stream = NotedStream(tmp_path, "flights", controller, *DOMAINS).begun()
     shipped = NotedStream(tmp_path, "shipped", controller, "ship").begun()
+    for time, domain in enumerate(DOMAINS, start=10):
+        controller.note("flights", time, {"0": 1}, domain=domain)
     offsets = [
         plan_log(stream, domain="ship"),
         plan_log(stream),
@@ -64,9 +66,9 @@ def test_offsets_of_all_sources_say_their_domain_and_lag(
     ]
 
     read = [describe_read(PlannedBatch("q", 0, 1, "min", each)) for each in offsets]
-    found = [(each["domain"], each["lag_ms"]) for each in read]
-    log, topic = [("ship", 0), ("default", 0), ("ship", 0), ("ingestion", 5)], [("ship", 0)] * 2
-    assert found == [*log, *topic, ("ingestion", 5)]
+    found = [(each["domain"], each["lag_ms"], each["first_lower"]) for each in read]
+    ship, unmarked, ingestion = ("ship", 0, 11), ("ship", 0, None), ("ingestion", 5, 7)
+    assert found == [ship, ("default", 0, 10), unmarked, ingestion, ship, unmarked, ingestion]
 
 
 def plan_read(source: str, stream: NotedStream, domain: str) -> tuple[Json, ...]:
@@ -112,9 +114,11 @@ def test_a_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, P
         orders = Orders(Path(place))
         orders.record(TableClaims(place, "orders", "time").of(1).claim)
         ways = ["", "all", "known", *WRITERS]
-        found = [ask(run, "wait", orders.url, lower, require=way).status for way in ways]
+        asked = [(time, way) for time in (TEN - 1, lower) for way in ways]
+        found = [ask(run, "wait", orders.url, time, require=way).status for time, way in asked]
         truth = [
-            ask(run, "wait", "flights", lower, require=way, domain=domain).status for way in ways
+            ask(run, "wait", "flights", time, require=way, domain=domain).status
+            for time, way in asked
         ]
 
     assert found == [min(status, 3) for status in truth]

@@ -87,6 +87,7 @@ def end_of(flights: NotedStream, **shape: object) -> Json:
         "root": str(flights.root),
         "domain": "default",
         "whole": {"time": MIN_INT64},
+        "first_lower": 2001,
         **shape,
     }
 

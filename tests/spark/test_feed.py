@@ -43,7 +43,7 @@ def test_a_controller_that_is_away_is_followed_once_it_is_back(controller: Serve
     assert eventually(seqs, [1, 2, 3])
     stream_id = controller.get("flights")["id"]
     known = FeedMarks(stream_id, (), Succession(), {0: 3}, logs=("ours",), domain="default")
-    sealed = replace(known, is_quiet=True)
+    sealed = replace(known, is_quiet=True, first_lower=10)
     assert eventually(feed.take, sealed)
     feed.close()
 

@@ -3,11 +3,13 @@
 import logging
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
 
 from noted_time import Mark, Rejected, StreamCut
+from noted_time.values import MIN_INT64
 from spark_integration.marks.arguments import OnSeal
 from spark_integration.marks.feed import FeedMarks
 from spark_integration.marks.release import Releaser
@@ -88,6 +90,19 @@ def test_the_end_of_a_sealed_stream_comes_with_its_final_cut() -> None:
 
     held = (Released("a", 1, 10), {0: 1})
     assert found == [held, (Released("a", 1, LAST_MS, sealed=True), {0: 3}), held, held]
+
+
+def test_after_the_final_mark_no_time_is_before_the_first() -> None:
+    """Also if the query holds the last lower; a feed without an answer changes nothing."""
+    for on_seal in get_args(OnSeal):
+        marks = mark(1, 10, s0=1), replace(mark(2, 20, s0=3), final=True)
+        known = FeedMarks("a", marks, final_cut={0: 3}, first_lower=7)
+        releaser = Releaser(GivenFeed(known, FeedMarks()), on_seal)
+        releaser.follow(Released())
+        at = [releaser.release(Released(), {0: end}) for end in (1, 3)]
+        found = [releaser.find_first_lower(each, 5) for each in at]
+        releaser.follow(at[0])
+        assert [*found, releaser.find_first_lower(at[0], 5)] == [7, MIN_INT64, 5]
 
 
 def test_a_query_that_was_closed_by_a_seal_has_no_more_marks() -> None:

@@ -39,7 +39,7 @@ class Orders:
         expected: int = 2,
         since: int | None = MIN_INT64,
         stated: bool = False,
-        first: int | None = None,
+        first: int | None = MIN_INT64,
     ) -> None:
         """Append rows with a claim, `asked` or not who vouches."""
         named = missing if asked else None

@@ -127,6 +127,7 @@ async def build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAns
     is_ahead = asked.after > new_marks.history.last_seq
     marks = new_marks.history.following(asked.after)
     page, state = await page_of(marks, asked.limit), new_marks.stream
+    domain = state.settings.domain_or_default(asked.domain)
     return MarksAnswer(
         stream_id=state.id,
         scale_events=len(state.scale_events),
@@ -136,6 +137,7 @@ async def build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAns
         marks=page.items,
         has_more=page.has_more,
         ahead_of_stream=is_ahead,
+        first_lower=state.record.first_lowers.get(domain),
         logs=state.record.logs,
     )
 

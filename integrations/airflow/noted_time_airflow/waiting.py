@@ -127,6 +127,8 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
         raise wanted.not_yet(f"{so_far}, not yet to {format_time(time)}")
     first = find_first_complete(table, claim, time, ())
     first.check_since(time)
+    if lack := claim.describe_first_mark(time):
+        raise Rejected(f"{table}: {lack}")
     missing, required = first.missing_writers, wanted.requirement
     verdict = Verdict(
         "complete",
