@@ -109,7 +109,7 @@ class Grant:
         if not scopes:
             raise Rejected(f"a token needs a scope: use {', '.join(SCOPE_NAMES)}")
         if "admin" in scopes and (streams or writers):
-            raise Rejected("an admin token cannot be limited to streams or writers")
+            raise Rejected("--scope admin has no limits: leave out --stream and --writer")
         if writers and "write" not in scopes:
             raise Rejected("--writer requires --scope write")
         names = Patterns(tuple(streams) or ("*",))

@@ -39,6 +39,8 @@ class BacklogPolicy:
             check_least(name, getattr(self, name), 1)
         if self.rule not in get_args(Rule):
             raise Rejected(f"rule is {self.rule!r}; it is one of {', '.join(get_args(Rule))}")
+        if self.rule == "sticky" and self.is_never:
+            raise Rejected("rule 'sticky' needs watermark_lag_ms or behind_ms")
 
     @property
     def is_never(self) -> bool:

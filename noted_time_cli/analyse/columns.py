@@ -38,9 +38,3 @@ class StreamToJudge:
             help="End with status 1 if a writer wrote rows below its noted time.",
         ),
     ] = False
-
-    def __post_init__(self) -> None:
-        if self.fail_if_broken and self.noted is None:
-            raise typer.BadParameter("--fail-if-broken needs a stream: add --stream")
-        if self.domain is not None and self.noted is None:
-            raise typer.BadParameter("--domain is about --stream: name both")

@@ -28,6 +28,7 @@ from noted_time_cli.terminal.options import (
     WrittenTimes,
     duration,
     option,
+    refuse_options,
 )
 from noted_time_cli.terminal.output import echo, say
 
@@ -79,6 +80,12 @@ class Judging:
     ] = None
     as_json: AsJson = False
 
+    def check_options(self, context: typer.Context, by: StreamToJudge | None = None) -> None:
+        if self.as_replay:
+            refuse_options(context, "with --as-replay", "arrival", "ahead")
+        if by is not None and by.noted is None:
+            refuse_options(context, "without --stream", "domain", "url", "token", "fail_if_broken")
+
     def print_judged(
         self, rows: Rows, note: str, observe: str | None = None, by: StreamToJudge | None = None
     ) -> None:
@@ -111,6 +118,7 @@ class Judging:
 
 @group_command(app)
 def files(  # noqa: PLR0913 - one parameter for each flag
+    context: typer.Context,
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="The files, quoted.")],
     *,
     columns: FileColumns,
@@ -131,6 +139,9 @@ def files(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing
     """
+    how.check_options(context)
+    if columns.arrival is not None:
+        refuse_options(context, "with --arrival", "order")
     with require_extra("noted-time analyse files", "analyse"):
         from noted_time_cli.analyse.file_rows import read_files
     rows = read_files(pattern, columns, written.form, partition, how.records, order)
@@ -139,12 +150,13 @@ def files(  # noqa: PLR0913 - one parameter for each flag
 
 @group_command(app)
 def log(  # noqa: PLR0913 - one parameter for each kind of flag
+    context: typer.Context,
     root: LogRoot,
     stream: Stream,
+    *,
     columns: FileColumns,
     written: WrittenTimes,
     how: Judging,
-    *,
     ignore: Ignore = None,
     by: StreamToJudge,
 ) -> None:
@@ -152,6 +164,7 @@ def log(  # noqa: PLR0913 - one parameter for each kind of flag
 
     Try it:  noted-time analyse log /data/log flights --time departure
     """
+    how.check_options(context, by)
     with require_extra("noted-time analyse log", "analyse"):
         from noted_time_cli.analyse.file_rows import open_log, read_log
     there = open_log(root, stream, ignore or ())
@@ -162,6 +175,7 @@ def log(  # noqa: PLR0913 - one parameter for each kind of flag
 
 @group_command(app)
 def kafka(  # noqa: PLR0913 - one parameter for each flag
+    context: typer.Context,
     bootstrap: Bootstrap,
     topic: TopicArgument,
     *,
@@ -194,6 +208,11 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time analyse kafka 127.0.0.1:9092 flights --field departure --who key
     """
+    how.check_options(context, by)
+    if live is not None:
+        refuse_options(context, "with --live", "since", "records", "as_replay")
+    if field is None:
+        refuse_options(context, "without --field", "schema_registry", "message", "zone")
     with require_extra("noted-time analyse kafka", "analyse,kafka"):
         from noted_time_cli.analyse.topic_rows import read_topic
     settings, form = build_kafka_config(bootstrap, config), written.form

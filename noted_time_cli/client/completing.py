@@ -45,6 +45,7 @@ from noted_time_cli.terminal.options import (
     StreamOrNone,
     duration,
     option,
+    refuse_options,
     zone_option,
 )
 from noted_time_cli.terminal.output import Columns, echo, fail, say
@@ -205,15 +206,14 @@ CHANGED_COLUMNS: Columns = {
 @client_command
 def changed_since(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
+    context: typer.Context,
     stream: Stream,
     time: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601 with a zone, or Unix ms.")],
     *,
     size: Annotated[int, duration("The size of a window.", default="1h", least=1)] = HOUR_MS,
     domain: DomainOption = None,
     limit: LimitOption = 1000,
-    everything: Annotated[
-        bool, typer.Option("--all", help="List all windows. Ignores --limit.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="List all windows.")] = False,
 ) -> None:
     """List the complete windows that got late rows since TIME and need a repair.
 
@@ -225,6 +225,8 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time changed-since flights 2013-01-01T10:00Z --size 1h
     """
+    if everything:
+        refuse_options(context, "with --all", "limit")
     query = {"changed_since": parse_time(time), "size_ms": size, "domain": domain}
     path = stream_path(stream, "windows")
     most = MAX_INT64 if everything else limit

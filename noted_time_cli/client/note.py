@@ -101,6 +101,8 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     """
     if time is None and state == "live" and not join and late is None:
         raise typer.BadParameter("give a TIME, or --join, or --late, or --state idle or finished")
+    if since is not None and (late is not None or not (time or position)):
+        raise typer.BadParameter("--since has no effect with --late, or without TIME or --position")
     noted = None if time is None else parse_time(time, up=False)
     sent = Note(
         writer,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from noted_time import NotedTimeError, OpenStream, Rejected
+from noted_time import NotedTimeError, OpenStream
 from noted_time.client import run
 from noted_time.client.waiting import NotYet
 from noted_time.installation import name_program
@@ -110,9 +110,11 @@ def accept_claim(
 
     Try it:  noted-time claim accept delta:/data/orders
     """
+    if (at is None) != (comment is None):
+        raise typer.BadParameter("--at and --comment go together: leave out both to list commits")
     if at is not None and comment is not None:
         if len(table) > 1:
-            raise Rejected("--at is a version of one table: accept one at a time")
+            raise typer.BadParameter("--at is a version of one table: accept one at a time")
         for claim in accept(table[0], comment, name, at=at):
             again = f" is complete to {format_time(claim.complete_to)} again"
             if claim.complete_to is None:

@@ -13,7 +13,7 @@ from noted_time_cli.client.offsets import make_performer
 from noted_time_cli.client.tables import Names
 from noted_time_cli.client.waiting import MISSING_STATUS
 from noted_time_cli.terminal.brokers import Config, build_kafka_config
-from noted_time_cli.terminal.options import NO_VALUES, DomainOption, TimeOrNone
+from noted_time_cli.terminal.options import NO_VALUES, DomainOption, TimeOrNone, refuse_options
 from noted_time_cli.terminal.output import echo
 from reader_client.protocol.hops import HopReader
 
@@ -21,6 +21,7 @@ from reader_client.protocol.hops import HopReader
 @client_command
 def why(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
+    context: typer.Context,
     dataset: Annotated[
         str,
         typer.Argument(
@@ -56,10 +57,7 @@ def why(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time why delta:/data/orders 2013-01-01T10:00Z
     """
     root = Dataset(dataset, domain or "")
-    if root.kind == "table" and domain is not None:
-        raise typer.BadParameter("--domain is for streams, groups and checkpoints: leave it out")
-    if root.kind != "table" and name:
-        raise typer.BadParameter("--name is for tables: leave it out")
+    _check_options(context, root, as_dot=as_dot)
     asked = None if time is None else parse_time(time)
     kafka = build_kafka_config("", config) if config else {}
     found = HopReader(make_performer(call), asked, kafka).find_why(root, tuple(name))
@@ -74,3 +72,12 @@ def why(  # noqa: PLR0913 - one parameter for each flag
             echo(f"To do: {found.remedy}")
     if not found.is_complete:
         raise typer.Exit(MISSING_STATUS)
+
+
+def _check_options(context: typer.Context, root: Dataset, *, as_dot: bool) -> None:
+    named = f"on a {root.kind}"
+    refuse_options(context, named, "domain" if root.kind == "table" else "name")
+    if root.kind != "group":
+        refuse_options(context, named, "config")
+    if as_dot:
+        refuse_options(context, "with --dot", "as_json")

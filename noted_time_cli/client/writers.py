@@ -27,6 +27,7 @@ from noted_time_cli.terminal.options import (
     WriterArgument,
     Yes,
     duration,
+    refuse_options,
 )
 from noted_time_cli.terminal.output import Columns, confirm, format_position, print_table, say
 
@@ -90,6 +91,7 @@ LATE_COLUMNS: Columns = {
 @client_command
 def writers(
     call: Caller,
+    context: typer.Context,
     stream: Stream,
     writer: Annotated[
         str | None, typer.Argument(metavar="WRITER", show_default=False, help="Show this writer.")
@@ -105,6 +107,7 @@ def writers(
         path = stream_path(stream, "writers")
         call.print_list(path, "writers", WRITER_COLUMNS, cursor="start", limit=limit)
         return
+    refuse_options(context, "with WRITER", "limit")
     member = call.ask("GET", writer_path(stream, writer))
     if not call.print_json(member):
         print_table(WRITER_COLUMNS, [member])

@@ -29,7 +29,15 @@ from noted_time_cli.doctor.stream_rules import StreamFacts
 from noted_time_cli.doctor.verdict import Finding, Outcome, Report
 from noted_time_cli.terminal.brokers import Config, TopicOption, build_kafka_config
 from noted_time_cli.terminal.flags import command
-from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, StreamOrNone, Token, Url, option
+from noted_time_cli.terminal.options import (
+    DEFAULT_URL,
+    AsJson,
+    StreamOrNone,
+    Token,
+    Url,
+    option,
+    refuse_options,
+)
 from writer_client.sending.clock import unix_ms
 
 CHECK_S = 5.0
@@ -68,6 +76,12 @@ def doctor(
 
     Try it:  noted-time doctor flights --kafka 127.0.0.1:9092 --checkpoint checkpoints/hourly
     """
+    if not (examined.kafka or examined.checkpoint):
+        refuse_options(context, "without --kafka or --checkpoint", "topic")
+    if not examined.kafka:
+        refuse_options(context, "without --kafka", "config")
+    if not (examined.stream or examined.topic):
+        refuse_options(context, "without STREAM", "log")
     url_origin = _describe_origin(context, "url")
     token_origin = _describe_origin(context, "token") if token else ""
     report = Report(as_json)

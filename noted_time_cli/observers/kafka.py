@@ -114,6 +114,10 @@ class SkippedRecords:
         given = self.passed or []
         up_to = parse_offsets([each for each in given if not each.isdecimal()], "--pass")
         in_general = {int(each): None for each in given if each.isdecimal()}
+        if self.unreadable == "idle" and given:
+            raise typer.BadParameter("--pass has no effect with --unreadable idle: leave one out")
+        if both := sorted(up_to.keys() & in_general):
+            raise typer.BadParameter(f"--pass {both[0]} includes its offset: leave one out")
         return "all" if self.unreadable == "idle" else {**up_to, **in_general}
 
 

@@ -22,7 +22,7 @@ from noted_time_cli.server.tokens import (
     open_tokens,
 )
 from noted_time_cli.terminal.flags import command
-from noted_time_cli.terminal.options import DEFAULT_PORT
+from noted_time_cli.terminal.options import DEFAULT_PORT, refuse_options
 from noted_time_cli.terminal.output import echo
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class ServeLimits:
 
 @command
 def serve(  # noqa: PLR0913 - one parameter for each flag
+    context: typer.Context,
     *,
     database: Database = DEFAULT_DATABASE,
     host: Annotated[str, _option("HOST", "Address to bind to; loopback by default.")] = "127.0.0.1",
@@ -152,6 +153,10 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     from controller.store.migrate import create_if_new
     from controller.store.open import exclusive_lock, open_store
 
+    if not insecure:
+        refuse_options(context, "without --insecure", "host_name")
+    if require_token:
+        refuse_options(context, "with --require-token", "insecure")
     logs.configure(log_level, log_format)
     log = structlog.get_logger()
     place = ListenAddress(host, port, tls_cert, tls_key)

@@ -61,7 +61,10 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     from controller.service.tokens import mint
     from controller.store.migrate import create_if_new
 
-    grant = Grant.of(scope, stream, writer)
+    try:
+        grant = Grant.of(scope, stream, writer)
+    except Rejected as error:
+        raise typer.BadParameter(str(error)) from error
     shown, record = mint(grant, label=label, now_ms=_read_clock(), lifetime_ms=expires_in)
     create_if_new(database)
     with open_tokens(database) as kept:

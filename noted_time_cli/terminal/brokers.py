@@ -57,8 +57,12 @@ class SchemaOptions:
     def resolve_field(self, field: str) -> str | TimeOf:
         if self.schema_registry is None:
             if self.message is not None:
-                raise Rejected("--message needs --schema-registry: add it, or leave --message out")
+                raise typer.BadParameter(
+                    "--message has no effect without --schema-registry: add it"
+                )
             return field
+        if ":" in field:
+            raise typer.BadParameter(f"--schema-registry has no effect on the function {field}")
         with require_extra("--schema-registry", "registry"):
             from writer_client.kafka.registry import registered_time
         given = self.schema_registry

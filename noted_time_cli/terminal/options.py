@@ -77,6 +77,14 @@ def zone_option(text: str, *, default: str | bool = False) -> Any:  # noqa: ANN4
     return option("ZONE", text, default=default, parse=parse_zone)
 
 
+def refuse_options(context: typer.Context, why: str, *names: str) -> None:
+    """Refuse the options of these parameters on the command line, because they have no effect."""
+    for each in context.command.params:
+        source = context.get_parameter_source(each.name or "")
+        if each.name in names and source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"{each.opts[0]} has no effect {why}: leave it out")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenTimes:
     """The format of event times."""
@@ -151,14 +159,16 @@ def parse_pairs(
     are_legal: Callable[[str, str], bool] = lambda name, value: bool(name and value),
 ) -> list[tuple[str, str]]:
     separator = form.strip(ascii_uppercase)
-    found_pairs = []
+    found_pairs: dict[str, str] = {}
     for each in given:
         name, found, value = each.replace("=", separator).partition(separator)
+        why = "" if name not in found_pairs else f"{name[:40]} is given twice: leave one out"
         if not (found and are_legal(name, value)):
             why = f"{each[:40]!r} is not of the form {form}, for example {PAIR_EXAMPLES[form]}"
+        if why:
             raise typer.BadParameter(why, param_hint=f"'{option_name}'")
-        found_pairs.append((name, value))
-    return found_pairs
+        found_pairs[name] = value
+    return [*found_pairs.items()]
 
 
 def _are_legal_numbers(segment: str, offset: str) -> bool:

@@ -219,8 +219,8 @@ def test_a_pattern_of_other_signs_is_refused(pattern: str) -> None:
     [
         ([], [], [], "a token needs a scope"),
         (["reed"], [], [], "unknown scope 'reed'"),
-        (["admin"], ["s"], [], "cannot be limited to streams"),
-        (["admin", "write"], [], ["w"], "limited to streams or writers"),
+        (["admin"], ["s"], [], "has no limits"),
+        (["admin", "write"], [], ["w"], "has no limits"),
         (["read"], [], ["w"], "requires --scope write"),
         (["read"], ["a"] * 1001, [], "more than 1000 patterns"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
@@ -10,7 +11,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from controller.aggregation.operations import Order
 from controller.api.gate.admitted import Call
-from controller.api.wire.faults import UNKNOWN_FIELD, list_parameters
+from controller.api.wire.faults import REPEATED_FIELD, UNKNOWN_FIELD, list_parameters
 from controller.api.wire.requests import GivenPosition, Line, Name
 from controller.service.controller import Controller
 from noted_time.client import position_from_wire
@@ -69,15 +70,19 @@ StartQuery = Annotated[int, Query(ge=0, le=10**9)]
 
 
 async def check_parameters(request: Request) -> None:
-    """Raise `RequestValidationError` for unknown query parameters."""
+    """Raise `RequestValidationError` for query parameters that are unknown or repeated."""
     if not request.query_params:
         return
     known = list_parameters(request)
-    unknown = [name for name in request.query_params if name not in known]
-    if unknown:
+    counts = Counter(name for name, _ in request.query_params.multi_items())
+    faults = {name: UNKNOWN_FIELD for name in counts if name not in known}
+    if repeated := [name for name, count in counts.items() if count > 1 and name in known]:
+        lists = list_parameters(request, repeatable=True)
+        faults |= {name: REPEATED_FIELD for name in repeated if name not in lists}
+    if faults:
         raise RequestValidationError(
             [
-                {"type": UNKNOWN_FIELD, "loc": ("query", name), "msg": "", "input": None}
-                for name in unknown
+                {"type": fault, "loc": ("query", name), "msg": "", "input": None}
+                for name, fault in faults.items()
             ]
         )

@@ -215,6 +215,8 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     """
     if since is not None and since >= complete_to:
         raise Rejected(f"`since` {since} is not before `complete_to` {complete_to}")
+    if require_all and require_known:
+        raise Rejected("`require_all` includes `require_known`: leave one out")
     if require_all:
         Roster(controller.stream(stream), domain).check_expects()
     first = await controller.polls.cut(stream, domain, complete_to, wait_ms, is_admin=call.is_admin)
@@ -268,6 +270,8 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     """
     tiling = Tiling(size_ms, origin)
     if changed_since is not None:
+        if wait_ms:
+            raise Rejected("`wait_ms` has no effect with `changed_since`: leave one out")
         state = controller.stream(stream)
         history, coverage = state.history(domain), state.coverage(domain)
         changed = find_changed_windows(history, tiling, coverage, changed_since, after=after)

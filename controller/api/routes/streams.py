@@ -75,6 +75,8 @@ async def put_stream(
     changes = changes or requests.StreamChanges()
     if changes.log is not None and not changes.same_offsets:
         raise Rejected(f"`log` {changes.log}: {NEEDS_SAME_OFFSETS}")
+    if changes.log is None and changes.same_offsets:
+        raise Rejected("`same_offsets` has no effect without `log`: leave it out")
     settings = changes.settings()
     if dry_run:
         state = controller.stream(stream)

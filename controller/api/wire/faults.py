@@ -19,7 +19,7 @@ FAULTS_SHOWN = 10
 
 BRIEF_LENGTH = 40
 
-UNKNOWN_FIELD = "extra_forbidden"
+UNKNOWN_FIELD, REPEATED_FIELD = "extra_forbidden", "repeated"
 
 MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
@@ -28,6 +28,7 @@ MUST_BE_A_LINE = "must be one line, without control, invisible and bidirectional
 
 FAULT_WORDS: Mapping[str, str] = {
     "missing": "is missing",
+    REPEATED_FIELD: "is given more than once",
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
     "dict_type": "must be an object",
@@ -67,12 +68,17 @@ def describe_unknown(kind: str, name: str, known: Sequence[str]) -> str:
     return f"unknown {kind}; {which}"
 
 
-def list_parameters(request: Request) -> list[str]:
+def list_parameters(request: Request, *, repeatable: bool = False) -> list[str]:
+    """Return the names of all query parameters of a call, or of those that are lists."""
     wanted = request.scope["route"].operation_id
     paths = request.app.openapi()["paths"].values()
     operations = (each for methods in paths for each in methods.values())
     operation = next(each for each in operations if each["operationId"] == wanted)
-    return [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
+    return [
+        each["name"]
+        for each in operation.get("parameters", ())
+        if each["in"] == "query" and (not repeatable or each["schema"].get("type") == "array")
+    ]
 
 
 def list_sibling_fields(model: type[BaseModel], where: Sequence[int | str]) -> list[str]:
