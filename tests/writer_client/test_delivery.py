@@ -313,7 +313,8 @@ def test_an_offset_below_that_of_an_earlier_note_leaves_the_position_where_it_is
     for offset in (9, 8):
         tracker.produced(35).delivered(0, offset)
 
-    assert tracker.ends() == {0: 10}
+    tracker.leave()
+    assert client.position == {0: 10}
     assert client.left == [Left(10, {0: 8}, 5), Left(20, {0: 8}, 12), Left(30, {0: 8}, 25)]
     assert looked == [1, 2, 3]
 
@@ -334,19 +335,21 @@ def test_an_event_whose_offset_is_unknown_has_the_ends_looked_up_again() -> None
 
 def test_the_ends_are_not_final_while_an_event_is_under_way() -> None:
     """Nor in a transaction: an idle or finished writer has no events to come."""
-    tracker = DeliveryTracker(Noting())
+    client = Noting()
+    tracker = DeliveryTracker(client)
     event = tracker.produced(5)
     with pytest.raises(Rejected, match="not delivered yet: 1 event; flush first"):
-        tracker.ends()
+        tracker.leave()
     event.delivered(0, 7)
-    assert tracker.ends() == {0: 8}
+    tracker.leave()
+    assert client.position == {0: 8}
     tracker.rests = True
     with pytest.raises(Rejected, match="'berlin' is idle or finished: join first"):
         tracker.produced(9)
     assert tracker.under_way == 0
     tracker.begin()
     with pytest.raises(Rejected, match="a transaction is open"):
-        tracker.ends()
+        tracker.leave()
 
 
 def test_each_domain_has_notes_largest_times_and_late_rows_of_its_own() -> None:

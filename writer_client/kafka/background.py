@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from noted_time.values import ClientFailed, NotedTimeError, Time, Unreachable, pluralize, unix_ms_of
@@ -43,7 +44,6 @@ class WaitingCalls:
 
     def __init__(self, most: int) -> None:
         self.is_over = False
-        self.delay: Unreachable | None = None
         self._most = most
         self._calls: deque[Callable[[], object]] = deque()
         self._lock = threading.RLock()
@@ -68,19 +68,13 @@ class WaitingCalls:
         self._ended.wait()
         return False
 
-    def put_off(self, why: Unreachable) -> bool:
-        with self._lock:
-            is_first, self.delay = self.delay is None, why
-        return is_first
-
-    def end(self, last: Callable[[], object]) -> None:
-        """No call may raise."""
+    def end(self) -> None:
+        """Make the calls, of which none may raise."""
         with self._lock:
             self._caller_thread = threading.get_ident()
         while self._calls:
             self._calls[0]()
             self._calls.popleft()
-        last()
         self.is_over = True
         self._ended.set()
 
@@ -103,8 +97,9 @@ class BackgroundThread:
         clock: ClockNotes | None,
         idle_after_ms: int | None,
     ) -> None:
-        self.notes = 0
-        self.refused: NotedTimeError | None = None  # of a note that waited for startup
+        self._notes = 0
+        self._delay: Unreachable | None = None
+        self._refused: NotedTimeError | None = None  # of a note that waited for startup
         self._channel, self._tracker, self._waiting = channel, channel.tracker, waiting
         self._clock = clock
         self._next_beat = 0.0
@@ -119,9 +114,25 @@ class BackgroundThread:
         if self._calls.empty():
             self._calls.put(None)
 
+    def note(self, time: int, domain: str | None) -> None:
+        """Note, or queue the note until startup."""
+        self._notes += 1
+        if self._waiting.is_over or not self._waiting.keep(partial(self._make_note, time, domain)):
+            self._tracker.note(time, domain)
+            self.check()
+        if self._tracker.is_waiting:
+            self.wake()
+
+    def _make_note(self, time: int, domain: str | None) -> None:
+        try:
+            self._tracker.note(time, domain)
+        except NotedTimeError as error:
+            log.warning("%s", error)
+            self._refused = self._refused or error
+
     def check(self) -> None:
         self._channel.check()
-        refused, self.refused = self.refused, None
+        refused, self._refused = self._refused, None
         if refused is not None:
             raise refused
 
@@ -130,7 +141,7 @@ class BackgroundThread:
             return
         self._waiting.wait(timeout_s)
         self.check()
-        if not self._waiting.is_over and self._waiting.delay is None:
+        if not self._waiting.is_over and self._delay is None:
             self._put_off(Unreachable(f"{self._who} has not begun after {timeout_s:g} s"))
 
     def wait_for_begin(self, until: float) -> None:
@@ -140,7 +151,7 @@ class BackgroundThread:
         self._waiting.wait(max(0.0, until - clocks.monotonic()))
         self.check()
         if not self._waiting.is_over:
-            why, calls = self._waiting.delay or "no answer yet", len(self._waiting)
+            why, calls = self._delay or "no answer yet", len(self._waiting)
             raise Unreachable(
                 f"{self._who} has not begun: {why}; waiting: {pluralize(calls, 'call')}"
             )
@@ -149,7 +160,7 @@ class BackgroundThread:
         while not (self._channel.is_closed or self._waiting.is_over):
             try:
                 self._channel.begin()
-                self._waiting.end(lambda: self._tracker.move(ProducerState.CLEAR))
+                self._waiting.end()
             except Unreachable as error:
                 self._put_off(error)
                 self._sleep(RETRY_S)
@@ -167,7 +178,8 @@ class BackgroundThread:
                 return
 
     def _put_off(self, why: Unreachable) -> None:
-        if self._waiting.put_off(why):
+        is_first, self._delay = self._delay is None, why
+        if is_first:
             log.warning("%s; retrying, while events and notes wait", why)
 
     def _run(self) -> None:
@@ -206,14 +218,14 @@ class BackgroundThread:
             )
             if not notes or tracker.rests or self._channel.fault:
                 return
-            time, last = self._clock.now_ms() - self._clock.delay_ms, tracker.time
+            time, last = self._clock.now_ms() - self._clock.delay_ms, tracker.last_time()
             self._channel.client.clock_behind(0 if last is None else last - time)
             tracker.note(time if last is None else max(time, last))
 
     def _go_idle(self, now: float) -> None:
         if self._idle_after_s is None:
             return
-        done = self._tracker.rows, self.notes
+        done = self._tracker.rows, self._notes
         between = self._tracker.phase in BETWEEN_TRANSACTIONS
         if done != self._done or self._tracker.under_way or not between:
             self._done, self._done_at = done, now

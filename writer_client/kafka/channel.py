@@ -37,7 +37,7 @@ from writer_client.kafka.limits import EventLimits
 from writer_client.sending.answers import FoundPosition
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.delivery import DeliveryTracker, OnFailure
-from writer_client.sending.producer_state import IN_TRANSACTION, ProducerState
+from writer_client.sending.producer_state import IN_DOUBT, Call, Event, ProducerState, advance
 
 BEGIN_S = 10.0
 
@@ -112,11 +112,7 @@ class Channel:
         self.client = writer()
         open_clients.discard(self.client)  # the producer closes it, after deliveries
         self.tracker = DeliveryTracker(
-            self.client,
-            domain=domains,
-            look_again=self._begin_at_ends,
-            on_failure=on_failure,
-            phase=ProducerState.BEGINNING,
+            self.client, domain=domains, look_again=self._begin_at_ends, on_failure=on_failure
         )
         self.fault: NotedTimeError | None = None
         self._ended = threading.Event()
@@ -212,14 +208,14 @@ class Channel:
                 self.deliver(until)
                 with self.tracker.lock:
                     if not self.tracker.under_way:  # otherwise another thread has produced since
-                        self.tracker.ends()
+                        self.tracker.leave()
                         self.tracker.rests = True
                         break
             return leave()
 
     def deliver(self, until: float) -> None:
         self.check()
-        if self.tracker.phase in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
+        if self.tracker.phase in IN_DOUBT:
             self._resolve(max(0.0, until - clocks.monotonic()))
         self._wait(until)
 
@@ -235,18 +231,17 @@ class Channel:
         self.fault = self.fault or fault
 
     def close(self) -> None:
-        self.tracker.move(ProducerState.CLOSED)
         self.fail(Rejected(f"the producer of writer {self.client.writer!r} is closed"))
         self._ended.set()
 
     @property
     def is_closed(self) -> bool:
-        return self.tracker.phase is ProducerState.CLOSED
+        return self._ended.is_set()
 
     def check_event(self) -> None:
         self.check()
-        if self._is_transactional and self.tracker.phase is not ProducerState.OPEN:
-            raise Rejected("a producer with a transactional.id produces inside `transaction()`")
+        if self._is_transactional:
+            advance(self.tracker.phase, "produce")
 
     def check(self) -> None:
         if self.fault is not None:
@@ -317,8 +312,7 @@ class Channel:
     def begin_transaction(self) -> None:
         self.check_transactional()
         self.check()
-        if self.tracker.phase in IN_TRANSACTION:
-            raise Rejected("a transaction is open already: they do not nest")
+        advance(self.tracker.phase, "begin")
         self._resolve(COMMIT_S)
         try:
             self.kafka.begin_transaction()
@@ -328,31 +322,35 @@ class Channel:
 
     def commit_transaction(self, timeout_s: float) -> None:
         until = clocks.monotonic() + timeout_s
-        if self.tracker.phase not in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
-            self._check_open()
+        self._check_call("commit")
+        if self.tracker.phase is ProducerState.OPEN:
             self._wait(until)
-            self.tracker.move(ProducerState.COMMITTING)
+            self.tracker.step("commit")
         try:
             self._resolve(max(0.0, until - clocks.monotonic()))
         finally:
-            if self.tracker.phase is ProducerState.COMMITTING:
-                self.tracker.commit(is_certain=False)
+            self.tracker.step("doubted")
 
     def abort_transaction(self, timeout_s: float) -> None:
-        self.check_transactional()
-        if self.tracker.phase in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
-            raise Rejected(
-                "it is unknown whether the transaction was committed: "
-                "call `commit_transaction` again"
-            )
-        if self.tracker.phase is ProducerState.OPEN:
-            self._abort(timeout_s)
+        """Flush first: librdkafka failed fatally when an abort interrupted the first batch."""
+        self._check_call("abort")
+        if self.tracker.phase is not ProducerState.OPEN:
+            return
+        outcome: Event = "dropped"
+        try:
+            with suppress(NotedTimeError):
+                self._wait(clocks.monotonic() + min(FLUSH_S, timeout_s))
+            with suppress(KafkaException):
+                self._complete(self.kafka.abort_transaction, timeout_s)
+                outcome = "aborted"
+        finally:
+            self.tracker.step(outcome)
 
     def send_offsets(
         self, positions: list[TopicPartition], group_metadata: object, timeout_s: float
     ) -> None:
         self.check()
-        self._check_open()
+        self._check_call("offsets")
         send = partial(self.kafka.send_offsets_to_transaction, positions, group_metadata)
         try:
             self._complete(send, timeout_s)
@@ -368,46 +366,30 @@ class Channel:
         if not self._is_transactional:
             raise Rejected("transactions need a transactional.id in the configuration")
 
-    def _check_open(self) -> None:
+    def _check_call(self, call: Call) -> None:
         self.check_transactional()
-        if self.tracker.phase is not ProducerState.OPEN:
-            raise Rejected("no transaction is open: begin one first")
+        advance(self.tracker.phase, call)
 
     def _resolve(self, timeout_s: float) -> None:
-        try:
-            with self._resolving:
-                self._end(timeout_s)
-        except KafkaException as error:
-            if (
-                not get_kafka_error(error).retriable()
-                or self.tracker.phase is ProducerState.UNABORTED
-            ):
-                raise self.translate_error(error) from error
-            raise Unreachable(
-                f"it is unknown whether the transaction of writer {self.client.writer!r} was "
-                f"committed: {get_kafka_error(error).str()}; nothing is noted until the next "
-                "transaction, `flush`, `idle` or `finish` finds it out"
-            ) from error
+        """Complete a commit or an abort whose outcome is unknown."""
+        with self._resolving:
+            phase = self.tracker.phase
+            try:
+                if phase is ProducerState.UNABORTED:
+                    self._complete(self.kafka.abort_transaction, timeout_s)
+                    self.tracker.step("aborted")
+                elif phase in IN_DOUBT:
+                    self._commit(timeout_s)
+            except KafkaException as error:
+                if not get_kafka_error(error).retriable() or phase is ProducerState.UNABORTED:
+                    raise self.translate_error(error) from error
+                raise Unreachable(
+                    f"it is unknown whether the transaction of writer {self.client.writer!r} was "
+                    f"committed: {get_kafka_error(error).str()}; nothing is noted until the next "
+                    "transaction, `flush`, `idle` or `finish` finds it out"
+                ) from error
 
-    def _abort(self, timeout_s: float) -> None:
-        """Flush first: librdkafka failed fatally when an abort interrupted the first batch."""
-        is_certain = False
-        try:
-            with suppress(NotedTimeError):
-                self._wait(clocks.monotonic() + min(FLUSH_S, timeout_s))
-            with suppress(KafkaException):
-                self._complete(self.kafka.abort_transaction, timeout_s)
-                is_certain = True
-        finally:
-            self.tracker.abort(is_certain=is_certain)
-
-    def _end(self, timeout_s: float) -> None:
-        phase = self.tracker.phase
-        if phase is ProducerState.UNABORTED:
-            self._complete(self.kafka.abort_transaction, timeout_s)
-            self.tracker.move(ProducerState.ABORTED)
-        if phase not in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
-            return
+    def _commit(self, timeout_s: float) -> None:
         try:
             self._complete(self.kafka.commit_transaction, timeout_s)
         except KafkaException as error:
@@ -419,7 +401,7 @@ class Channel:
                 f"Kafka aborted the transaction of writer {self.client.writer!r}: "
                 f"{get_kafka_error(error).str()}; produce all of its events again"
             ) from error
-        self.tracker.commit()
+        self.tracker.step("committed")
 
     def _complete(self, call: TimedCall, timeout_s: float) -> None:
         until = clocks.monotonic() + timeout_s

@@ -282,14 +282,7 @@ class KafkaNotedProducer(Closing):
         if self._auto is not None and domain in (None, self._tracker.domain):
             raise Rejected("the producer notes the clock: create it without auto to note times")
         self.check()
-        time = unix_ms_of(time)
-        self._background.notes += 1
-        note = partial(self._note_deferred, time, domain)
-        if self._waiting.is_over or not self._waiting.keep(note):
-            self._tracker.note(time, domain)
-            self.check()
-        if self._tracker.is_waiting:
-            self._background.wake()
+        self._background.note(unix_ms_of(time), domain)
 
     def flush(self, timeout: float = -1) -> Flushed:
         """Wait at most `timeout` seconds until all events are delivered and all notes are durable.
@@ -497,7 +490,7 @@ class KafkaNotedProducer(Closing):
         while True:
             try:
                 if is_now:
-                    return self._tracker.stamped(lambda: stamp, others)
+                    return self._tracker.stamped(stamp, others)
                 return self._produced(stamp, others), stamp
             except Resting:
                 self._channel.join_again()
@@ -524,19 +517,11 @@ class KafkaNotedProducer(Closing):
             self._send(*event, is_now=is_now)
         except Exception as error:  # noqa: BLE001 - the caller cannot get it any more
             log.warning("an event of writer %r was not sent: %s", self.client.writer, error)
-            with self._tracker.lock:
-                self._produced().failed(error)
+            self._produced().failed(error)
             if asked is not None:
                 sent = {"key": _encode(key), "value": _encode(value), "headers": headers}
                 why = _build_kafka_error(error)
                 _report(asked, why, Message(self.topic, partition, error=why, **sent))
-
-    def _note_deferred(self, time: int, domain: str | None) -> None:
-        try:
-            self._tracker.note(time, domain)
-        except NotedTimeError as error:
-            log.warning("%s", error)
-            self._background.refused = self._background.refused or error
 
 
 def _refuse_in_child() -> None:

@@ -25,7 +25,13 @@ from noted_time.values import (
     pluralize,
     unix_ms_of,
 )
-from writer_client.sending.producer_state import BETWEEN_TRANSACTIONS, IN_TRANSACTION, ProducerState
+from writer_client.sending.producer_state import (
+    BETWEEN_TRANSACTIONS,
+    IN_TRANSACTION,
+    Event,
+    ProducerState,
+    advance,
+)
 from writer_client.sending.vouched import EMPTY_POSITION, LateHours, check_int64
 from writer_client.sending.writer import Writer
 
@@ -145,7 +151,6 @@ class DeliveryTracker:
         domain: str | Sequence[str] | None = None,
         look_again: Callable[[], object] | None = None,
         on_failure: OnFailure = "hold",
-        phase: ProducerState = ProducerState.CLEAR,
     ) -> None:
         self.lock = threading.RLock()  # while held, no other thread produces or notes
         self._client = client
@@ -158,10 +163,10 @@ class DeliveryTracker:
         self.raises = on_failure == "raise"
         self._open = Epoch(self)
         self._epochs = deque([self._open])
-        self.phase = phase
+        self.phase = ProducerState.CLEAR
         self.rests = False
         self.placing: set[object] = set()  # calls that are producing an event
-        self._uncertain = self._open
+        self._transaction = self._open  # the epoch of the last one
         self._noted: dict[str | None, int] = {}
         self._sent: dict[str | None, int] = {}
         self.failed, self._reason = 0, ""
@@ -209,15 +214,13 @@ class DeliveryTracker:
             "name all in domain="
         )
 
-    def stamped(
-        self, clock: Callable[[], int], others: Mapping[str, Time] | None = None
-    ) -> tuple[Epoch, int]:
-        """Count an event that happens now, and return its epoch and its time.
+    def stamped(self, now: int, others: Mapping[str, Time] | None = None) -> tuple[Epoch, int]:
+        """Count an event that happens `now`, and return its epoch and its time.
 
-        The time is the clock, or the last noted time if this is later, so the event is not late.
+        If the last noted time is later, this is the event's time, so that it is not late.
         """
         with self.lock:
-            now, last = clock(), self.time
+            last = self.last_time()
             stamp = now if last is None else max(now, last)
             return self.produced(stamp, others), stamp
 
@@ -244,11 +247,6 @@ class DeliveryTracker:
         """The number of events without an outcome."""
         with self.lock:
             return sum(each.sent - each.arrived - each.failures for each in self._epochs)
-
-    @property
-    def time(self) -> int | None:
-        """The last noted time of the first domain; see `last_time`."""
-        return self.last_time()
 
     def last_time(self, domain: str | None = None) -> int | None:
         """Return the last noted time of a domain, even by an earlier process."""
@@ -314,77 +312,62 @@ class DeliveryTracker:
                 self.settle()
                 self._report(self._settled.sent)
 
-    def ends(self) -> dict[int, int]:
-        """Return the ends of delivered events that no note covers yet, for `idle` and `finish`.
+    def leave(self) -> None:
+        """Report all events, before the writer becomes idle or finished.
 
         Raises `DeliveryFailed`, or `Rejected` while a transaction or an event is open.
         """
         with self.lock:
             self.check()
-            if self.phase in IN_TRANSACTION:
-                raise Rejected("a transaction is open: commit or abort it first")
-            if self.phase is ProducerState.UNRESOLVED:
-                raise Rejected(
-                    "it is unknown whether the last transaction was committed: end it first"
-                )
+            advance(self.phase, "leave")
             if self.under_way:
                 raise Rejected(
                     f"not delivered yet: {pluralize(self.under_way, 'event')}; flush first"
                 )
-            self._close({})
-            self.settle()
-            ends = self._settled.ends
-            self._report(self._settled.sent)
-            position = self._client.position
-            return {segment: position[segment] for segment in ends}
-
-    def move(self, to: ProducerState) -> None:
-        """Change the phase, unless it is CLOSED."""
-        with self.lock:
-            if self.phase is not ProducerState.CLOSED:
-                self.phase = to
+            self.report()
 
     def begin(self) -> None:
         """Begin a transaction; the last one counts as committed unless it was aborted."""
-        with self.lock:
-            self.move(ProducerState.OPEN)
-            self._close({})
+        self.step("begin")
 
     def commit(self, *, is_certain: bool = True) -> None:
         """End the transaction; its notes are sent after the delivery of its events.
 
         With `is_certain=False`, its notes are dropped, and the next note covers its events.
         """
+        self.step("commit")
+        self.step("committed" if is_certain else "doubted")
+
+    def abort(self) -> None:
+        """Drop the events and notes of the transaction, and all notes since an uncertain commit."""
+        self.step("aborted")
+
+    def step(self, event: Event) -> None:
+        """Change the phase as `advance` says, and do its action."""
         with self.lock:
-            was_open = self.phase in IN_TRANSACTION
-            self.move(ProducerState.CLEAR if is_certain else ProducerState.UNRESOLVED)
-            if not is_certain:
-                self._uncertain, self._open.notes = self._open, {}
-                self._open = Epoch(self)
-                self._epochs.append(self._open)
-            elif was_open:
+            self.phase, action = advance(self.phase, event)
+            if action == "cut":
+                self._close({})
+                self._transaction = self._open
+            elif action == "send":
                 self._noted |= self._open.notes
                 self._close(self._open.notes)
+            elif action == "hold":
+                self._open.notes = {}
+                self._open = Epoch(self)
+                self._epochs.append(self._open)
+            elif action == "drop":
+                self._drop_transaction()
             self.settle()
 
-    def abort(self, *, is_certain: bool = True) -> None:
-        """Drop the events and notes of the transaction, and all notes since an uncertain commit.
-
-        With `is_certain=False`, no transaction begins before the log has confirmed the abort.
-        """
-        with self.lock:
-            if self.phase not in (*IN_TRANSACTION, ProducerState.UNRESOLVED):
-                return
-            aborted = self._uncertain if self.phase is ProducerState.UNRESOLVED else self._open
-            at = self._epochs.index(aborted)
-            self.failed -= aborted.failures
-            self._epochs[at] = Epoch(self)
-            self._open = self._epochs[-1]
-            for epoch in list(self._epochs)[at:]:
-                epoch.notes = {}
-            self._noted = self._find_last_held()
-            self.move(ProducerState.ABORTED if is_certain else ProducerState.UNABORTED)
-            self.settle()
+    def _drop_transaction(self) -> None:
+        at = self._epochs.index(self._transaction)
+        self.failed -= self._transaction.failures
+        self._epochs[at] = Epoch(self)
+        self._open = self._epochs[-1]
+        for epoch in list(self._epochs)[at:]:
+            epoch.notes = {}
+        self._noted = self._find_last_held()
 
     def fail(self, epoch: Epoch, error: object) -> None:
         """Count a failed event."""
@@ -429,15 +412,13 @@ class DeliveryTracker:
                 epoch.sent -= epoch.failures
                 epoch.failures, epoch.notes = 0, {}
             self.failed = 0
-            if self.phase is ProducerState.ABORTED:
-                self.move(ProducerState.CLEAR)
             if notes and self.phase in IN_TRANSACTION:
                 self._open.notes = notes
             elif notes:
                 self._close(notes)
             elif self.raises:
                 self._noted = self._find_last_held()
-            self.settle()
+            self.step("forgiven")
 
     def _find_last_held(self) -> dict[str | None, int]:
         times = dict(self._sent)

@@ -1,4 +1,4 @@
-"""The table of a producer's phases, held against what calls and faults lead to."""
+"""The table of a producer's states, and the calls and faults that lead through it."""
 
 import re
 from collections import deque
@@ -11,12 +11,13 @@ from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import NotedTimeError, StreamCut, Unreachable
+from noted_time import NotedTimeError, Rejected, StreamCut, Unreachable
 from tests.writer_client.test_delivery import Message, Noting
 from writer_client.kafka import channel as channels
 from writer_client.kafka.channel import Channel
-from writer_client.sending.delivery import DeliveryTracker, OnFailure
-from writer_client.sending.producer_state import ProducerState
+from writer_client.sending import producer_state
+from writer_client.sending.delivery import OnFailure
+from writer_client.sending.producer_state import STATE_TABLE, Event, ProducerState, advance
 
 FAULTS = {
     "slow": KafkaError(KafkaError.REQUEST_TIMED_OUT, "slow", retriable=True),
@@ -25,31 +26,41 @@ FAULTS = {
     "is fenced": KafkaError(KafkaError.PRODUCER_FENCED, "is fenced", fatal=True),
 }
 CALLS = ("produce", "produce", "fail", "note", "begin", "begin", "commit", "commit", "abort")
-SELDOM = ("deliver", "rest", "forgive", "poll", "close", "controller", *FAULTS)
+SELDOM = ("deliver", "rest", "forgive", "poll", "controller", *FAULTS)
 OVER = -1.0
 """A timeout that is over: one attempt is made."""
 
 
-def table() -> set[tuple[ProducerState, ProducerState]]:
-    """Return the moves of the table in the docstring of `ProducerState`."""
-    rows = re.findall(r"\| ([A-Z, ]+|each) \| ([A-Z, ]+) \|", ProducerState.__doc__ or "")
-    return {
-        (ProducerState[a], ProducerState[b])
-        for before, after in rows
-        for a in (ProducerState.__members__ if before == "each" else before.split(", "))
-        for b in after.split(", ")
+def find_cell(state: ProducerState, event: Event) -> str:
+    """Return a cell of the table as its module draws it."""
+    try:
+        after, action = advance(state, event)
+    except Rejected:
+        return "refused"
+    return "·" if (after, action) == (state, None) else f"{after.name} {action or ''}".strip()
+
+
+def test_table_is_as_its_module_draws_it() -> None:
+    """Each event is defined or refused in each state."""
+    lines = (producer_state.__doc__ or "").splitlines()
+    drawn = [re.split("  +", line) for line in lines if line.count("  ") >= len(ProducerState)]
+
+    states = list(ProducerState)
+    cells = [[event, *(find_cell(state, event) for state in states)] for event in STATE_TABLE]
+    assert drawn == [["event", *(state.name for state in states)], *cells]
+
+
+def test_table_leads_from_each_state_back_to_a_transaction() -> None:
+    """So no outcome keeps a producer from going on."""
+    after = {
+        s: {advance(s, e)[0] for e in STATE_TABLE if find_cell(s, e) != "refused"}
+        for s in ProducerState
     }
-
-
-class Tracker(DeliveryTracker):
-    """Remembers each move."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name == "phase" and hasattr(self, "phase"):
-            self.moves.append((self.phase, value))
-        elif name == "phase":
-            self.moves: list[tuple[ProducerState, object]] = []
-        super().__setattr__(name, value)
+    for state in ProducerState:
+        reached = {state}
+        for _ in ProducerState:
+            reached |= {each for known in reached for each in after[known]}
+        assert reached == set(ProducerState)
 
 
 class Kafka:
@@ -102,16 +113,16 @@ class Client(Noting):
 class Walk:
     """Calls in an order that nobody plans."""
 
-    def __init__(self, on_failure: OnFailure, *, is_transactional: bool) -> None:
-        config = {"transactional.id": "orders"} if is_transactional else {}
+    def __init__(self, on_failure: OnFailure) -> None:
         client: Any = Client
+        config = {"transactional.id": "orders"}
         self.channel = Channel(config, "orders", client, domains=None, on_failure=on_failure)
         self.kafka: Any = self.channel.kafka
         self.client: Any = self.channel.client
         self.tracker: Any = self.channel.tracker
         self.time = self.offset = 0
         self.calls: dict[str, Callable[[], object]] = {
-            **{each.__name__: each for each in (self.start, self.produce, self.fail, self.note)},
+            **{each.__name__: each for each in (self.produce, self.fail, self.note)},
             "begin": self.channel.begin_transaction,
             "commit": lambda: self.channel.commit_transaction(OVER),
             "abort": lambda: self.channel.abort_transaction(OVER),
@@ -119,9 +130,9 @@ class Walk:
             "rest": lambda: self.channel.rest(0.0, self.client.idle),
             "forgive": self.channel.forgive,
             "poll": lambda: self.channel.poll(0),
-            "close": self.channel.close,
             "controller": lambda: setattr(self.client, "is_away", True),
         }
+        self.channel.begin()
 
     def step(self, name: str) -> None:
         """Call, or have the next call of Kafka or the controller fail."""
@@ -131,27 +142,19 @@ class Walk:
         with suppress(NotedTimeError):
             self.calls[name]()
 
-    def start(self) -> None:
-        """Begin."""
-        self.channel.begin()
-        self.tracker.move(ProducerState.CLEAR)
-
     def produce(self) -> None:
         """Produce an event, as the producer does."""
         self.channel.check_event()
-        if self.tracker.phase is self.channel.produces_in:
-            self.channel.join_again()
-            epoch, at = self.tracker.produced(self.time), self.offset
-            self.offset += 1
-            self.kafka.queued.append(lambda: epoch.on_delivery(None, Message(0, at)))
+        self.channel.join_again()
+        epoch, at = self.tracker.produced(self.time), self.offset
+        self.offset += 1
+        self.kafka.queued.append(lambda: epoch.on_delivery(None, Message(0, at)))
 
     def fail(self) -> None:
         """Produce an event that is not delivered."""
-        before = len(self.kafka.queued)
         self.produce()
-        if len(self.kafka.queued) > before:
-            epoch = self.tracker._open
-            self.kafka.queued[-1] = lambda: epoch.on_delivery("too large", Message(0, 0))
+        epoch = self.tracker._open
+        self.kafka.queued[-1] = lambda: epoch.on_delivery("too large", Message(0, 0))
 
     def note(self) -> None:
         """Note a time."""
@@ -170,41 +173,21 @@ def _without_servers() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(channels, "create_client", lambda *_: Kafka())
         patch.setattr(channels, "TopicEnds", ends)
-        patch.setattr(channels, "DeliveryTracker", Tracker)
         yield
 
 
 @given(
     names=st.lists(st.sampled_from(CALLS) | st.sampled_from(SELDOM), max_size=60),
     on_failure=st.sampled_from(["raise", "hold"]),
-    is_transactional=st.booleans(),
 )
-def test_no_call_and_no_fault_leaves_the_table_of_moves(
-    names: list[str], on_failure: OnFailure, *, is_transactional: bool
-) -> None:
-    """And once servers answer again, a producer without a fault can begin, or has begun."""
-    walk = Walk(on_failure, is_transactional=is_transactional)
-    walk.step("start")
+def test_producer_continues_once_servers_answer(names: list[str], on_failure: OnFailure) -> None:
+    """After any calls and faults, unless the producer has a fault of its own."""
+    walk = Walk(on_failure)
     for name in names:
         walk.step(name)
     walk.kafka.faults.clear()
     walk.client.is_away = False
     for name in ("forgive", "commit", "abort", "begin"):
         walk.step(name)
-    expected = ProducerState.OPEN if is_transactional else ProducerState.CLEAR
-    ended = walk.channel.fault is not None
 
-    reached = walk.tracker.phase
-    walk.step("close")
-
-    made = {(before, after) for before, after in walk.tracker.moves if before is not after}
-    assert made - table() == set()
-    assert ended or reached is expected
-
-
-def test_the_table_leads_to_each_phase_and_out_of_all_but_the_last() -> None:
-    """So none is forgotten."""
-    assert {after for _, after in table()} == set(ProducerState) - {ProducerState.BEGINNING}
-    assert {before for before, _ in table() - {(ProducerState.CLOSED,) * 2}} == set(
-        ProducerState
-    ) - {ProducerState.CLOSED}
+    assert walk.channel.fault is not None or walk.tracker.phase is ProducerState.OPEN
