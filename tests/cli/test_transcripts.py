@@ -11,6 +11,8 @@ behind exclamation marks, and last its status, unless that is 0:
     append orders                     a commit has none; so does `overwrite orders`
     ask wait flights 10:05 require=all        a question by `tests.support.asking.ask`, whose
     [3]                                       output is compared only if some is shown
+    find (note lima .* TIME) TIME=9           a part of what was printed, with values filled in,
+    $ noted-time $FOUND                       is used in the commands that follow
     $ noted-time stream delete flights
     ! noted-time: Remove flights … add --yes                  `…` stands for any part of a line
     [2]
@@ -56,7 +58,7 @@ def split_session(acts: list[str]) -> list[str]:
     """Return each act with the lines that it prints."""
     session = re.sub(r"\n {8,}", " ", "\n".join(acts)).replace("\n    ", "\n")
     return re.split(
-        r"\n(?=\$ |(?:ask|note|write|claim|append|overwrite|PUT|POST|DELETE) )", session
+        r"\n(?=\$ |(?:ask|find|note|write|claim|append|overwrite|PUT|POST|DELETE) )", session
     )
 
 
@@ -101,6 +103,8 @@ class Session:
     run: Commands
     orders: Orders
     batches: Iterator[int] = field(default_factory=count)
+    printed: str = ""
+    found: str = ""
 
     def perform(self, act: str) -> None:
         """Perform an act of a paragraph, and compare its output."""
@@ -111,6 +115,8 @@ class Session:
             self._type(line, expected)
         elif verb == "ask":
             self._ask(rest.split(), expected)
+        elif verb == "find":
+            self._find(rest)
         elif verb == "note":
             times = dict(each.split("=") for each in given.split())
             note(self.served, path, **{name: as_time(time) for name, time in times.items()})
@@ -132,15 +138,26 @@ class Session:
         command, dataset, *time = (each for each in words if "=" not in each)
         options |= {"since": str(as_time(options["since"]))} if "since" in options else {}
         said = ask(self.run, command, dataset, *map(as_time, time), **options)
+        self.printed = said.out + said.err
         is_shown = any(not re.fullmatch(r"\[\d+\]", each) for each in expected)
         compare(said, " ".join(words), expected if is_shown else ["…", "! …", *expected])
 
+    def _find(self, sought: str) -> None:
+        pattern, *given = re.split(" (?=[A-Z]+=)", sought)
+        found = re.search(pattern, self.printed)
+        assert found, (sought, self.printed)
+        self.found = found[1]
+        for name, _, value in (each.partition("=") for each in given):
+            self.found = self.found.replace(name, value)
+
     def _type(self, line: str, expected: list[str]) -> None:
-        echo, _, command = line[2:].rpartition(" | ")
+        echo, _, command = line[2:].replace("$FOUND", self.found).rpartition(" | ")
         word, *words = shlex.split(command)
         if word == "noted-time":
             typed = " ".join(shlex.split(echo)[1:])
-            compare(self.run(*words, typed=typed), line, expected)
+            said = self.run(*words, typed=typed)
+            self.printed = said.out + said.err
+            compare(said, line, expected)
         elif word == "export":
             self.run.url = words[0].partition("=")[2]
         else:

@@ -1,10 +1,8 @@
 """A log that holds names of all kinds: none with rows is passed over in silence."""
 
 import re
-import shlex
 import shutil
 from contextlib import suppress
-from itertools import takewhile
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,9 +13,7 @@ from hypothesis import strategies as st
 
 from noted_time.filelog import ForeignFile, file_name, segment_directory
 from spark_integration.scan.files import LogFiles
-from tests.cli.conftest import Commands
 from tests.support.properties import costly
-from tests.support.served import Served
 from tests.writer_client.scripted import URL, Scripted
 from writer_client import IngestionNoter, LogEnds, SegmentLogWriter, WriterClient
 
@@ -144,30 +140,6 @@ def test_observer_of_foreign_file_is_alive_and_names_it(tmp_path: Path) -> None:
     assert [(note.get("time"), note.get("position")) for note in held] == [(None, None)] * len(held)
     assert facts[-2:] == [[("foreign_file", path.name)]] * 2
     assert (transport.notes[-1]["time"], transport.notes[-1]["position"]) == (1000, {"0": 1})
-
-
-def test_printed_option_ends_the_refusal(served: Served, tmp_path: Path) -> None:
-    """Of the observer's warning, and of `explain`."""
-    stream = served.new(domains=["default", "ingestion"], max_time_ahead_ms=None)
-    SegmentLogWriter(tmp_path, stream, event_time="time").append([{"time": 1}])
-    (tmp_path / stream / PARTITION / f"{stream}+0+0000000001.json").touch()
-    words = ("observe", "log", "ingestion", tmp_path, stream, "--for", "0s")
-    commands = Commands(served.url)
-    refused = commands(*words)
-    explained = commands("explain", stream, "--domain", "ingestion").out
-    ignored = [
-        [*takewhile(lambda word: word.startswith(("--ignore", stream)), found)]
-        for said in (refused.err, explained)
-        for found in [
-            shlex.split(f"--ignore{said.partition('--ignore')[2].partition('.json')[0]}.json")
-        ]
-    ]
-    before = served.call("GET", f"/{stream}/marks?domain=ingestion")["marks"]
-    ended = commands(*words, *ignored[0])
-    (mark,) = served.call("GET", f"/{stream}/marks?domain=ingestion")["marks"]
-
-    assert (refused.status, before, ignored[0]) == (69, [], ignored[1])
-    assert (ended.status, mark["cut"]) == (0, {"0": 1})
 
 
 def test_writer_refuses_foreign_file_unless_ignored(tmp_path: Path) -> None:
