@@ -4,7 +4,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -17,7 +17,7 @@ from writer_client.kafka import channel as channels
 from writer_client.kafka.channel import Channel
 from writer_client.sending import producer_state
 from writer_client.sending.delivery import OnFailure
-from writer_client.sending.producer_state import STATE_TABLE, Event, ProducerState, advance
+from writer_client.sending.producer_state import Event, ProducerState, advance
 
 FAULTS = {
     "slow": KafkaError(KafkaError.REQUEST_TIMED_OUT, "slow", retriable=True),
@@ -27,6 +27,7 @@ FAULTS = {
 }
 CALLS = ("produce", "produce", "fail", "note", "begin", "begin", "commit", "commit", "abort")
 SELDOM = ("deliver", "rest", "forgive", "poll", "controller", *FAULTS)
+EVENTS = get_args(Event)
 OVER = -1.0
 """A timeout that is over: one attempt is made."""
 
@@ -46,15 +47,14 @@ def test_table_is_as_its_module_draws_it() -> None:
     drawn = [re.split("  +", line) for line in lines if line.count("  ") >= len(ProducerState)]
 
     states = list(ProducerState)
-    cells = [[event, *(find_cell(state, event) for state in states)] for event in STATE_TABLE]
+    cells = [[event, *(find_cell(state, event) for state in states)] for event in EVENTS]
     assert drawn == [["event", *(state.name for state in states)], *cells]
 
 
 def test_table_leads_from_each_state_back_to_a_transaction() -> None:
     """So no outcome keeps a producer from going on."""
     after = {
-        s: {advance(s, e)[0] for e in STATE_TABLE if find_cell(s, e) != "refused"}
-        for s in ProducerState
+        s: {advance(s, e)[0] for e in EVENTS if find_cell(s, e) != "refused"} for s in ProducerState
     }
     for state in ProducerState:
         reached = {state}

@@ -7,17 +7,20 @@ produce    refused   ·               refused          refused       refused    
 begin      OPEN cut  refused         refused          OPEN cut      OPEN cut      OPEN cut
 offsets    refused   ·               refused          refused       refused       refused
 commit     refused   COMMITTING      ·                ·             refused       refused
+abort      ·         ·               refused          refused       ·             ·
+leave      ·         refused         refused          refused       ·             ·
 committed  ·         ·               CLEAR send       CLEAR         ·             ·
 doubted    ·         ·               UNRESOLVED hold  ·             ·             ·
-abort      ·         ·               refused          refused       ·             ·
 aborted    ·         ABORTED drop    ABORTED drop     ABORTED drop  ABORTED       ·
 dropped    ·         UNABORTED drop  UNABORTED drop   ·             ·             ·
 forgiven   ·         ·               ·                ·             ·             CLEAR
-leave      ·         refused         refused          refused       ·             ·
 
-`produce`, `begin`, `offsets`, `commit`, `abort` and `leave` are calls, the others are outcomes. The
-log has confirmed no outcome in UNRESOLVED, and no abort in UNABORTED; it begins no transaction
-there. In ABORTED, the aborted events may still be produced again.
+The actions: `cut` ends the epoch of earlier events, `send` sends the transaction's notes, `hold`
+leaves its events to the next note, and `drop` takes its events and notes back.
+
+The first six events are calls, the others outcomes. In UNRESOLVED, the log has not confirmed a
+commit, and in UNABORTED no abort; it begins a transaction only after that. In ABORTED, the aborted
+events may still be produced again.
 
 Failed events and a writer that is idle or finished are not states, as they occur in several. A
 producer without transactions stays CLEAR.
@@ -54,39 +57,33 @@ BETWEEN_TRANSACTIONS = (ProducerState.CLEAR, ProducerState.UNABORTED, ProducerSt
 Move = tuple[ProducerState, Action | None]
 
 
-def build_table() -> Mapping[Event, Mapping[ProducerState, Move | str]]:
+def build_table() -> Mapping[tuple[ProducerState, Event], Move | str]:
     clear, opened, committing, unresolved, unaborted, aborted = ProducerState
     not_open = (clear, committing, unresolved, unaborted, aborted)
     none_open = "no transaction is open: begin one first"
-    nested = "a transaction is open already: they do not nest"
     in_doubt = (
         "it is unknown whether the transaction was committed: call `commit_transaction` again"
     )
     not_ended = "it is unknown whether the last transaction was committed: end it first"
-    still_open = "a transaction is open: commit or abort it first"
-    outside = "a producer with a transactional.id produces inside `transaction()`"
-    return {
-        "produce": dict.fromkeys(not_open, outside),
-        "begin": {
-            **dict.fromkeys((clear, unresolved, unaborted, aborted), (opened, "cut")),
-            **dict.fromkeys((opened, committing), nested),
-        },
-        "offsets": dict.fromkeys(not_open, none_open),
-        "commit": {
-            opened: (committing, None),
-            **dict.fromkeys((clear, unaborted, aborted), none_open),
-        },
-        "committed": {committing: (clear, "send"), unresolved: (clear, None)},
-        "doubted": {committing: (unresolved, "hold")},
-        "abort": dict.fromkeys((committing, unresolved), in_doubt),
-        "aborted": {
-            **dict.fromkeys((opened, committing, unresolved), (aborted, "drop")),
-            unaborted: (aborted, None),
-        },
-        "dropped": dict.fromkeys((opened, committing), (unaborted, "drop")),
-        "forgiven": {aborted: (clear, None)},
-        "leave": {**dict.fromkeys((opened, committing), still_open), unresolved: not_ended},
-    }
+    rows: tuple[tuple[Event, tuple[ProducerState, ...], Move | str], ...] = (
+        ("produce", not_open, "a producer with a transactional.id produces inside `transaction()`"),
+        ("begin", (clear, unresolved, unaborted, aborted), (opened, "cut")),
+        ("begin", (opened, committing), "a transaction is open already: they do not nest"),
+        ("offsets", not_open, none_open),
+        ("commit", (opened,), (committing, None)),
+        ("commit", (clear, unaborted, aborted), none_open),
+        ("committed", (committing,), (clear, "send")),
+        ("committed", (unresolved,), (clear, None)),
+        ("doubted", (committing,), (unresolved, "hold")),
+        ("abort", (committing, unresolved), in_doubt),
+        ("aborted", (opened, committing, unresolved), (aborted, "drop")),
+        ("aborted", (unaborted,), (aborted, None)),
+        ("dropped", (opened, committing), (unaborted, "drop")),
+        ("forgiven", (aborted,), (clear, None)),
+        ("leave", (opened, committing), "a transaction is open: commit or abort it first"),
+        ("leave", (unresolved,), not_ended),
+    )
+    return {(state, event): move for event, states, move in rows for state in states}
 
 
 STATE_TABLE = build_table()
@@ -98,7 +95,7 @@ def advance(state: ProducerState, event: Event) -> Move:
     >>> advance(ProducerState.COMMITTING, "committed")
     (<ProducerState.CLEAR: 1>, 'send')
     """
-    move = STATE_TABLE[event].get(state, (state, None))
+    move = STATE_TABLE.get((state, event), (state, None))
     if isinstance(move, str):
         raise Rejected(move)
     return move
