@@ -6,7 +6,7 @@ import time as clocks
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any
 
 from confluent_kafka import (
     OFFSET_INVALID,
@@ -36,7 +36,6 @@ from noted_time.values import (
 )
 
 TIMEOUT_S = 10.0
-Of = TypeVar("Of")
 
 LATEST_OFFSET = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 EARLIEST_OFFSET = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -83,13 +82,6 @@ class TopicLook:
     @property
     def partitions(self) -> frozenset[int]:
         return self.unknown.union(self.ends)
-
-    def of(self, partitions: Collection[int]) -> TopicLook:
-        def some(by_partition: Mapping[int, Of]) -> dict[int, Of]:
-            return {each: by_partition[each] for each in partitions if each in by_partition}
-
-        unknown = self.unknown.intersection(partitions)
-        return TopicLook(self.id, some(self.ends), unknown, some(self.newest), some(self.high))
 
 
 class Topic:

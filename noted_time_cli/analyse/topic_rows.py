@@ -115,7 +115,8 @@ def _follow(topic: Topic, reader: TopicReader, reading: _Reading, live_ms: int) 
     say("Reading new records. Ctrl-C stops reading and shows the results.")
     try:
         while clocks.monotonic() < until:
-            ends = topic.look(committed=True).of(reader.position).ends
+            found = topic.look(committed=True).ends
+            ends = {each: end for each, end in found.items() if each in reader.position}
             for partition, _, message in reader.read(ends, for_s=READ_S):
                 reading.take(partition, message, int(clocks.time() * 1000))
             clocks.sleep(0.1)

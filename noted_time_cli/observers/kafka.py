@@ -139,17 +139,7 @@ def ingestion(
 
 
 @group_command(app)
-def timestamp(
-    of: ObservedTopic,
-    *,
-    delay: Delay,
-    idle: Idle = IDLE_MS,
-    partition: Annotated[
-        list[int] | None,
-        typer.Option(help="Observe only this partition. Repeatable.", show_default=False),
-    ] = None,
-    noting: Noting,
-) -> None:
+def timestamp(of: ObservedTopic, *, delay: Delay, idle: Idle = IDLE_MS, noting: Noting) -> None:
     """Note the newest timestamp of the slowest partition, minus the delay.
 
     No records are read. If transactions stay open for longer than the delay, use `read-timestamp`.
@@ -158,9 +148,7 @@ def timestamp(
     """
     of.observe(
         noting,
-        lambda config, topic, _: writer_client.KafkaTimes(
-            config, topic, partitions=partition or None
-        ),
+        lambda config, topic, _: writer_client.KafkaTimes(config, topic),
         noting.make_times_noter(delay, idle),
     )
 

@@ -134,7 +134,6 @@ def test_a_unit_that_is_not_doubted_leaves_no_record_out(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("timestamp --delay 5m --partition 2", "has no partitions [2]"),
         ("field --field no:where --delay 5m", "the function 'no:where' cannot be imported"),
         ("ingestion --stream nowhere", "nowhere"),
         ("ingestion --config /nowhere", "/nowhere cannot be read"),

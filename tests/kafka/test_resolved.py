@@ -16,7 +16,7 @@ from tests.support.kafka_judge import judged
 from tests.support.served import Served
 from tests.support.transactions import begun
 from tests.support.waiting import PATIENCE_S, wait_until
-from writer_client import EventTimeNoter, KafkaResolved, KafkaTimes, Seen, WriterClient
+from writer_client import EventTimeNoter, KafkaResolved, KafkaTimes, WriterClient
 from writer_client.kafka.fields import AHEAD_MS
 from writer_client.sending.clock import unix_ms
 
@@ -120,17 +120,6 @@ def test_poison_in_a_changefeed_is_passed_over_and_counted(
 
         assert (client.flush().lower, times.unusable) == (NOON + 7, 2)
     assert "partition 0, offset 0: the record has no readable time" in caplog.text
-
-
-def test_partitions_may_be_chosen(broker: Broker) -> None:
-    """No record of the others is read, and none is waited for."""
-    broker.create(topic := "resolved-some", 2)
-    feed = Feed(broker, topic)
-    feed.resolve(0, 1, ms=1000)
-    feed.resolve(0, ms=2000)
-    look = KafkaResolved(broker.config, topic, partitions=[1])
-
-    assert look() == Seen({1: 0}, {1: NOON + 1000})
 
 
 # What is seen of a topic, on a real broker

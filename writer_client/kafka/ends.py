@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,14 +11,7 @@ from noted_time.client.polling import PATIENCE_S
 from noted_time.kafka import Topic, TopicLook
 from noted_time.kafka.records import TopicReader, log
 from noted_time.observing import GrowingEnds, NewestTimes, OpenTransactions, Seen, Stamp
-from noted_time.values import (
-    LARGEST_TIME,
-    LogFact,
-    NotObservable,
-    Unreachable,
-    find_missing_offsets,
-    format_time,
-)
+from noted_time.values import LARGEST_TIME, LogFact, Unreachable, find_missing_offsets, format_time
 from writer_client.sending.answers import FoundPosition
 from writer_client.sending.clock import unix_ms
 
@@ -69,11 +62,8 @@ class TopicEnds:
 class SameTopic(Topic):
     """A topic as read_committed readers see it, checked to stay the same topic."""
 
-    def __init__(
-        self, config: Mapping[str, Any], topic: str, partitions: Collection[int] | None = None
-    ) -> None:
+    def __init__(self, config: Mapping[str, Any], topic: str) -> None:
         super().__init__(config, topic)
-        self._partitions = partitions
         self._ends = GrowingEnds(log=f"Kafka topic {topic!r}")
         with suppress(Unreachable):
             self.look_again()
@@ -81,16 +71,9 @@ class SameTopic(Topic):
     def poll_ends(self, *, high: bool = True, newest: bool = False) -> TopicLook:
         """Poll the ends; an open transaction holds the end of its partition.
 
-        Raises `Unreachable` without an answer for all partitions, and `NotObservable` if a
-        partition does not exist.
+        Raises `Unreachable` without an answer for all partitions.
         """
         look = self.look_again(committed=True, high=high, newest=newest)
-        if self._partitions is not None:
-            none = sorted(set(self._partitions) - look.partitions)
-            if none:
-                known = f"its partitions are {sorted(look.partitions)}"
-                raise NotObservable(f"Kafka topic {self.name!r} has no partitions {none}: {known}")
-            look = look.of(self._partitions)
         self.check_leaders(look.unknown)
         self._ends.take(look.ends)  # first, as parts of it are reported only once
         return look
@@ -136,19 +119,12 @@ class KafkaTimes(TopicPoller):
     Transaction markers have the broker's time and count as well. So records in transactions are
     late if they are older than the delay when they arrive. A warning is logged if the topic has
     transactions.
-
-    `partitions` are all by default.
     """
 
     def __init__(
-        self,
-        config: Mapping[str, Any],
-        topic: str,
-        *,
-        partitions: Collection[int] | None = None,
-        clock: Callable[[], int] = unix_ms,
+        self, config: Mapping[str, Any], topic: str, *, clock: Callable[[], int] = unix_ms
     ) -> None:
-        super().__init__(SameTopic(config, topic, partitions), clock)
+        super().__init__(SameTopic(config, topic), clock)
         self._newest = NewestTimes()
         self._ahead: set[int] = set()
         self._checks_left = MOST_CHECKS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal
 
@@ -51,12 +51,11 @@ class RecordTimes(TopicPoller):
         topic: str,
         *,
         known: Callable[[], Mapping[int, int]] = dict,
-        partitions: Collection[int] | None = None,
         ahead_ms: int | None = AHEAD_MS,
         clock: Callable[[], int] = unix_ms,
         passes: Passes | None = None,
     ) -> None:
-        super().__init__(SameTopic(config, topic, partitions), clock)
+        super().__init__(SameTopic(config, topic), clock)
         self._passed = PassedOver(passes, now=clock())
         self._reader = TopicReader(self._topic)
         self._known = known
