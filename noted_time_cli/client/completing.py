@@ -264,7 +264,7 @@ def _print_table_time(  # noqa: PLR0913, PLR0917 - one for each flag
     first.check_since(time)
     if lack := found.describe_first_mark(time):
         fail(f"{table}: {lack}", status=MISSING_STATUS)
-    lacks, asked = ask_objections(call, first, time, required)
+    lacks, asked, _ = ask_objections(call, first, time, required)
     sentence = f"complete to {shown}{first.describe_lack(asked)}"
     if lacks:
         fail("; ".join([f"the table is {sentence}", *lacks]), status=MISSING_STATUS)

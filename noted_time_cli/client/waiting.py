@@ -182,16 +182,22 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
         found = read_claim(table, names)
         if found.complete_to < complete_to:
             raise NotYet(f"it is complete to {format_time(found.complete_to)}")
-        first = find_first_complete(table, found, complete_to, names)
-        first.check_since(complete_to)
         if lack := found.describe_first_mark(complete_to):
             fail(f"{table}: {lack}", status=MISSING_STATUS)
-        return found, first, ask_objections(call, first, complete_to, required)
+        first = find_first_complete(table, found, complete_to, names)
+        first.check_since(complete_to)
+        answer = ask_objections(call, first, complete_to, required)
+        if not answer.objections:
+            return found, first, answer
+        later = ask_objections(call, found, complete_to, required)
+        if later.objections and later.may_come:
+            raise NotYet("; ".join(later.objections))
+        return (found, first, answer) if later.objections else (found, found, later)
 
-    found, first, (lacks, asked) = _wait_until_found(look, table, complete_to, timeout_s)
-    version = found.version_at(complete_to)
+    found, judged, (lacks, asked, _) = _wait_until_found(look, table, complete_to, timeout_s)
+    version = found.version if judged is found else found.version_at(complete_to)
     if not call.print_json({"complete_to": found.complete_to, "version": version}):
-        without = first.describe_lack(asked)
+        without = judged.describe_lack(asked)
         echo(f"{table} is complete to {format_time(complete_to)}{without}: version {version}")
     if lacks:
         fail("; ".join(lacks), status=MISSING_STATUS)
@@ -223,9 +229,9 @@ def _find_mark(call: Caller, stream: str, query: Json, step: Poll) -> Json:
         if holders := ask_holders(call, stream, query["domain"]):
             why += f", and it waits for {holders}"
         raise NotYet(why, PAUSE_S) from error
-    unmet = decode_answer(CutAnswer, mark).unmet
-    if unmet and all(each.may_come for each in unmet):
-        why = ", ".join(each.sentence for each in unmet)
+    cut = decode_answer(CutAnswer, mark)
+    if cut.unmet and not cut.before_first_mark and all(each.may_come for each in cut.unmet):
+        why = ", ".join(each.sentence for each in cut.unmet)
         raise NotYet(f"no mark has the rows of {why} yet", PAUSE_S)
     return mark
 
@@ -251,7 +257,8 @@ def _wait_until_found(
     try:
         found: Found = run(until_complete(timeout_s), perform)
     except (Conflict, Unreachable) as error:
-        status = NOT_YET_STATUS if isinstance(error, NotYet) else UNANSWERED_STATUS
+        is_waiting = isinstance(error, NotYet | NotCompleteYet)
+        status = NOT_YET_STATUS if is_waiting else UNANSWERED_STATUS
         status = 1 if isinstance(error, NothingClaimed | NothingKnown) else status
         to = format_time(complete_to)
         fail(f"{what} is not known to be complete to {to}: {error}", status=status)

@@ -121,10 +121,14 @@ def find_domain(source: ClaimSource) -> Generator[Question, Json, str]:
 
 
 class TableAnswer(NamedTuple):
-    """The objections to a table, and what the streams answered, as the end of a sentence."""
+    """The objections to a table, and what the streams answered, as the end of a sentence.
+
+    `may_come` is true if later marks and claims may meet all objections.
+    """
 
     objections: list[str]
     asked: str = ""
+    may_come: bool = False
 
 
 def find_table_objections(
@@ -140,12 +144,13 @@ def find_table_objections(
     sources = find_unanswered(claim, required)
     if sources is None:
         return TableAnswer([*objections, NOT_ASKED])
-    asked = ""
+    asked, may_come = "", not objections
     for source in sources:
         found = yield from _judge_source(source, claim, time, required)
         objections += [f"{source.stream}: {each}" for each in found.objections]
         asked += found.asked
-    return TableAnswer(objections, asked)
+        may_come &= found.may_come
+    return TableAnswer(objections, asked, may_come)
 
 
 def _judge_source(
@@ -158,12 +163,13 @@ def _judge_source(
         return TableAnswer([str(error)])
     cut = decode_answer(CutAnswer, (yield ask_cut(stream, time, domain, required=required.query)))
     objections = yield from find_objections(stream, cut, required)
+    may_come = [each.may_come for each in cut.unmet] == [True] * len(objections)
     if cut.lower > claim.complete_to + source.lag_ms:  # the query has read only the first mark
         first = decode_answer(CutAnswer, (yield ask_cut(stream, time, domain)))
         if first.seq < cut.seq:
             objections.append(f"they vouch from {format_time(cut.lower)} on")
     answer = f"{cut.vouched.sentence}, {cut.missing.sentence}"
-    return TableAnswer(objections, f"; {stream} was asked: {answer}")
+    return TableAnswer(objections, f"; {stream} was asked: {answer}", may_come)
 
 
 def _describe_missing(claim: Claim) -> str:

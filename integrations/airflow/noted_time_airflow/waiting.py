@@ -141,7 +141,7 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
         return _judge(verdict, wanted, [NOT_ASKED], may_pass=False)
     may_pass = wanted.missing == "wait"
     try:
-        objections, asked = yield from find_table_objections(first, time, required)
+        objections, asked, _ = yield from find_table_objections(first, time, required)
         verdict = replace(verdict, sentence=verdict.sentence + asked)
         may_wait = objections and may_pass
         if may_wait and not (yield from find_table_objections(claim, time, required)).objections:
