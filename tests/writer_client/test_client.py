@@ -159,6 +159,26 @@ def test_a_clock_that_goes_back_leaves_a_writer_that_lives(
         assert caplog.text.count(said) == process
 
 
+def test_a_clock_waits_for_the_last_time() -> None:
+    """A clock that went back is not refused after a restart, however late the join is answered."""
+    reads: list[int] = []
+
+    def clock() -> int:
+        reads.append(70_000)
+        return 70_000
+
+    with Served() as served:
+        served.create("flights")
+        served.post("flights", {"writer": "UA", "time": 100_000, "position": {"0": 10}})
+        served.stop()
+        with ticking(served, "flights", clock=clock) as client:
+            wait_until(lambda: len(reads) > 2)
+            served.start()
+            client.flush()
+
+        assert served.writers("flights")["UA"]["times"] == {"default": 100_000}
+
+
 def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) -> None:
     """An idle writer stays idle until it notes otherwise itself."""
     with ticking(served, stream) as client:

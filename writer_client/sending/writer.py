@@ -347,7 +347,7 @@ class Writer(ABC, Generic[Network]):
 
     def _note_clock(self) -> None:
         outbox, domain, time = self._outbox, self._resolve_domain(None), self._clock.read()
-        if outbox.state != "live":
+        if outbox.state != "live" or not outbox.durable_through:  # until the join is answered
             return
         noted = outbox.vouched.get_time(domain), outbox.vouched.get_known_time(domain)
         last = max((time, *(each for each in noted if each is not None)))
