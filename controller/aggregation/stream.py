@@ -92,7 +92,11 @@ class StreamState:
         late = store.late(record.id)
         for domain in stream.late:
             reports = (each.report for each in late if each.domain == domain)
-            stream.late[domain] = LateReports(reports, record.late_from.get(domain, MIN_INT64))
+            stream.late[domain] = LateReports(
+                reports,
+                record.late_from.get(domain, MIN_INT64),
+                record.late_seen_from.get(domain, MIN_INT64),
+            )
         stream.settle()
         reported_at = stream.groups.restore(store.readers(record.id), store.backlogs(record.id))
         stream.latest_ms = max(stream.latest_ms, reported_at)
@@ -222,9 +226,13 @@ class StreamState:
         self.keep_known_from(draft)
 
     def keep_known_from(self, draft: Draft) -> None:
-        ledger_from, late_from = _collect_known_from(self.missing), _collect_known_from(self.late)
-        if (ledger_from, late_from) != (self.record.ledger_from, self.record.late_from):
-            self.rewrite(draft, ledger_from=ledger_from, late_from=late_from)
+        known = {
+            "ledger_from": _collect_known_from(self.missing, "known_from"),
+            "late_from": _collect_known_from(self.late, "known_from"),
+            "late_seen_from": _collect_known_from(self.late, "seen_from"),
+        }
+        if any(getattr(self.record, name) != times for name, times in known.items()):
+            self.rewrite(draft, **known)
 
     def exclude_silent_writers(self, draft: Draft) -> tuple[str, ...]:
         names = self.aggregator.expire(self.begin(draft))
@@ -362,6 +370,8 @@ class StreamState:
         draft.batch.ledger.append(entry)
 
 
-def _collect_known_from(records: Mapping[str, MissingWriters | LateReports]) -> dict[str, int]:
-    times = {domain: each.known_from for domain, each in records.items()}
+def _collect_known_from(
+    records: Mapping[str, MissingWriters | LateReports], name: str
+) -> dict[str, int]:
+    times = {domain: getattr(each, name) for domain, each in records.items()}
     return {domain: time for domain, time in times.items() if time != MIN_INT64}

@@ -43,6 +43,7 @@ class StreamRecord:
     - `declared_at` is when domains were added to the existing stream (service time, ms).
     - `unbounded` are the domains whose later uppers are not bounds.
     - `ledger_from` and `late_from`: records are complete from this time on.
+    - `late_seen_from`: reports of late rows that were seen from then on are kept (Unix ms).
     - `first_lowers` are of the first marks, which may have been dropped.
     - `forgotten_lowers` are the lowers when members were last forgotten.
     - `logs` are the ids of the logs that positions were in, the current one last.
@@ -56,6 +57,7 @@ class StreamRecord:
     unbounded: tuple[str, ...] = ()
     ledger_from: Mapping[str, int] = field(default_factory=dict)
     late_from: Mapping[str, int] = field(default_factory=dict)
+    late_seen_from: Mapping[str, int] = field(default_factory=dict)
     first_lowers: Mapping[str, int] = field(default_factory=dict)
     forgotten_lowers: Mapping[str, int] = field(default_factory=dict)
     logs: tuple[str, ...] = ()

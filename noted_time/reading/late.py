@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from noted_time.values import (
+    HOUR_MS,
     MAX_INT64,
     MIN_INT64,
     WRITERS_NAMED,
@@ -21,9 +22,6 @@ from noted_time.values import (
 
 MOST_REPORTS = 10_000
 """For each stream, shared equally by its domains: about 4 MB."""
-
-FEW_LATE = 100
-"""With fewer kept reports, none was deleted because there were too many."""
 
 
 class LateReports:
@@ -37,11 +35,16 @@ class LateReports:
                 unknown=False),)
     """
 
-    __slots__ = ("_reports", "_without_least", "known_from")
+    __slots__ = ("_reports", "_without_least", "known_from", "seen_from")
 
-    def __init__(self, reports: Iterable[LateReport] = (), known_from: int = MIN_INT64) -> None:
-        """Below `known_from`, late rows may be unknown."""
-        self.known_from = known_from
+    def __init__(
+        self,
+        reports: Iterable[LateReport] = (),
+        known_from: int = MIN_INT64,
+        seen_from: int = MIN_INT64,
+    ) -> None:
+        """Late rows below `known_from`, and reports seen before `seen_from`, may be unknown."""
+        self.known_from, self.seen_from = known_from, seen_from
         self._reports = {each.place: each for each in reports}
         self._without_least = {each.place for each in self if each.least is None}
 
@@ -82,12 +85,12 @@ class LateReports:
         places = sorted(self._without_least)
         return [*{each[0]: 0 for each in places if self._reports[each].last_seen >= since}]
 
-    def has_all_since(self, at: int, kept_from: int = MIN_INT64) -> bool:
-        """Return whether all reports seen at or after `at` (Unix ms) are kept."""
-        if self.known_from == MIN_INT64:
-            return True
-        is_kept = len(self) < FEW_LATE or min(each.last_seen for each in self) <= at
-        return is_kept and at >= kept_from
+    def has_all_since(self, at: int, now: int) -> bool:
+        """Return whether all reports seen at or after `at` (Unix ms) are kept.
+
+        If `now` is far before `at`, the wall clock went back, and reports seen later look older.
+        """
+        return self.seen_from <= at <= now + HOUR_MS
 
     def _put(self, report: LateReport) -> LatePlace:
         place = report.place
@@ -113,6 +116,7 @@ class LateReports:
             places.add(each.place)
             self._pop(each.place)
             self.known_from = max(self.known_from, min(each.most, MAX_INT64 - 1) + 1)
+            self.seen_from = max(self.seen_from, each.last_seen + 1)
         return places
 
     def _merge(self, most: int) -> set[LatePlace]:

@@ -220,7 +220,8 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     TIME is of the controller's clock. Rows that a writer reported within one hour count together.
 
     The exit status is 3 if there are more windows than --limit, or if other windows may have
-    changed, too: the stored reports do not reach back to TIME, or a late writer gave no least time.
+    changed, too: the stored reports do not reach back to TIME, the controller's clock is more than
+    an hour before TIME, or a late writer gave no least time.
     A sentence on standard error says which, and what to do.
 
     Try it:  noted-time changed-since flights 2013-01-01T10:00Z --size 1h
@@ -242,7 +243,8 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
 
 def _describe_unknown_changes(stream: str, writers: list[str], domain: str | None) -> str:
     if not writers:
-        return f"{NOT_SO_FAR}: other windows may have changed, too. Load"
+        clock = "the controller's clock is before TIME"
+        return f"{NOT_SO_FAR}, or {clock}: other windows may have changed, too. Load"
     known_domain = f" --domain {domain}" if domain else ""
     commands = "; ".join(
         f"{name_program()} note {stream} {writer}{known_domain} --late ROWS --least TIME"

@@ -30,8 +30,8 @@ def test_it_is_said_if_the_ledger_no_longer_has_all_that_changed() -> None:
 
     assert said.status == 3
     assert said.err == (
-        "noted-time: the ledger does not reach back so far: other windows may have changed, too."
-        " Load all windows again, and ask from now on\n"
+        "noted-time: the ledger does not reach back so far, or the controller's clock is before "
+        "TIME: other windows may have changed, too. Load all windows again, and ask from now on\n"
     )
 
 
@@ -46,7 +46,7 @@ def test_the_loop_of_the_page_moves_on_after_a_reload(
     assert loop is not None
     script = f"""
         noted-time() {{ {sys.executable} -m noted_time_cli "$@"; }}
-        date() {{ echo 2100-01-01T00:00:00Z; }}
+        date() {{ command date -u -d "+10 minutes" +%Y-%m-%dT%H:%M:%SZ; }}
         load_all() {{ echo everything; }}
         {loop[0].replace("orders", stream)}
     """

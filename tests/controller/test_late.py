@@ -6,7 +6,7 @@ from controller.aggregation import retention, stream
 from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.reading import Tiling
-from noted_time.values import HOUR_MS, Late, LateRows, LateWriter
+from noted_time.values import DAY_MS, HOUR_MS, Late, LateRows, LateWriter
 from tests.support.controllers import (
     GivenTime,
     Watched,
@@ -15,8 +15,10 @@ from tests.support.controllers import (
     serving,
     skip_served_time,
 )
+from tests.support.http import Caller, answering
 
 WALL = 1_700_000_000_000
+WINDOWS = "/v1/streams/s/windows"
 
 
 async def windows(
@@ -123,6 +125,31 @@ async def test_late_rows_are_forgotten_with_the_ledger(store: Watched, time: Giv
         (0, True),
     ]
     assert after == now
+
+
+async def test_changes_are_known_as_far_as_reports_are_kept(
+    store: Watched, time: GivenTime
+) -> None:
+    """The wall clock may be right, set back, or ahead; set back, later reports look older."""
+    late = {"rows": 3, "least": 12, "most": 12}
+
+    async def ask(call: Caller) -> list[bool]:
+        asked = [await call.get(WINDOWS, changed_since=at) for at in (WALL, WALL + 1)]
+        return [each.json()["changes_are_known"] for each in asked]
+
+    found = []
+    async with answering(Controller(store, time.clocks())) as call:
+        await call.put("/v1/streams/s", {"mark_interval_ms": 0})
+        await call.note({"writer": "a", "time": 40}, {"writer": "a", "late": late})
+        skip_served_time(call.controller, retention.RECORDS_KEPT_MS + 1)
+        await call.controller._committer.submit(retention.forget_old_records)
+        for step in (0, -400 * DAY_MS, 800 * DAY_MS):
+            time.wall += step
+            found.append(await ask(call))
+    async with answering(Controller(store.reopened(), time.clocks())) as call:
+        found.append(await ask(call))
+
+    assert found == [[False, True], [False, False], [False, True], [False, True]]
 
 
 async def test_a_hostile_writer_fills_no_memory(

@@ -394,17 +394,13 @@ def test_changed_windows_are_the_complete_ones_with_late_rows_reported_since(  #
 
 
 def test_reports_of_a_time_are_known_unless_they_were_deleted() -> None:
-    """If many are kept, only the oldest were; others expired before `kept_from`."""
-    few, many = (
-        [LateReport(f"w{n}", 1, n, n, 50 + n, 50 + n) for n in range(k)] for k in (99, 100)
-    )
-    whole = LateReports(many)
-    cut = [LateReports(each, known_from=7) for each in (few, many)]
+    """A time far ahead of the clock is of before the clock went back."""
+    late = LateReports([LateReport("a", 1, 5, 5, 50, seen, served_at=seen) for seen in (60, 70)])
+    before = late.has_all_since(0, now=70)
+    late.forget_before(71)
 
-    assert whole.has_all_since(0, kept_from=9)
-    assert [cut[0].has_all_since(at, kept_from=9) for at in (8, 9)] == [False, True]
-    assert [cut[1].has_all_since(at) for at in (49, 50)] == [False, True]
-    assert not cut[1].has_all_since(50, kept_from=51)
+    assert (before, [late.has_all_since(at, now=70) for at in (70, 71)]) == (True, [False, True])
+    assert [late.has_all_since(HOUR_MS + at, now=70) for at in (70, 71)] == [True, False]
 
 
 def test_at_most_says_that_the_times_leave_the_window() -> None:

@@ -16,7 +16,6 @@ from pydantic import BaseModel, Field, ValidationError
 from controller.aggregation import operations
 from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.owned_streams import NotOwner
-from controller.aggregation.retention import RECORDS_KEPT_MS
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.reader_lags import find_lags, find_reader_lags, locate_position
 from controller.aggregation.views.vouching import Roster
@@ -277,7 +276,7 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
         changed = find_changed_windows(history, tiling, coverage, changed_since, after=after)
         found = islice(changed, limit + 1)
         without_least = coverage.late.writers_without_least(changed_since)
-        has_all = coverage.late.has_all_since(changed_since, controller.now_ms - RECORDS_KEPT_MS)
+        has_all = coverage.late.has_all_since(changed_since, controller.now_ms)
         answer = await _build_page(state, domain, found, limit, after)
         return reply(
             replace(
