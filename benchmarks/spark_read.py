@@ -25,7 +25,7 @@ from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
 from spark_integration.log.query import LogQuery
 from spark_integration.log.source import LogSource
 from spark_integration.marks.watermark import MARK_TIME
-from spark_integration.session.sources import create_reader
+from spark_integration.session.sources import build_options, create_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,9 @@ class Counted:
     def own(self) -> DataFrame:
         """Return the events of the same source under Spark's own watermark."""
         query = LogQuery(str(self.root), STREAM, self.url, "time", columns=Columns(["time"]))
-        rows = create_reader(self.spark, self.spark.readStream, LogSource, query).load()
+        rows = create_reader(
+            self.spark, self.spark.readStream, LogSource, build_options(query)
+        ).load()
         return rows.drop(MARK_TIME).withWatermark("time", "1 day")
 
     def built_in(self) -> DataFrame:

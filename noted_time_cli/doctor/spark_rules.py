@@ -62,18 +62,14 @@ def find_streams(offsets: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
 
     Other sources are skipped.
 
-    >>> log = {"noted_log": "flights", "marks": {"ship": {"stream_id": "9b"}}}
-    >>> marks = {"noted_marks": "a", "streams": {"a": {"mark": {"stream_id": "5c"}}}}
-    >>> list(find_streams([log, marks, {"t": {}}]))
-    [('flights', 'ship', '9b'), ('a', '', '5c')]
+    >>> read = {"mark": {"stream_id": "9b"}, "facts": {"domain": "ship"}}
+    >>> list(find_streams([{"noted_streams": {"flights": read}}, {"t": {}}, {"t.noted": {}}]))
+    [('flights', 'ship', '9b'), ('t.noted', '', '')]
     """
     for each in (offset for offset in offsets if isinstance(offset, dict)):
-        if "noted_log" in each:
-            for domain, mark in ((d, m) for d, m in each["marks"].items() if "/" not in d):
-                yield each["noted_log"], domain, mark["stream_id"]
-        if "noted_marks" in each:
-            for name, one in each["streams"].items():
-                yield name, "", one["mark"]["stream_id"]
+        for name, read in each.get("noted_streams", {}).items():
+            domain = read.get("facts", {}).get("domain") or ""
+            yield name, domain, read.get("mark", {}).get("stream_id", "")
         for topic in each:
             if topic.endswith(".noted"):
                 yield topic, "", ""

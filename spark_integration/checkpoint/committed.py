@@ -13,7 +13,7 @@ from noted_time.values import format_time
 from spark_integration.checkpoint.files import open_checkpoint
 from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog
-from spark_integration.marks.released import is_of_log, is_of_marks
+from spark_integration.marks.offset import is_noted, is_of_log, is_of_marks, list_facts
 
 
 def open_streams(checkpoint: str) -> dict[str, Callable[[Mapping[int, int]], ReadOffsets]]:
@@ -24,8 +24,8 @@ def open_streams(checkpoint: str) -> dict[str, Callable[[Mapping[int, int]], Rea
     """
     progress, last = _find_last_batch(checkpoint)
     offsets = [each for each in progress.read_batch(last).offsets if isinstance(each, dict)]
-    topics = {str(each["noted_log"]) for each in offsets if is_of_log(each)}
-    marks = {str(each["noted_marks"]) for each in offsets if is_of_marks(each)}
+    topics = {name for each in offsets if is_of_log(each) for name in each["noted_streams"]}
+    marks = {",".join(each["noted_streams"]) for each in offsets if is_of_marks(each)}
     for offset in offsets:
         topics |= {topic for topic, ends in offset.items() if _is_topic(ends)}
     topics -= {name_noted_topic(each) for each in topics}
@@ -76,10 +76,8 @@ def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
 
 def _list_domains(offsets: tuple[Any, ...]) -> Iterator[str | None]:
     for offset in offsets:
-        if is_of_log(offset):
-            yield offset.get("domain")
-        elif is_of_marks(offset):
-            yield from (each.get("domain") for each in offset["streams"].values())
+        if is_noted(offset):
+            yield from (facts.domain for facts in list_facts(offset).values())
 
 
 def _find_last_batch(checkpoint: str) -> tuple[QueryProgress, int]:
@@ -94,7 +92,7 @@ def _find_positions(offsets: tuple[Any, ...], topic: str) -> Iterator[Mapping[in
     for offset in offsets:
         if not isinstance(offset, dict):
             continue
-        if offset.get("noted_log") == topic:
+        if is_of_log(offset) and topic in offset["noted_streams"]:
             yield NotedLog(topic)(offset)
         elif isinstance(offset.get(topic), dict):
             yield KafkaTopic(topic).among_others({topic: offset[topic]})

@@ -20,7 +20,7 @@ from noted_time import NotedTimeError, Rejected
 from noted_time.values import join_into, validate_name
 from reader_client import ReaderClient
 from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog, PositionOf
-from spark_integration.marks.released import is_of_marks
+from spark_integration.marks.offset import is_of_marks
 
 logger = logging.getLogger("noted_time.reader")
 

@@ -7,7 +7,7 @@ plans N + 1. So a batch planned now begins after the newest file.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from noted_time import Rejected
 from noted_time.client import Json
 from spark_integration.checkpoint.files import Files, open_checkpoint, parse_place
-from spark_integration.marks.released import is_of_log, is_of_marks
+from spark_integration.marks.offset import is_of_log, is_of_marks
 from spark_integration.marks.watermark import MULTIPLE_POLICY
 from spark_integration.session.settings import EVENTS_SUFFIX, OWN_PREFIX
 
@@ -65,7 +65,7 @@ class QueryProgress:
         offsets = order_offsets(sources, token, position_of)
         for place, marks in enumerate(offsets, start=1):
             if is_of_marks(marks) and marks["token"] == token:
-                events = _find_only_source(marks["noted_marks"], offsets[place:])
+                events = _find_only_source(marks["noted_streams"], offsets[place:])
                 return {} if events is None else position_of(events)
         raise _build_refusal(self.checkpoint, "was written by another query")
 
@@ -73,9 +73,8 @@ class QueryProgress:
         if not self._files.list_names("offsets"):
             return None
         _, sources = self._read_newest()
-        names = ",".join(sorted(streams))
         marks = filter(is_of_marks, order_offsets(sources))
-        return next((offset for offset in marks if offset["noted_marks"] == names), None)
+        return next((each for each in marks if each["noted_streams"].keys() == set(streams)), None)
 
     def read_query_id(self) -> str:
         text = self._files.read("metadata")
@@ -149,8 +148,8 @@ def order_offsets(
     - The marks of `token` get the only other source that `position_of` can read.
     - If marks and events cannot be paired, all events follow the last marks.
 
-    >>> order_offsets({"b": {"b": {}}, "noted_time_m": {"noted_marks": "b", "token": "t"}})
-    ({'noted_marks': 'b', 'token': 't'}, {'b': {}})
+    >>> order_offsets({"b": {"b": {}}, "noted_time_m": {"noted_streams": {"b": {}}, "token": "t"}})
+    ({'noted_streams': {'b': {}}, 'token': 't'}, {'b': {}})
     """
     names = sorted(sources, key=lambda name: name.zfill(9))  # as numbers, if they are
     if not all(map(str.isdigit, names)):
@@ -191,14 +190,14 @@ def _build_refusal(checkpoint: str, reason: str) -> Rejected:
     return Rejected(f"{checkpoint!r} is not the checkpoint of the query: it {reason}")
 
 
-def _find_only_source(stream: str, following: Sequence[Any]) -> Any:  # noqa: ANN401 - any JSON value
+def _find_only_source(streams: Iterable[str], following: Sequence[Any]) -> Any:  # noqa: ANN401 - any JSON value
     events = list(
         takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), following)
     )
     if len(events) != 1:
         raise Rejected(
-            f"the marks of stream {stream!r} cover one source, but {len(events)} follow them: "
-            "call with_noted_watermark once for each source, then union or join the results; put a "
-            "source that needs no marks before them, as in other.join(timed), without a name"
+            f"the marks of stream {','.join(streams)!r} cover one source, but {len(events)} follow "
+            "them: call with_noted_watermark once for each source, then union or join the results; "
+            "put a source that needs no marks before them, as in other.join(timed), without a name"
         )
     return events[0]

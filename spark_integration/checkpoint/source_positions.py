@@ -68,7 +68,7 @@ def _join_mappings(topics: Iterable[str]) -> str:
 class NotedLog:
     """Maps the offset of a `read_noted_log` source to the position in its file log.
 
-    >>> NotedLog("flights")({"noted_log": "flights", "segments": {"0": 12}})
+    >>> NotedLog("flights")({"noted_streams": {"flights": {"segments": {"0": 12}}}, "root": "/log"})
     {0: 12}
     """
 
@@ -76,7 +76,9 @@ class NotedLog:
 
     def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
         """Return the position, or raise `Rejected` for another source."""
-        if not isinstance(offset, dict) or offset.get("noted_log") != self.stream:
+        is_log = isinstance(offset, dict) and "root" in offset
+        streams = offset["noted_streams"] if is_log else {}
+        if self.stream not in streams:
             message = f"offset {str(offset)[:200]} is not of file log {self.stream!r}"
             raise Rejected(message)
-        return from_wire(offset["segments"])
+        return from_wire(streams[self.stream].get("segments", {}))

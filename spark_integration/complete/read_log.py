@@ -13,7 +13,7 @@ from spark_integration.complete.source import CompleteSource, WindowQuery
 from spark_integration.complete.window import BatchRead, OnMissing, wait_for_window
 from spark_integration.log.options import Columns, choose_options
 from spark_integration.marks.arguments import Noted
-from spark_integration.session.sources import count_cores, create_reader
+from spark_integration.session.sources import build_options, count_cores, create_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,5 +66,5 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
         cores=read.cores or count_cores(spark),
         ignore=tuple(ignore),
     )
-    reader = create_reader(spark, spark.read, CompleteSource, query)
+    reader = create_reader(spark, spark.read, CompleteSource, build_options(query))
     return (reader if columns.schema is None else reader.schema(columns.schema)).load()

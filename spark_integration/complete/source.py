@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from itertools import chain, groupby
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from noted_time.stores import parse_root
-from spark_integration.log.rows import RowShape, read_file_schema, read_log_schema
+from spark_integration.log.rows import LogTask, RowShape, read_file_schema, read_log_schema
+from spark_integration.marks.time_range import TimeRange
 from spark_integration.scan.admission import Slice, check_begins, check_there, divide_into_tasks
 from spark_integration.scan.files import CutRange, LogFile, LogFiles, RowGroup
-from spark_integration.scan.time_range import TimeRange
 from spark_integration.session.pickling import Picklable
 from spark_integration.session.sources import QuerySource
 
@@ -49,13 +49,6 @@ class WindowQuery:
         return CutRange(self.from_cut, self.to_cut, self.event_time)
 
 
-@dataclass(frozen=True, slots=True)
-class WindowTask(InputPartition):
-    """The slices of files that one task reads."""
-
-    work: tuple[Slice, ...]
-
-
 class CompleteSource(QuerySource):
     """The data source that Spark registers."""
 
@@ -84,13 +77,11 @@ class WindowReader(Picklable, DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         dealt = divide_into_tasks(list(self._find_work()), self._query.cores)
-        return [WindowTask(tuple(task)) for task in dealt or [[]]]  # else Spark reads `None`
+        times = TimeRange(self._query.start, self._query.end)
+        return [LogTask(tuple(task), times) for task in dealt or [[]]]  # else Spark reads `None`
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        task: Any = partition
-        query = self._query
-        asked = TimeRange(query.start, query.end)
-        yield from asked.filter_rows(self._shape.read_events(task.work), query.event_time)
+        yield from self._shape.read_task(partition)  # type: ignore[arg-type]
 
     def _find_work(self) -> Iterator[Slice]:
         query, known = self._query, self._query.between
@@ -107,18 +98,11 @@ class WindowReader(Picklable, DataSourceReader):
 
     def _find_slices(self, file: LogFile, first: int, end: int) -> Iterator[Slice]:
         low, high = (max(first - file.start, 0), min(end - file.start, file.end - file.start))
-        whole = Slice(str(file.path), low, high, version=file.version)
-        start: int | None = None
-        stop = 0
-        for group in file.groups:
-            if not self._may_have(group) or group.last <= low or group.first >= high:
-                continue
-            if start is not None and stop != group.first:
-                yield replace(whole, first=max(start, low), last=min(stop, high))
-                start = None
-            start, stop = group.first if start is None else start, group.last
-        if start is not None:
-            yield replace(whole, first=max(start, low), last=min(stop, high))
+        for may_have, groups in groupby(file.groups, self._may_have):
+            start, *_, stop = (each for group in groups for each in (group.first, group.last))
+            if may_have and start < high and stop > low:
+                first, last = max(start, low), min(stop, high)
+                yield Slice(str(file.path), first, last, version=file.version)
 
     def _may_have(self, group: RowGroup) -> bool:
         if group.least is None or group.most is None:

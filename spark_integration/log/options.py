@@ -10,7 +10,7 @@ from noted_time import BacklogPolicy, Rejected
 from noted_time.observing import INGESTION_NAME
 from noted_time.values import Time, check_least, format_time
 from spark_integration.marks.arguments import check_one_of, check_promised, convert_time
-from spark_integration.scan.time_range import TimeRange
+from spark_integration.marks.time_range import TimeRange
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from noted_time import Rejected
-from noted_time.client import Json
 from noted_time.observing import INGESTION_NAME
+from noted_time.reading import WholeFrom
 from noted_time.stores import parse_root
 from noted_time.values import validate_name
-from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import (
     Batches,
     CatchUp,
@@ -24,7 +23,10 @@ from spark_integration.log.options import (
     find_lag_ms,
 )
 from spark_integration.marks.arguments import SAFE_POLICY, Noted, WatermarkPolicy
-from spark_integration.scan.time_range import ALL_TIMES
+from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset
+from spark_integration.marks.time_range import ALL_TIMES
+
+NEW_LOG = WholeFrom()  # until the first micro-batch shows what the log lacks
 
 LAG_REMEDY = "pass Ingestion(max_event_time_lag_ms=…), or name the domain of the event times"
 
@@ -39,10 +41,7 @@ OPTION_FIELDS: dict[type[Option], str] = {
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """A stream's log and the options of a read.
-
-    If the stream has only one domain (`is_only`), a checkpoint may name it or not.
-    """
+    """A stream's log and the options of a read."""
 
     root: str
     stream: str
@@ -55,7 +54,6 @@ class LogQuery:
     batches: Batches = field(default_factory=Batches)
     catch_up: CatchUp | None = None
     ingestion: Ingestion | None = None
-    is_only: bool = False
     ignore: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -87,25 +85,16 @@ class LogQuery:
         )
 
     @property
-    def beginning(self) -> LogOffset:
+    def beginning(self) -> NotedOffset:
         root = parse_root(self.root)
         if isinstance(root, Path):
             root = Path(os.path.abspath(root))  # noqa: PTH100 - the target of a link may change
-        return LogOffset(self.stream, root=str(root), claims=self.policy.batch_after_mark)
-
-    def parse_offset(self, json: Json) -> LogOffset:
-        offset = LogOffset.from_json(json)
-        if self.is_only:
-            offset = offset.rename_domain(self.domain_name)
-        return offset.continue_as(self.beginning, self.domain_name)
+        facts = StreamFacts(self.domain, self.lag_ms, NEW_LOG)
+        return NotedOffset({self.stream: StreamOffset(facts=facts)}, root=str(root))
 
     @property
     def lag_ms(self) -> int:
         return self.ingestion.max_event_time_lag_ms if self.ingestion else 0
-
-    @property
-    def domain_name(self) -> str:
-        return self.domain or "default"
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from spark_integration.marks.arguments import SAFE_POLICY, Noted, WatermarkPolic
 from spark_integration.marks.feed import check_known
 from spark_integration.marks.watermark import select_scan_events
 from spark_integration.session.settings import build_source_name, set_reader_name
-from spark_integration.session.sources import count_cores, create_reader
+from spark_integration.session.sources import build_options, count_cores, create_reader
 
 
 def read_noted_log(  # noqa: PLR0913 - options are keyword-only
@@ -71,8 +71,7 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     is_here = isinstance(spark, SparkSession)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         if is_here:
-            known = check_known(transport, query.stream, query.domain, query.range.end_at)
-            query = replace(query, is_only=known is not None and len(known.domains) == 1)
+            check_known(transport, query.stream, query.domain, query.range.end_at)
     events = _parse_schema(query.columns.schema)
     schema = build_scan_schema(query, events) if is_here or events is not None else None
     if query.batches.cores is None:
@@ -80,7 +79,7 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     reader = set_reader_name(
         spark, spark.readStream, build_source_name("log", [query.stream], domain)
     )
-    reader = create_reader(spark, reader, LogSource, query, noted.token)
+    reader = create_reader(spark, reader, LogSource, build_options(query, noted.token))
     if schema is not None:
         reader = reader.schema(schema)
     return select_scan_events(reader.load(), query.event_time, policy.dedup_retention_ms)

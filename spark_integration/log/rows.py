@@ -29,10 +29,10 @@ from noted_time.filelog import UnreadableFile
 from noted_time.stores import LogPath, parse_root, store_of
 from spark_integration.log.late_rows import LATE_COLUMN, are_late
 from spark_integration.log.query import LogQuery
+from spark_integration.marks.time_range import TimeRange
 from spark_integration.marks.watermark import INSTANT_TYPE, MARK_TIME, build_instant
 from spark_integration.scan.admission import Slice
 from spark_integration.scan.files import LogFiles
-from spark_integration.scan.time_range import TimeRange
 
 ROWS_A_BATCH = 262_144
 UNIX_MS = pa.timestamp("ms", tz="UTC")
@@ -123,9 +123,9 @@ class LogTask(InputPartition):
     """
 
     work: tuple[Slice, ...]
-    mark_ms: int | None
-    late_below: int | None
     times: TimeRange
+    mark_ms: int | None = None
+    late_below: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,12 @@ class RowShape:
 
     def to_arrow(self) -> pa.Schema:
         return to_arrow_schema(self.schema, timezone="UTC")
+
+    def read_task(self, task: LogTask) -> Iterator[pa.RecordBatch]:
+        events = self.read_events(task.work, task.late_below)
+        yield from task.times.filter_rows(events, self.event_time)
+        if task.mark_ms is not None:
+            yield self.build_mark(task.mark_ms)
 
     def read_events(
         self, work: Sequence[Slice], late_below: int | None = None

@@ -9,16 +9,15 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from noted_time.client import Json
 from spark_integration.log.query import LogQuery
-from spark_integration.log.rows import LogTask, RowShape, build_scan_schema, list_added_columns
-from spark_integration.session.planned_reader import PlannedReader
+from spark_integration.log.rows import RowShape, build_scan_schema, list_added_columns
+from spark_integration.marks.planned_reader import PlannedReader
 from spark_integration.session.sources import TOKEN_OPTION, QuerySource
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_integration.log.planner import Planner
+    from spark_integration.log.segments import LogSegments
 
 
 class LogSource(QuerySource):
@@ -38,7 +37,7 @@ class LogSource(QuerySource):
         return LogReader(self.query, shape, self.take_secret(TOKEN_OPTION))
 
 
-class LogReader(PlannedReader["Planner"]):
+class LogReader(PlannedReader):
     """Reads events and marks of a log."""
 
     def __init__(self, query: LogQuery, shape: RowShape, token: str | None = None) -> None:
@@ -46,21 +45,14 @@ class LogReader(PlannedReader["Planner"]):
         self._shape = shape
         self._secrets = (token,)
 
-    def _create_planner(self) -> Planner:
-        from spark_integration.log.planner import Planner  # noqa: PLC0415 - see `PlannedReader`
+    def _create_source(self) -> LogSegments:
+        from spark_integration.log.segments import LogSegments  # noqa: PLC0415 - see `PlannedReader`
 
-        return Planner(self._query, self._shape.columns, *self._secrets)
+        return LogSegments(self._query, self._shape.columns, *self._secrets)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         limit = self._query.batches.max_rows_per_trigger
         return ReadMaxRows(limit) if limit else ReadAllAvailable()
 
-    def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
-        return self._planner.report_latest() if "_planner" in self.__dict__ else None
-
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        task: LogTask = partition  # type: ignore[assignment]
-        events = self._shape.read_events(task.work, task.late_below)
-        yield from task.times.filter_rows(events, self._query.event_time)
-        if task.mark_ms is not None:
-            yield self._shape.build_mark(task.mark_ms)
+        yield from self._shape.read_task(partition)  # type: ignore[arg-type]

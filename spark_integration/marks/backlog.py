@@ -3,46 +3,51 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
-from noted_time.progress import Backlog, BacklogPolicy, BacklogState
+from noted_time.progress import Backlog, BacklogPolicy, BacklogState, combine_flags
+from spark_integration.marks.offset import NotedOffset
+from spark_integration.marks.release import Releaser
 
 
 class QueryBacklog:
-    """The backlog of a query on one stream, from the `flag` in its last offset on.
-
-    >>> backlog = QueryBacklog(BacklogPolicy(behind_ms=1000, rule="sticky"), flag=False)
-    >>> backlog.look(5000, 9000, idle=False), backlog.flag
-    (False, False)
+    """The backlog of a query, from the flag in its last offset on; without a policy there is none.
 
     Without a live writer, the lag behind the wall clock does not count (FLIP-328), but the query
-    has not caught up:
-
-    >>> quiet = QueryBacklog(BacklogPolicy(watermark_lag_ms=1000), flag=None)
-    >>> quiet.look(5000, 5000, idle=True), quiet.flag
-    (False, False)
+    has not caught up. Under the rule `sticky`, the flag is false only once it has.
     """
 
-    def __init__(self, policy: BacklogPolicy, flag: bool | None) -> None:  # noqa: FBT001 - the value
-        self._backlog = Backlog(policy, BacklogState(caught_up=flag is False))
-        self._is_sticky = policy.rule == "sticky"
-        self._is_idle = False
+    def __init__(self, policy: BacklogPolicy | None) -> None:
+        self._policy = policy
+        self._streams: dict[str, Backlog] = {}
+        self._idle: set[str] = set()
 
     def look(
         self,
-        lower: int | None,
-        last_lower: int | None,
+        begun: NotedOffset,
+        stream: str,
+        marks: Releaser,
+        position: Mapping[int, int] | None,
         *,
         idle: bool,
-        first_lower: int | None = None,
     ) -> bool:
-        self._is_idle = idle
+        """Return whether a stream is behind at the end of the last batch, which read `position`."""
+        if self._policy is None:
+            return False
+        last = BacklogState(caught_up=begun.backlog is False)
+        backlog = self._streams.setdefault(stream, Backlog(self._policy, last))
+        (self._idle.add if idle else self._idle.discard)(stream)
         now_ms = time.time_ns() // 1_000_000
-        state = self._backlog.look(now_ms, lower, last_lower, idle=idle, first_lower=first_lower)
-        return state.backlog
+        lower, last_lower = begun.streams[stream].mark.lower, begun.times.cap(marks.last_lower)
+        first = None if position is None else marks.find_lower(position)
+        return backlog.look(now_ms, lower, last_lower, idle=idle, first_lower=first).backlog
 
     @property
     def flag(self) -> bool | None:
-        """Under the sticky rule, false only once the query has caught up."""
-        state = self._backlog.state
-        is_known = state.caught_up or (self._is_idle and not self._is_sticky)
+        return combine_flags(map(self._find_flag, self._streams))
+
+    def _find_flag(self, stream: str) -> bool | None:
+        state = self._streams[stream].state
+        is_sticky = self._policy is not None and self._policy.rule == "sticky"
+        is_known = state.caught_up or (stream in self._idle and not is_sticky)
         return state.backlog or (False if is_known else None)

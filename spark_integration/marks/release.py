@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 
-from noted_time import Mark, MarkHistory, NotCompleteYet, NotedTimeError, Rejected, Succession
+from noted_time import Mark, MarkHistory, NotCompleteYet, NotedTimeError, Rejected
 from noted_time.values import MIN_INT64, State, format_time, reaches
 from spark_integration.marks.arguments import OnSeal
-from spark_integration.marks.feed import MarksFeed
+from spark_integration.marks.feed import FeedMarks, MarksFeed
 from spark_integration.marks.released import Released
 from spark_integration.marks.watermark import LAST_MS, is_watermark
 
@@ -33,30 +33,24 @@ class Releaser:
     def __init__(self, feed: MarksFeed, on_seal: OnSeal = "close") -> None:
         self._feed = feed
         self._on_seal = on_seal
-        self._final_cut: Mapping[int, int] | None = None
         self._last_cut: Mapping[int, int] = {}
-        self._is_quiet = False
         self._is_following = False
         self._has_left_out = False
         self._unmarked_plans = 0
         self._is_explained = False
-        self._stream_id = ""
+        self.stream = FeedMarks()
         self.history = MarkHistory()
-        self.succession = Succession()
         self.last_lower: int | None = None
-        self.logs: Sequence[str] = ()
-        self.domain: str | None = None
-        self._first_lower: int | None = None
 
     @property
     def at_end(self) -> State:
-        if self._final_cut is not None:
+        if self.stream.final_cut is not None:
             return "finished"
-        return "idle" if self._is_quiet else "live"
+        return "idle" if self.stream.is_quiet else "live"
 
     @property
     def final(self) -> Mapping[int, int]:
-        return {**self.succession.final, **(self._final_cut or {})}
+        return {**self.stream.succession.final, **(self.stream.final_cut or {})}
 
     def follow(self, released: Released) -> None:
         """Take new marks, and leave out those outside Spark's range of time."""
@@ -67,16 +61,12 @@ class Releaser:
                 log.warning(
                     LEFT_OUT_WARNING, self._feed.subject, released.seq, " of the offset log"
                 )
-        new = self._feed.take()
-        self.succession, self.logs, self.domain = new.succession, new.logs, new.domain
-        self._final_cut, self._is_quiet = new.final_cut, new.is_quiet
-        self._first_lower = new.first_lower
-        if new.stream_id != self._stream_id:
-            self._stream_id = new.stream_id
+        before, self.stream = self.stream, self._feed.take()
+        if self.stream.stream_id != before.stream_id:
             self._has_left_out = False
             self.history = MarkHistory()
             self.last_lower = None
-        for mark in new.marks:
+        for mark in self.stream.marks:
             if is_watermark(mark.lower):
                 self._append(mark)
             else:
@@ -88,8 +78,8 @@ class Releaser:
         `position` must have all segments: predecessors are not inferred. The lower never goes back,
         even if the stream was recreated.
         """
-        final_cut = self._final_cut if self._on_seal == "close" else None
-        closed = find_seal_release(released, self._stream_id, final_cut, position)
+        final_cut = self.stream.final_cut if self._on_seal == "close" else None
+        closed = find_seal_release(released, self.stream.stream_id, final_cut, position)
         if closed is not None:
             return closed
         window = self.history.window(position)
@@ -101,7 +91,7 @@ class Releaser:
             return released
         self._last_cut = self.history.mark(window.lower_seq).cut.offsets
         self.history.forget_through(window.lower_seq)
-        return Released(self._stream_id, window.lower_seq, window.lower)
+        return Released(self.stream.stream_id, window.lower_seq, window.lower)
 
     def find_lower(self, position: Mapping[int, int]) -> int | None:
         """Return the lower at a position, or else the first lower after it."""
@@ -116,17 +106,17 @@ class Releaser:
         last = self.history.last
         if released.sealed or (last is not None and last.final and last.seq == released.seq):
             return MIN_INT64
-        return known if self._first_lower is None else self._first_lower
+        return known if self.stream.first_lower is None else self.stream.first_lower
 
     def has_more(self, released: Released) -> bool:
         if released.sealed:
             return False
         last = self.history.last_lower
         is_above = last is not None and (released.lower is None or last > released.lower)
-        return is_above or (self._final_cut is not None and self._on_seal == "close")
+        return is_above or (self.stream.final_cut is not None and self._on_seal == "close")
 
     def get_cut(self, released: Released) -> Mapping[int, int]:
-        return (self._final_cut or {}) if released.sealed else self._last_cut
+        return (self.stream.final_cut or {}) if released.sealed else self._last_cut
 
     def find_cut(self, time: int, released: Released) -> Mapping[int, int]:
         """Return the cut of the first mark with lower >= `time`, or until then the last cut.
@@ -137,8 +127,8 @@ class Releaser:
         try:
             mark = marks.complete_to(time)
         except NotCompleteYet:
-            return self._final_cut or (marks.last.cut.offsets if marks.last else {})
-        before = released.seq if released.stream_id == self._stream_id else 0
+            return self.stream.final_cut or (marks.last.cut.offsets if marks.last else {})
+        before = released.seq if released.stream_id == self.stream.stream_id else 0
         if mark.seq == before + 1 or mark.seq > marks.first_seq:
             return mark.cut.offsets
         raise Rejected(

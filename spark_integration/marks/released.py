@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard
 
 from noted_time import Mark
-from noted_time.client import Json, position_from_wire, position_to_wire
-from noted_time.reading import WholeFrom
+from noted_time.client import Json
 from noted_time.values import find_missing_offsets, format_time
 from spark_integration.marks.watermark import is_watermark
 
@@ -21,10 +19,6 @@ class Released:
     seq: int = 0
     lower: int | None = None  # ms; `None` before the first mark, or if Spark cannot express it
     sealed: bool = False  # whether a sealed stream was read to its end
-
-    def to_json(self) -> Json:
-        json = {"stream_id": self.stream_id, "seq": self.seq, "lower": self.lower}
-        return {**json, "sealed": True} if self.sealed else json
 
     @classmethod
     def from_json(cls, json: Json) -> Released:
@@ -73,8 +67,8 @@ class Watermark:
 class Restated:
     """Decides which batches restate the last lower, by a new `run` in their offsets.
 
-    - The first batch restates it, because Spark's commit log keeps only one watermark per query
-      (SPARK-50046).
+    - The first batch of a run restates it, because Spark's commit log keeps only one watermark per
+      query (SPARK-50046).
     - So does the batch after the end of a sealed stream, because `NotedLogSink` waits for it.
     - With `batch_after_mark`, so does one batch after each new or restated lower. A restated lower
       counts, because a sink may skip a batch that is repeated after a crash, with its mark.
@@ -85,49 +79,11 @@ class Restated:
         self._batch_after_mark = batch_after_mark
         self._followed: tuple[int | None, bool] | None = None
 
-    def run(self, run: int, released: Released, *, is_first_due: bool) -> int:
+    def run(self, run: int, released: Released) -> int:
         """Return the `run` of the next batch, if the last one applied `released`."""
         stated = (released.lower, released.sealed)
-        if self.has_begun:
-            needs_batch = released.sealed or (self._batch_after_mark and released.lower is not None)
-            is_due = needs_batch and stated != self._followed
-        else:
-            is_due = is_first_due
+        needs_batch = released.sealed or (self._batch_after_mark and released.lower is not None)
+        is_due = not self.has_begun or (needs_batch and stated != self._followed)
         is_followed = self.has_begun or not self._batch_after_mark
         self.has_begun, self._followed = True, stated if is_followed else None
         return run + is_due
-
-
-def whole_to_json(whole: WholeFrom) -> Json:
-    begins = None if whole.begins is None else position_to_wire(whole.begins)
-    fields = {"begins": begins, "time": whole.time, "unknown": whole.unknown or None}
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def whole_from_json(json: Json) -> WholeFrom | None:
-    fields = json.get("whole")
-    if fields is None:
-        return None
-    begins = fields.get("begins")
-    return WholeFrom(**{**fields, "begins": begins and position_from_wire(begins)})
-
-
-def source_to_json(
-    domain: str | None = None,
-    lag_ms: int = 0,
-    whole: WholeFrom | None = None,
-    first_lower: int | None = None,
-) -> Json:
-    """Return what a source has read, for the claims of its query."""
-    stated = whole if whole is None else whole_to_json(whole)
-    fields = {"domain": domain, "lag_ms": lag_ms or None, "whole": stated}
-    fields["first_lower"] = first_lower
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def is_of_marks(offset: object) -> TypeGuard[Json]:
-    return isinstance(offset, dict) and "noted_marks" in offset
-
-
-def is_of_log(offset: object) -> TypeGuard[Json]:
-    return isinstance(offset, dict) and "noted_log" in offset

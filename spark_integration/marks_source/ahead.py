@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from noted_time import Recreated, Rejected
 from noted_time.values import find_missing_offsets
+from spark_integration.marks.offset import MarkAhead, StreamOffset
 from spark_integration.marks.released import Released
-from spark_integration.marks_source.admitted import Admitted, MarkAhead
 
 if TYPE_CHECKING:
     from noted_time.kafka import TopicLook
@@ -47,7 +47,7 @@ class TopicPlan:
     read: Mapping[int, int]
     logs: Collection[str] = ()
 
-    def find_due(self, admitted: Admitted) -> MarkAhead | None:
+    def find_due(self, admitted: StreamOffset) -> MarkAhead | None:
         """Return the mark of the batch before, if its cut is not read yet.
 
         An earlier batch's mark would make rows of the planned batch late.
@@ -63,7 +63,7 @@ class TopicPlan:
                 )
         return None
 
-    def check_same(self, admitted: Admitted, look: TopicLook) -> None:
+    def check_same(self, admitted: StreamOffset, look: TopicLook) -> None:
         ids = {admitted.topic_id, look.id} - {None}
         if len(ids) > 1 and not ids <= set(self.logs):
             fact = f"its id is {look.id}, and the query has read {admitted.topic_id}"
@@ -94,7 +94,7 @@ class TopicPlan:
             partition: max(end, look.ends.get(partition, 0)) for partition, end in self.read.items()
         }
 
-    def admit(self, admitted: Admitted, mark: Released, cut: Mapping[int, int]) -> Admitted:
+    def admit(self, admitted: StreamOffset, mark: Released, cut: Mapping[int, int]) -> StreamOffset:
         ahead = tuple(
             each
             for each in admitted.ahead

@@ -80,17 +80,13 @@ def read_marks(
     client: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     from spark_integration.marks_source.source import MarksSource  # noqa: PLC0415 - not in every PySpark
-    from spark_integration.session.sources import build_secrets, create_reader  # noqa: PLC0415 - likewise
+    from spark_integration.session.sources import build_options, create_reader  # noqa: PLC0415 - likewise
 
     parse_place(query.checkpoint)
     reader = set_reader_name(
         spark, spark.readStream, build_source_name("marks", query.streams, query.domain)
     )
-    return (
-        create_reader(spark, reader, MarksSource, query)
-        .options(**build_secrets(token, client))
-        .load()
-    )
+    return create_reader(spark, reader, MarksSource, build_options(query, token, client)).load()
 
 
 def unite_with_marks(

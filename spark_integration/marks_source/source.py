@@ -10,13 +10,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructField, StructType, TimestampType
 
+from spark_integration.marks.planned_reader import PlannedReader
 from spark_integration.marks.watermark import build_instant
 from spark_integration.marks_source.query import MarksQuery
-from spark_integration.session.planned_reader import PlannedReader
 from spark_integration.session.sources import CLIENT_OPTION, TOKEN_OPTION, QuerySource
 
 if TYPE_CHECKING:
-    from spark_integration.marks_source.planner import MarksPlanner
+    from spark_integration.marks_source.topics import CoveredRows
 
 
 class MarksSource(QuerySource):
@@ -36,7 +36,7 @@ class MarksSource(QuerySource):
         return MarksReader(self.query, self.take_secret(TOKEN_OPTION), client)
 
 
-class MarksReader(PlannedReader["MarksPlanner"]):
+class MarksReader(PlannedReader):
     """Reads marks, at most a row per micro-batch; `client` configures the Kafka client."""
 
     def __init__(
@@ -45,10 +45,10 @@ class MarksReader(PlannedReader["MarksPlanner"]):
         self._query = query
         self._secrets = (token, client or {})
 
-    def _create_planner(self) -> MarksPlanner:
-        from spark_integration.marks_source.planner import create_planner  # noqa: PLC0415 - see `PlannedReader`
+    def _create_source(self) -> CoveredRows:
+        from spark_integration.marks_source.topics import create_source  # noqa: PLC0415 - see `PlannedReader`
 
-        return create_planner(self._query, *self._secrets)
+        return create_source(self._query, *self._secrets)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([build_instant(partition.value)], names=["time"])

@@ -9,7 +9,6 @@ from operator import attrgetter
 
 from noted_time import Rejected
 from noted_time.stores import Version
-from noted_time.values import MAX_INT64
 from spark_integration.scan.files import FilesBySegment, LogFile
 
 ROWS_WORTH_A_TASK = 50_000  # starting a Python task costs about 10 ms
@@ -37,17 +36,7 @@ class Unread:
     start: Mapping[int, int]
 
     def count_rows(self) -> dict[int, int]:
-        return {
-            s: _count_rows(run, self.start.get(s, 0), MAX_INT64) for s, run in self.files.items()
-        }
-
-    def count_rows_below(self, cut: Mapping[int, int]) -> dict[int, int]:
-        return {
-            segment: _count_rows(
-                run, start := self.start.get(segment, 0), max(start, cut.get(segment, 0))
-            )
-            for segment, run in self.files.items()
-        }
+        return {s: _count_rows(run, self.start.get(s, 0)) for s, run in self.files.items()}
 
     def find_ends(self, rows: Mapping[int, int]) -> dict[int, int]:
         return {
@@ -60,10 +49,6 @@ class Unread:
             s: select_below(f, max(cut.get(s, 0), start.get(s, 0))) for s, f in self.files.items()
         }
         return Unread(files, start)
-
-    @property
-    def is_empty(self) -> bool:
-        return all(not f or self.start.get(s, 0) >= f[-1].end for s, f in self.files.items())
 
 
 def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
@@ -137,10 +122,8 @@ def check_begins(files: Sequence[LogFile], start: int) -> None:
         raise Rejected(f"offsets {start} to {first} are missing: before {files[0].path.name}")
 
 
-def _count_rows(files: list[LogFile], start: int, end: int) -> int:
-    first = bisect_right(files, start, key=attrgetter("end"))
-    last = bisect_left(files, end, key=attrgetter("start"))
-    return sum(min(each.end, end) - max(each.start, start) for each in files[first:last])
+def _count_rows(files: Sequence[LogFile], start: int) -> int:
+    return sum(each.end - max(each.start, start) for each in _select_unread(files, start))
 
 
 def _select_unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:

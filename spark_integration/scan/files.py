@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 
 from noted_time.filelog import LogDirectories, SegmentDirectory, UnreadableFile, explain_damage
 from noted_time.stores import LogPath, Version, store_of
-from noted_time.values import Recreated
+from noted_time.values import Recreated, Rejected, format_time
+
+EMPTY_POSITION: Mapping[int, int] = {}
 
 _TICKS_PER_MS = {
     "s": Fraction(1, 1000),
@@ -168,6 +170,42 @@ def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGrou
         groups.append(RowGroup(first, last, least_time, largest_time))
         first = last
     return tuple(groups)
+
+
+def find_first_offsets(
+    files: Mapping[int, Sequence[LogFile]],
+    event_time: str,
+    start_at: int,
+    from_cut: Mapping[int, int],
+    final: Mapping[int, int] = EMPTY_POSITION,
+) -> dict[int, int]:
+    """Return the first offset of each segment that may have a row at or above `start_at`.
+
+    Rows below `from_cut` are earlier; raises `Rejected` if rows above it were deleted. `final` has
+    the ends of sealed segments.
+    """
+    begun = {segment: run for segment, run in files.items() if run}
+    firsts = {segment: run[0].start for segment, run in begun.items()}
+    for segment, first in {**final, **firsts}.items():
+        known = from_cut.get(segment, 0)
+        if known < first:
+            raise Rejected(
+                f"segment {segment}: offsets {known} to {first} are missing and may have had rows "
+                f"of start_at {format_time(start_at)} or later: leave start_at out to begin with "
+                "the rows that are there"
+            )
+    return {
+        segment: _find_first_offset(run, event_time, start_at) for segment, run in begun.items()
+    }
+
+
+def _find_first_offset(run: Sequence[LogFile], event_time: str, start_at: int) -> int:
+    for file in run:
+        source = store_of(file.path).open(file.path, file.version)
+        for group in read_row_groups(pq.read_metadata(source), event_time):
+            if group.most is None or group.most >= start_at:
+                return file.start + group.first
+    return run[-1].end
 
 
 def _find_ticks_per_ms(kind: pa.DataType) -> Fraction | None:

@@ -39,24 +39,22 @@ class QuerySource(Picklable, DataSource):
         return self.options.pop(secret, None)
 
 
-def build_options(query: object, token: str | None = None) -> dict[str, str]:
+def build_options(
+    query: object, token: str | None = None, client: Mapping[str, Any] | None = None
+) -> dict[str, str]:
     pickled: bytes = cloudpickle.dumps(query)  # type: ignore[no-untyped-call]
-    return {QUERY_OPTION: base64.b64encode(pickled).decode(), **build_secrets(token)}
-
-
-def build_secrets(token: str | None, client: Mapping[str, Any] | None = None) -> dict[str, str]:
-    options = {} if token is None else {TOKEN_OPTION: token}
-    return options if client is None else {**options, CLIENT_OPTION: json.dumps(dict(client))}
+    options = {QUERY_OPTION: base64.b64encode(pickled).decode()}
+    if token is not None:
+        options[TOKEN_OPTION] = token
+    if client is not None:
+        options[CLIENT_OPTION] = json.dumps(dict(client))
+    return options
 
 
 def create_reader(
-    spark: SparkSession,
-    reader: Reader,
-    source: type[DataSource],
-    query: object,
-    token: str | None = None,
+    spark: SparkSession, reader: Reader, source: type[DataSource], options: Mapping[str, str]
 ) -> Reader:
-    return reader.format(register_source(spark, source)).options(**build_options(query, token))
+    return reader.format(register_source(spark, source)).options(**options)
 
 
 def register_source(spark: SparkSession, source: type[DataSource]) -> str:

@@ -44,7 +44,7 @@ from noted_time.values import (
     validate_name,
 )
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
-from spark_integration.marks.released import is_of_log, is_of_marks, whole_from_json
+from spark_integration.marks.offset import StreamFacts, is_noted, is_of_log, is_of_marks, list_facts
 from spark_integration.tables.formats import OpenTable, open_table
 from spark_integration.tables.memory import MEMORY_DIRECTORY, Memory, open_memory
 
@@ -388,17 +388,14 @@ def format_plan(planned: PlannedBatch) -> str:
 def find_lower(offsets: Sequence[Any]) -> int | None:
     """Return the least lower of a query's sources, `None` if a source has none.
 
-    >>> find_lower([{"noted_marks": "a", "streams": {"a": {"mark": {"lower": 50}}}},
-    ...     {"a": {"0": 5}}])
+    >>> find_lower([{"noted_streams": {"a": {"mark": {"lower": 50}}}}, {"a": {"0": 5}}])
     50
     """
     lowers: list[int | None] = []
     is_behind_marks = False
     for each in offsets:
-        if is_of_log(each):
-            lowers += [mark["lower"] for mark in each["marks"].values()]
-        elif is_of_marks(each):
-            lowers += [admitted["mark"]["lower"] for admitted in each["streams"].values()]
+        if is_noted(each):
+            lowers += [read.get("mark", {}).get("lower") for read in each["noted_streams"].values()]
         elif not is_behind_marks and each is not None:
             return None
         is_behind_marks = is_of_marks(each)
@@ -420,11 +417,10 @@ def find_whole_from(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) 
 def _list_whole(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) -> Iterator[WholeFrom]:
     stated: list[WholeFrom | None] = []
     for each, is_covered in zip(offsets, check_covered(offsets), strict=True):
+        if is_noted(each):
+            stated = [facts.whole for facts in list_facts(each).values()]
         if is_of_marks(each):
-            stated = [whole_from_json(stream) for stream in each["streams"].values()]
             continue
-        if is_of_log(each):
-            stated = [whole_from_json(each)]
         if is_covered:
             topics = [*each] if isinstance(each, dict) and each else [""]
             known = [begins_at_zero.get(t) for t in topics if not t.endswith(name_noted_topic(""))]
@@ -434,23 +430,24 @@ def _list_whole(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) -> I
 
 
 def _strip_run(offset: Any) -> Any:  # noqa: ANN401 - any JSON value
-    return {**offset, "run": 0} if is_of_log(offset) or is_of_marks(offset) else offset
+    return {**offset, "run": 0} if is_noted(offset) else offset
 
 
 def check_covered(offsets: Sequence[Any]) -> Iterator[bool]:
     """Yield for each source of a query whether it has marks.
 
     >>> events, noted = {"flights": {"0": 5}}, {"flights.noted": {"0": 2}}
-    >>> list(check_covered([noted, events])), list(check_covered([{"noted_marks": "flights"},
+    >>> list(check_covered([noted, events])), list(check_covered([{"noted_streams": {}},
     ...     events, events]))
     ([True, True], [True, True, False])
     """
     topics = {name for each in offsets if isinstance(each, dict) for name in each}
     is_behind_marks = False
     for each in offsets:
-        is_ours = is_of_log(each) or is_of_marks(each)
-        is_noted = isinstance(each, dict) and bool(each) and all(_is_noted(t, topics) for t in each)
-        yield each is None or is_ours or is_noted or is_behind_marks
+        is_topic_noted = (
+            isinstance(each, dict) and bool(each) and all(_is_noted(t, topics) for t in each)
+        )
+        yield each is None or is_noted(each) or is_topic_noted or is_behind_marks
         is_behind_marks = is_of_marks(each)
 
 
@@ -470,20 +467,22 @@ def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
 def _list_reads(
     offsets: Sequence[Any],
 ) -> Iterator[tuple[ClaimSource, Mapping[str, int], int | None]]:
-    marks: Mapping[str, Any] = {}
+    marks: dict[str, StreamFacts] = {}
     for each in offsets:
+        facts = list_facts(each) if is_noted(each) else {}
         if is_of_log(each):
-            source = ClaimSource(each["noted_log"], each.get("domain"), each.get("lag_ms", 0))
-            yield source, each["segments"], each.get("first_lower")
+            for name, of in facts.items():
+                segments = each["noted_streams"][name].get("segments", {})
+                yield ClaimSource(name, of.domain, of.lag_ms), segments, of.first_lower
         elif marks:
             cut: Any = next(iter(each.values()), {}) if isinstance(each, dict) else {}
-            is_cut = isinstance(cut, dict) and len(marks["streams"]) == 1
-            for name, admitted in marks["streams"].items():
-                source = ClaimSource(name, admitted.get("domain"), marks.get("lag_ms", 0))
-                yield source, cut if is_cut else {}, admitted.get("first_lower")
-        elif isinstance(each, dict) and not is_of_marks(each):
+            is_cut = isinstance(cut, dict) and len(marks) == 1
+            for name, of in marks.items():
+                source = ClaimSource(name, of.domain, of.lag_ms)
+                yield source, cut if is_cut else {}, of.first_lower
+        elif isinstance(each, dict) and not facts:
             topics = {t: at for t, at in each.items() if not t.endswith(name_noted_topic(""))}
             for topic, at in topics.items():
                 if isinstance(at, dict):
                     yield ClaimSource(topic, None), at, None
-        marks = each if is_of_marks(each) else {}
+        marks = facts if is_of_marks(each) else {}

@@ -13,7 +13,7 @@ from noted_time.client import Json
 from noted_time.installation import install_command
 from noted_time.kafka import Topic
 from noted_time_cli.app import app
-from spark_integration.log.offset import LogOffset
+from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset
 from spark_integration.marks.released import Released
 from spark_integration.session.connector import PACKAGE_EXCLUDES, kafka_package
 from tests.access.test_served import CERTIFICATE, TLS
@@ -30,7 +30,8 @@ BEGUN = {"batchWatermarkMs": 0}
 
 def of_log(stream: str, stream_id: str) -> Json:
     """Return an offset of a query of that stream."""
-    return LogOffset(stream, marks={"default": Released(stream_id, 1, 5)}).to_json()
+    read = StreamOffset(Released(stream_id, 1, 5), facts=StreamFacts("default"))
+    return NotedOffset({stream: read}, root="/log").to_json()
 
 
 def now() -> int:

@@ -109,8 +109,7 @@ ROOMS = {
             "spark_integration/marks",
             *_tests(
                 "tests/spark",
-                "ahead asking catch_up_limit feed query_progress release stored_offsets "
-                "topic_backlog",
+                "ahead asking feed query_progress release stored_offsets topic_backlog",
             ),
             "tests/spark/test_fed_claims.py::test_the_batch_after_each_stated_lower_is_due_once",
             *WITH_SPARK,

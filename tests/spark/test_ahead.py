@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from noted_time import Mark, Recreated, Rejected, StreamCut, Unreachable
 from noted_time.kafka import TopicLook
@@ -16,14 +17,21 @@ from noted_time.reading.whole import NO_BOUND
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.marks.arguments import WatermarkPolicy
 from spark_integration.marks.feed import FeedMarks
+from spark_integration.marks.offset import (
+    MarkAhead,
+    NotedOffset,
+    StreamFacts,
+    StreamOffset,
+    convert_to_json,
+)
+from spark_integration.marks.planner import Planner
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
-from spark_integration.marks_source import planner
-from spark_integration.marks_source.admitted import Admitted, MarkAhead, MarksOffset
+from spark_integration.marks_source import topics
 from spark_integration.marks_source.ahead import TopicPlan
 from spark_integration.marks_source.begins import find_whole_from
-from spark_integration.marks_source.planner import NO_IDS, MarksPlanner, WatchedTopic
 from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
+from spark_integration.marks_source.topics import NO_IDS, CoveredRows, WatchedTopic
 from tests.support.feeds import LocalFeed
 from tests.support.offset_log import plan
 
@@ -89,7 +97,7 @@ class Query:
     ) -> None:
         self.topic, self._checkpoint, self._whole, self._lag_ms = topic, checkpoint, whole, lag_ms
         self.marks: list[Mark] = []
-        self.batches: list[tuple[MarksOffset, dict[int, int]]] = []
+        self.batches: list[tuple[NotedOffset, dict[int, int]]] = []
         self.tasks: list[list[int]] = []
         self.late: list[str] = []
         self.patience_s = 0.0
@@ -121,7 +129,8 @@ class Query:
         )
         releasers = {"flights": Releaser(GivenFeed(self.marks))}
         watched = {"flights": WatchedTopic(self.topic, terms, patience_s=self.patience_s)}
-        self._planner = MarksPlanner(query, releasers, watched)
+        self._source = CoveredRows(query, releasers, watched)
+        self._planner = Planner(self._source)
         self._frozen: dict[int, int] | None = None
         if now:
             before = dict(self.topic.ends)
@@ -133,7 +142,7 @@ class Query:
 
     def rerun(self) -> None:
         """Run the last batch again, as after a crash."""
-        self._planner.check_covered(self.batches[-1][0])
+        self._source.check_covered(self.batches[-1][0])
         self._judge(len(self.batches) - 1)
 
     def mark(self) -> None:
@@ -150,16 +159,12 @@ class Query:
         The marks are asked for first, or `last` if there are many sources; some rows are written
         between the two looks.
         """
-        begun, read = (
-            self.batches[-1]
-            if self.batches
-            else (MarksOffset.from_json(self._planner.get_initial_offset()), {})
-        )
+        begun, read = self.batches[-1] if self.batches else (self._source.beginning, {})
         there = dict(self.topic.ends)
         if last:
             self._write(between)
             self.mark()
-        ended = self._planner.plan(begun)
+        ended = self._planner.plan(begun, ReadAllAvailable())
         if not last:
             self._write(between)
             there = dict(self.topic.ends)
@@ -358,7 +363,7 @@ LACK = (
 def test_a_mark_whose_rows_are_still_unread_a_batch_later_fails_the_query() -> None:
     """Or earlier, if the topic has no such rows."""
     ahead = MarkAhead(1, 7, {0: 4})
-    admitted, look = Admitted(ahead=(ahead,)), GivenTopic({0: 3}).look()
+    admitted, look = StreamOffset(ahead=(ahead,)), GivenTopic({0: 3}).look()
     second, third = (TopicPlan("flights", batch, {0: 3}) for batch in (2, 3))
     with pytest.raises(Rejected) as late:
         third.find_due(admitted)
@@ -384,7 +389,7 @@ def test_a_mark_ahead_is_refused_where_its_rows_may_come_later(query: Query) -> 
             query.plan({}, set())
         refused.append(str(raised.value))
         query.restart()
-        query._planner._watched = {}
+        query._source._watched = {}
 
     limited = (
         "mark 1 of Kafka topic 'flights' came before its rows were read, and maxOffsetsPerTrigger "
@@ -403,7 +408,7 @@ def test_ends_that_go_back_for_a_moment_are_looked_at_again(
     query: Query, monkeypatch: pytest.MonkeyPatch, *, now: bool
 ) -> None:
     """A broker that was killed reports lower ones once it is back; its topic keeps its id."""
-    monkeypatch.setattr(planner, "PAUSE_S", 0.0)
+    monkeypatch.setattr(topics, "PAUSE_S", 0.0)
     query.topic.id, query.patience_s = "a", 60.0
     query.mark()
     query.topic.lower = [{0: 3, 1: 2}] * 3
@@ -461,7 +466,7 @@ def test_what_was_deleted_before_the_query_is_said_once(
     """The offset log has it, also for runs to come; it is no reason for a batch."""
     query = Query(GivenTopic({0: 3, 1: 3}, first={0: 3, 1: 1}), str(tmp_path), WholeFrom())
     query.marks.append(Mark(1, 20, 29, StreamCut({0: 3, 1: 3}), upper_is_bound=True))
-    waited = query._planner.wait_for_whole()
+    waited = query._source.wait_for_whole()
     query.restart()
     caplog.clear()
     for _ in range(3):
@@ -476,7 +481,7 @@ def test_what_was_deleted_before_the_query_is_said_once(
         "Kafka topic 'flights': rows before offsets {0: 3, 1: 1} were deleted before the query "
         "began; no row is left in partitions [0]; windows that begin before 30 may lack rows"
     )
-    assert [ended.streams["flights"].whole for ended, _ in query.batches] == [
+    assert [ended.streams["flights"].facts.whole for ended, _ in query.batches] == [
         WholeFrom(),
         *[WholeFrom(time=30)] * (len(query.batches) - 1),
     ]
@@ -490,7 +495,9 @@ def test_the_upper_of_a_mark_does_not_bound_times_with_a_lag(tmp_path: Path) -> 
     for _ in range(2):
         query.plan({}, set())
 
-    assert query.batches[-1][0].streams["flights"].whole == WholeFrom(unknown=NO_BOUND.format(1))
+    assert query.batches[-1][0].streams["flights"].facts.whole == WholeFrom(
+        unknown=NO_BOUND.format(1)
+    )
     assert query.tasks == [[], [15]]
 
 
@@ -504,7 +511,7 @@ def test_which_rows_a_compacted_topic_lacks_is_unknown() -> None:
 
     missing = "it is compacted, so rows are missing wherever their key came again"
     assert (compacted, whole) == (WholeFrom(unknown=missing), WholeFrom({0: 0, 1: 2}))
-    stored = [Admitted(whole=each).to_json()["whole"] for each in (compacted, whole)]
+    stored = [convert_to_json(StreamFacts(whole=each))["whole"] for each in (compacted, whole)]
     assert stored == [{"unknown": missing}, {"begins": {"0": 0, "1": 2}}]
     with pytest.raises(Unreachable, match=r"^partitions \[1\] have no leader$"):
         find_whole_from(topic, topic.look())

@@ -235,7 +235,7 @@ def test_the_marks_source_is_named_where_sources_need_names() -> None:
     read_marks(spark, query, "t", {"sasl.password": "s"})
 
     asked = call.name(build_source_name("marks", ["a", "b"], "ship")).format("noted_marks")
-    asked = asked.options(**build_options(query)).options(token="t", client_secret=ANY)  # noqa: S106
+    asked = asked.options(**build_options(query), token="t", client_secret=ANY)  # noqa: S106
     assert spark.readStream.mock_calls == asked.load().call_list()
 
 

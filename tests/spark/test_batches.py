@@ -6,7 +6,6 @@ import pytest
 from noted_time import BacklogPolicy, ScaleEvent, UnknownStream
 from noted_time.filelog.layout import UnreadableFile
 from spark_integration import Batches, CatchUp, Ingestion, ReadRange
-from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import Option
 from tests.support.disorder import disorder, replay
 from tests.support.log_reading import Batch, batches, log_query, replayed
@@ -39,7 +38,7 @@ def test_a_batch_that_is_run_again_is_identical_under_any_option_and_needs_no_co
     planned = batches(log_query(flights, *options))
     replay(flights, steps[20:])
     controller.stop()
-    ends = [LogOffset("flights", root=planned[0].end.root), *(batch.end for batch in planned)]
+    ends = [log_query(flights).beginning, *(batch.end for batch in planned)]
     again = [
         replayed(log_query(flights, Batches(5)), start, each.end)
         for start, each in zip(ends, planned, strict=False)
@@ -58,9 +57,12 @@ def test_a_batch_has_no_more_rows_than_asked_for(flights: NotedStream) -> None:
     assert [len(each) for each in names(batches(log_query(flights, Batches(4))))] == [4, 4, 4, 4, 1]
 
 
-def test_batches_are_larger_while_the_query_is_behind(flights: NotedStream) -> None:
+@pytest.mark.parametrize(("most", "large"), [(40, [40, 40, 20]), (None, [100])])
+def test_batches_are_larger_while_the_query_is_behind(
+    flights: NotedStream, most: int | None, large: list[int]
+) -> None:
     """Small again once it is near."""
-    query = log_query(flights, Batches(5), CatchUp(BacklogPolicy(behind_ms=1500), 40))
+    query = log_query(flights, Batches(5), CatchUp(BacklogPolicy(behind_ms=1500), most))
     for second in range(10):
         flights.append(0, *((second * 1000 + ms, "a") for ms in range(10)))
         flights.note((second + 1) * 1000)
@@ -70,8 +72,8 @@ def test_batches_are_larger_while_the_query_is_behind(flights: NotedStream) -> N
     flights.note(11_000)
     found += batches(query, found[-1].end)
 
-    large, read = [(40, True), (40, True), (20, True)], [batch for batch in found if batch.rows]
-    assert [(len(batch.rows), batch.end.backlog) for batch in read] == [*large, *[(5, False)] * 4]
+    read = [(len(batch.rows), batch.end.backlog) for batch in found if batch.rows]
+    assert read == [*((size, True) for size in large), *[(5, False)] * 4]
 
 
 def test_a_row_dated_a_year_ahead_does_not_move_the_watermark(flights: NotedStream) -> None:
@@ -163,7 +165,7 @@ def test_a_successor_is_read_after_the_end_of_its_predecessor(flights: NotedStre
     flights.append(2, (1300, "e"), (2600, "f"))
     flights.note(2000)
     found = batches(log_query(flights, Batches(1)))
-    before = [batch for batch in found if batch.end.segments.get(0, 0) < 3]
+    before = [batch for batch in found if batch.read.segments.get(0, 0) < 3]
 
     assert {batch.watermark for batch in before} <= {None, 1049}
     assert found[-1].watermark == 1999

@@ -18,8 +18,8 @@ from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import plan, write_start
 
 NOTED, KAFKA = {"flights.noted": {"0": 2}}, {"flights": {"0": 5, "1": 5}}
-MARKS: Any = {"noted_marks": "flights", "token": "t", "streams": {"flights": {}}}
-LOG: Any = {"noted_log": "flights", "segments": {"0": 7}, "marks": {"default": {"lower": TEN}}}
+MARKS: Any = {"noted_streams": {"flights": {}}, "token": "t"}
+READ: Any = {"segments": {"0": 7}, "mark": {"lower": TEN}}
 HOUR_MS = 3_600_000
 
 
@@ -126,4 +126,5 @@ def test_the_size_of_a_window_is_read_from_the_rows(spark: SparkSession, tmp_pat
 def plan_whole(checkpoint: Path, batch: int, whole: object, watermark: int = TEN) -> None:
     """Plan a batch of a file log whose offset says from when on it is whole."""
     about = {"batchWatermarkMs": watermark, "conf": {}}
-    plan(checkpoint, batch, LOG if whole is None else {**LOG, "whole": whole}, metadata=about)
+    read = READ if whole is None else {**READ, "facts": {"whole": whole}}
+    plan(checkpoint, batch, {"noted_streams": {"flights": read}, "root": "/log"}, metadata=about)

@@ -64,7 +64,7 @@ def test_rows_below_the_lower_sent_before_their_batch_are_late(
 
     assert sum(len(batch.rows) for batch in found) == sum(flights.position.values())
     for before, batch in pairwise(found):
-        lower = before.end.get_released("default").lower
+        lower = before.read.mark.lower
         assert batch.late == [time for time, _ in batch.rows if lower is not None and time < lower]
     assert (found[0].late, found[-1].late, len(found[-1].rows)) == ([], [27_999], 2)
 

@@ -77,4 +77,4 @@ def test_a_log_that_lacks_what_marks_name_is_reported_once(
         f"{flights.root} has it up to 0: the watermark does not advance past the marks before"
     )
     assert "needs segment 0 to 2, as " in waits
-    assert start["marks"]["default"]["lower"] is None
+    assert "mark" not in start["noted_streams"]["flights"]

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from noted_time import Rejected
 from spark_integration import Batches
 from spark_integration.checkpoint.source_positions import KafkaTopic
-from spark_integration.marks_source.admitted import Admitted, MarksOffset
+from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset
 from spark_integration.marks_source.query import MarksQuery
 from spark_integration.marks_source.source import MarksReader
 from tests.support.log_reading import batches, log_query, replayed
@@ -47,15 +47,13 @@ def test_the_only_domain_may_be_named_or_not(controller: Served, tmp_path: Path)
     stream = NotedStream(tmp_path, "shipped", controller, "ship_time")
     stream.append(0, (1000, "a"), (2000, "b"))
     stream.note(1500)
-    unnamed = replace(log_query(stream, Batches(1)), domain=None, is_only=True)
+    unnamed = replace(log_query(stream, Batches(1)), domain=None)
     named = replace(unnamed, domain="ship_time")
 
     ends = [batch.end for batch in batches(unnamed)]
     for query in (named, unnamed):
-        assert [b.end.segments for b in batches(query, ends[0])] == [ends[1].segments]
+        assert [b.end.streams for b in batches(query, ends[0])] == [ends[1].streams]
     assert batches(unnamed, batches(named)[0].end) == batches(unnamed)[1:]
-    with pytest.raises(Rejected, match="the checkpoint is of stream 'shipped', domain 'default'"):
-        batches(replace(named, is_only=False), ends[0])
 
 
 def test_the_root_of_a_log_may_be_spelled_otherwise(flights: NotedStream) -> None:
@@ -69,15 +67,19 @@ def test_the_root_of_a_log_may_be_spelled_otherwise(flights: NotedStream) -> Non
     assert batches(otherwise, first.end) == [second]
 
 
-def test_a_checkpoint_of_the_marks_of_another_stream_is_refused(
-    controller: Served, tmp_path: Path
+@pytest.mark.parametrize(
+    ("stream", "domain", "own"), [("flights", None, "'flights'"), ("ticks", "ship", "'ticks', .*")]
+)
+def test_a_checkpoint_of_other_marks_is_refused(
+    controller: Served, tmp_path: Path, stream: str, domain: str | None, own: str
 ) -> None:
-    """Beside any other source."""
-    query = MarksQuery({"ticks": KafkaTopic("ticks")}, controller.url, str(tmp_path))
+    """Those of another stream or domain, whatever source follows them."""
+    query = MarksQuery({"ticks": KafkaTopic("ticks")}, controller.url, str(tmp_path), "left")
     reader = MarksReader(query)
-    other = MarksOffset({"flights": Admitted()}, "5b1e", run=1).to_json()
+    read = StreamOffset(facts=StreamFacts(domain))
+    other = NotedOffset({stream: read}, "5b1e", run=1).to_json()
 
-    with pytest.raises(Rejected, match="is of stream 'flights', and the query asks for marks of"):
+    with pytest.raises(Rejected, match=f"is of stream {own}, and the query reads"):
         reader.latestOffset(other, reader.getDefaultReadLimit())
     reader.stop()
 

@@ -88,13 +88,6 @@ def test_files_end_at_a_cut_or_where_they_were_read() -> None:
     ] == [[(0, 10), (10, 15)], [(0, 10), (10, 18)], [(0, 0)]]
 
 
-def test_a_log_is_read_when_every_segment_is() -> None:
-    """One without files has been read."""
-    log = {**files((0, 10)), 1: []}
-
-    assert [Unread(log, {0: offset}).is_empty for offset in (9, 10)] == [False, True]
-
-
 @pytest.mark.parametrize(("start", "end"), [(3, 11), (9, 12), (20, 0)])
 def test_rows_deleted_before_they_were_read_are_named(start: int, end: int) -> None:
     """Retention was faster than the query, a planned file has gone, or the log began again."""

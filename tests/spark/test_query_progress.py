@@ -7,8 +7,7 @@ import pytest
 from noted_time import Rejected
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
 from spark_integration.checkpoint.source_positions import KafkaTopic
-from spark_integration.log.offset import LogOffset
-from spark_integration.marks_source.admitted import Admitted, MarksOffset
+from spark_integration.marks.offset import NotedOffset, StreamOffset
 from tests.support.offset_log import plan
 
 FLIGHTS = KafkaTopic("flights")
@@ -16,7 +15,7 @@ FLIGHTS = KafkaTopic("flights")
 
 def marks(token: str) -> object:
     """Return an offset of the marks source of that token."""
-    return MarksOffset({"flights": Admitted()}, token).to_json()
+    return NotedOffset({"flights": StreamOffset()}, token).to_json()
 
 
 def test_the_position_is_that_of_the_newest_batch_planned(tmp_path: Path) -> None:
@@ -35,7 +34,7 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
 
     A source without marks may come before them all.
     """
-    log = LogOffset("landings").to_json()
+    log = NotedOffset({"landings": StreamOffset()}, root="/log").to_json()
     plan(tmp_path, 0, {"trains": {}}, marks("a"), {"flights": {"0": 1}}, marks("b"), None, log)
     progress = QueryProgress(f"file://{tmp_path}")
 

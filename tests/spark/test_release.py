@@ -12,10 +12,10 @@ from noted_time import Mark, Rejected, StreamCut
 from noted_time.values import MIN_INT64
 from spark_integration.marks.arguments import OnSeal
 from spark_integration.marks.feed import FeedMarks
+from spark_integration.marks.offset import StreamOffset
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released, Watermark
 from spark_integration.marks.watermark import LAST_MS
-from spark_integration.marks_source.admitted import Admitted
 from tests.support.feeds import LocalFeed
 
 YEAR_1 = -62_135_596_799_999
@@ -213,7 +213,7 @@ def test_such_a_mark_in_the_offset_log_is_named_at_the_start(
 ) -> None:
     """Its lower counts for nothing: any later mark comes in."""
     json = {"mark": {"stream_id": "a", "seq": 7, "lower": 2**63 - 1}}
-    released = Admitted.from_json(json).mark
+    released = StreamOffset.from_json(json).mark
     releaser = Releaser(GivenFeed(FeedMarks("b", (mark(1, 10, s0=1),))))
     releaser.follow(released)
 

@@ -1,27 +1,37 @@
-"""What each kind of query leaves in its checkpoint's offset log, and continues from.
-
-Those of marks in a topic, and of tables, have offsets of Spark and of Kafka alone. A batch read of
-complete windows leaves none.
-"""
+"""What a source with marks leaves in Spark's offset log, and continues from."""
 
 import json
-from pathlib import Path
-from typing import Any
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from spark_integration.log.offset import LogOffset
-from spark_integration.marks_source.admitted import MarksOffset
+from noted_time.reading import WholeFrom
+from spark_integration.marks.offset import MarkAhead, NotedOffset, StreamFacts, StreamOffset
+from spark_integration.marks.released import Released
+from spark_integration.marks.time_range import TimeRange
+from spark_integration.marks.watermark import FIRST_MS, LAST_MS
 
-STORED: list[dict[str, Any]] = json.loads(
-    Path(__file__).with_name("stored-offsets.json").read_text()
+TIMES = st.none() | st.integers(FIRST_MS + 1, LAST_MS)
+POSITIONS = st.dictionaries(st.integers(0, 12), st.integers(0, 2**63 - 1), max_size=3)
+READ = st.builds(
+    StreamOffset,
+    st.builds(Released, lower=TIMES),
+    POSITIONS,
+    ahead=st.lists(st.builds(MarkAhead, needs=POSITIONS), max_size=2).map(tuple),
+    facts=st.builds(StreamFacts, whole=st.none() | st.builds(WholeFrom, st.none() | POSITIONS)),
+)
+OFFSETS = st.builds(
+    NotedOffset,
+    st.dictionaries(st.sampled_from(["flights", "landings"]), READ),
+    times=st.builds(TimeRange, TIMES, TIMES),
+    begin=POSITIONS,
 )
 
 
-@pytest.mark.parametrize("stored", STORED, ids=lambda stored: stored["of"])
-def test_an_offset_keeps_the_shape_that_checkpoints_have(stored: dict[str, Any]) -> None:
-    """It is read with all that it says, and written again as it was."""
-    offset = stored["offset"]
-    kind = LogOffset if "noted_log" in offset else MarksOffset
+@given(OFFSETS)
+def test_an_offset_is_read_from_its_text_as_it_was(offset: NotedOffset) -> None:
+    """With its facts, although these alone make no batch."""
+    read = NotedOffset.from_json(json.loads(json.dumps(offset.to_json())))
 
-    assert kind.from_json(offset).to_json() == offset
+    facts = [{n: of.facts for n, of in each.streams.items()} for each in (read, offset)]
+    assert (read, facts[0]) == (offset, facts[1])

@@ -28,10 +28,14 @@ from tests.support.waiting import PATIENCE_S
 
 KAFKA = {"flights": {"0": 5}}
 NOTED = {"flights.noted": {"0": 2}}
-MARKS: dict[str, object] = {"noted_marks": "flights", "token": "t", "streams": {"flights": {}}}
-SHIPPED = {**MARKS, "streams": {"flights": {"domain": "ship"}}}
-BOTH = {**MARKS, "streams": {"flights": {"domain": "ship"}, "landings": {"domain": "land"}}}
-LOG = {"noted_log": "flights", "segments": {"0": 7}, "marks": {"default": {}}}
+MARKS: dict[str, object] = {"noted_streams": {"flights": {}}, "token": "t"}
+SHIP, LAND = ({"facts": {"domain": domain}} for domain in ("ship", "land"))
+SHIPPED = {**MARKS, "noted_streams": {"flights": SHIP}}
+BOTH = {**MARKS, "noted_streams": {"flights": SHIP, "landings": LAND}}
+LOG, SHIP_LOG, LAND_LOG = (
+    {"noted_streams": {"flights": {"segments": {"0": 7}, **domain}}, "root": "/log"}
+    for domain in ({}, SHIP, LAND)
+)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +45,7 @@ LOG = {"noted_log": "flights", "segments": {"0": 7}, "marks": {"default": {}}}
         ([{**NOTED, **KAFKA}], [True]),
         ([KAFKA], [False]),
         ([MARKS, KAFKA, KAFKA], [True, True, False]),
-        ([{"noted_log": "flights"}, {"logOffset": 3}], [True, False]),
+        ([LOG, {"logOffset": 3}], [True, False]),
         ([MARKS, {"logOffset": 3}], [True, True]),
         ([None, KAFKA], [True, False]),
     ],
@@ -55,14 +59,14 @@ def test_a_source_is_covered_by_marks_or_not(offsets: list[object], found: list[
     ("offsets", "found"),
     [
         ((LOG,), ("flights", None, 7)),
-        (({**LOG, "domain": "ship"},), ("flights", "ship", 7)),
+        ((SHIP_LOG,), ("flights", "ship", 7)),
         ((MARKS, KAFKA), ("flights", None, 5)),
         ((SHIPPED, KAFKA), ("flights", "ship", 5)),
         ((NOTED, KAFKA), ("flights", None, 5)),
         ((SHIPPED, {"logOffset": 3}), ("flights", "ship", None)),
         ((KAFKA, {"landings": {"0": 9}}), ("flights,landings", None, None)),
         ((SHIPPED, KAFKA, {"landings": {"0": 9}}), ("flights,landings", None, None)),
-        (({**LOG, "domain": "late"}, SHIPPED, KAFKA), ("flights,flights", "late,ship", None)),
+        ((LAND_LOG, SHIPPED, KAFKA), ("flights,flights", "land,ship", None)),
         ((BOTH, {**KAFKA, "landings": {"0": 9}}), ("flights,landings", "ship,land", None)),
     ],
 )
@@ -81,7 +85,7 @@ def test_a_claim_says_what_its_query_has_read(
         (["ship"], (MARKS, KAFKA)),
         (["ship"], (NOTED, KAFKA)),
         (["default", "ship"], (SHIPPED, {"logOffset": 3})),
-        (["default", "ship"], ({**LOG, "domain": "ship"},)),
+        (["default", "ship"], (SHIP_LOG,)),
     ],
 )
 def test_a_claim_names_the_missing_writers_whatever_its_query_reads(

@@ -10,8 +10,8 @@ import pytest
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Batches, CatchUp, Columns, ReadRange
 from spark_integration.log.options import Option
-from spark_integration.scan.files import LogFile
-from spark_integration.scan.time_range import TimeRange, find_first_offsets
+from spark_integration.marks.time_range import TimeRange
+from spark_integration.scan.files import LogFile, find_first_offsets
 from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
 from tests.support.log_reading import batches, log_query, reader_of

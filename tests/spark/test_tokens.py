@@ -13,10 +13,10 @@ from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.log.query import LogQuery
 from spark_integration.log.source import LogSource
 from spark_integration.marks.released import Released
-from spark_integration.marks_source.planner import PLANNING_S, create_planner
 from spark_integration.marks_source.query import KafkaPlanning, MarksQuery
 from spark_integration.marks_source.source import MarksSource
-from spark_integration.session.sources import build_options, build_secrets
+from spark_integration.marks_source.topics import PLANNING_S, create_source
+from spark_integration.session.sources import build_options
 from tests.spark.conftest import Reads
 from tests.support.gates import Guarded
 from tests.support.noted_stream import NotedStream
@@ -67,8 +67,7 @@ def test_workers_are_given_no_secret() -> None:
     log = LogQuery("/log", "flights", "http://127.0.0.1", "time")
     marks = MarksQuery({"flights": KafkaTopic("flights")}, "http://127.0.0.1", "/checkpoint")
     log_source = LogSource(build_options(log, SECRET))
-    client = build_secrets(SECRET, {"sasl.password": SECRET})
-    marks_source = MarksSource({**build_options(marks), **client})
+    marks_source = MarksSource(build_options(marks, SECRET, {"sasl.password": SECRET}))
     schema = StructType([StructField("time", TimestampType())])
     given = [(source, source.streamReader(schema)) for source in (log_source, marks_source)]
 
@@ -92,8 +91,8 @@ def test_a_planner_asks_with_the_secrets_of_its_query(controller: Served) -> Non
         kafka=KafkaPlanning(topics, ahead=True, committed=True),
     )
     client = {"bootstrap.servers": "127.0.0.1:9", "log_level": 0, "sasl.password": SECRET}
-    planner = create_planner(query, controller.token, client)
-    (releaser,), (watched,) = planner._releasers.values(), planner._watched.values()
+    source = create_source(query, controller.token, client)
+    (releaser,), (watched,) = source.marks.values(), source._watched.values()
     topic = watched._topic
     releaser.follow(Released())
 
@@ -103,7 +102,7 @@ def test_a_planner_asks_with_the_secrets_of_its_query(controller: Served) -> Non
     assert releaser._feed.subject == "stream 'flights', domain 'landed'"
     last = Released("", 1, releaser.last_lower)
     assert (releaser.at_end, releaser.has_more(last)) == ("finished", False)
-    planner.close()
+    source.close()
 
 
 def test_a_listener_reports_with_its_token(controller: Served) -> None:

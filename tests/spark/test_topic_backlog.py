@@ -8,17 +8,19 @@ from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from noted_time import BacklogPolicy, Mark, Rejected, StreamCut
 from spark_integration import CatchUp
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.kafka.read import _limit_rows
 from spark_integration.marks.feed import FeedMarks
+from spark_integration.marks.offset import NotedOffset, StreamOffset
+from spark_integration.marks.planner import Planner
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
-from spark_integration.marks_source.admitted import Admitted, MarksOffset
-from spark_integration.marks_source.planner import MarksPlanner
 from spark_integration.marks_source.query import MarksQuery
+from spark_integration.marks_source.topics import CoveredRows
 from tests.support.feeds import LocalFeed
 from tests.support.offset_log import plan
 
@@ -43,18 +45,23 @@ class LastMark(LocalFeed):
         return FeedMarks("s", marks, is_quiet=self.is_quiet)
 
 
-def planner(policy: BacklogPolicy | None, checkpoint: Path, *streams: LastMark) -> MarksPlanner:
-    """Return the planner of a query on topics, each with a stream."""
+def rows(policy: BacklogPolicy | None, checkpoint: Path, *streams: LastMark) -> CoveredRows:
+    """Return what a query on topics plans with, each with a stream."""
     named = {f"flights{n}": each for n, each in enumerate(streams)}
     positions = {name: KafkaTopic(name).among_others for name in named}
     query = MarksQuery(positions, "", str(checkpoint), backlog=policy)
-    return MarksPlanner(query, {name: Releaser(each) for name, each in named.items()}, {})
+    return CoveredRows(query, {name: Releaser(each) for name, each in named.items()}, {})
 
 
-def begun(*streams: LastMark) -> MarksOffset:
+def begun(*streams: LastMark) -> NotedOffset:
     """Return the offset at which a batch begins that has those lowers."""
     mark = {f"flights{n}": Released("s", 1, each.lower) for n, each in enumerate(streams)}
-    return MarksOffset({name: Admitted(each) for name, each in mark.items()}, "t")
+    return NotedOffset({name: StreamOffset(each) for name, each in mark.items()}, "t")
+
+
+def plan_batch(source: CoveredRows, start: NotedOffset) -> NotedOffset:
+    """Return where the first batch of a run ends."""
+    return Planner(source).plan(start, ReadAllAvailable())
 
 
 @pytest.mark.parametrize(
@@ -78,10 +85,10 @@ def test_the_flag_says_whether_a_stream_was_behind_when_the_batch_was_planned(
 ) -> None:
     """One of several is enough; silence of the writers is no backlog."""
     own = map(replace, streams)  # a feed gives its mark once, and a process may repeat the test
-    ended = planner(policy, tmp_path, *own).plan(begun(*streams))
+    ended = plan_batch(rows(policy, tmp_path, *own), begun(*streams))
 
     assert ended.backlog is flag
-    assert MarksOffset.from_json(json.loads(json.dumps(ended.to_json()))) == ended
+    assert NotedOffset.from_json(json.loads(json.dumps(ended.to_json()))) == ended
 
 
 @pytest.mark.parametrize(
@@ -91,9 +98,9 @@ def test_a_new_query_is_as_far_behind_as_the_first_lower_that_it_comes_to(
     tmp_path: Path, starting: dict[str, dict[int, int]], *, is_behind: bool
 ) -> None:
     """It has no lower yet, and starts where rows are an hour old."""
-    plans = planner(LAGGING, tmp_path, LastMark(None, HOUR_AGO))
+    source = rows(LAGGING, tmp_path, LastMark(None, HOUR_AGO))
 
-    assert plans.is_behind(starting) is is_behind
+    assert source.is_behind(source.follow_last(), starting) is is_behind
 
 
 def test_a_query_that_caught_up_for_good_has_no_backlog_in_its_next_run(tmp_path: Path) -> None:
@@ -102,7 +109,7 @@ def test_a_query_that_caught_up_for_good_has_no_backlog_in_its_next_run(tmp_path
     for flag in True, False:
         stream = LastMark(5, 100)
         start = replace(begun(stream), backlog=flag)
-        flags.append(planner(sticky, tmp_path, stream).plan(start).backlog)
+        flags.append(plan_batch(rows(sticky, tmp_path, stream), start).backlog)
 
     assert flags == [True, False]
 
@@ -110,12 +117,12 @@ def test_a_query_that_caught_up_for_good_has_no_backlog_in_its_next_run(tmp_path
 def test_a_change_of_the_flag_alone_makes_no_micro_batch(tmp_path: Path) -> None:
     """The last offset stays, until there is a mark to let in."""
     stream = LastMark(95, 100)
-    plans = planner(BEHIND, tmp_path, stream)
-    first = plans.plan(begun(stream))
+    planner = Planner(rows(BEHIND, tmp_path, stream))
+    first = planner.plan(begun(stream), ReadAllAvailable())
     plan(tmp_path, 0, first.to_json(), {"flights0": {"0": 1}})
     stream.last = 200
 
-    assert (plans.plan(first), first.backlog) == (first, False)
+    assert (planner.plan(first, ReadAllAvailable()), first.backlog) == (first, False)
 
 
 def test_with_spark_connect_another_limit_is_refused_and_the_flag_alone_is_not() -> None:

@@ -27,9 +27,9 @@ from noted_time.values import Recreated
 from spark_integration.log.query import LogQuery
 from spark_integration.log.rows import LogTask, RowShape
 from spark_integration.marks.arguments import Noted
+from spark_integration.marks.time_range import ALL_TIMES
 from spark_integration.scan.admission import Slice, find_slices
 from spark_integration.scan.files import LogFile, LogFiles
-from spark_integration.scan.time_range import ALL_TIMES
 from tests.stores.proxy import Catalogue, Fault, Proxy
 from tests.support.object_store import SECRET
 from writer_client import LogEnds, LogTimes, SegmentLogWriter
@@ -334,7 +334,7 @@ def test_plans_and_pickles_have_no_secret(bucket: str) -> None:
     noted = Noted("http://127.0.0.1:1", "flights")
     query = LogQuery.create(root, noted, (), event_time="time")
     work = tuple(find_slices(files_of(root)[0], 0, None))
-    task = LogTask(work, None, None, ALL_TIMES)
+    task = LogTask(work, ALL_TIMES)
     shown = [query, query.beginning, task, parse_root(root), store_of(parse_root(root)), log]
     pickled = [pickle.dumps(each) for each in (query, query.beginning, task, parse_root(root))]
 

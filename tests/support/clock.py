@@ -99,12 +99,16 @@ class Clock:
     @property
     def whole(self) -> object:
         """Return from when on all rows are there, by the last batch of the offset log."""
-        return planned(self.output.checkpoint)[1]["streams"][self.name].get("whole")
+        return (
+            planned(self.output.checkpoint)[1]["noted_streams"][self.name]
+            .get("facts", {})
+            .get("whole")
+        )
 
     def planned(self, batch: int) -> tuple[int | None, dict[str, int]]:
         """Return the second of the mark of a batch, and where the batch ends."""
         _, marks, events = planned(self.output.checkpoint, batch)
-        lower = marks["streams"][self.name]["mark"]["lower"]
+        lower = marks["noted_streams"][self.name].get("mark", {}).get("lower")
         return None if lower is None else lower // 1000 - START_S, events[self.name]
 
     @property

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from spark_integration.log.late_rows import LATE_COLUMN
-from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import Option
 from spark_integration.log.query import LogQuery
 from spark_integration.log.source import LogReader, LogSource
+from spark_integration.marks.offset import NotedOffset, StreamOffset
 from spark_integration.marks.watermark import MARK_TIME
 from spark_integration.session.sources import build_options
 from tests.support.bundles import noted_and_policy
@@ -23,10 +23,16 @@ class Batch(NamedTuple):
     `late` are the times of rows marked late.
     """
 
-    end: LogOffset
+    end: NotedOffset
     rows: list[tuple[int, str]]
     watermark: int | None
     late: list[int]
+
+    @property
+    def read(self) -> StreamOffset:
+        """How far the log's only stream is read."""
+        (read,) = self.end.streams.values()
+        return read
 
 
 def log_query(stream: NotedStream, *options: Option, **asked: Any) -> LogQuery:  # noqa: ANN401
@@ -40,7 +46,7 @@ def reader_of(query: LogQuery) -> LogReader:
     return source.streamReader(source.schema())
 
 
-def batches(query: LogQuery, start: LogOffset | None = None) -> list[Batch]:
+def batches(query: LogQuery, start: NotedOffset | None = None) -> list[Batch]:
     """Return the batches from `start` on, each after a restart."""
     begun, found = start or query.beginning, list[Batch]()
     while True:
@@ -49,14 +55,14 @@ def batches(query: LogQuery, start: LogOffset | None = None) -> list[Batch]:
             planned = reader.latestOffset(begun.to_json(), reader.getDefaultReadLimit())
         finally:
             reader.stop()
-        ended = replace(LogOffset.from_json(planned), run=0)
+        ended = replace(NotedOffset.from_json(planned), run=0)
         if ended == begun:
             return found
         found.append(replayed(query, begun, ended))
         begun = ended
 
 
-def replayed(query: LogQuery, begun: LogOffset, ended: LogOffset) -> Batch:
+def replayed(query: LogQuery, begun: NotedOffset, ended: NotedOffset) -> Batch:
     """Return a batch that was planned before, read by a run that asks for no marks."""
     reader, rows, watermark = reader_of(query), list[tuple[int, str]](), None
     late = list[int]()

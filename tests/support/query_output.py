@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.query import StreamingQuery
 
 from demo.trials.starting import started
+from spark_integration.marks.offset import NotedOffset
 from tests.support.offset_log import forget_commit, planned
 from tests.support.spark_sessions import wait_for_end
 
@@ -38,9 +39,7 @@ class QueryOutput:
 
     def last_lower(self) -> int | None:
         """Return the lower that the query's first source stated last."""
-        lowers: list[int | None]
-        lowers = [mark["lower"] for mark in planned(self.checkpoint)[1]["marks"].values()]
-        return lowers[0]
+        return NotedOffset.from_json(planned(self.checkpoint)[1]).least.lower
 
     def forget_commit(self) -> None:
         """Make the last batch planned but not committed, as after a crash."""

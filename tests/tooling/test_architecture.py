@@ -133,9 +133,9 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 PLANNED = (
     "log.source",
-    "log.planner",
+    "log.segments",
     "marks_source.source",
-    "marks_source.planner",
+    "marks_source.topics",
     "complete.source",
 )
 

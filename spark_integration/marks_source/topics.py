@@ -1,4 +1,4 @@
-"""Plans the marks of the next micro-batch of a query on another source."""
+"""The rows of other sources, as far as Spark's offset log and Kafka show them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import InputPartition
 
 from noted_time import AnotherLog, Recreated, Rejected, Unreachable
-from noted_time.client import Json, position_to_wire
-from noted_time.progress import combine_flags
+from noted_time.client import position_to_wire
 from noted_time.reading import WHOLE_LOG, MarkHistory, WholeFrom, combine_whole
 from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.marks.backlog import QueryBacklog
 from spark_integration.marks.feed import ControllerFeed
+from spark_integration.marks.offset import MarkAhead, NotedOffset, StreamFacts, StreamOffset
 from spark_integration.marks.release import Releaser
-from spark_integration.marks.released import Restated, Watermark
-from spark_integration.marks_source.admitted import Admitted, MarkAhead, MarksOffset
 from spark_integration.marks_source.ahead import TopicPlan
 from spark_integration.marks_source.begins import TopicLike, find_whole_from, warn_of_deleted
 from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
@@ -42,19 +40,19 @@ NO_IDS = (
 )
 
 
-def create_planner(query: MarksQuery, token: str | None, client: Mapping[str, Any]) -> MarksPlanner:
+def create_source(query: MarksQuery, token: str | None, client: Mapping[str, Any]) -> CoveredRows:
     url, domain, on_seal = query.controller_url, query.domain, query.policy.on_seal
-    releasers = {
+    marks = {
         stream: Releaser(ControllerFeed(url, stream, domain, token=token), on_seal)
         for stream in query.streams
     }
     if query.kafka is None:
-        return MarksPlanner(query, releasers, {})
+        return CoveredRows(query, marks, {})
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     topics = query.kafka.topics.items()
     watched = {s: WatchedTopic(Topic(client, topic), query.kafka) for s, topic in topics}
-    return MarksPlanner(query, releasers, watched)
+    return CoveredRows(query, marks, watched)
 
 
 class WatchedTopic:
@@ -88,12 +86,12 @@ class WatchedTopic:
                 f"{dict(due.needs)}, and set it then"
             )
 
-    def check_judged(self, ended: Admitted, batch: int) -> None:
+    def check_judged(self, ended: StreamOffset, batch: int) -> None:
         if self._terms.limit is AheadLimit.AT_ONCE:
             self.check_limit(next((a for a in ended.ahead if a.batch == batch - 1), None))
 
     def look(
-        self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, *, waits: bool
+        self, plan: TopicPlan, admitted: StreamOffset, due: MarkAhead | None, *, waits: bool
     ) -> TopicLook | None:
         """Return the topic's state, or `None` if it is not needed or unknown.
 
@@ -153,7 +151,7 @@ class WatchedTopic:
                 self.freeze()
 
     def _find_fault(
-        self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, look: TopicLook
+        self, plan: TopicPlan, admitted: StreamOffset, due: MarkAhead | None, look: TopicLook
     ) -> Rejected | Unreachable | None:
         try:
             plan.check_same(admitted, look)
@@ -174,116 +172,78 @@ class WatchedTopic:
         return plan.build_recreated(f"it has no partition {partition}, which the query has read")
 
 
-class MarksPlanner:
-    """Plans micro-batches; marks of streams that are not `watched` come after their rows."""
+class CoveredRows:
+    """The rows of other sources, see `Source`; without `watched` topics, marks come after them."""
 
     def __init__(
-        self,
-        query: MarksQuery,
-        releasers: Mapping[str, Releaser],
-        watched: Mapping[str, WatchedTopic],
+        self, query: MarksQuery, marks: Mapping[str, Releaser], watched: Mapping[str, WatchedTopic]
     ) -> None:
+        begun = query.kafka.begun if query.kafka else {}
+        facts = {s: StreamFacts(query.domain, query.lag_ms, begun.get(s)) for s in query.streams}
+        streams = {stream: StreamOffset(facts=each) for stream, each in facts.items()}
+        self.beginning = NotedOffset(streams, uuid.uuid4().hex)
+        self.policy = query.policy
+        self.marks = marks
+        self.backlog = QueryBacklog(query.backlog)
         self._query = query
-        self._releasers = releasers
         self._watched = watched
         self._progress = QueryProgress(query.checkpoint)
-        self._token = uuid.uuid4().hex
-        self._restated = Restated(batch_after_mark=query.policy.batch_after_mark)
-        self._available_now = False
-        self._backlogs: dict[str, QueryBacklog] = {}
+        self._has_begun = False
 
     def close(self) -> None:
-        for releaser in self._releasers.values():
-            releaser.close()
+        for marks in self.marks.values():
+            marks.close()
 
-    def read_no_more_than_now(self) -> None:
-        self._available_now = True
+    def freeze(self) -> None:
         for each in self._watched.values():
             each.freeze()
 
-    def get_initial_offset(self) -> Json:
-        begun = self._query.kafka.begun if self._query.kafka else {}
-        streams = {name: Admitted(whole=begun.get(name)) for name in self._query.streams}
-        return MarksOffset(streams, self._token).to_json()
+    def report_latest(self) -> None:
+        """Report nothing, as the rows are of another source."""
 
-    def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: ARG002 - always one row
-        return self.plan(MarksOffset.from_json(start)).to_json()
+    def find_ends(self, begun: NotedOffset, limit: ReadLimit) -> NotedOffset:  # noqa: ARG002 - always one row
+        read = self._find_read(begun.token) if begun.run else {}
+        self.is_behind(begun, read)
+        streams = {
+            stream: self._admit(stream, each, read.get(stream, {}))
+            for stream, each in begun.streams.items()
+        }
+        self._has_begun = True
+        return replace(begun, streams=streams)
 
-    def list_tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
+    def list_ranges(self, begun: NotedOffset, ended: NotedOffset) -> Sequence[InputPartition]:
         """Return the mark's row, with the time in ms.
 
         Spark calls this before it reads a batch, so no row is judged by marks that do not cover it.
         """
-        ended = MarksOffset.from_json(end)
         self.check_covered(ended)
-        query = self._query
-        ms = Watermark.of(ended.least, strict=query.policy.strict, lag_ms=query.lag_ms).ms
-        return [] if start == end or ms is None else [InputPartition(ms)]
+        strict, lag_ms = self.policy.strict, self._query.lag_ms
+        ms = ended.find_watermark(strict=strict, lag_ms=lag_ms).ms
+        return [] if begun == ended or ms is None else [InputPartition(ms)]
 
-    def plan(self, begun: MarksOffset) -> MarksOffset:
-        """Return the marks for the next micro-batch."""
-        if begun.streams.keys() != self._query.streams.keys():
-            own, asked = (
-                ", ".join(map(repr, sorted(n))) for n in (begun.streams, self._query.streams)
-            )
-            raise Rejected(
-                f"the checkpoint is of stream {own}, and the query asks for marks of {asked}: "
-                "start a query with a new checkpoint"
-            )
-        if not (self._available_now and self._restated.has_begun):
-            for stream, releaser in self._releasers.items():
-                releaser.follow(begun.streams[stream].mark)
-        read = self._find_read(begun.token) if begun.run else {}
-        streams = {
-            stream: self._admit(stream, admitted, read.get(stream, {}))
-            for stream, admitted in begun.streams.items()
-        }
-        run = self._restated.run(begun.run, begun.least, is_first_due=True)
-        ended = replace(begun, streams=streams, run=run, claims=self._query.policy.batch_after_mark)
-        # the flag and `source_to_json` make no batch
-        if ended == begun:
-            return begun
-        backlog = self._judge_backlog(begun, read)
-        return replace(ended, backlog=backlog, lag_ms=self._query.lag_ms)
-
-    def is_behind(self, starting: Mapping[str, Mapping[int, int]]) -> bool:
-        return bool(self._judge_backlog(self._follow_marks(), starting))
-
-    def _follow_marks(self) -> MarksOffset:
-        last = self._progress.find_last_marks(self._query.streams)
-        begun = MarksOffset.from_json(last or self.get_initial_offset())
-        for stream, releaser in self._releasers.items():
-            releaser.follow(begun.streams[stream].mark)
-        return begun
-
-    def _judge_backlog(
-        self, begun: MarksOffset, positions: Mapping[str, Mapping[int, int]]
-    ) -> bool | None:
-        policy = self._query.backlog
-        if policy is None:
-            return None
-        for stream, releaser in self._releasers.items():
-            known = self._backlogs.setdefault(stream, QueryBacklog(policy, begun.backlog))
-            lower, is_idle = begun.streams[stream].mark.lower, releaser.at_end != "live"
-            position = positions.get(stream)
-            first = None if position is None else releaser.find_lower(position)
-            known.look(lower, releaser.last_lower, idle=is_idle, first_lower=first)
-        return combine_flags(each.flag for each in self._backlogs.values())
-
-    def check_covered(self, ended: MarksOffset) -> None:
+    def check_covered(self, ended: NotedOffset) -> None:
         self._find_read(ended.token)
         for stream, watched in self._watched.items():
             watched.check_judged(ended.streams[stream], self._progress.last)
 
-    def _find_read(self, token: str) -> Mapping[str, Mapping[int, int]]:
-        streams = self._query.streams
-        return self._progress.find_position(
-            token, lambda offset: {name: of(offset) for name, of in streams.items()}
-        )
+    def follow_last(self) -> NotedOffset:
+        """Follow the marks from the last offset in the checkpoint on, and return it."""
+        last = self._progress.find_last_marks(self._query.streams)
+        begun = NotedOffset.from_json(last) if last else self.beginning
+        for stream, marks in self.marks.items():
+            marks.follow(begun.streams[stream].mark)
+        return begun
+
+    def is_behind(self, begun: NotedOffset, read: Mapping[str, Mapping[int, int]]) -> bool:
+        found = [
+            self.backlog.look(begun, stream, marks, read.get(stream), idle=marks.at_end != "live")
+            for stream, marks in self.marks.items()
+        ]
+        return any(found)
 
     def wait_for_whole(self) -> tuple[dict[str, WholeFrom | None], dict[str, Mapping[str, int]]]:
         """Wait until marks show from when on each topic is complete, and where a query starts."""
-        begun = self._follow_marks().streams
+        begun = self.follow_last().streams
         while True:
             by_topic = {
                 stream: self._find_whole_from(stream, begun[stream]) for stream in self._watched
@@ -291,41 +251,46 @@ class MarksPlanner:
             if not combine_whole(by_topic.values()).is_pending:
                 break
             clocks.sleep(PAUSE_S)
-            self._follow_marks()
+            self.follow_last()
         known = [(each.name, each.begun) for each in self._watched.values()]
         return by_topic, {n: position_to_wire(w.begins) for n, w in known if w and w.begins}
 
-    def _find_whole_from(self, stream: str, begun: Admitted) -> WholeFrom | None:
-        marks, bounded = self._releasers[stream].history, not self._query.lag_ms
-        return self._watched[stream].find_whole_from(begun.whole, marks, bounded=bounded)
+    def _find_read(self, token: str) -> Mapping[str, Mapping[int, int]]:
+        streams = self._query.streams
+        return self._progress.find_position(
+            token, lambda offset: {name: of(offset) for name, of in streams.items()}
+        )
 
-    def _admit(self, stream: str, begun: Admitted, read: Mapping[int, int]) -> Admitted:
-        releaser, watched = self._releasers[stream], self._watched.get(stream)
-        name, logs = watched.name if watched else stream, releaser.logs
-        plan = TopicPlan(name, self._progress.last + 1, read, logs)
+    def _find_whole_from(self, stream: str, begun: StreamOffset) -> WholeFrom | None:
+        marks, bounded = self.marks[stream].history, not self._query.lag_ms
+        return self._watched[stream].find_whole_from(begun.facts.whole, marks, bounded=bounded)
+
+    def _admit(self, stream: str, begun: StreamOffset, read: Mapping[int, int]) -> StreamOffset:
+        marks, watched = self.marks[stream], self._watched.get(stream)
+        name = watched.name if watched else stream
+        plan = TopicPlan(name, self._progress.last + 1, read, marks.stream.logs)
         due = plan.find_due(begun)
-        first = releaser.find_first_lower(begun.mark, begun.first_lower)
-        begun = replace(begun, domain=releaser.domain or begun.domain, first_lower=first)
         position = read
         if watched is not None:
             watched.check_limit(due)
             if plan.batch:  # Spark's source has begun
-                begun = replace(begun, whole=self._find_whole_from(stream, begun))
-            waits = releaser.has_more(begun.mark)
+                facts = replace(begun.facts, whole=self._find_whole_from(stream, begun))
+                begun = replace(begun, facts=facts)
+            waits = marks.has_more(begun.mark)
             look = watched.look(plan, begun, due, waits=waits)
             if look is None and waits:
                 return begun
             if look is not None:
                 begun = replace(begun, topic_id=look.id or begun.topic_id)
                 position = watched.find_position(plan, look)
-            AnotherLog.check(stream, logs, begun.topic_id)
+            AnotherLog.check(stream, marks.stream.logs, begun.topic_id)
         elif due is not None:
             raise Rejected(
                 f"mark {due.seq} of stream {stream!r} came before its rows were read: start the "
                 "query with read_noted_kafka, as before"
             )
-        mark = releaser.release(begun.mark, position)
+        mark = marks.release(begun.mark, position)
         if mark != begun.mark:
-            return plan.admit(begun, mark, releaser.get_cut(mark))
+            return plan.admit(begun, mark, marks.get_cut(mark))
         # a run changes its first offset anyway
-        return begun if self._restated.has_begun else plan.admit(begun, mark, {})
+        return begun if self._has_begun else plan.admit(begun, mark, {})

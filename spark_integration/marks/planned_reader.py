@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -13,45 +13,29 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from noted_time.client import Json
 from spark_integration.session.pickling import Picklable
 
-
-class MicroBatchPlanner(Protocol):
-    """Plans the micro-batches of one run."""
-
-    def get_initial_offset(self) -> Json: ...
-
-    def read_no_more_than_now(self) -> None:
-        """Plan up to the current end of the log, for `availableNow`."""
-
-    def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json: ...
-
-    def list_tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        """Return the tasks of a micro-batch; equal offsets give equal tasks."""
-
-    def close(self) -> None: ...
+if TYPE_CHECKING:
+    from spark_integration.marks.planner import Planner, Source
 
 
-Planner = TypeVar("Planner", bound=MicroBatchPlanner)
-
-
-class PlannedReader(
-    Picklable, DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Planner]
-):
+class PlannedReader(Picklable, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One run of a query; `_secrets` are not sent to workers."""
 
     _secrets: tuple[Any, ...] = ()
 
     @abstractmethod
-    def _create_planner(self) -> Planner: ...
+    def _create_source(self) -> Source: ...
 
     @cached_property
     def _planner(self) -> Planner:
-        return self._create_planner()
+        from spark_integration.marks.planner import Planner  # noqa: PLC0415 - not on workers
+
+        return Planner(self._create_source())
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_secrets": ()}
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
-        return self._planner.get_initial_offset()
+        return self._planner.source.beginning.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         self._planner.read_no_more_than_now()
@@ -59,9 +43,12 @@ class PlannedReader(
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802 - Spark's name
         return self._planner.plan_next_offset(start, limit)
 
+    def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
+        return self._planner.source.report_latest() if "_planner" in self.__dict__ else None
+
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         return self._planner.list_tasks(start, end)
 
     def stop(self) -> None:
         if "_planner" in self.__dict__:
-            self._planner.close()
+            self._planner.source.close()

@@ -1,21 +1,16 @@
-"""Finds the rows of a range of event times in a log."""
+"""A range of event times, and its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from noted_time import Rejected
-from noted_time.stores import store_of
 from noted_time.values import format_time
 from spark_integration.marks.watermark import build_instant
-from spark_integration.scan.files import LogFile, read_row_groups
-
-EMPTY_POSITION: Mapping[int, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,39 +68,3 @@ class TimeRange:
 
 
 ALL_TIMES = TimeRange()
-
-
-def find_first_offsets(
-    files: Mapping[int, Sequence[LogFile]],
-    event_time: str,
-    start_at: int,
-    from_cut: Mapping[int, int],
-    final: Mapping[int, int] = EMPTY_POSITION,
-) -> dict[int, int]:
-    """Return the first offset of each segment that may have a row at or above `start_at`.
-
-    Rows below `from_cut` are earlier; raises `Rejected` if rows above it were deleted. `final` has
-    the ends of sealed segments.
-    """
-    begun = {segment: run for segment, run in files.items() if run}
-    firsts = {segment: run[0].start for segment, run in begun.items()}
-    for segment, first in {**final, **firsts}.items():
-        known = from_cut.get(segment, 0)
-        if known < first:
-            raise Rejected(
-                f"segment {segment}: offsets {known} to {first} are missing and may have had rows "
-                f"of start_at {format_time(start_at)} or later: leave start_at out to begin with "
-                "the rows that are there"
-            )
-    return {
-        segment: _find_first_offset(run, event_time, start_at) for segment, run in begun.items()
-    }
-
-
-def _find_first_offset(run: Sequence[LogFile], event_time: str, start_at: int) -> int:
-    for file in run:
-        source = store_of(file.path).open(file.path, file.version)
-        for group in read_row_groups(pq.read_metadata(source), event_time):
-            if group.most is None or group.most >= start_at:
-                return file.start + group.first
-    return run[-1].end

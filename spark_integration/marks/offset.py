@@ -1,0 +1,190 @@
+"""The offset of a source with marks, as Spark's offset log has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, TypeGuard
+
+from noted_time import Rejected
+from noted_time.client import Json, position_from_wire
+from noted_time.reading import WholeFrom
+from spark_integration.marks.released import Released, Watermark
+from spark_integration.marks.time_range import ALL_TIMES, TimeRange
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFacts:
+    """What the claims of a query need to know of a stream; a change starts no micro-batch."""
+
+    domain: str | None = None
+    lag_ms: int = 0
+    whole: WholeFrom | None = None  # `None` if the query may lack rows before its first batch
+    first_lower: int | None = None
+
+    @classmethod
+    def from_json(cls, json: Json) -> StreamFacts:
+        if "whole" not in json:
+            return cls(**json)
+        begins = json["whole"].get("begins")
+        whole = {**json["whole"], "begins": begins and position_from_wire(begins)}
+        return cls(**{**json, "whole": WholeFrom(**whole)})
+
+
+@dataclass(frozen=True, slots=True)
+class MarkAhead:
+    """A mark applied in micro-batch `batch`, before the rest of its cut, `needs`, was read."""
+
+    batch: int = 0
+    seq: int = 0
+    needs: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """The last applied mark of a stream, and how far a file log has read its segments."""
+
+    mark: Released = field(default_factory=Released)
+    segments: Mapping[int, int] = field(default_factory=dict)
+    topic_id: str | None = None
+    ahead: tuple[MarkAhead, ...] = ()  # up to two, in order
+    facts: StreamFacts = field(default_factory=StreamFacts, compare=False)
+
+    @classmethod
+    def from_json(cls, json: Json) -> StreamOffset:
+        ahead = (
+            MarkAhead(**{**each, "needs": position_from_wire(each.get("needs", {}))})
+            for each in json.get("ahead", ())
+        )
+        return cls(
+            mark=Released.from_json(json.get("mark", {})),
+            segments=position_from_wire(json.get("segments", {})),
+            topic_id=json.get("topic_id"),
+            ahead=tuple(ahead),
+            facts=StreamFacts.from_json(json.get("facts", {})),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NotedOffset:
+    """The streams of a source, and what its next micro-batch depends on.
+
+    >>> offset = NotedOffset({"flights": StreamOffset(segments={0: 12})}, run=1)
+    >>> offset.to_json()
+    {'run': 1, 'noted_streams': {'flights': {'segments': {'0': 12}}}}
+    >>> NotedOffset.from_json(offset.to_json()) == offset
+    True
+    """
+
+    # Spark plans a micro-batch if the offset of a source changes: by rows, or by a mark.
+    #
+    # `run` counts the batches that are *restated*: they have the last lower again, and nothing else
+    # may have changed. `Restated` decides which they are: the first batch of each run of a query,
+    # and batches after a mark that nothing else would start. A batch that is repeated after a crash
+    # has the same `run`. Two offsets that differ only in it have the same rows and marks, so claims
+    # compare plans without it.
+    #
+    # `token` is random, and the same in all offsets of a query, which finds itself by it. Marks
+    # that come from a source of their own cover the rows of the source after them in Spark's offset
+    # log. Only that log says how far these are read, and only after the batch is planned. So the
+    # source looks for the entry with its token; without one, the checkpoint is of another query.
+    # A file log reads its own rows, in `segments`, and has a `root` and no token.
+    streams: Mapping[str, StreamOffset] = field(default_factory=dict)
+    token: str = ""
+    run: int = 0
+    backlog: bool | None = None
+    root: str = ""
+    times: TimeRange = ALL_TIMES
+    begin: Mapping[int, int] = field(default_factory=dict)  # of the rows in `times`
+
+    @property
+    def least(self) -> Released:
+        """The mark with the least lower, once all streams have a mark."""
+        marks = [each.mark for each in self.streams.values()]
+        if any(mark.lower is None for mark in marks):
+            return Released()
+        return min(marks, key=lambda mark: mark.lower or 0)
+
+    @property
+    def is_read(self) -> bool:
+        return self.times.are_read(self.least.lower)
+
+    def find_watermark(self, *, strict: bool, lag_ms: int) -> Watermark:
+        if self.is_read:
+            return Watermark(self.times.end_at, "the range is read to its end_at")
+        return Watermark.of(self.least, strict=strict, lag_ms=lag_ms)
+
+    def check_same(self, asked: NotedOffset) -> None:
+        """Raise `Rejected` if this is not an offset of a query that would begin at `asked`.
+
+        >>> offset = NotedOffset({"flights": StreamOffset()}, root="/log")
+        >>> offset.check_same(NotedOffset({"landings": StreamOffset()}, root="/log"))
+        Traceback (most recent call last):
+            ...
+        noted_time.Rejected: the checkpoint is of stream 'flights', under /log, and the query ...
+        """
+        own, other = (
+            {name: each.facts.domain for name, each in offset.streams.items()}
+            for offset in (self, asked)
+        )
+        known = [(own[n], other[n]) for n in own.keys() & other if own[n] and other[n]]
+        is_same = own.keys() == other.keys() and all(mine == theirs for mine, theirs in known)
+        if not is_same or self.root != asked.root:
+            raise Rejected(
+                f"the checkpoint is of {self}, and the query reads {asked}: read the former, or "
+                "start a query with a new checkpoint"
+            )
+
+    def __str__(self) -> str:
+        named = (
+            f"stream {name!r}" + (f", domain {each.facts.domain!r}" if each.facts.domain else "")
+            for name, each in sorted(self.streams.items())
+        )
+        return " and ".join(named) + (f", under {self.root}" if self.root else "")
+
+    def to_json(self) -> Json:
+        json: Json = convert_to_json(self)
+        json["noted_streams"] = json.pop("streams", {})
+        return json
+
+    @classmethod
+    def from_json(cls, json: Json) -> NotedOffset:
+        parsed: Json = {
+            "streams": {n: StreamOffset.from_json(s) for n, s in json["noted_streams"].items()},
+            "times": TimeRange(**json.get("times", {})),
+            "begin": position_from_wire(json.get("begin", {})),
+        }
+        others = {name: json[name] for name in json if name != "noted_streams"}
+        return cls(**{**others, **parsed})
+
+
+def convert_to_json(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value as JSON, without fields that have their defaults.
+
+    >>> convert_to_json(StreamFacts("ship", whole=WholeFrom(time=5)))
+    {'domain': 'ship', 'whole': {'time': 5}}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        default = type(value)()
+        named = ((each.name, getattr(value, each.name)) for each in fields(value))
+        return {n: convert_to_json(v) for n, v in named if v != getattr(default, n)}
+    if isinstance(value, Mapping):
+        return {str(key): convert_to_json(value[key]) for key in sorted(value)}
+    return [*map(convert_to_json, value)] if isinstance(value, tuple) else value
+
+
+def is_noted(offset: object) -> TypeGuard[Json]:
+    return isinstance(offset, dict) and "noted_streams" in offset
+
+
+def is_of_marks(offset: object) -> TypeGuard[Json]:
+    return is_noted(offset) and "root" not in offset
+
+
+def is_of_log(offset: object) -> TypeGuard[Json]:
+    return is_noted(offset) and "root" in offset
+
+
+def list_facts(offset: Json) -> dict[str, StreamFacts]:
+    streams = offset["noted_streams"].items()
+    return {name: StreamFacts.from_json(read.get("facts", {})) for name, read in streams}
