@@ -14,8 +14,6 @@ from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
 
 DUE_AT_ONCE, NEVER_DUE = -(2**63), 2**63
 
-UNDATED_REPORT = -1  # of a reader that was stored without the time of its last report
-
 REMOVE_GROUP_REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-groups/{group}"
 
 
@@ -83,21 +81,19 @@ class ReaderGroups:
     def restore(
         self, records: Iterable[ReaderRecord], backlogs: Iterable[BacklogRecord] = ()
     ) -> int:
-        """Return the time of the latest report. `time_out` dates readers without one."""
+        """Return the time of the latest report."""
         for backlog in backlogs:
             self._groups[backlog.group] = _Group(backlog=backlog)
         latest = 0
         for record in records:
             group = self._groups.setdefault(record.group, _Group())
             group.position.report(record.reader, record.position)
-            group.reports[record.reader] = record.reported_at or UNDATED_REPORT
+            group.reports[record.reader] = record.reported_at
             if record.backlog is not None:
                 group.own[record.reader] = record.backlog
             if not record.online:
                 group.position.offline(record.reader, {})
-            if not record.reported_at:
-                self._check_at = DUE_AT_ONCE
-            elif record.online:
+            if record.online:
                 self._check_at = min(self._check_at, record.reported_at)
             latest = max(latest, record.reported_at)
         return latest
@@ -202,8 +198,6 @@ class ReaderGroups:
         timed_out = []
         self._check_at = NEVER_DUE
         for name, group in self._groups.items():
-            undated = {each for each, at in group.reports.items() if at == UNDATED_REPORT}
-            group.reports.update(dict.fromkeys(undated, now))
             silent = {
                 each for each in group.position.readers if group.reports[each] + timeout_ms <= now
             }
@@ -212,7 +206,7 @@ class ReaderGroups:
                 group.own.pop(reader, None)
             online = group.position.readers
             self._check_at = min([self._check_at, *(group.reports[each] for each in online)])
-            self._write_readers(name, undated | silent, draft)
+            self._write_readers(name, silent, draft)
             timed_out += [Silent(name, reader) for reader in sorted(silent)]
         return timed_out
 

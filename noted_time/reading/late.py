@@ -35,7 +35,7 @@ class LateReports:
                 unknown=False),)
     """
 
-    __slots__ = ("_reports", "_without_least", "known_from", "seen_from")
+    __slots__ = ("_reports", "known_from", "seen_from")
 
     def __init__(
         self,
@@ -46,7 +46,6 @@ class LateReports:
         """Late rows below `known_from`, and reports seen before `seen_from`, may be unknown."""
         self.known_from, self.seen_from = known_from, seen_from
         self._reports = {each.place: each for each in reports}
-        self._without_least = {each.place for each in self if each.least is None}
 
     def __iter__(self) -> Iterator[LateReport]:
         return iter(self._reports.values())
@@ -82,8 +81,8 @@ class LateReports:
 
     def writers_without_least(self, since: int) -> list[str]:
         """Return the writers of reports without a least time, seen at or after `since`."""
-        places = sorted(self._without_least)
-        return [*{each[0]: 0 for each in places if self._reports[each].last_seen >= since}]
+        recent = (each for each in self if each.least is None and each.last_seen >= since)
+        return sorted({each.writer for each in recent})
 
     def has_all_since(self, at: int, now: int) -> bool:
         """Return whether all reports seen at or after `at` (Unix ms) are kept.
@@ -96,25 +95,19 @@ class LateReports:
         place = report.place
         known = self._reports.get(place)
         self._reports[place] = known.join(report) if known else report
-        if report.least is None:
-            self._without_least.add(place)
         return place
 
-    def _pop(self, place: LatePlace) -> LateReport:
-        self._without_least.discard(place)
-        return self._reports.pop(place)
-
     def _drop_without_least(self, writer: str) -> set[LatePlace]:
-        places = {each for each in self._without_least if each[0] == writer}
+        places = {each.place for each in self if each.writer == writer and each.least is None}
         for each in places:
-            self._pop(each)
+            del self._reports[each]
         return places
 
     def _forget(self, reports: Iterable[LateReport]) -> set[LatePlace]:
         places = set()
         for each in reports:
             places.add(each.place)
-            self._pop(each.place)
+            del self._reports[each.place]
             self.known_from = max(self.known_from, min(each.most, MAX_INT64 - 1) + 1)
             self.seen_from = max(self.seen_from, each.last_seen + 1)
         return places
@@ -129,7 +122,8 @@ class LateReports:
                 break
             for one, other in zip(reports[::2], reports[1::2], strict=False):
                 changed |= {one.place, other.place}
-                changed.add(self._put(self._pop(one.place).join(self._pop(other.place))))
+                pop = self._reports.pop
+                changed.add(self._put(pop(one.place).join(pop(other.place))))
         return changed
 
     def find_between(self, start: int, end: int) -> Late:

@@ -119,7 +119,7 @@ def watch(
 
 def _list_holders(explanation: Json) -> list[Json]:
     """List no holders while the watermark advances as usual."""
-    if explanation.get("condition") == "advancing":  # an older controller sends no condition
+    if explanation["condition"] == "advancing":
         return []
     without = explanation["lower_without"]
     return [

@@ -1,7 +1,6 @@
 """Reader groups: limits, retention, and backlogs."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,7 @@ from controller.aggregation.groups import GroupLimits, OwnBacklog, ReaderGroups
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import maintenance
 from controller.service.controller import Controller
-from controller.store.port import ReaderRecord, Transaction
+from controller.store.port import ReaderRecord
 from noted_time import BacklogPolicy, Note
 from noted_time.answers import Cause
 from noted_time.values import DAY_MS, SEGMENTS_PER_POSITION, LimitReached, UnknownReader
@@ -64,28 +63,6 @@ async def test_the_silence_of_a_reader_continues_over_a_restart(
 
         assert before == {"died", "lives"}
         assert controller.stream("s").groups["g"].position == {0: 7, 1: 3}
-
-
-async def test_a_reader_whose_last_report_has_no_date_counts_from_the_first_look(
-    store: Watched, time: GivenTime
-) -> None:
-    """The date is stored, or each restart would move it."""
-    async with serving(store, time, reader_timeout_ms=1000) as controller:
-        serve_for(controller, time, 5000)
-        await controller.report("s", "g", "old", {0: 7})
-        (record,) = store.readers(controller.stream("s").id)
-    again = store.reopened()
-    again.commit(Transaction(readers=[replace(record, reported_at=0)]))
-    async with running(again, time) as controller:
-        await until(
-            lambda: [each.reported_at for each in again.readers(record.stream_id)] == [5000]
-        )
-        serve_for(controller, time, 999)
-        before = set(online(controller))
-        serve_for(controller, time, 1)
-        await until(lambda: not online(controller))
-
-        assert before == {"old"}
 
 
 async def test_a_group_is_forgotten_when_no_reader_reported_for_the_retention_of_marks(
