@@ -35,13 +35,6 @@ class OwnBacklog(NamedTuple):
     backlog: bool | None
 
 
-class Silent(NamedTuple):
-    """A reader that timed out."""
-
-    group: str
-    reader: str
-
-
 @dataclass(slots=True)
 class _Group:
     position: ReaderGroup = field(default_factory=ReaderGroup)
@@ -194,7 +187,8 @@ class ReaderGroups:
     def is_silence_over(self, timeout_ms: int, now: int) -> bool:
         return self._check_at + timeout_ms <= now
 
-    def time_out(self, timeout_ms: int, draft: Draft, *, now: int) -> list[Silent]:
+    def time_out(self, timeout_ms: int, draft: Draft, *, now: int) -> list[tuple[str, str]]:
+        """Take silent readers offline, and return each with its group."""
         timed_out = []
         self._check_at = NEVER_DUE
         for name, group in self._groups.items():
@@ -207,7 +201,7 @@ class ReaderGroups:
             online = group.position.readers
             self._check_at = min([self._check_at, *(group.reports[each] for each in online)])
             self._write_readers(name, silent, draft)
-            timed_out += [Silent(name, reader) for reader in sorted(silent)]
+            timed_out += [(name, reader) for reader in sorted(silent)]
         return timed_out
 
     def forget_unused(self, retention_ms: int, draft: Draft, *, now: int) -> list[str]:

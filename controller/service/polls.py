@@ -140,14 +140,6 @@ class NewMarks:
     quiet: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CompleteWindows:
-    """The result of a poll for complete windows."""
-
-    stream: StreamState
-    windows: Iterator[CompleteWindow]
-
-
 class LongPolls:
     """Waits until a new mark answers a request, or until the timeout.
 
@@ -224,10 +216,10 @@ class LongPolls:
         limit: int,
         wait_ms: int,
         is_admin: bool = False,
-    ) -> CompleteWindows:
+    ) -> tuple[StreamState, Iterator[CompleteWindow]]:
         """Return the complete windows from `after` on, waiting up to `wait_ms` for the first.
 
-        Also raises `ImplausibleTime`.
+        The stream comes first. Also raises `ImplausibleTime`.
         """
         deadline = monotonic() + wait_ms / 1000
         while True:
@@ -246,7 +238,7 @@ class LongPolls:
             else:
                 awaited = _build_awaited(stream, domain, "lower", tiling.first_end(after))
             if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
-                return CompleteWindows(stream, chain(first, complete))
+                return stream, chain(first, complete)
 
     async def _wait_for_mark(
         self, awaited: AwaitedMark, deadline: float, *, is_admin: bool

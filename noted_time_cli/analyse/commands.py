@@ -89,7 +89,7 @@ class Judging:
     def print_judged(
         self, rows: Rows, note: str, observe: str | None = None, by: StreamToJudge | None = None
     ) -> None:
-        from noted_time_cli.analyse.costs import Advice, compute_costs, print_costs
+        from noted_time_cli.analyse.costs import compute_costs, print_costs
 
         costs, found = compute_costs(
             rows, self.window, self.delay or [], ahead_ms=self.ahead, as_replay=self.as_replay
@@ -106,7 +106,7 @@ class Judging:
         if self.as_json:
             echo(json.dumps(asdict(costs)))
         else:
-            print_costs(costs, Advice(note, observe))
+            print_costs(costs, note, observe)
         if costs.noted is not None and by is not None:
             from noted_time_cli.analyse.noted_costs import check_words, print_lost
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -59,16 +59,6 @@ class NotedCosts:
     figures: Figures
     not_judged: int
     lost: list[LostRows]
-
-
-class Advice(NamedTuple):
-    """What to do instead of a guess, for a kind of log.
-
-    `observe` is an observer's command without `--delay`, `None` if no observer reads such a log.
-    """
-
-    note: str
-    observe: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +162,11 @@ def _find_owed_delay(
     return least, least, []
 
 
-def print_costs(costs: Costs, advice: Advice) -> None:
+def print_costs(costs: Costs, note: str, observe: str | None) -> None:
+    """Print the costs, and what to do instead of a guess: `note` time, or run a command.
+
+    `observe` is an observer's command without `--delay`, `None` if no observer reads such a log.
+    """
     for sentence in filter(None, (costs.assumed, *costs.said)):
         say(sentence)
     say(
@@ -196,7 +190,7 @@ def print_costs(costs: Costs, advice: Advice) -> None:
         if found:
             say(f"Rows {which}, by {title}:")
             print_table(_build_name_columns(title), (each._asdict() for each in found))
-    for sentence in _suggest_next(costs, advice):
+    for sentence in _suggest_next(costs, note, observe):
         say(sentence)
 
 
@@ -298,7 +292,7 @@ def _describe_least(costs: Costs) -> str:
     )
 
 
-def _suggest_next(costs: Costs, advice: Advice) -> Iterator[str]:
+def _suggest_next(costs: Costs, note: str, observe: str | None) -> Iterator[str]:
     least = costs.least_delay_without_loss_ms
     if costs.assumed == REPLAY_NOTICE:
         return
@@ -313,8 +307,8 @@ def _suggest_next(costs: Costs, advice: Advice) -> Iterator[str]:
         f"  Flink SQL       WATERMARK FOR {name} AS {name} - INTERVAL '{days} {clock}' "
         "DAY TO SECOND"
     )
-    if advice.observe is not None:
-        yield f"  Observers       {advice.observe} --delay {seconds}s"
+    if observe is not None:
+        yield f"  Observers       {observe} --delay {seconds}s"
     if costs.owed_to and not costs.assumed:
         yield "  Rows ahead      skip them in the query, too, as observers do (--ahead)"
-    yield f"  Neither guess nor loss: {advice.note}"
+    yield f"  Neither guess nor loss: {note}"

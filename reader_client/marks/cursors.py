@@ -97,8 +97,8 @@ class WindowCursor(Cursor["CompleteWindow"]):
         self._tiling = tiling
 
     def ask_missing(self, page: Sequence[CompleteWindow]) -> Question:
-        stream, size_ms = self._following.stream, self._tiling.size_ms
-        return ask_windows(stream, page[0].start, size_ms, len(page), self._domain)
+        tiling = replace(self._tiling, origin=page[0].start)
+        return ask_windows(self._following.stream, tiling, len(page), self._domain)
 
     def add_missing(
         self, page: Sequence[CompleteWindow], answer: Json | None

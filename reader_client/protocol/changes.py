@@ -29,7 +29,7 @@ def collect_changed_windows(
     windows: list[CompleteWindow] = []
     after: int | None = None
     while True:
-        question = ask_changed_windows(stream, since, tiling.size_ms, tiling.origin, after, domain)
+        question = ask_changed_windows(stream, since, tiling, after, domain)
         page = decode_answer(CompleteWindowsPage, (yield question))
         windows += page.windows
         after = page.next

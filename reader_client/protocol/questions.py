@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from noted_time.client import Json, Question, position_to_wire, stream_path
+from noted_time.reading import Tiling
 
 MARKS_PER_PAGE = 10_000
 NOTHING_REQUIRED: Mapping[str, object] = {}
@@ -34,18 +35,19 @@ def ask_marks(
     return Question("GET", stream_path(stream, "marks"), query, wait_ms=wait_ms)
 
 
-def ask_windows(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
-    stream: str, start: int, size_ms: int, limit: int, domain: str | None, wait_ms: int = 0
+def ask_windows(
+    stream: str, tiling: Tiling, limit: int, domain: str | None, wait_ms: int = 0
 ) -> Question:
-    query = {"size_ms": size_ms, "origin": start, "after": start, "limit": limit}
-    query |= _build_query(domain) | {"wait_ms": wait_ms}
+    """Ask for the windows from the tiling's origin on."""
+    query = {"size_ms": tiling.size_ms, "origin": tiling.origin, "after": tiling.origin}
+    query |= {"limit": limit} | _build_query(domain) | {"wait_ms": wait_ms}
     return Question("GET", stream_path(stream, "windows"), query, wait_ms=wait_ms)
 
 
-def ask_changed_windows(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
-    stream: str, since: int, size_ms: int, origin: int, after: int | None, domain: str | None
+def ask_changed_windows(
+    stream: str, since: int, tiling: Tiling, after: int | None, domain: str | None
 ) -> Question:
-    query = {"changed_since": since, "size_ms": size_ms, "origin": origin, "limit": 1000}
+    query = {"changed_since": since, **asdict(tiling), "limit": 1000}
     query |= _build_query(domain) | ({} if after is None else {"after": after})
     return Question("GET", stream_path(stream, "windows"), query)
 

@@ -14,6 +14,7 @@ from noted_time.answers import CompleteWindowsPage, CutAnswer
 from noted_time.client import Json, Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NotYet, Poll, Sleep, until_complete
+from noted_time.reading import Tiling
 from noted_time.values import Time, choose_domain, format_time
 from reader_client.protocol.answers import StreamReply, decode_answer
 from reader_client.protocol.questions import ask_cut, ask_stream, ask_windows
@@ -97,7 +98,7 @@ def _ask_window(
     if domain is None:
         domain = choose_domain(decode_answer(StreamReply, (yield ask_stream(stream))).domains)
         check_promised(domain)
-    question = ask_windows(stream, start, end - start, 1, domain, wait_ms)
+    question = ask_windows(stream, Tiling(end - start, start), 1, domain, wait_ms)
     page = decode_answer(CompleteWindowsPage, (yield question))
     if not page.windows:
         last = decode_answer(CutAnswer, (yield ask_cut(stream, end, domain)))

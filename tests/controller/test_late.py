@@ -24,10 +24,10 @@ WINDOWS = "/v1/streams/s/windows"
 async def windows(
     controller: Controller, size_ms: int = 10, domain: str | None = None
 ) -> list[Late]:
-    found = await controller.polls.windows(
+    _, found = await controller.polls.windows(
         "s", domain, Tiling(size_ms), after=0, limit=100, wait_ms=0
     )
-    return [window.late for window in found.windows]
+    return [window.late for window in found]
 
 
 def cut(controller: Controller, complete_to: int, since: int | None = None) -> Late:

@@ -169,8 +169,10 @@ def names(found: Iterable[Missing]) -> list[str]:
 
 async def windows(controller: Controller, after: int = 0) -> list[Missing]:
     """Return the missing writers in the complete windows of ten."""
-    found = await controller.polls.windows("s", None, Tiling(10), after=after, limit=100, wait_ms=0)
-    return [window.missing for window in found.windows]
+    _, found = await controller.polls.windows(
+        "s", None, Tiling(10), after=after, limit=100, wait_ms=0
+    )
+    return [window.missing for window in found]
 
 
 def cuts(controller: Controller) -> list[Missing]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import nlargest, nsmallest
 from itertools import chain, filterfalse, islice
 from operator import attrgetter, itemgetter, methodcaller
@@ -22,7 +22,7 @@ from noted_time import Advance, Hold, Mark
 from noted_time.answers import CountedPeriod, Explanation, WriterRow, WritersPage
 from noted_time.reading import ReaderPlace, locate_reader
 from noted_time.rules import HOLDERS_NAMED, Track, forecast, lower_without
-from noted_time.values import FROM_FIRST_MARK, MemberState, Would
+from noted_time.values import FROM_FIRST_MARK, MemberState, Waiting
 
 MEMBERS_SORTED = 20_000  # sorting them by time takes 10 ms
 
@@ -43,32 +43,23 @@ class WriterQuery(NamedTuple):
     search: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DryRun:
-    """Assumptions: removed writers, and another writer timeout of the stream."""
-
-    exclude: Sequence[str] = ()
-    writer_timeout_ms: int | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.exclude) or self.writer_timeout_ms is not None
-
-
-NO_DRY_RUN = DryRun()
-
-
 def explain(
     view: View,
-    dry_run: DryRun = NO_DRY_RUN,
     *,
+    exclude: Sequence[str] = (),
+    writer_timeout_ms: int | None = None,
     position: Mapping[int, int] | None = None,
     limit: int = HOLDERS_NAMED,
 ) -> Explanation:
+    """Explain a decision. The dry run assumes excluded writers and another writer timeout."""
     aggregator, last = view.stream.aggregator, view.history.last
     decision = aggregator.decide(view.domain, view.service_ms)
     foreseen = forecast(aggregator.domains, view.running)
     silence = classify_silence(view.stream, view.now.wall)
     waiting_for = decision.waiting_for[:limit] if isinstance(decision, Hold) else ()
+    would = None
+    if exclude or writer_timeout_ms is not None:
+        would = aggregator.dry_run(view.domain, exclude, writer_timeout_ms, view.service_ms)
     assessment = assess_domain(view, silence)
     found = Explanation(
         now=view.now.wall,
@@ -84,7 +75,7 @@ def explain(
             each.writer: lower_without(view.running, each.writer) for each in waiting_for
         },
         by_itself=foreseen and replace(foreseen, at=foreseen.at + view.stream.unix_shift(view.now)),
-        would=_run_dry(view, dry_run) if dry_run else None,
+        would=would,
         hints=find_hints(view),
         silence=silence,
         vouched=None if last is None else Roster(view.stream, view.domain).find_vouching(last),
@@ -93,11 +84,6 @@ def explain(
     )
     described = sentences(view, decision, found, describe_idleness(view))
     return replace(found, sentences=tuple(described))
-
-
-def _run_dry(view: View, dry_run: DryRun) -> Would:
-    timeout_ms, excluded = dry_run.writer_timeout_ms, dry_run.exclude
-    return view.stream.aggregator.dry_run(view.domain, excluded, timeout_ms, view.service_ms)
 
 
 def _locate_reader(view: View, position: Mapping[int, int], limit: int) -> ReaderPlace:
@@ -165,7 +151,7 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         track = member.track(running.numbers[name])
         out_at = track.excluded_at(timeout_ms)
         if writer in running[name].find_holders():
-            left_ms = find_timeout_ms(view, track)
+            left_ms = find_timeout_ms(stream, track, now)
             without = lower_without(running[name], writer)
     silent_ms = max(0, now - member.noted_at) if member.is_active else None
     own_ms = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
@@ -207,16 +193,8 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
     )
 
 
-def find_timeout_ms(view: View, track: Track) -> int:
-    return max(0, track.times_out_at(view.stream.settings.writer_timeout_ms) - view.service_ms)
-
-
-class Holding(NamedTuple):
-    """A holder, with durations in ms on the service clock."""
-
-    writer: str
-    ms: int
-    left_ms: int
+def find_timeout_ms(stream: StreamState, track: Track, service_ms: int) -> int:
+    return max(0, track.times_out_at(stream.settings.writer_timeout_ms) - service_ms)
 
 
 class DomainReading(NamedTuple):
@@ -225,7 +203,7 @@ class DomainReading(NamedTuple):
     domain: str
     last: Mark | None
     holders: int
-    longest: tuple[Holding, ...]
+    longest: tuple[Waiting, ...]
     late_rows: int
 
 
@@ -270,14 +248,13 @@ def _find_excluded(stream: StreamState) -> dict[str, int]:
 def _read_domain(stream: StreamState, domain: str, service_ms: int) -> DomainReading:
     # `decide` would take 20 ms for 100,000 holders
     holders = stream.aggregator.domains[domain].holders
-    timeout_ms = stream.settings.writer_timeout_ms
     first = [
-        (track.waiting_since, writer, track.times_out_at(timeout_ms))
+        (track.waiting_since, writer, track)
         for writer, track in islice(holders.items(), HOLDERS_EXAMINED)
     ]
     longest = tuple(
-        Holding(writer, service_ms - began, max(0, due - service_ms))
-        for began, writer, due in nsmallest(HOLDERS_SCRAPED, first)
+        Waiting(writer, track.noted, service_ms - began, find_timeout_ms(stream, track, service_ms))
+        for began, writer, track in nsmallest(HOLDERS_SCRAPED, first)
     )
     last, late_rows = stream.histories[domain].last, stream.aggregator.domains[domain].late_rows
     return DomainReading(domain, last, len(holders), longest, late_rows)

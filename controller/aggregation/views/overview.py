@@ -89,7 +89,9 @@ def _build_live_domain_row(view: View, silence: Silence | None) -> DomainRow:
         holders=len(view.running.find_holders()),
         held_by=longest.member.writer if longest else None,
         held_for_ms=assessment.held_ms if longest else None,
-        times_out_in_ms=find_timeout_ms(view, longest) if longest else None,
+        times_out_in_ms=(
+            find_timeout_ms(view.stream, longest, view.service_ms) if longest else None
+        ),
         overtaking=assessment.overtaking,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from controller.aggregation.stream import StreamState
 from noted_time import ReaderGroup, SegmentTimes, TimeWindow
@@ -13,22 +12,6 @@ from noted_time.progress import find_largest_lag
 GROUPS_SHOWN = 1000
 
 SEGMENTS_READ = 50_000  # examining them takes about 20 ms
-
-
-class GroupReading(NamedTuple):
-    """How far a reader group is behind the last mark of a domain."""
-
-    stream: str
-    group: str
-    domain: str
-    behind: int
-
-
-class GroupReadings(NamedTuple):
-    """The measured groups, and the number of the others."""
-
-    shown: list[GroupReading]
-    not_shown: int
 
 
 def locate_position(
@@ -65,8 +48,9 @@ def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> di
     }
 
 
-def read_groups(streams: Iterable[StreamState]) -> GroupReadings:
-    shown: list[GroupReading] = []
+def read_groups(streams: Iterable[StreamState]) -> tuple[list[tuple[list[str], int]], int]:
+    """Return the lags by stream, group and domain, and how many groups are not measured."""
+    shown: list[tuple[list[str], int]] = []
     groups = segments = not_shown = 0
     for stream in streams:
         for name in stream.groups:
@@ -76,9 +60,9 @@ def read_groups(streams: Iterable[StreamState]) -> GroupReadings:
                 continue
             groups, segments = groups + 1, segments + len(position)
             lags = find_lags(stream, stream.windows(position))
-            known = ((domain, lag) for domain, lag in lags.items() if lag is not None)
-            shown += [GroupReading(stream.record.name, name, *each) for each in known]
-    return GroupReadings(shown, not_shown)
+            labels = [stream.record.name, name]
+            shown += [([*labels, each], lag) for each, lag in lags.items() if lag is not None]
+    return shown, not_shown
 
 
 def _find_share(own: int | None, largest: int) -> float:

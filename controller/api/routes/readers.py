@@ -285,7 +285,7 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
                 writers_without_least=tuple(without_least[:WRITERS_NAMED]),
             )
         )
-    reply_windows = await controller.polls.windows(
+    state, windows = await controller.polls.windows(
         stream,
         domain,
         tiling,
@@ -294,8 +294,7 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
         wait_ms=wait_ms,
         is_admin=call.is_admin,
     )
-    state = reply_windows.stream
-    return reply(await _build_page(state, domain, reply_windows.windows, limit, after))
+    return reply(await _build_page(state, domain, windows, limit, after))
 
 
 async def _build_page(

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query, Response
 from controller.aggregation import operations
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views import inspection
-from controller.aggregation.views.inspection import DryRun, WriterQuery
+from controller.aggregation.views.inspection import WriterQuery
 from controller.aggregation.views.view import View
 from controller.api.routes.deps import (
     ControllerDep,
@@ -121,9 +121,16 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     changing the timeout. With `position`, `reader` contains the segments that a reader at this
     position waits for. Nothing is changed.
     """
-    dry_run = DryRun(exclude, writer_timeout_ms)
     view = View.of(controller.stream(stream), controller.now, domain)
-    return reply(inspection.explain(view, dry_run, position=position, limit=limit))
+    return reply(
+        inspection.explain(
+            view,
+            exclude=exclude,
+            writer_timeout_ms=writer_timeout_ms,
+            position=position,
+            limit=limit,
+        )
+    )
 
 
 @router.get("/ledger", response_model=shape(LedgerPage), operation_id="listLedger")

@@ -146,7 +146,7 @@ class Exposition(Collector):
             for group, backlog in list_flags(each, now)
         ]
         self._not_shown = len(streams) - len(self._streams)
-        self._groups = read_groups(islice(streams, STREAMS_SHOWN))
+        self._groups, self._groups_not_shown = read_groups(islice(streams, STREAMS_SHOWN))
 
     def collect(self) -> Iterator[Metric]:
         yield from self._registry.collect()
@@ -203,7 +203,7 @@ class Exposition(Collector):
         yield each(
             "longest_holding_seconds",
             sentence,
-            lambda domain: domain.longest[0].ms / 1000 if domain.longest else 0,
+            lambda domain: domain.longest[0].held_for_ms / 1000 if domain.longest else 0,
         )
 
     def _build_domain_family(
@@ -222,10 +222,10 @@ class Exposition(Collector):
 
     def _collect_holders(self) -> Iterator[Metric]:
         all_holders = (
-            (holding.ms, [stream, domain.domain, holding.writer], holding.left_ms)
+            (each.held_for_ms, [stream, domain.domain, each.writer], each.times_out_in_ms)
             for stream, domain in _list_domains(self._streams)
-            for holding in domain.longest
-            if holding.ms >= NAMED_AFTER_MS
+            for each in domain.longest
+            if each.held_for_ms >= NAMED_AFTER_MS
         )
         named = nlargest(NAMES_SHOWN, all_holders)
         labels = ["stream", "domain", "writer"]
@@ -240,13 +240,10 @@ class Exposition(Collector):
         yield _build_family("holders_not_named", sentence, [([], holders - len(named))])
 
     def _collect_groups(self) -> Iterator[Metric]:
-        rows = (
-            ([each.stream, each.group, each.domain], each.behind) for each in self._groups.shown
-        )
         sentence = "Last lower minus the lower of a reader group, in the stream's time"
-        yield _build_family("group_behind", sentence, rows, ["stream", "group", "domain"])
+        yield _build_family("group_behind", sentence, self._groups, ["stream", "group", "domain"])
         sentence = "Reader groups that are not measured"
-        yield _build_family("groups_not_shown", sentence, [([], self._groups.not_shown)])
+        yield _build_family("groups_not_shown", sentence, [([], self._groups_not_shown)])
 
     def _find_lag_s(self, domain: DomainReading) -> float | None:
         if domain.last is None or domain.last.lower not in UNIX_MS:
