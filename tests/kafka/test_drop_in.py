@@ -1,14 +1,10 @@
 """`KafkaNotedProducer` in the place of `confluent_kafka.Producer`, on a real broker."""
 
-import ast
-import inspect
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.resources import files
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -28,36 +24,6 @@ from writer_client.sending.clock import unix_ms
 pytestmark = pytest.mark.acceptance
 
 TEN, NOON = 1_357_034_400_000, 1_357_041_600_000
-SAME_METHODS = {
-    *("produce", "poll", "flush", "set_sasl_credentials", "__len__", "__bool__"),
-    *("init_transactions", "begin_transaction", "commit_transaction", "abort_transaction"),
-    "send_offsets_to_transaction",
-}
-"""Methods with the parameters of Confluent's; all others are those of `producer.kafka`."""
-
-
-def read_parameters(method: ast.FunctionDef) -> list[tuple[str, Any]]:
-    """Return the names and defaults of a stub, but for `self`."""
-    names = [each.arg for each in method.args.args[1:]]
-    defaults = [ast.literal_eval(each) for each in method.args.defaults]
-    missing = [inspect.Parameter.empty] * (len(names) - len(defaults))
-    return list(zip(names, [*missing, *defaults], strict=True))
-
-
-def test_methods_have_the_parameters_of_confluents_producer() -> None:
-    """In their order and with their defaults; `topic` may be left out."""
-    stub = ast.parse((files("confluent_kafka") / "cimpl.pyi").read_text())
-    kinds = (each for each in stub.body if isinstance(each, ast.ClassDef))
-    (producer,) = (each for each in kinds if each.name == "Producer")
-    methods = (each for each in producer.body if isinstance(each, ast.FunctionDef))
-    theirs = {each.name: read_parameters(each) for each in methods if each.name in SAME_METHODS}
-    ours = {}
-    for name, expected in theirs.items():
-        found = inspect.signature(getattr(KafkaNotedProducer, name)).parameters.values()
-        ours[name] = [(each.name, each.default) for each in found][1 : len(expected) + 1]
-
-    theirs["produce"][0] = ("topic", None)
-    assert (ours, {*ours}) == (theirs, SAME_METHODS)
 
 
 @pytest.mark.parametrize("away", ["broker", "served"])

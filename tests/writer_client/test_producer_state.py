@@ -128,7 +128,7 @@ class Walk:
             "abort": lambda: self.channel.abort_transaction(OVER),
             "deliver": lambda: self.channel.deliver(0.0),
             "rest": lambda: self.channel.rest(0.0, self.client.idle),
-            "forgive": self.channel.forgive,
+            "forgive": self.tracker.forgive,
             "poll": lambda: self.channel.poll(0),
             "controller": lambda: setattr(self.client, "is_away", True),
         }

@@ -114,10 +114,12 @@ class BackgroundThread:
         if self._calls.empty():
             self._calls.put(None)
 
-    def note(self, time: int, domain: str | None) -> None:
+    def note(self, time: Time, domain: str | None) -> None:
         """Note, or queue the note until startup."""
+        self.check()
+        note = partial(self._make_note, unix_ms_of(time), domain)
         self._notes += 1
-        if self._waiting.is_over or not self._waiting.keep(partial(self._make_note, time, domain)):
+        if self._waiting.is_over or not self._waiting.keep(note):
             self._tracker.note(time, domain)
             self.check()
         if self._tracker.is_waiting:

@@ -223,10 +223,6 @@ class Channel:
         self.kafka.set_sasl_credentials(username, password)
         self._ends.topic.set_sasl_credentials(username, password)
 
-    def forgive(self) -> None:
-        self.tracker.forgive()
-        self.poll(0)
-
     def fail(self, fault: NotedTimeError) -> None:
         self.fault = self.fault or fault
 

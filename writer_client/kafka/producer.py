@@ -58,11 +58,10 @@ class ClientOptions(TypedDict, total=False):
 class KafkaNotedProducer(Closing):
     """Produces events to one topic, and notes the time of one writer.
 
-    `produce`, `poll`, `flush` and the methods of transactions have the parameters of
+    `produce`, `poll`, `flush` and the methods of transactions are called as those of
     `confluent_kafka.Producer`. For all else, use `kafka`. `produce` and `note_time` return at once.
     A note is sent when all events produced before it are delivered, with the offsets that the
-    broker reported. All methods are thread-safe. A transaction has the
-    events of all threads.
+    broker reported. All methods are thread-safe. A transaction has the events of all threads.
 
     `config` is a configuration of confluent-kafka (librdkafka). The settings `acks=0`,
     `enable.idempotence=false` and `delivery.report.only.error` are refused. With a
@@ -248,7 +247,7 @@ class KafkaNotedProducer(Closing):
         Waits at most `timeout` seconds for the first report; with a negative timeout, while events
         are in flight. Polling is optional: a thread serves reports.
         """
-        self.check()
+        self._background.check()
         until, before = compute_deadline(timeout), self._channel.served
         while True:
             left_s = until - clocks.monotonic()
@@ -281,8 +280,7 @@ class KafkaNotedProducer(Closing):
         """
         if self._auto is not None and domain in (None, self._tracker.domain):
             raise Rejected("the producer notes the clock: create it without auto to note times")
-        self.check()
-        self._background.note(unix_ms_of(time), domain)
+        self._background.note(time, domain)
 
     def flush(self, timeout: float = -1) -> Flushed:
         """Wait at most `timeout` seconds until all events are delivered and all notes are durable.
@@ -304,12 +302,9 @@ class KafkaNotedProducer(Closing):
         `on_failure="hold"`, produce them *before* this call. The held notes are then merged, and
         sent once all events produced so far are delivered.
         """
-        self._channel.forgive()
+        self._tracker.forgive()
+        self._channel.poll(0)
         self._background.wake()
-
-    def check(self) -> None:
-        """Raise the error that every call raises, if there is one."""
-        self._background.check()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
