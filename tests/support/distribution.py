@@ -24,6 +24,7 @@ LONG = {
     "kafka observed",
     "kafka and java",
     "tests/simulation/test_schedules.py",
+    "tests/trials/test_record.py",
 }
 """The longest groups after those of Spark."""
 
