@@ -194,8 +194,7 @@ class KafkaNotedProducer(Closing):
         * `event_time` is required and becomes the record's timestamp. `timestamp` is another name
           for it, in Unix ms. With `auto` it can be omitted: the event is stamped with the clock, or
           with the last noted time if the clock is behind, so it is never late.
-        * `event_times` has the event's times in other domains of the producer. It may contain the
-          first domain instead of `event_time`.
+        * `event_times` has the event's times in the other domains of the producer.
         * `on_delivery(error, message)`, or `callback`, is called with the outcome. Its exceptions
           are logged.
 
@@ -218,7 +217,7 @@ class KafkaNotedProducer(Closing):
                 "pass the event as value="
             )
         if event_times:
-            event_time, event_times = self._split_times(event_time, event_times)
+            event_times = self._check_times(event_times)
         if timestamp:
             event_time = _check_timestamp(timestamp, event_time)
         stamp = event_time if type(event_time) is int else self._find_time(event_time)
@@ -422,17 +421,11 @@ class KafkaNotedProducer(Closing):
             )
         return self._auto.now_ms()
 
-    def _split_times(
-        self, event_time: Time | None, event_times: Mapping[str, Time]
-    ) -> tuple[Time | None, Mapping[str, Time]]:
+    def _check_times(self, event_times: Mapping[str, Time]) -> Mapping[str, Time]:
         self._tracker.check_times(event_times)
-        others = dict(event_times)
-        own = others.pop(self._tracker.domain or "", None)
-        if own is not None and event_time is not None:
-            raise Rejected(
-                f"event_time already has the time of {self._tracker.domain!r}: leave one out"
-            )
-        return event_time if own is None else own, others
+        if self._tracker.domain in event_times:
+            raise Rejected(f"pass the time of {self._tracker.domain!r} as event_time")
+        return dict(event_times)
 
     def _send(  # noqa: PLR0913, PLR0917 - the parts of an event
         self,
