@@ -64,12 +64,15 @@ class ObjectStore:
 
     def _list_parts(self, directory: LogPath, _: str = "") -> dict[str, Version | None]:
         """Return the objects, and the inner directories without a version."""
-        ask = partial(self._call, "list_with_delimiter", directory)
         try:
-            listed = call_in_thread(str(directory), self._list_s, ask)
+            return self._list_directory(directory)
         except UnreadableKey:
             deep = self._list_after(directory, "")
             return {key.partition("/")[0]: None if "/" in key else deep[key] for key in deep}
+
+    def _list_directory(self, directory: LogPath) -> dict[str, Version | None]:
+        ask = partial(self._call, "list_with_delimiter", directory)
+        listed = call_in_thread(str(directory), self._list_s, ask)
         found = {each.rstrip("/"): None for each in listed["common_prefixes"]}
         found |= {each["path"]: self._version(each) for each in listed["objects"]}
         if not found:
@@ -82,9 +85,22 @@ class ObjectStore:
         prefix = f"{_key(directory)}/"
         try:
             found = self._list_keys(directory, prefix + name if name else None)
-        except UnreadableKey as odd:  # such as a//b or ../b, which sort before names with rows
-            found = {odd.key: None, **self._list_keys(directory, prefix + max(name, "0"))}
+        except UnreadableKey as odd:
+            inner, is_inside, _ = odd.key[len(prefix) :].partition("/")
+            if is_inside and inner.strip("."):  # such as a//b
+                found = {odd.key: None, **self._list_tree(directory)}
+            else:  # such as /b or ../b, which sort before names with rows
+                found = {odd.key: None, **self._list_keys(directory, prefix + max(name, "0"))}
         return {key[len(prefix) :]: found[key] for key in found if len(key) > len(prefix)}
+
+    def _list_tree(self, directory: LogPath) -> dict[str, Version | None]:
+        """Return the keys of all objects, directory by directory."""
+        found: dict[str, Version | None] = {}
+        for name, version in self._list_directory(directory).items():
+            path = directory / name
+            inner = {"": version} if version else self._list_after(path, "")
+            found |= {f"{_key(path)}/{each}".rstrip("/"): inner[each] for each in inner}
+        return found
 
     def _list_keys(self, directory: LogPath, after: str | None) -> dict[str, Version | None]:
         pages = self._call("list", directory, offset=after, chunk_size=1000)

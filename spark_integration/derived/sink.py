@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -89,6 +89,7 @@ class NotedLogSink(Picklable):
         domain: str | None = None,
         delay_ms: int = 0,
         seal: bool = False,
+        ignore: Sequence[str] = (),
     ) -> None:
         """Append to `segment` of the log of `stream` under `root`, from the first batch on.
 
@@ -96,8 +97,8 @@ class NotedLogSink(Picklable):
 
         `checkpoint_location` is the query's `checkpointLocation`, a path or a URI. `domain` is the
         time domain of `time_of`, if the stream has several. `seal` needs a client with an `admin`
-        token. Raises `InvalidName`, or `Rejected` for a negative delay or a client of another
-        stream.
+        token. `ignore` has patterns of foreign names in the log to leave out, such as ``*.json``.
+        Raises `InvalidName`, or `Rejected` for a negative delay or a client of another stream.
         """
         check_least("delay_ms", delay_ms, 0)
         self._root = root
@@ -109,6 +110,7 @@ class NotedLogSink(Picklable):
         self._segment = segment
         self._domain = domain
         self._delay_ms = delay_ms
+        self._ignore = tuple(ignore)
         self._is_sealing = seal
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -175,6 +177,7 @@ class NotedLogSink(Picklable):
             segments=(self._segment,),
             client=client,
             event_time=column if self._domain is None else {self._domain: column},
+            ignore=self._ignore,
         )
 
     def _end(self, rows: pa.Table, batch: Batch) -> None:

@@ -111,7 +111,7 @@ def test_list_without_progress_is_left(answers: Answers, directory: ObjectPath) 
         list_segment(0.01, directory)
 
 
-@pytest.mark.parametrize("odd", ["/b", "../b", "./b.json"])
+@pytest.mark.parametrize("odd", ["/b", "../b", "./b.json", "a//b", "b/../c"])
 def test_key_that_is_no_path_is_passed_over_by_name(answers: Answers, odd: str) -> None:
     names = [odd, "a+0+0000000000.parquet", "a+0+0000000009.parquet"]
     answers.keys = sorted(PREFIX + name for name in names)

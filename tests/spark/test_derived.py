@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import InvalidNote, Rejected
+from noted_time.filelog import ForeignFile
 from spark_integration import NotedLogSink
 from spark_integration.marks.watermark import LAST_MS
 from tests.support.offset_log import plan
@@ -56,7 +57,7 @@ class Sinks:
         self,
         time_of: str = "window.end",
         client: Callable[[], WriterClient] | None = None,
-        **options: int,
+        **options: Any,  # noqa: ANN401 - as the sink's
     ) -> NotedLogSink:
         """Return a sink."""
         return NotedLogSink(
@@ -65,7 +66,7 @@ class Sinks:
             client or self.client,
             time_of,
             checkpoint_location=str(self.directory / "checkpoint"),
-            **options,  # type: ignore[arg-type]
+            **options,
         )
 
     def plan(self, batch_id: int, watermark: int) -> None:
@@ -265,6 +266,16 @@ def test_what_a_sink_cannot_promise_is_refused(sinks: Sinks) -> None:
         sinks(delay_ms=-1)
     with pytest.raises(Rejected, match="the client writes to stream 'counts', not 'sums'"):
         NotedLogSink("/log", "sums", sinks.client, checkpoint_location="/checkpoint")
+
+
+def test_sink_leaves_out_ignored_files_of_its_log(sinks: Sinks) -> None:
+    sinks.take(0, 5000, 1)
+    (sinks.directory / "log/counts/partition=0/all.csv").touch()
+    with pytest.raises(ForeignFile, match=r"ignore=\['all\.csv'\]"):
+        sinks.take(1, 6000, 5, sink=sinks())
+    sinks.take(1, 6000, 5, sink=sinks(ignore=["*.csv"]))
+
+    assert sinks.noted() == (6000, {"0": 2})
 
 
 def test_a_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) -> None:
