@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections import deque
 from contextlib import suppress
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from noted_time_cli.analyse.columns import FileColumns, FileOrder
 
+LINES_BYTES = 8 << 20
 FILE_FORMATS = {"parquet": "parquet", "csv": "csv", "jsonl": "json", "json": "json"}
 
 
@@ -102,16 +104,42 @@ def _open_file(file: LogPath, kind: str) -> tuple[pa.Schema, Callable[..., Itera
     if kind == "parquet" or isinstance(file, ObjectPath):
         parquet = pq.ParquetFile(store_of(file).open(file))
         return parquet.schema_arrow, parquet.iter_batches
-    is_json = kind == "json"
-    found = ds.dataset(_read_json_lines(file)) if is_json else ds.dataset(file, format=kind)
+    if kind == "json":
+        return _open_json_lines(file)
+    found = ds.dataset(file, format=kind)
     return found.schema, found.to_batches
 
 
-def _read_json_lines(file: Path) -> pa.Table:
+def _open_json_lines(file: Path) -> tuple[pa.Schema, Callable[..., Iterator[Any]]]:
     """Keep dates as text, because pyarrow would read dates without a zone as UTC."""
-    found = read_json(file)
-    dates = [(each.name, pa.string()) for each in found.schema if pa.types.is_temporal(each.type)]
-    return read_json(file, parse_options=ParseOptions(explicit_schema=pa.schema(dates)))
+    found = [_name_dates_text(read_json(lines).schema) for lines in _read_lines(file)]
+    if not found:
+        raise Rejected(f"{file} is empty")
+    schema = pa.unify_schemas(found, promote_options="permissive")
+    options = ParseOptions(explicit_schema=schema)
+
+    def read_batches(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        for lines in _read_lines(file):
+            yield from read_json(lines, parse_options=options).select(columns).to_batches()
+
+    return schema, read_batches
+
+
+def _read_lines(file: Path) -> Iterator[io.BytesIO]:
+    """Yield whole lines, about `LINES_BYTES` at a time."""
+    rest = b""
+    with pa.input_stream(file) as stream:
+        while read := stream.read(LINES_BYTES):
+            lines, end, rest = (rest + read).rpartition(b"\n")
+            if lines.strip():
+                yield io.BytesIO(lines + end)
+    if rest.strip():
+        yield io.BytesIO(rest)
+
+
+def _name_dates_text(schema: pa.Schema) -> pa.Schema:
+    types = (pa.string() if pa.types.is_temporal(each.type) else each.type for each in schema)
+    return pa.schema([*zip(schema.names, types, strict=True)])
 
 
 def _keep_as_text(table: pa.Table) -> pa.Table:

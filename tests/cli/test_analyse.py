@@ -11,14 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from noted_time_cli.analyse import file_rows
 from tests.cli.conftest import Commands, Said
 from tests.support.calls import TEN
 
 MINUTES = {"landing": [30, 70, 130, 190, 200], "departure": [10, 65, 125, 40, 185]}
 """The fourth row lands when 125 minutes are the newest: its hour ended 65 minutes before that."""
 
-MEMORY_POOL = pa.proxy_memory_pool(pa.default_memory_pool())
-"""It outlives what was allocated in it."""
+MANY_ROWS = {"f.parquet": 4_000_000, "f.jsonl": 400_000}
+MEMORY_POOLS = {name: pa.proxy_memory_pool(pa.default_memory_pool()) for name in MANY_ROWS}
+"""They outlive what was allocated in them."""
 
 Analyse = Callable[..., Said]
 
@@ -78,17 +80,34 @@ def test_zone_of_a_typed_column_without_zone_is_refused(analyse: Analyse, option
     assert analyse(*words).json["rows"] == len(at)
 
 
-def test_file_of_many_rows_is_read_in_little_memory(analyse: Analyse) -> None:
+@pytest.mark.parametrize("name", MANY_ROWS)
+def test_file_of_many_rows_is_read_in_little_memory(
+    analyse: Analyse, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """The last are judged; in one row group, and encoded as one value and a count."""
-    count = 4_000_000
-    pq.write_table(pa.table({"at": pa.repeat(TEN, count)}), "f.parquet", row_group_size=count)
-    pa.set_memory_pool(MEMORY_POOL)
+    count, pool = MANY_ROWS[name], MEMORY_POOLS[name]
+    monkeypatch.setattr(file_rows, "LINES_BYTES", 1 << 16)
+    if name == "f.jsonl":
+        Path(name).write_text(f'{{"at": {TEN}}}\n' * count)
+    else:
+        pq.write_table(pa.table({"at": pa.repeat(TEN, count)}), name, row_group_size=count)
+    pa.set_memory_pool(pool)
     try:
-        found = analyse("files", "f.parquet", "--time", "at", "--records", "7", "--json")
+        found = analyse("files", name, "--time", "at", "--records", "7", "--json")
     finally:
         pa.set_memory_pool(pa.default_memory_pool())
 
-    assert (found.json["rows"], MEMORY_POOL.max_memory() < count) == (7, True)
+    assert (found.json["rows"], pool.max_memory() < count) == (7, True)
+
+
+def test_lines_of_json_are_of_one_form(analyse: Analyse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a block of them ends: a column may be missing, null, or a decimal at first."""
+    monkeypatch.setattr(file_rows, "LINES_BYTES", 7)
+    lines = ["{}", '{"at": null}', f'{{"at": {TEN}}}', f'{{"at": {TEN}.5, "shop": "lima"}}']
+    Path("f.jsonl").write_text("\n\n".join(lines))
+    found = analyse("files", "f.jsonl", "--time", "at", "--partition", "shop", "--json").json
+
+    assert (found["rows"], found["without_time"], found["partitions"]) == (2, 2, 2)
 
 
 def test_a_picture_is_drawn(analyse: Analyse, tmp_path: Path) -> None:
