@@ -68,17 +68,12 @@ def describe_unknown(kind: str, name: str, known: Sequence[str]) -> str:
     return f"unknown {kind}; {which}"
 
 
-def list_parameters(request: Request, *, repeatable: bool = False) -> list[str]:
-    """Return the names of all query parameters of a call, or of those that are lists."""
+def list_parameters(request: Request) -> list[str]:
     wanted = request.scope["route"].operation_id
     paths = request.app.openapi()["paths"].values()
     operations = (each for methods in paths for each in methods.values())
     operation = next(each for each in operations if each["operationId"] == wanted)
-    return [
-        each["name"]
-        for each in operation.get("parameters", ())
-        if each["in"] == "query" and (not repeatable or each["schema"].get("type") == "array")
-    ]
+    return [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
 
 
 def list_sibling_fields(model: type[BaseModel], where: Sequence[int | str]) -> list[str]:
