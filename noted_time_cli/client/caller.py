@@ -35,6 +35,10 @@ class Caller:
     def ask(self, method: str, path: str, **given: Any) -> Json:  # noqa: ANN401 - as `answer`'s
         return self.answer(method, path, **given)[1]
 
+    def ask_question(self, question: Question) -> Json:
+        query = dict(question.query)
+        return self.ask(question.method, question.path, query=query, body=question.body)
+
     def answer(
         self,
         method: str,

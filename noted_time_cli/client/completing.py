@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Callable
 from datetime import UTC, tzinfo
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,7 +25,7 @@ from noted_time.values import (
     parse_time,
 )
 from noted_time_cli.client.caller import MOST_ROWS, Caller, client_command
-from noted_time_cli.client.offsets import ReadBy, make_performer
+from noted_time_cli.client.offsets import ReadBy
 from noted_time_cli.client.tables import Names, TableOption, ask_objections, read_claim
 from noted_time_cli.client.waiting import (
     MISSING_STATUS,
@@ -54,6 +55,7 @@ from reader_client.protocol.completeness import (
     find_last_reached,
     find_last_rounded,
     find_required_mark,
+    make_performer,
 )
 from reader_client.protocol.requirements import (
     NOT_SO_FAR,
@@ -124,7 +126,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     source = read_by.create_source(stream) if read_by.is_named else None
     asked = find_last_rounded if source is None else find_last_reached
     question = asked(stream, domain, lambda lower: floor_time(lower, floor, zone))
-    perform = make_performer(call, source)
+    perform: Callable[[Any], Any] = make_performer(call.ask_question, source)
     time, mark, read = run(question, perform)
     if required:
         try:

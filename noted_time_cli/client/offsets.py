@@ -6,17 +6,15 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from noted_time.extras import require_extra
 from noted_time.progress import ReadOffsets, parse_offsets
 from noted_time.values import Rejected
-from noted_time_cli.client.caller import Caller
 from noted_time_cli.terminal.brokers import TopicOption, build_kafka_config
 from noted_time_cli.terminal.options import option
-from reader_client.protocol.completeness import OffsetsUpTo
 
 STDIN_NAME = "-"
 
@@ -101,13 +99,3 @@ class ReadBy:
             raise Rejected(f"the offsets in {name} cannot be read: {error}") from error
         by = "the offsets given" if name == STDIN_NAME else f"the offsets in {name}"
         return ReadOffsets(parse_offsets(text, inclusive=self.inclusive), by)
-
-
-def make_performer(call: Caller, source: Source | None = None) -> Callable[[Any], Any]:
-
-    def perform(step: Any) -> Any:  # noqa: ANN401 - a question of either kind
-        if source is not None and isinstance(step, OffsetsUpTo):
-            return source(step.cut)
-        return call.ask(step.method, step.path, query=dict(step.query), body=step.body)
-
-    return perform

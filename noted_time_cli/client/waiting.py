@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Iterator
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -17,7 +17,7 @@ from noted_time.progress import ReadOffsets
 from noted_time.tables import TableClaim
 from noted_time.values import HOUR_MS, Late, VouchedBy, format_seconds, format_time, parse_time
 from noted_time_cli.client.caller import Caller, client_command
-from noted_time_cli.client.offsets import ReadBy, make_performer
+from noted_time_cli.client.offsets import ReadBy
 from noted_time_cli.client.tables import (
     Names,
     NothingClaimed,
@@ -35,7 +35,7 @@ from noted_time_cli.terminal.options import (
 )
 from noted_time_cli.terminal.output import UNANSWERED_STATUS, echo, fail, format_position, say
 from reader_client.protocol.answers import decode_answer
-from reader_client.protocol.completeness import check_reached
+from reader_client.protocol.completeness import check_reached, make_performer
 from reader_client.protocol.requirements import (
     NOT_SO_FAR,
     Requirement,
@@ -143,7 +143,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     except OpenStream as error:
         fail(str(error), status=MISSING_STATUS)
     cut = decode_answer(CutAnswer, mark)
-    lacks = run(find_objections(stream, cut, required), make_performer(call))
+    lacks = run(find_objections(stream, cut, required), call.ask_question)
     if require_all and since is not None:
         lacks += _find_late_objections(mark)
     if not call.print_json(mark):
@@ -208,7 +208,8 @@ def _make_look(
 ) -> Callable[[Poll], tuple[Json, ReadOffsets]]:
     if not read_by.is_named:
         return lambda step: (_find_mark(call, stream, query, step), ReadOffsets({}))
-    perform = make_performer(call, read_by.create_source(stream, again=True))
+    source = read_by.create_source(stream, again=True)
+    perform: Callable[[Any], Any] = make_performer(call.ask_question, source)
 
     def look(step: Poll) -> tuple[Json, ReadOffsets]:
         mark = _find_mark(call, stream, query, step)

@@ -9,7 +9,6 @@ import typer
 from noted_time.lineage import Dataset
 from noted_time.values import parse_time
 from noted_time_cli.client.caller import Caller, client_command
-from noted_time_cli.client.offsets import make_performer
 from noted_time_cli.client.tables import Names
 from noted_time_cli.client.waiting import MISSING_STATUS
 from noted_time_cli.terminal.brokers import Config, build_kafka_config
@@ -60,7 +59,7 @@ def why(  # noqa: PLR0913 - one parameter for each flag
     _check_options(context, root, as_dot=as_dot)
     asked = None if time is None else parse_time(time)
     kafka = build_kafka_config("", config) if config else {}
-    found = HopReader(make_performer(call), asked, kafka).find_why(root, tuple(name))
+    found = HopReader(call.ask_question, asked, kafka).find_why(root, tuple(name))
     if as_dot:
         for line in found.to_dot().splitlines():
             echo(line)

@@ -54,9 +54,10 @@ class CompleteTo:
 
 
 def make_performer(
-    ask: Callable[[Question], Answer], offsets: Callable[[Mapping[int, int]], Answer]
+    ask: Callable[[Question], Answer], offsets: Callable[[Mapping[int, int]], Answer] | None
 ) -> Callable[[Any], Answer]:
-    return lambda step: offsets(step.cut) if isinstance(step, OffsetsUpTo) else ask(step)
+    """Return what performs a question, or reads the offsets if there are any to read."""
+    return lambda step: offsets(step.cut) if offsets and type(step) is OffsetsUpTo else ask(step)
 
 
 def complete_to(  # noqa: PLR0913 - three of them are positional
