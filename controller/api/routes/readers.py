@@ -57,7 +57,6 @@ router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBL
 GROUP_PATH = "/reader-groups/{group}"
 READER_PATH = GROUP_PATH + "/readers/{reader}"
 WaitQuery = Annotated[int, Field(ge=0, le=30_000)]
-NO_WRITERS: list[str] = []
 KEPT_BYTES = 64 * 1024  # of a cached answer
 
 PathName = Annotated[requests.Name, Path()]
@@ -184,19 +183,24 @@ async def get_segment_times(
     return reply(build_segment_times(times))
 
 
+class CutAsked(BaseModel, frozen=True):
+    """A time, and the writers that have to vouch for it."""
+
+    complete_to: requests.Int64
+    since: requests.Int64 | None = None
+    domain: requests.Name | None = None
+    require: Annotated[list[requests.Name], Field(max_length=1000)] = []
+    require_all: bool = False
+    require_known: bool = False
+    wait_ms: WaitQuery = 0
+
+
 @router.get("/cut", response_model=shape(CutAnswer), operation_id="getCut")
-async def cut(  # noqa: PLR0913 - one parameter for each of the query's
+async def cut(
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
-    *,
-    complete_to: Annotated[requests.Int64, Query()],
-    since: requests.Int64 | None = None,
-    domain: requests.Name | None = None,
-    require: Annotated[list[requests.Name], Query(max_length=1000)] = NO_WRITERS,
-    require_all: bool = False,
-    require_known: bool = False,
-    wait_ms: WaitQuery = 0,
+    asked: Annotated[CutAsked, Query()],
 ) -> Response:
     """Return the first mark with lower >= `complete_to`. Rows up to its cut are complete.
 
@@ -212,19 +216,23 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
 
     If no mark meets them all, `unmet` lists the writers that are missing or do not vouch.
     """
+    complete_to, since, domain = asked.complete_to, asked.since, asked.domain
     if since is not None and since >= complete_to:
         raise Rejected(f"`since` {since} is not before `complete_to` {complete_to}")
-    if require_all and require_known:
+    every, known = asked.require_all, asked.require_known
+    if every and known:
         raise Rejected("`require_all` includes `require_known`: leave one out")
-    if require_all:
+    if every:
         Roster(controller.stream(stream), domain).check_expects()
-    first = await controller.polls.cut(stream, domain, complete_to, wait_ms, is_admin=call.is_admin)
+    first = await controller.polls.cut(
+        stream, domain, complete_to, asked.wait_ms, is_admin=call.is_admin
+    )
     state = controller.stream(stream)
     roster, coverage = Roster(state, domain), state.coverage(domain)
     if roster.history.is_whole and coverage.begins_after(complete_to):
         first = roster.history.mark(roster.history.last_seq)
     seq, unmet = roster.find_required_seq(
-        first.seq, complete_to, require, every=require_all, known=require_known
+        first.seq, complete_to, asked.require, every=every, known=known
     )
     mark = first if seq == first.seq else roster.history.mark(seq)
     uncovered = coverage.assess_mark(mark, since, complete_to)
@@ -242,21 +250,26 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     return reply(answer)
 
 
+class WindowsAsked(BaseModel, frozen=True):
+    """The complete windows of a domain, and how long a poll waits for the first."""
+
+    domain: requests.Name | None = None
+    size_ms: Annotated[int, Field(ge=1, le=MAX_INT64)] = 3_600_000
+    origin: requests.Int64 = 0
+    after: requests.Int64 | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    wait_ms: WaitQuery = 0
+    changed_since: requests.Int64 | None = None
+
+
 @router.get(
     "/windows", response_model=shape(CompleteWindowsPage), operation_id="listCompleteWindows"
 )
-async def complete_windows(  # noqa: PLR0913 - one parameter for each of the query's
+async def complete_windows(
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
-    *,
-    domain: requests.Name | None = None,
-    size_ms: Annotated[int, Query(ge=1, le=MAX_INT64)] = 3_600_000,
-    origin: requests.Int64 = 0,
-    after: requests.Int64 | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    wait_ms: WaitQuery = 0,
-    changed_since: requests.Int64 | None = None,
+    asked: Annotated[WindowsAsked, Query()],
 ) -> Response:
     """Return the complete windows that end after a time, or wait up to `wait_ms` for the first.
 
@@ -267,9 +280,10 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     reported late since are returned, at once. `late` then contains only these rows. Reports without
     a least time are in no window: `writers_without_least` lists their writers.
     """
-    tiling = Tiling(size_ms, origin)
+    tiling, changed_since = Tiling(asked.size_ms, asked.origin), asked.changed_since
+    domain, after, limit = asked.domain, asked.after, asked.limit
     if changed_since is not None:
-        if wait_ms:
+        if asked.wait_ms:
             raise Rejected("`wait_ms` has no effect with `changed_since`: leave one out")
         state = controller.stream(stream)
         history, coverage = state.history(domain), state.coverage(domain)
@@ -291,7 +305,7 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
         tiling,
         after=after,
         limit=limit + 1,
-        wait_ms=wait_ms,
+        wait_ms=asked.wait_ms,
         is_admin=call.is_admin,
     )
     return reply(await _build_page(state, domain, windows, limit, after))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
 
 from controller.aggregation.views.overview import build_stream_row
 from controller.api.routes.deps import (
@@ -25,15 +26,18 @@ router = APIRouter(tags=["views"], responses=PROBLEM_RESPONSES)
 MomentQuery = Annotated[requests.Int64 | None, Query(description="wall time in Unix ms")]
 
 
+class OverviewAsked(BaseModel, frozen=True):
+    """A page of streams, and a part of their names."""
+
+    search: Annotated[str, Field(max_length=249, description="a part of the name")] = ""
+    sort: Literal["trouble", "name"] = "trouble"
+    start: StartQuery = 0
+    limit: LimitQuery = 50
+
+
 @router.get("/overview", response_model=shape(OverviewPage), operation_id="getOverview")
-async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
-    controller: ControllerDep,
-    call: CallDep,
-    *,
-    search: Annotated[str, Query(max_length=249, description="a part of the name")] = "",
-    sort: Literal["trouble", "name"] = "trouble",
-    start: StartQuery = 0,
-    limit: LimitQuery = 50,
+async def get_overview(
+    controller: ControllerDep, call: CallDep, asked: Annotated[OverviewAsked, Query()]
 ) -> Response:
     """List the streams that the caller may read, by trouble or by name.
 
@@ -47,10 +51,12 @@ async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     """
     controller.check_serving()
     may_read = call.holder.grant.may_read
-    page = await controller.views.overview(
-        lambda name: search in name and may_read(name), sort, start=start, limit=limit
-    )
-    return reply(page)
+
+    def is_shown(name: str) -> bool:
+        return asked.search in name and may_read(name)
+
+    start, limit = asked.start, asked.limit
+    return reply(await controller.views.overview(is_shown, asked.sort, start=start, limit=limit))
 
 
 @router.get(
@@ -61,21 +67,26 @@ async def get_stream_overview(controller: ControllerDep, stream: StreamName) -> 
     return reply(build_stream_row(controller.stream(stream), controller.now))
 
 
+class HistoryAsked(BaseModel, frozen=True):
+    """A period of a domain, and the number of points to draw it with."""
+
+    domain: DomainQuery = None
+    start: Annotated[MomentQuery, Field(alias="from")] = None
+    to: MomentQuery = None
+    points: Annotated[int, Field(ge=1, le=2000)] = 600
+
+
 @router.get("/streams/{stream}/history", response_model=shape(Period), operation_id="getHistory")
-async def get_history(  # noqa: PLR0913 - one parameter for each of the query's
-    controller: ControllerDep,
-    stream: StreamName,
-    *,
-    domain: DomainQuery = None,
-    from_: Annotated[MomentQuery, Query(alias="from")] = None,
-    to: MomentQuery = None,
-    points: Annotated[int, Query(ge=1, le=2000)] = 600,
+async def get_history(
+    controller: ControllerDep, stream: StreamName, asked: Annotated[HistoryAsked, Query()]
 ) -> Response:
     """Return how the watermark advanced over wall time, in at most `points` points.
 
     The default period is from the first mark that is kept until now.
     """
-    found = await controller.views.history(stream, domain, from_, to, points=points)
+    found = await controller.views.history(
+        stream, asked.domain, asked.start, asked.to, points=asked.points
+    )
     return reply(convert(Period, found))
 
 

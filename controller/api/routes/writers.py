@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, Field
 
 from controller.aggregation import operations
 from controller.aggregation.stream import StreamState
@@ -37,22 +38,25 @@ WRITER_PATH = "/writers/{writer}"
 WriterName = Annotated[requests.Name, Path(description="name of a writer")]
 
 
+class WritersAsked(BaseModel, frozen=True):
+    """A page of members, and a part of their names."""
+
+    domain: DomainQuery = None
+    search: Annotated[str, Field(max_length=249, description="a part of the name")] = ""
+    start: StartQuery = 0
+    limit: LimitQuery = 100
+
+
 @router.get("/writers", response_model=shape(WritersPage), operation_id="listWriters")
-async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
-    controller: ControllerDep,
-    stream: StreamName,
-    *,
-    domain: DomainQuery = None,
-    search: Annotated[str, Query(max_length=249, description="a part of the name")] = "",
-    start: StartQuery = 0,
-    limit: LimitQuery = 100,
+async def list_writers(
+    controller: ControllerDep, stream: StreamName, asked: Annotated[WritersAsked, Query()]
 ) -> Response:
     """List the members of `domain`, or of all domains, longest holder first.
 
     `states` always counts all members of the stream.
     """
-    state, query = controller.stream(stream), WriterQuery(start, limit, domain, search)
-    return reply(inspection.writers(state, query, controller.now))
+    query = WriterQuery(asked.start, asked.limit, asked.domain, asked.search)
+    return reply(inspection.writers(controller.stream(stream), query, controller.now))
 
 
 @router.get(WRITER_PATH, response_model=shape(WriterRow), operation_id="getWriter")
@@ -104,16 +108,21 @@ async def release_writer(
     return _answer_row(controller, state, writer)
 
 
+class ExplanationAsked(BaseModel, frozen=True):
+    """A domain, the assumptions of a dry run, and the number of holders to name."""
+
+    domain: DomainQuery = None
+    exclude: Annotated[list[requests.Name], Field(max_length=1000)] = []
+    writer_timeout_ms: Annotated[int | None, Field(ge=1, le=MAX_INT64)] = None
+    limit: LimitQuery = HOLDERS_NAMED
+
+
 @router.get("/explain", response_model=shape(Explanation), operation_id="explain")
-async def explain(  # noqa: PLR0913 - one parameter for each of the query's
+async def explain(
     controller: ControllerDep,
     stream: StreamName,
-    *,
-    domain: DomainQuery = None,
-    exclude: Annotated[list[requests.Name], Query(max_length=1000)] = [],  # noqa: B006 - FastAPI copies it
-    writer_timeout_ms: Annotated[int | None, Query(ge=1, le=MAX_INT64)] = None,
+    asked: Annotated[ExplanationAsked, Query()],
     position: PositionDep,
-    limit: LimitQuery = HOLDERS_NAMED,
 ) -> Response:
     """Return which writers hold the watermark, and where it would be without each of them.
 
@@ -121,35 +130,32 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     changing the timeout. With `position`, `reader` contains the segments that a reader at this
     position waits for. Nothing is changed.
     """
-    view = View.of(controller.stream(stream), controller.now, domain)
-    return reply(
-        inspection.explain(
-            view,
-            exclude=exclude,
-            writer_timeout_ms=writer_timeout_ms,
-            position=position,
-            limit=limit,
-        )
-    )
+    view = View.of(controller.stream(stream), controller.now, asked.domain)
+    assumed = asked.model_dump(exclude={"domain"})
+    return reply(inspection.explain(view, position=position, **assumed))
+
+
+class LedgerAsked(BaseModel, frozen=True):
+    """A page of the ledger of a domain."""
+
+    domain: DomainQuery = None
+    after: Annotated[int, Field(ge=0, le=MAX_INT64)] = 0
+    limit: LimitQuery = 100
+    order: Annotated[Literal["oldest", "newest"], Field(description="which come first")] = "oldest"
 
 
 @router.get("/ledger", response_model=shape(LedgerPage), operation_id="listLedger")
-async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
-    controller: ControllerDep,
-    stream: StreamName,
-    *,
-    domain: DomainQuery = None,
-    after: Annotated[int, Query(ge=0, le=MAX_INT64)] = 0,
-    limit: LimitQuery = 100,
-    order: Annotated[Literal["oldest", "newest"], Query(description="which come first")] = "oldest",
+async def list_ledger(
+    controller: ControllerDep, stream: StreamName, asked: Annotated[LedgerAsked, Query()]
 ) -> Response:
     """List the marks that advanced without a writer, by seq, and the late rows."""
     state = controller.stream(stream)
-    state.history(domain)
-    late = state.late[state.settings.domain_or_default(domain)]
+    state.history(asked.domain)
+    late = state.late[state.settings.domain_or_default(asked.domain)]
     newest = nlargest(WRITERS_NAMED, late, key=attrgetter("last_seen"))
+    is_newest_first, limit = asked.order == "newest", asked.limit
     entries = await controller.views.ledger(
-        stream, domain, after=after, limit=limit + 1, newest_first=order == "newest"
+        stream, asked.domain, after=asked.after, limit=limit + 1, newest_first=is_newest_first
     )
     page = [convert(EntryAnswer, entry) for entry in entries[:limit]]
     next_page = entries[limit - 1].seq if len(entries) > limit else None
