@@ -1,13 +1,17 @@
 """What follows from the answers of a schema registry."""
 
 import json
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
 from threading import Event
+from time import sleep
 from typing import Any
 
 import pytest
 from confluent_kafka import Message
 
 from noted_time import NotedTimeError, NotObservable, Rejected, Unreachable
+from tests.support.loopback import Loopback, give
 from tests.support.odd_controller import odd_controller
 from tests.support.waiting import PATIENCE_S
 from writer_client import registered_time
@@ -77,16 +81,33 @@ def test_registry_without_a_schema_is_asked_again(body: object) -> None:
                 get_time(MESSAGE)
 
 
-def test_registry_that_answers_late_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After ten seconds, shortened here."""
-    monkeypatch.setattr(registry, "ANSWER_TIMEOUT_S", 0.1)
-    done = Event()
+def test_registry_that_answers_byte_by_byte_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is of the whole answer; the connection is closed, and the next one may be quick."""
+    monkeypatch.setattr(registry, "ANSWER_TIMEOUT_S", 2)
+    body, slow = json.dumps({"schema": json.dumps(record("A", "long"))}).encode(), [True]
+    closed = Event()
 
-    with odd_controller(lambda _: (200, done.wait(PATIENCE_S))) as url:
-        get_time = registered_time("at", {"url": url, "max.retries": 0})
-        with pytest.raises(Unreachable, match="timed out"):
+    def answer(asked: BaseHTTPRequestHandler) -> None:
+        give(asked, 200, b"", {"content-length": str(len(body) + 10**6 * slow[0])})
+        if not slow[0]:
+            asked.wfile.write(body)
+            return
+        with suppress(OSError):
+            for _ in range(200):
+                asked.wfile.write(b" ")
+                asked.wfile.flush()
+                sleep(0.05)
+            return
+        closed.set()
+
+    with Loopback(answer) as server:
+        get_time = registered_time("at", {"url": server.url, "max.retries": 0})
+        with pytest.raises(Unreachable, match="gives no schema"):
             get_time(MESSAGE)
-        done.set()
+        assert closed.wait(PATIENCE_S)
+        slow[0] = False
+
+        assert get_time(MESSAGE) == [1]
 
 
 @pytest.mark.parametrize(

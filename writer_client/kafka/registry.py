@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from typing import Any
 from weakref import finalize
@@ -25,6 +25,7 @@ from confluent_kafka.schema_registry.serde import SchemaId
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from noted_time.extras import load_function
+from noted_time.stores.buckets import call_in_thread
 from noted_time.values import NotedTimeError, NotObservable, Rejected, Unreachable
 from writer_client.kafka.event_times import TimeOf, get_values
 
@@ -93,9 +94,14 @@ def _count_levels(schema: Any, space: str, levels: dict[str, float]) -> float:  
 class _RecordDecoder:
     def __init__(self, registry: str | Mapping[str, Any], message: str | None) -> None:
         settings = {"url": registry} if isinstance(registry, str) else dict(registry)
-        self._url = settings.get("url")
+        self._settings = {"timeout": ANSWER_TIMEOUT_S, **settings}
+        self._url, self._message = settings.get("url"), message
+        self._known: dict[object, Deserialize] = {}
+        self._connect()
+
+    def _connect(self) -> None:
         try:
-            client = self._client = SchemaRegistryClient({"timeout": ANSWER_TIMEOUT_S, **settings})
+            client = self._client = SchemaRegistryClient(self._settings)
         except (TypeError, ValueError) as error:
             raise Rejected(f"the schema registry: {error}") from error
         # without a subject, a deserializer asks for nothing that was not checked
@@ -104,9 +110,9 @@ class _RecordDecoder:
             "AVRO": AvroDeserializer(client, conf=plain),
             "JSON": JSONDeserializer(None, schema_registry_client=client, conf=plain),
         }
-        if message is not None:
+        if self._message is not None:
             plain = {**plain, "use.deprecated.format": False}
-            kind = load_function(message)
+            kind = load_function(self._message)
             self._by_type["PROTOBUF"] = ProtobufDeserializer(kind, plain, client)
 
     def decode(self, record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
@@ -114,17 +120,27 @@ class _RecordDecoder:
         context = SerializationContext(topic, MessageField.VALUE, record.headers())
         schema_id = SchemaId("")
         dual_schema_id_deserializer(value, context, schema_id)
-        try:
-            deserialize = self._find_deserializer(schema_id)
-        except Rejected:
-            raise
-        except Exception as error:  # also for the page of a proxy, or other JSON, which is cached
-            self._client.clear_caches()  # type: ignore[no-untyped-call]
-            raise self._explain(error) from error
+        name = schema_id.guid or schema_id.id
+        if name not in self._known:
+            self._known[name] = self._look_up(schema_id)
+        deserialize = self._known[name]
         try:
             return deserialize(value, context)
         except (SchemaRegistryError, httpx2.TransportError, OSError) as error:
             raise self._explain(error) from error
+
+    def _look_up(self, schema_id: SchemaId) -> Deserialize:
+        """Leave all answers about a schema after the timeout, which httpx takes for each read."""
+        find = partial(self._find_deserializer, schema_id)
+        try:
+            found: Deserialize = call_in_thread("the lookup", self._settings["timeout"], find)
+        except Rejected:
+            raise
+        except Exception as error:  # also for the page of a proxy, or other JSON, which is cached
+            self._client.close()  # so the thread ends
+            self._connect()
+            raise self._explain(error) from error
+        return found
 
     def close(self) -> None:
         self._client.close()
