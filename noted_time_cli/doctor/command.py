@@ -25,7 +25,7 @@ from noted_time.stores import parse_root
 from noted_time.values import MOST_DOMAINS, pluralize
 from noted_time_cli.client.caller import MOST_ROWS, Caller
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
-from noted_time_cli.doctor.stream_rules import StreamFacts
+from noted_time_cli.doctor.stream_rules import ExaminedStream
 from noted_time_cli.doctor.verdict import Finding, Outcome, Report
 from noted_time_cli.terminal.brokers import Config, TopicOption, build_kafka_config
 from noted_time_cli.terminal.flags import command
@@ -106,7 +106,7 @@ def _examine(
 ) -> None:
     stream = examined.stream or examined.topic
     call: Caller | None = None
-    seen: StreamFacts | None = None
+    seen: ExaminedStream | None = None
     with ExitStack() as stack:
         with report.attempting("controller", f"correct it; this URL is {url_origin}"):
             transport = stack.enter_context(closing(connect()))
@@ -191,7 +191,7 @@ def _is_allowed(report: Report, call: Caller, stream: str | None, token_origin: 
     return True
 
 
-def _check_stream(report: Report, call: Caller, name: str) -> StreamFacts | None:
+def _check_stream(report: Report, call: Caller, name: str) -> ExaminedStream | None:
     try:
         stream = call.ask("GET", stream_path(name))
     except NotAllowed as error:
@@ -203,13 +203,13 @@ def _check_stream(report: Report, call: Caller, name: str) -> StreamFacts | None
     if len(domains) > MOST_DOMAINS:  # another service has answered
         raise UnexpectedAnswer(f"the controller sent an unexpected answer: {len(domains)} domains")
     explained = {each: call.ask("GET", path, query={"domain": each}) for each in domains}
-    facts = StreamFacts(stream, page, explained)
+    facts = ExaminedStream(stream, page, explained)
     report.add(stream_rules.judge_stream(facts))
     return facts
 
 
 def _check_topic(
-    examined: ExaminedParts, stream: str | None, seen: StreamFacts | None, if_missing: Outcome
+    examined: ExaminedParts, stream: str | None, seen: ExaminedStream | None, if_missing: Outcome
 ) -> list[Finding]:
     from noted_time.kafka import Topic
 

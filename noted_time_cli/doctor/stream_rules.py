@@ -40,7 +40,7 @@ FAULT_REMEDIES = {
 }
 
 
-class StreamFacts(NamedTuple):
+class ExaminedStream(NamedTuple):
     """A stream, a page of its writers, and the explanation of each domain."""
 
     stream: Json
@@ -48,7 +48,7 @@ class StreamFacts(NamedTuple):
     explained: Mapping[str, Json]
 
 
-def judge_stream(facts: StreamFacts) -> list[Finding]:
+def judge_stream(facts: ExaminedStream) -> list[Finding]:
     explained = islice(facts.explained.items(), None if facts.page["writers"] else 1)
     return [
         *judge_settings(facts.stream),
@@ -100,7 +100,7 @@ def judge_domain(stream: str, domain: str, explained: Json) -> Finding:
     return Finding(check, "ok", fact)
 
 
-def judge_writers(facts: StreamFacts) -> list[Finding]:
+def judge_writers(facts: ExaminedStream) -> list[Finding]:
     found = defaultdict[tuple[str, str], dict[str, None]](dict)
     for writer, fault, remedy in find_faults(facts):
         found[fault, remedy][writer] = None
@@ -113,7 +113,7 @@ def judge_writers(facts: StreamFacts) -> list[Finding]:
     return judge("writers", faults, f"{counts}; looked at {len(page['writers']):,}")
 
 
-def find_faults(facts: StreamFacts) -> Iterator[tuple[str, str, str]]:
+def find_faults(facts: ExaminedStream) -> Iterator[tuple[str, str, str]]:
     """Yield a writer, its fault and the remedy. `explain` describes the fault."""
     stream, page, explained = facts
     rows, program = page["writers"], name_program()

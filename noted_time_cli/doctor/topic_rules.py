@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from noted_time.installation import name_program
 from noted_time.values import MAX_INT64, Unreachable, format_duration, pluralize
-from noted_time_cli.doctor.stream_rules import StreamFacts
+from noted_time_cli.doctor.stream_rules import ExaminedStream
 from noted_time_cli.doctor.verdict import Finding, judge
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def judge_rights(allowed: Collection[str]) -> list[Finding]:
 
 
 def judge_topic(
-    settings: Mapping[str, str], look: TopicLook, seen: StreamFacts | None, now: int
+    settings: Mapping[str, str], look: TopicLook, seen: ExaminedStream | None, now: int
 ) -> list[Finding]:
     age = find_age_ms(look, seen, now)
     if seen is None:
@@ -53,7 +53,7 @@ def judge_topic(
     return judge_settings(settings, age, seen.stream["max_time_ahead_ms"], is_observed=is_observed)
 
 
-def find_age_ms(look: TopicLook, seen: StreamFacts | None, now: int) -> int:
+def find_age_ms(look: TopicLook, seen: ExaminedStream | None, now: int) -> int:
     """Return the largest age of an event at its mark, or else of the newest record."""
     marks = seen.stream["marks"].values() if seen else ()
     ages: list[int] = [mark["written_at"] - mark["lower"] for mark in marks if mark]
@@ -122,7 +122,7 @@ def judge_replication(settings: Mapping[str, str], replicas: int) -> list[Findin
 STAMPS_REMEDY = f"CreateTime, or observe it: {name_program()} observe kafka timestamp --delay …"
 
 
-def judge_log(look: TopicLook, seen: StreamFacts) -> list[Finding]:
+def judge_log(look: TopicLook, seen: ExaminedStream) -> list[Finding]:
     logs, name = seen.stream["logs"], seen.stream["name"]
     linked = f"{name_program()} stream log {name} {look.id} (page 'Mirrors and several clusters')"
     remedy = f"use a separate stream; or, if it was linked: {linked}"
@@ -131,7 +131,7 @@ def judge_log(look: TopicLook, seen: StreamFacts) -> list[Finding]:
     return judge("log", [(is_other, fact, remedy)], fact)
 
 
-def judge_segments(look: TopicLook, seen: StreamFacts) -> list[Finding]:
+def judge_segments(look: TopicLook, seen: ExaminedStream) -> list[Finding]:
     """Judge the writers' positions, which were read before the topic's ends."""
     noted: dict[int, tuple[int, str]] = {}
     for row in seen.page["writers"]:

@@ -11,7 +11,7 @@ from noted_time.kafka import TopicLook
 from noted_time.observing import Stamp
 from noted_time.values import MAX_INT64
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
-from noted_time_cli.doctor.stream_rules import StreamFacts
+from noted_time_cli.doctor.stream_rules import ExaminedStream
 from noted_time_cli.doctor.verdict import Finding
 
 NOON = 1_357_041_600_000
@@ -58,9 +58,9 @@ TOPIC = {
 }
 
 
-def seen(rows: list[Json], **changed: object) -> StreamFacts:
+def seen(rows: list[Json], **changed: object) -> ExaminedStream:
     """Return a stream with these writers."""
-    return StreamFacts(STREAM | changed, {"writers": rows}, {})
+    return ExaminedStream(STREAM | changed, {"writers": rows}, {})
 
 
 def outcomes(found: list[Finding]) -> list[tuple[str, str]]:
@@ -180,7 +180,7 @@ def explain(*hints: tuple[str, str], lower: int | None = NOON, silence: str = ""
 def judge(*rows: Json, **explained: Json) -> list[tuple[str, str]]:
     """Return what is wrong with a stream, and otherwise the domains."""
     page = {"now": NOON, "writers": rows, "states": {}}
-    found = stream_rules.judge_stream(StreamFacts(STREAM, page, explained))
+    found = stream_rules.judge_stream(ExaminedStream(STREAM, page, explained))
     return [(each.check, each.fact) for each in found if each.outcome == "wrong"]
 
 

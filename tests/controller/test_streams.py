@@ -8,7 +8,7 @@ from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.stream import StreamState
-from controller.aggregation.views.inspection import WriterQuery, writers
+from controller.aggregation.views.inspection import writers
 from controller.store.port import StoreUnavailable, StreamRecord
 from noted_time import Accepted, Note, ScaleEvent, StreamSettings
 from tests.support.controllers import Watched, deliver, marks_of, running, serving
@@ -100,7 +100,7 @@ def crowd(members: int, *, domains: tuple[str, ...] = DOMAINS, holds: bool = Tru
 
 
 def page(stream: StreamState, start: int, limit: int) -> list[str]:
-    return [row.writer for row in writers(stream, WriterQuery(start, limit), NOW).writers]
+    return [row.writer for row in writers(stream, NOW, range(start, start + limit)).writers]
 
 
 def cost(members: int, *, holds: bool) -> int:

@@ -44,11 +44,8 @@ def describe_idleness(view: View) -> Iterator[str]:
 def _describe_quiet_segments(view: View, members: Sequence[Member]) -> Iterator[str]:
     """Yield segments of observers, because other writers choose segments by keys."""
     aggregator, history, now = view.stream.aggregator, view.history, view.now.wall
-    final, known, last = (
-        aggregator.succession.final,
-        aggregator.domains.segments.offsets,
-        history.last,
-    )
+    final, known = aggregator.succession.final, aggregator.domains.segments.offsets
+    last = history.last
     cut = {} if last is None else last.cut.offsets
     live = (each for each in members if each.counted_as == "live" and _is_alive(view, each))
     pairs = ((each, segment) for each in live if each.observes for segment in each.position)

@@ -31,18 +31,6 @@ HOLDERS_SCRAPED = 5
 EXCLUDED_NAMED = 10
 
 
-class WriterQuery(NamedTuple):
-    """A query for members: holders first, then live members by time.
-
-    Without a `domain`, holders of all domains come first.
-    """
-
-    start: int
-    limit: int
-    domain: str | None = None
-    search: str = ""
-
-
 def explain(
     view: View,
     *,
@@ -96,18 +84,24 @@ def _locate_reader(view: View, position: Mapping[int, int], limit: int) -> Reade
     return replace(reader, waiting_for=tuple(named))
 
 
-def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:
-    names, total = _list_holders_first(stream, query.domain), len(stream.aggregator)
-    if query.search:
-        matches = methodcaller("__contains__", query.search)
+def writers(
+    stream: StreamState, now: Moment, page: range, domain: str | None = None, search: str = ""
+) -> WritersPage:
+    """Return a page of members: holders first, then live members by time.
+
+    Without a `domain`, holders of all domains come first.
+    """
+    names, total = _list_holders_first(stream, domain), len(stream.aggregator)
+    if search:
+        matches = methodcaller("__contains__", search)
         names, total = filter(matches, names), sum(map(matches, stream.aggregator.writers()))
-    end, view = query.start + query.limit, View.of(stream, now, query.domain)
+    view = View.of(stream, now, domain)
     return WritersPage(
         now=now.wall,
         total=total,
-        writers=[build_writer_row(view, each) for each in islice(names, query.start, end)],
+        writers=[build_writer_row(view, each) for each in islice(names, page.start, page.stop)],
         states=dict(stream.aggregator.domains.census.members),
-        next=end if total > end else None,
+        next=page.stop if total > page.stop else None,
     )
 
 

@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field
 from controller.aggregation import operations
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views import inspection
-from controller.aggregation.views.inspection import WriterQuery
 from controller.aggregation.views.view import View
 from controller.api.routes.deps import (
     ControllerDep,
@@ -55,8 +54,8 @@ async def list_writers(
 
     `states` always counts all members of the stream.
     """
-    query = WriterQuery(asked.start, asked.limit, asked.domain, asked.search)
-    return reply(inspection.writers(controller.stream(stream), query, controller.now))
+    state, page = controller.stream(stream), range(asked.start, asked.start + asked.limit)
+    return reply(inspection.writers(state, controller.now, page, asked.domain, asked.search))
 
 
 @router.get(WRITER_PATH, response_model=shape(WriterRow), operation_id="getWriter")
