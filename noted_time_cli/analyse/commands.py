@@ -19,7 +19,7 @@ from noted_time_cli.terminal.brokers import (
     TopicArgument,
     build_kafka_config,
 )
-from noted_time_cli.terminal.flags import group_command
+from noted_time_cli.terminal.flags import group_command, refuse_options
 from noted_time_cli.terminal.options import (
     AsJson,
     Ignore,
@@ -28,7 +28,6 @@ from noted_time_cli.terminal.options import (
     WrittenTimes,
     duration,
     option,
-    refuse_options,
 )
 from noted_time_cli.terminal.output import echo, say
 

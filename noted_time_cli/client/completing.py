@@ -38,6 +38,7 @@ from noted_time_cli.client.waiting import (
     format_late,
     format_missing,
 )
+from noted_time_cli.terminal.flags import refuse_options
 from noted_time_cli.terminal.options import (
     NO_VALUES,
     DomainOption,
@@ -46,7 +47,6 @@ from noted_time_cli.terminal.options import (
     StreamOrNone,
     duration,
     option,
-    refuse_options,
     zone_option,
 )
 from noted_time_cli.terminal.output import Columns, echo, fail, say

@@ -12,7 +12,8 @@ from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.tables import Names
 from noted_time_cli.client.waiting import MISSING_STATUS
 from noted_time_cli.terminal.brokers import Config, build_kafka_config
-from noted_time_cli.terminal.options import NO_VALUES, DomainOption, TimeOrNone, refuse_options
+from noted_time_cli.terminal.flags import refuse_options
+from noted_time_cli.terminal.options import NO_VALUES, DomainOption, TimeOrNone
 from noted_time_cli.terminal.output import echo
 from reader_client.protocol.hops import HopReader
 

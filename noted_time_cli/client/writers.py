@@ -19,6 +19,7 @@ from noted_time.values import (
 )
 from noted_time_cli.client.caller import Caller, client_command, writer_path
 from noted_time_cli.client.settings import format_setting
+from noted_time_cli.terminal.flags import refuse_options
 from noted_time_cli.terminal.options import (
     CommentOption,
     DomainOption,
@@ -27,7 +28,6 @@ from noted_time_cli.terminal.options import (
     WriterArgument,
     Yes,
     duration,
-    refuse_options,
 )
 from noted_time_cli.terminal.output import Columns, confirm, format_position, print_table, say
 

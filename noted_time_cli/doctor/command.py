@@ -28,16 +28,8 @@ from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, t
 from noted_time_cli.doctor.stream_rules import ExaminedStream
 from noted_time_cli.doctor.verdict import Finding, Outcome, Report
 from noted_time_cli.terminal.brokers import Config, TopicOption, build_kafka_config
-from noted_time_cli.terminal.flags import command
-from noted_time_cli.terminal.options import (
-    DEFAULT_URL,
-    AsJson,
-    StreamOrNone,
-    Token,
-    Url,
-    option,
-    refuse_options,
-)
+from noted_time_cli.terminal.flags import command, refuse_options
+from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, StreamOrNone, Token, Url, option
 from writer_client.sending.clock import unix_ms
 
 CHECK_S = 5.0

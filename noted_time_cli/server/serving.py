@@ -21,8 +21,8 @@ from noted_time_cli.server.tokens import (
     hide_password,
     open_tokens,
 )
-from noted_time_cli.terminal.flags import command
-from noted_time_cli.terminal.options import DEFAULT_PORT, refuse_options
+from noted_time_cli.terminal.flags import command, refuse_options
+from noted_time_cli.terminal.options import DEFAULT_PORT
 from noted_time_cli.terminal.output import echo
 
 if TYPE_CHECKING:

@@ -58,6 +58,14 @@ def list_flags(run: Callable[..., object]) -> dict[str, Parameter]:
     return dict(signature(run, eval_str=True).parameters)
 
 
+def refuse_options(context: typer.Context, why: str, *names: str) -> None:
+    """Refuse the options of these parameters on the command line, because they have no effect."""
+    for each in context.command.params:
+        source = context.get_parameter_source(each.name or "")
+        if each.name in names and source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"{each.opts[0]} has no effect {why}: leave it out")
+
+
 def set_program(text: str) -> str:
     """Let commands in a help text begin with the program's name."""
     return text.replace(":  noted-time ", f":  {name_program()} ")

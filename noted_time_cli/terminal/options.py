@@ -77,14 +77,6 @@ def zone_option(text: str, *, default: str | bool = False) -> Any:  # noqa: ANN4
     return option("ZONE", text, default=default, parse=parse_zone)
 
 
-def refuse_options(context: typer.Context, why: str, *names: str) -> None:
-    """Refuse the options of these parameters on the command line, because they have no effect."""
-    for each in context.command.params:
-        source = context.get_parameter_source(each.name or "")
-        if each.name in names and source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"{each.opts[0]} has no effect {why}: leave it out")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenTimes:
     """The format of event times."""
