@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import json
 import logging
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from hashlib import sha256
@@ -24,6 +24,7 @@ from math import inf
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import patch
 
 import httpx
@@ -47,21 +48,18 @@ from tests.support.claimed import Orders
 from tests.support.served import KeptStore
 from tests.trials.histories import DOMAINS, MINUTE_MS, REQUIREMENTS, Call, History
 
-HISTORIES, TOGETHER = 2000, 200
+HISTORIES, TESTED, TOGETHER = 2000, 1000, 200
 ACTS = 6
 TABLE_EVERY = 20
 """Of so many histories one has a table."""
 
 KINDS = (
-    *("acts", "marks", "window", "cut", "ledger", "explain", "groups", "views"),
-    *("complete-to", "wait", "claims"),
+    *("acts", "marks", "ledger", "explain", "cut", "time-window", "windows", "writers", "overview"),
+    *("changes", "segments", "history", "reader-groups", "complete-to", "wait", "claims"),
 )
 HASHES = Path(__file__).with_name("hashes.txt")
 HASH_DIGITS = 10
-NONE = "-"
-REMEDY = (
-    "run `python -m tests.trials.record --full {0}` here and in a worktree of the commit before"
-)
+REMEDY = "run this module with --full {}, here and in a worktree of the commit before"
 
 COMMAND = get_command(app)
 VARIABLES = {"NOTED_TIME_URL": "http://localhost", PROGRAM_VARIABLE: "noted-time", "COLUMNS": "80"}
@@ -69,8 +67,8 @@ NO_PEERS = httpx.MockTransport(lambda _: httpx.Response(503))
 JSON_HEADER = (b"content-type", b"application/json")
 RANDOM_ID = re.compile(r"\b[0-9a-f]{32}\b")
 
-Answers = dict[str, list[str]]
-"""The answers of a history by kind, in order."""
+Answers = defaultdict[str, list[str]]
+"""The answers of a history by kind."""
 
 
 class Console(httpx.BaseTransport):
@@ -96,27 +94,24 @@ class Console(httpx.BaseTransport):
     def stop(self) -> None:
         self.loop.run_until_complete(self._controller.close())
 
-    def sleep(self, seconds: float) -> None:
-        self.loop.run_until_complete(asyncio.sleep(seconds))
-
-    def call(self, calls: Iterable[Call]) -> list[str]:
+    def call(self, calls: Sequence[Call]) -> list[str]:
         """Make calls at once, and return the request and the answer of each."""
+        tasks = [
+            self.loop.create_task(self._ask(each.method, f"/v1/streams/{each.path}", each.body))
+            for each in calls
+        ]
+        answers = zip(calls, self.loop.run_until_complete(asyncio.gather(*tasks)), strict=True)
+        return [
+            f"{' '.join(call[1:])}\n{found.status_code} {found.text}" for call, found in answers
+        ]
 
-        async def make_all() -> list[str]:
-            return await asyncio.gather(*map(self._call, calls))
-
-        return self.loop.run_until_complete(make_all())
-
-    async def _call(self, call: Call) -> str:
-        body = b"" if call.body is None else json.dumps(call.body).encode()
-        answer = await self._door.answer(call.method, call.path, body, JSON_HEADER)
-        return f"{call.method} {call.path} {body.decode()}\n{answer.status_code} {answer.text}"
+    def _ask(self, method: str, target: str, body: str) -> Coroutine[None, None, httpx.Response]:
+        return self._door.answer(method, target, body.encode(), JSON_HEADER)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a command."""
-        target = request.url.raw_path.decode()
-        answer = self._door.answer(request.method, target, request.read(), JSON_HEADER)
-        return self.loop.run_until_complete(answer)
+        target, body = request.url.raw_path.decode(), request.read().decode()
+        return self.loop.run_until_complete(self._ask(request.method, target, body))
 
     def run(self, *words: object) -> str:
         """Run a command, and return all that it prints, and its status."""
@@ -146,24 +141,25 @@ def open_console() -> Iterator[Console]:
 
 
 def play(first: int) -> dict[int, Answers]:
-    """Play a group of histories, the first of which is given."""
+    """Play a group of histories, the first of which is given, and return their answers by seed."""
     histories = [History(seed) for seed in range(first, first + TOGETHER)]
-    found = {each.seed: {kind: list[str]() for kind in KINDS} for each in histories}
+    found = {each.seed: defaultdict[str, list[str]](list) for each in histories}
     chance = Random(first)
+
+    def call(calls: Sequence[Call], kind: str = "") -> None:
+        for asked, answer in zip(calls, console.call(calls), strict=True):
+            word = kind or re.split("[/?]", asked.path)[1]
+            found[asked.seed][word].append(RANDOM_ID.sub("…", answer))
+
     with open_console() as console:
-
-        def call(calls: list[Call]) -> None:
-            for asked, answer in zip(calls, console.call(calls), strict=True):
-                found[asked.seed][asked.kind].append(RANDOM_ID.sub("…", answer))
-
-        call([each.create() for each in histories])
-        for left in reversed(range(ACTS)):
-            call([each.act() for each in histories])
-            console.sleep(chance.choice([0, 0.4, 1, 2, 12]))
-            if left == first // TOGETHER % ACTS:
+        call([each.create() for each in histories], "acts")
+        for act in range(ACTS):
+            call([each.act() for each in histories], "acts")
+            console.loop.run_until_complete(asyncio.sleep(chance.choice([0, 0.4, 1, 2, 12])))
+            if act == first // TOGETHER % ACTS:
                 console.stop()
                 console.start()
-        call([question for each in histories for question in each.ask_routes()])
+        call([question for each in histories for question in each.ask()])
         for each in histories:
             for kind, answer in ask_commands(each, console.run):
                 found[each.seed][kind].append(answer)
@@ -172,97 +168,77 @@ def play(first: int) -> dict[int, Answers]:
 
 def ask_commands(history: History, run: Callable[..., str]) -> Iterator[tuple[str, str]]:
     """Ask as a user of the command line, by kind; and claims of a table, if there is one."""
-    chance, time_, domain = history.chance, history.guess_time(), history.chance.choice(DOMAINS)
-    asked = {"require": chance.choice(REQUIREMENTS)}
-    if history.seed % 4 == 1:
-        yield "complete-to", ask(run, "complete-to", history.name, domain=domain, **asked)
-    elif history.seed % 4 == 3:
-        yield "wait", ask(run, "wait", history.name, time_, domain=domain, **asked)
+    chance, times = history.chance, {"complete-to": "", "wait": str(history.guess_time())}
+    require, domain = chance.choice(REQUIREMENTS), chance.choice(DOMAINS)
+    if history.seed % 2:
+        word = chance.choice([*times])
+        yield word, ask(run, word, history.name, times[word], require=require, domain=domain)
     if history.seed % TABLE_EVERY == 0:
         table = claim_times(history, domain)
-        yield "claims", run("claim", "show", table)
-        yield "claims", ask(run, "complete-to", table, **asked)
-        yield "claims", ask(run, "wait", table, time_, **asked)
-        yield "claims", ask(run, "why", table)
+        for word, at in times.items():
+            yield "claims", ask(run, word, table, at, require=require)
+        yield "claims", run("why", table) + run("claim", "show", table)
 
 
 def claim_times(history: History, domain: str) -> str:
     """Commit claims of a stream's query to a table, and return its URL."""
-    chance, orders, time_ = history.chance, Orders(Path(history.name)), TEN
+    chance, orders, at = history.chance, Orders(Path(history.name)), TEN
     for batch in range(4):
+        at += chance.choice([-1, 0, 1, 2]) * MINUTE_MS
+        missing = ["a"] * (chance.random() < 0.3)
+        more: dict[str, Any] = {"asked": chance.random() < 0.7, "first": chance.choice([TEN, None])}
+        more["since"] = chance.choice([MIN_INT64, TEN, None])
         if batch and chance.random() < 0.15:
             orders.overwrite()
-            continue
-        time_ += chance.choice([-1, 0, 1, 2]) * MINUTE_MS
-        missing = ["a"] * (chance.random() < 0.3)
-        orders.claim(
-            time_,
-            batch,
-            *missing,
-            stream=history.name,
-            domain=domain,
-            asked=chance.random() < 0.7,
-            since=chance.choice([MIN_INT64, TEN, None]),
-            first=chance.choice([TEN, None]),
-        )
+        else:
+            orders.claim(at, batch, *missing, stream=history.name, domain=domain, **more)
     return orders.url
 
 
-def hash_answers(answers: Answers) -> list[str]:
-    """Return a hash for each kind, `NONE` without an answer."""
-    texts = ("\n".join(answers[kind]).encode() for kind in KINDS)
-    return [sha256(text).hexdigest()[:HASH_DIGITS] if text else NONE for text in texts]
-
-
-def record() -> list[list[str]]:
-    """Return the hashes of each history, in the order of the seeds."""
-    is_collecting = gc.isenabled()
+def record(histories: int = HISTORIES) -> list[str]:
+    """Return the hashes of each history's answers by kind, a line a history."""
     gc.disable()  # it takes a third of the time
     try:
-        groups = (play(first) for first in range(0, HISTORIES, TOGETHER))
-        return [hash_answers(answers) for found in groups for answers in found.values()]
+        return [
+            " ".join(hash_lines(answers[kind]) for kind in KINDS)
+            for first in range(0, histories, TOGETHER)
+            for answers in play(first).values()
+        ]
     finally:
-        if is_collecting:
-            gc.enable()
+        gc.enable()
 
 
-def find_change(hashes: Sequence[Sequence[str]], kind: str) -> str | None:
-    """Return a sentence on the first history whose answers of a kind differ from the recorded."""
+def hash_lines(lines: Sequence[str]) -> str:
+    return sha256("\n".join(lines).encode()).hexdigest()[:HASH_DIGITS] if lines else "-"
+
+
+def find_change(hashes: Sequence[str], kind: str) -> str | None:
+    """Return a sentence on the first history whose answers of a kind are not as recorded."""
     column = KINDS.index(kind)
-    recorded = [line.split() for line in HASHES.read_text().splitlines()]
-    pairs = enumerate(zip(hashes, recorded, strict=True))
-    first = next((seed for seed, (now, then) in pairs if now[column] != then[column]), None)
-    return (
-        None
-        if first is None
-        else f"history {first} has other answers of {kind!r}: {REMEDY.format(first)}"
-    )
-
-
-def print_answers(seeds: Sequence[int]) -> None:
-    """Print all answers of these histories."""
-    for group in sorted({seed // TOGETHER for seed in seeds}):
-        for seed, answers in play(group * TOGETHER).items():
-            if seed in seeds:
-                for kind in KINDS:
-                    print(f"history {seed}: {kind}", *answers[kind], sep="\n")  # noqa: T201
+    for seed, (now, then) in enumerate(zip(hashes, HASHES.read_text().splitlines(), strict=False)):
+        if now.split()[column] != then.split()[column]:
+            return f"history {seed} has other answers of {kind!r}: {REMEDY.format(seed)}"
+    return None
 
 
 def main() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     parser = argparse.ArgumentParser("python -m tests.trials.record", description=__doc__)
-    parser.add_argument("seed", nargs="?", type=int, help="with --full: this history only")
-    parser.add_argument("--full", action="store_true", help="print the answers")
+    parser.add_argument("--full", action="store_true", help="print all answers of the histories")
     parser.add_argument("--write", action="store_true", help="renew the recorded hashes")
+    parser.add_argument("seed", nargs="?", type=int, help="the history that --full prints")
     given = parser.parse_args()
     if given.full:
-        print_answers(range(HISTORIES) if given.seed is None else [given.seed])
+        seeds = range(HISTORIES) if given.seed is None else [given.seed]
+        for first in sorted({seed - seed % TOGETHER for seed in seeds}):
+            for seed, answers in play(first).items():
+                for kind in KINDS if seed in seeds else ():
+                    print(f"history {seed}: {kind}", *answers[kind], sep="\n")  # noqa: T201
         return
     hashes = record()
     if given.write:
-        HASHES.write_text("".join(f"{' '.join(each)}\n" for each in hashes))
-    if changes := [*filter(None, (find_change(hashes, kind) for kind in KINDS))]:
-        sys.exit("\n".join(changes))
+        HASHES.write_text("\n".join([*hashes, ""]))
+    sys.exit("\n".join(filter(None, (find_change(hashes, kind) for kind in KINDS))) or None)
 
 
 if __name__ == "__main__":
