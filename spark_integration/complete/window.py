@@ -15,10 +15,11 @@ from noted_time.client import Json, Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NotYet, Poll, Sleep, until_complete
 from noted_time.reading import Tiling
-from noted_time.values import Time, choose_domain, format_time
-from reader_client.protocol.answers import StreamReply, decode_answer
-from reader_client.protocol.questions import ask_cut, ask_stream, ask_windows
+from noted_time.values import Time, format_time
+from reader_client.protocol.answers import decode_answer
+from reader_client.protocol.questions import ask_cut, ask_windows
 from spark_integration.marks.arguments import Noted, check_one_of, check_promised, convert_time
+from spark_integration.marks.feed import ask_event_domain
 
 log = logging.getLogger("noted_time.spark")
 
@@ -95,9 +96,7 @@ def _ask_window(
     stream: str, times: tuple[int, int], domain: str | None, wait_ms: int
 ) -> Generator[Question, Json, CompleteWindowsPage]:
     start, end = times
-    if domain is None:
-        domain = choose_domain(decode_answer(StreamReply, (yield ask_stream(stream))).domains)
-        check_promised(domain)
+    domain = domain or (yield from ask_event_domain(stream))
     question = ask_windows(stream, Tiling(end - start, start), 1, domain, wait_ms)
     page = decode_answer(CompleteWindowsPage, (yield question))
     if not page.windows:

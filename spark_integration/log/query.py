@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,10 +18,9 @@ from spark_integration.log.options import (
     Ingestion,
     Option,
     ReadRange,
-    choose_options,
     find_lag_ms,
 )
-from spark_integration.marks.arguments import SAFE_POLICY, Noted, WatermarkPolicy
+from spark_integration.marks.arguments import SAFE_POLICY, WatermarkPolicy
 from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset
 from spark_integration.marks.time_range import ALL_TIMES
 
@@ -67,22 +65,6 @@ class LogQuery:
                 "have the times when rows came in, not event times; filter by a column of the rows "
                 "instead"
             )
-
-    @classmethod
-    def create(  # noqa: PLR0913 - the parameters of `read_noted_log`
-        cls,
-        root: str | Path,
-        noted: Noted,
-        options: Sequence[Option],
-        *,
-        event_time: str,
-        domain: str | None = None,
-        policy: WatermarkPolicy = SAFE_POLICY,
-    ) -> LogQuery:
-        chosen = choose_options(options, OPTION_FIELDS)
-        return cls(
-            str(parse_root(root)), noted.name, noted.url, event_time, domain, policy, **chosen
-        )
 
     @property
     def beginning(self) -> NotedOffset:

@@ -12,8 +12,9 @@ from pyspark.sql.types import StructType
 
 from noted_time import Rejected
 from noted_time.client.transport import Transport
-from spark_integration.log.options import Option
-from spark_integration.log.query import LogQuery
+from noted_time.stores import parse_root
+from spark_integration.log.options import Option, choose_options
+from spark_integration.log.query import OPTION_FIELDS, LogQuery
 from spark_integration.log.rows import build_scan_schema
 from spark_integration.log.source import LogSource
 from spark_integration.marks.arguments import SAFE_POLICY, Noted, WatermarkPolicy
@@ -64,10 +65,9 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     does not advance.
     """
     policy.check_partial("read_noted_log")
-    query = LogQuery.create(
-        root, noted, options, event_time=event_time, domain=domain, policy=policy
-    )
-    query = replace(query, ignore=tuple(ignore))
+    chosen = choose_options(options, OPTION_FIELDS)
+    place = str(parse_root(root)), noted.name, noted.url
+    query = LogQuery(*place, event_time, domain, policy, ignore=tuple(ignore), **chosen)
     is_here = isinstance(spark, SparkSession)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         if is_here:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,16 +38,9 @@ UNIX_MS = pa.timestamp("ms", tz="UTC")
 TIME_TYPES = (TimestampType, TimestampNTZType, DateType, IntegralType)
 
 
-class AddedColumn(NamedTuple):
-    """A column that a source adds."""
-
-    kind: DataType
-    what: str
-
-
-ADDED_COLUMNS = {
-    MARK_TIME: AddedColumn(TimestampType(), "the marks"),
-    LATE_COLUMN: AddedColumn(BooleanType(), "the flag of late rows"),
+ADDED_COLUMNS: Mapping[str, tuple[DataType, str]] = {
+    MARK_TIME: (TimestampType(), "the marks"),
+    LATE_COLUMN: (BooleanType(), "the flag of late rows"),
 }
 
 
@@ -63,11 +55,12 @@ def build_scan_schema(query: LogQuery, events: StructType | None = None) -> Stru
         read = read_log_schema(there, event_time, query.column_names)
     else:
         read = convert_schema(events, event_time, "the schema")
+    fields = [(field.name, field.dataType) for field in read.fields]
     for name in list_added_columns(query):
+        kind, what = ADDED_COLUMNS[name]
         if name in read.names:
-            raise Rejected(f"column {name} of the log is taken by {ADDED_COLUMNS[name].what}")
-    added = ((name, ADDED_COLUMNS[name].kind) for name in list_added_columns(query))
-    fields = [*((field.name, field.dataType) for field in read.fields), *added]
+            raise Rejected(f"column {name} of the log is taken by {what}")
+        fields.append((name, kind))
     return StructType([StructField(name, kind, nullable=True) for name, kind in fields])
 
 

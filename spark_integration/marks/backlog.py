@@ -20,7 +20,7 @@ class QueryBacklog:
     def __init__(self, policy: BacklogPolicy | None) -> None:
         self._policy = policy
         self._streams: dict[str, Backlog] = {}
-        self._idle: set[str] = set()
+        self._flags: dict[str, bool | None] = {}
 
     def look(
         self,
@@ -36,18 +36,14 @@ class QueryBacklog:
             return False
         last = BacklogState(caught_up=begun.backlog is False)
         backlog = self._streams.setdefault(stream, Backlog(self._policy, last))
-        (self._idle.add if idle else self._idle.discard)(stream)
         now_ms = time.time_ns() // 1_000_000
         lower, last_lower = begun.streams[stream].mark.lower, begun.times.cap(marks.last_lower)
         first = None if position is None else marks.find_lower(position)
-        return backlog.look(now_ms, lower, last_lower, idle=idle, first_lower=first).backlog
+        state = backlog.look(now_ms, lower, last_lower, idle=idle, first_lower=first)
+        is_known = state.caught_up or (idle and self._policy.rule != "sticky")
+        self._flags[stream] = state.backlog or (False if is_known else None)
+        return state.backlog
 
     @property
     def flag(self) -> bool | None:
-        return combine_flags(map(self._find_flag, self._streams))
-
-    def _find_flag(self, stream: str) -> bool | None:
-        state = self._streams[stream].state
-        is_sticky = self._policy is not None and self._policy.rule == "sticky"
-        is_known = state.caught_up or (stream in self._idle and not is_sticky)
-        return state.backlog or (False if is_known else None)
+        return combine_flags(self._flags.values())

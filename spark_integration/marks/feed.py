@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
 from noted_time import Mark, Rejected, Succession, UnexpectedAnswer, UnknownDomain, Unreachable
 from noted_time.answers import Explanation
-from noted_time.client import Backoff
+from noted_time.client import Backoff, Json, Question
 from noted_time.client.transport import Transport
 from noted_time.installation import name_program
 from noted_time.reading import check_time
@@ -33,7 +33,7 @@ FEED_BACKOFF = Backoff(cap_s=2.0)
 
 @dataclass(frozen=True, slots=True)
 class FeedMarks:
-    """Marks in the order of their seq."""
+    """Marks in the order of their seq, and the facts of a `Follower` at the last one."""
 
     stream_id: str = ""
     marks: Sequence[Mark] = ()
@@ -43,6 +43,9 @@ class FeedMarks:
     logs: Sequence[str] = ()
     domain: str | None = None
     first_lower: int | None = None
+
+
+FOLLOWED_FIELDS = [each.name for each in fields(FeedMarks) if each.name != "marks"]
 
 
 class MarksFeed(Protocol):
@@ -135,9 +138,7 @@ class ControllerFeed:
     def _step(self) -> Steps:
         if self._poll is None:
             if self._domain is None:
-                domains = decode_answer(StreamReply, (yield ask_stream(self._stream))).domains
-                self._domain = choose_domain(domains)
-                check_promised(self._domain)
+                self._domain = yield from ask_event_domain(self._stream)
             following = Following(
                 self._stream,
                 [self._domain],
@@ -162,17 +163,16 @@ class ControllerFeed:
                 known = self._known.marks if follower.chain == self._chain else ()
                 self._chain = follower.chain
                 self._caught_up = follower.caught_up and follower.was_at_end
-                self._known = FeedMarks(
-                    follower.stream_id,
-                    [*known, *follower.take_new()],
-                    follower.succession,
-                    follower.final_cut,
-                    follower.is_quiet,
-                    follower.logs,
-                    follower.domain,
-                    follower.first_lower,
-                )
+                facts = {name: getattr(follower, name) for name in FOLLOWED_FIELDS}
+                self._known = FeedMarks(marks=[*known, *follower.take_new()], **facts)
             self._changed.notify_all()
+
+
+def ask_event_domain(stream: str) -> Generator[Question, Json, str]:
+    """Return the domain of a call that names none, or raise `Rejected` if it has no event times."""
+    domain = choose_domain(decode_answer(StreamReply, (yield ask_stream(stream))).domains)
+    check_promised(domain)
+    return domain
 
 
 def check_known(

@@ -268,11 +268,10 @@ def test_a_query_that_is_planned_elsewhere_refuses_them_too(served: Served) -> N
 
 def test_a_query_travels_in_the_options_of_a_source(tmp_path: Path) -> None:
     """Spark's options know only strings."""
-    options = (CatchUp(BacklogPolicy(5, None, "sticky"), 7), ReadRange(NOON))
     policy = WatermarkPolicy(on_seal="hold")
-    query = LogQuery.create(
-        tmp_path, Noted("http://a", "flights"), options, event_time="time", policy=policy
-    )
+    catch_up = CatchUp(BacklogPolicy(5, None, "sticky"), 7)
+    place = str(tmp_path), "flights", "http://a", "time"
+    query = LogQuery(*place, policy=policy, range=ReadRange(NOON), catch_up=catch_up)
 
     assert LogSource(build_options(query)).query == query
 

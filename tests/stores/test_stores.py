@@ -26,7 +26,6 @@ from noted_time.stores.objects import MAX_RETRIES, REQUEST_TIMEOUTS
 from noted_time.values import Recreated
 from spark_integration.log.query import LogQuery
 from spark_integration.log.rows import LogTask, RowShape
-from spark_integration.marks.arguments import Noted
 from spark_integration.marks.time_range import ALL_TIMES
 from spark_integration.scan.admission import Slice, find_slices
 from spark_integration.scan.files import LogFile, LogFiles
@@ -331,8 +330,7 @@ def test_plans_and_pickles_have_no_secret(bucket: str) -> None:
     root = f"{bucket}/topics"
     log = writer_of(root)
     log.append(rows(1))
-    noted = Noted("http://127.0.0.1:1", "flights")
-    query = LogQuery.create(root, noted, (), event_time="time")
+    query = LogQuery(root, "flights", "http://127.0.0.1:1", "time")
     work = tuple(find_slices(files_of(root)[0], 0, None))
     task = LogTask(work, ALL_TIMES)
     shown = [query, query.beginning, task, parse_root(root), store_of(parse_root(root)), log]

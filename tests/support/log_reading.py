@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from spark_integration.log.late_rows import LATE_COLUMN
-from spark_integration.log.options import Option
-from spark_integration.log.query import LogQuery
+from spark_integration.log.options import Option, choose_options
+from spark_integration.log.query import OPTION_FIELDS, LogQuery
 from spark_integration.log.source import LogReader, LogSource
 from spark_integration.marks.offset import NotedOffset, StreamOffset
 from spark_integration.marks.watermark import MARK_TIME
@@ -38,7 +38,8 @@ class Batch(NamedTuple):
 def log_query(stream: NotedStream, *options: Option, **asked: Any) -> LogQuery:  # noqa: ANN401
     chosen = {"event_time": "time", **asked}
     noted = noted_and_policy(chosen, stream.server.url, stream.name)
-    return LogQuery.create(stream.root, noted, options, **chosen)
+    chosen |= choose_options(options, OPTION_FIELDS)
+    return LogQuery(str(stream.root), noted.name, noted.url, **chosen)
 
 
 def reader_of(query: LogQuery) -> LogReader:
