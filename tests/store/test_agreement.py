@@ -38,6 +38,7 @@ from noted_time.values import (
     LateRows,
     Session,
     Terms,
+    VouchingPeriod,
 )
 from noted_time.values.fencing import FormerSession
 from tests.support.memory_store import MemoryStore
@@ -73,6 +74,7 @@ stream_settings = st.builds(
 reasons_out = st.sampled_from(["timed_out", "removed", "returned_late"])
 late_rows = st.builds(LateRows, natural, int64, st.none() | int64)
 former = st.lists(st.builds(FormerSession, names, names)).map(tuple)
+periods = st.builds(VouchingPeriod, natural, int64)
 members = st.builds(
     MemberRecord,
     keys,
@@ -96,6 +98,12 @@ members = st.builds(
     st.just(NO_SESSION) | st.builds(Session, st.none() | names, names, natural, former),
     st.none() | natural,
     st.dictionaries(domains, st.builds(ExcludedSince, reasons_out, natural)),
+    st.lists(domains, unique=True).map(tuple),
+    st.none() | names,
+    st.none() | natural,
+    st.none() | natural,
+    st.dictionaries(domains, st.lists(periods, max_size=2).map(tuple)),
+    times,
 )
 scale_events = st.builds(
     ScaleEvent, positions, st.dictionaries(natural, st.lists(natural).map(tuple), max_size=3)
@@ -115,16 +123,15 @@ marks = st.builds(
 appended = st.builds(AppendedMark, ids, domains, marks, natural)
 flags = st.none() | st.booleans()
 readers = st.builds(ReaderRecord, ids, keys, keys, st.booleans(), positions, natural, flags)
-thresholds = st.none() | st.integers(1, 2**63 - 1)
+thresholds = st.integers(1, 2**63 - 1)
 rules = st.sampled_from(["two_way", "sticky"])
+policies = st.one_of(
+    st.builds(BacklogPolicy, thresholds, st.none() | thresholds, rules),
+    st.builds(BacklogPolicy, st.none(), thresholds, rules),
+    st.just(BacklogPolicy()),
+)
 backlogs = st.builds(
-    BacklogRecord,
-    ids,
-    keys,
-    st.none() | st.builds(BacklogPolicy, thresholds, thresholds, rules),
-    st.booleans(),
-    st.none() | natural,
-    excluded,
+    BacklogRecord, ids, keys, st.none() | policies, st.booleans(), st.none() | natural, excluded
 )
 absences = st.builds(
     Absence,

@@ -92,9 +92,8 @@ class Roster:
         late = {each.writer for each in self._stream.late[self._domain] if each.first < time}
         for member in self.members:
             track = member.track(self._number)
-            is_counted = any(each.from_seq <= first for each in track.vouching_periods)
-            if is_counted or not track.vouches_here:
-                continue
             has_no_time = track.noted is None and member.has_written
-            if has_no_time or track.first_time is not None or member.writer in late:
+            if not (has_no_time or track.first_time is not None or member.writer in late):
+                continue  # almost all, in 0.2 µs each
+            if track.vouches_here and all(each.from_seq > first for each in track.vouching_periods):
                 yield member
