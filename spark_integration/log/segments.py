@@ -44,7 +44,7 @@ MISSING_ROWS = (
 
 
 class LogSegments:
-    """The rows of a file log, see `Source`."""
+    """The rows of a file log, see `RowSource`."""
 
     monotonic = staticmethod(clocks.monotonic)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """The rows that marks cover."""
 
     beginning: NotedOffset
@@ -44,7 +44,7 @@ class Source(Protocol):
 class Planner:
     """Follows the marks of a source, and plans its micro-batches."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RowSource) -> None:
         self.source = source
         self._restated = Restated(batch_after_mark=source.policy.batch_after_mark)
         self._is_frozen = False

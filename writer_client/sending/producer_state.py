@@ -36,7 +36,7 @@ from noted_time.values import Rejected
 
 Call = Literal["produce", "begin", "offsets", "commit", "abort", "leave"]
 Event = Literal[Call, "committed", "doubted", "aborted", "dropped", "forgiven"]
-Action = Literal["cut", "send", "hold", "drop"]
+NoteAction = Literal["cut", "send", "hold", "drop"]
 
 
 class ProducerState(Enum):
@@ -54,7 +54,7 @@ IN_TRANSACTION = (ProducerState.OPEN, ProducerState.COMMITTING)
 IN_DOUBT = (ProducerState.COMMITTING, ProducerState.UNRESOLVED)
 BETWEEN_TRANSACTIONS = (ProducerState.CLEAR, ProducerState.UNABORTED, ProducerState.ABORTED)
 
-Move = tuple[ProducerState, Action | None]
+Move = tuple[ProducerState, NoteAction | None]
 
 
 def build_table() -> Mapping[tuple[ProducerState, Event], Move | str]:
