@@ -24,6 +24,12 @@ def filter_body(_context: schemathesis.HookContext, body: Any) -> bool:  # noqa:
     return not _has_whole_float(body)
 
 
+@schemathesis.hook
+def filter_case(_context: schemathesis.HookContext, case: schemathesis.Case[Any]) -> bool:
+    """Leave out parameters that contradict each other, which OpenAPI cannot say."""
+    return not {"changed_since", "wait_ms"} <= case.query.keys()
+
+
 def _has_whole_float(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(_has_whole_float, value.values()))
