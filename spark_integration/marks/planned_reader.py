@@ -14,7 +14,7 @@ from noted_time.client import Json
 from spark_integration.session.pickling import Picklable
 
 if TYPE_CHECKING:
-    from spark_integration.marks.planner import Planner, Source
+    from spark_integration.marks.planner import Planner, RowSource
 
 
 class PlannedReader(Picklable, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -23,7 +23,7 @@ class PlannedReader(Picklable, DataSourceStreamReader, SupportsTriggerAvailableN
     _secrets: tuple[Any, ...] = ()
 
     @abstractmethod
-    def _create_source(self) -> Source: ...
+    def _create_source(self) -> RowSource: ...
 
     @cached_property
     def _planner(self) -> Planner:

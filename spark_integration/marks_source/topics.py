@@ -173,7 +173,7 @@ class WatchedTopic:
 
 
 class CoveredRows:
-    """The rows of other sources, see `RowSource`; without `watched` topics, marks come after them."""
+    """The rows of other sources, see `RowSource`. Without `watched` topics, marks follow them."""
 
     def __init__(
         self, query: MarksQuery, marks: Mapping[str, Releaser], watched: Mapping[str, WatchedTopic]
