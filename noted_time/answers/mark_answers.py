@@ -62,9 +62,9 @@ class CompleteWindowsPage:
     """Complete windows in order. `next` is the `after` of the next request.
 
     - `logs` are the ids of the logs of the cuts.
-    - `changes_are_known` is false if some reports of late rows since the requested time are no
-      longer kept, or have no least time, or if it is over an hour ahead of the controller's clock.
-      Other windows may then have changed as well. It is null without `changed_since`.
+    - `changes_are_known` is false if reports of late rows since the requested time were deleted or
+      have no least time. Other windows may then have changed as well. It is also false if that time
+      is over an hour ahead of the controller's clock, and null without `changed_since`.
     - `writers_without_least` are at most 100 writers that reported no least time.
     """
 

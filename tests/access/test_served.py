@@ -120,9 +120,9 @@ def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
     [
         (["revoke", "0123456789ab"], 1, "has no tables of noted-time: run `noted-time migrate"),
         (["list"], 1, "has no tables of noted-time: run `noted-time migrate"),
-        (["create", "--scope", "reed"], 1, "unknown scope 'reed'"),
+        (["create", "--scope", "reed"], 2, "unknown scope 'reed'"),
         (["create", "--scope", "read", "--expires-in", "0s"], 2, "must be at least 1ms, not 0s"),
-        (["create", "--scope", "read", "--stream", "a?"], 1, "pattern 'a?' is not"),
+        (["create", "--scope", "read", "--stream", "a?"], 2, "pattern 'a?' is not"),
     ],
 )
 def test_a_token_command_that_cannot_be_done_is_reported(

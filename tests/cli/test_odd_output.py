@@ -21,6 +21,7 @@ ACCESS = {"version": version("noted-time"), "tokens": False, "administer": True,
 STREAM = FLIGHTS | {"name": "s", "marks": {"default": None}}
 PAGE = {"writers": [], "states": {}, "now": 5}
 EXPLAINED = {
+    "condition": "advancing",
     "sentences": ["Quiet."],
     "lower": None,
     "hints": [],

@@ -122,7 +122,7 @@ ROOMS = {
             "writer_client/sending",
             *_tests(
                 "tests/writer_client",
-                "answers delivery fencing notices observers outbox phases terms",
+                "answers delivery fencing notices observers outbox producer_state terms",
             ),
         ),
         0.9,

@@ -3,6 +3,7 @@
 Each cell has the next state and the action on the transaction's notes. With `·` nothing changes:
 
 event      CLEAR     OPEN            COMMITTING       UNRESOLVED    UNABORTED     ABORTED
+=======================================================================================
 produce    refused   ·               refused          refused       refused       refused
 begin      OPEN cut  refused         refused          OPEN cut      OPEN cut      OPEN cut
 offsets    refused   ·               refused          refused       refused       refused
