@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from importlib import import_module
-from threading import Thread
 from typing import Any
 
 from noted_time.extras import require_extra
@@ -121,22 +119,6 @@ class Bucket:
         return Rejected(
             f"{what} {why} ({summary:.300}): set {STORE_CREDENTIALS[scheme]} for {self._process}"
         )
-
-
-def call_in_thread(what: str, limit_s: float, function: Callable[[], Any]) -> Any:  # noqa: ANN401
-    """Leave a call that takes longer than `limit_s`."""
-    future: Future[Any] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(function())
-        except Exception as error:  # noqa: BLE001 - raised below
-            future.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-    with suppress(TimeoutError):
-        return future.result(limit_s)
-    raise Unreachable(f"{what}: no answer for {limit_s:g} s")
 
 
 def read_whole(answer: Any) -> tuple[bytes, Any]:  # noqa: ANN401 - of obstore

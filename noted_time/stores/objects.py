@@ -14,7 +14,8 @@ from functools import cache, partial
 from typing import Any, BinaryIO
 from uuid import uuid4
 
-from noted_time.stores.buckets import Bucket, UnreadableKey, call_in_thread, read_whole
+from noted_time.deadlines import call_in_thread
+from noted_time.stores.buckets import Bucket, UnreadableKey, read_whole
 from noted_time.stores.disk import DirectoryStore
 from noted_time.stores.object_listing import ObjectListing
 from noted_time.stores.places import STORE_CREDENTIALS, LogPath, ObjectPath

@@ -24,8 +24,8 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.schema_registry.serde import SchemaId
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from noted_time.deadlines import call_in_thread
 from noted_time.extras import load_function
-from noted_time.stores.buckets import call_in_thread
 from noted_time.values import NotedTimeError, NotObservable, Rejected, Unreachable
 from writer_client.kafka.event_times import TimeOf, get_values
 
