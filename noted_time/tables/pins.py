@@ -23,7 +23,7 @@ from noted_time.values import (
     Parent,
     Rejected,
     join_sources,
-    raise_since,
+    shift_bound,
 )
 
 JOB = "inherit"
@@ -197,7 +197,7 @@ def _combine_writers(found: Sequence[TableClaim], delay_ms: int) -> dict[str, An
         **join_sources(sources),
         "missing": missing if has_asked else None,
         "vouched": _combine_vouched(claims) if has_streams else {},
-        "since": raise_since(max(since), delay_ms) if len(since) == len(found) else None,
+        "since": shift_bound(max(since), delay_ms) if len(since) == len(found) else None,
         "first_lower": max(firsts, default=None),
         "is_since_stated": any(claim.is_since_stated for claim in claims),
         "max_time_ahead_ms": max(ahead) if len(ahead) == len(claims) else None,

@@ -256,13 +256,13 @@ RECORD_DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def raise_since(since: int, delay_ms: int) -> int:
-    """Return `since` (Unix ms) for rows that need earlier rows, `delay_ms` back.
+def shift_bound(bound: int, by_ms: int) -> int:
+    """Return a bound of a claim (Unix ms), moved. The least integer, which bounds nothing, stays.
 
-    >>> raise_since(1000, 60), raise_since(MIN_INT64, 60) == MIN_INT64
-    (1060, True)
+    >>> shift_bound(1000, 60), shift_bound(1000, -60), shift_bound(MIN_INT64, 60) == MIN_INT64
+    (1060, 940, True)
     """
-    return since if since == MIN_INT64 else min(since + delay_ms, MAX_INT64)
+    return bound if bound == MIN_INT64 else max(MIN_INT64, min(bound + by_ms, MAX_INT64))
 
 
 def join_sources(sources: Iterable[ClaimSource]) -> dict[str, Any]:

@@ -38,8 +38,8 @@ from noted_time.values import (
     check_least,
     join_sources,
     parse_duration,
-    raise_since,
     read_retention_days,
+    shift_bound,
     unix_ms_of,
     validate_name,
 )
@@ -138,7 +138,7 @@ class TableClaims:
         complete_to, plan = self._find_complete_to(planned), format_plan(planned)
         whole = find_whole_from(planned.offsets, self._progress.begins_at_zero)
         complete_to = None if whole.is_pending else complete_to
-        bound = None if whole.time is None else raise_since(whole.time, self.delay_ms)
+        bound = None if whole.time is None else shift_bound(whole.time, self.delay_ms)
         since = self._find_since(whole, bound)
         claim = Claim(self.name, complete_to, self.time_of, plan=plan, **since, **where)
         return BatchClaim(self, self._add_writers(claim), running.run, bound)
@@ -149,7 +149,7 @@ class TableClaims:
                 return {}
             return {"since": unix_ms_of(self.since, up=True), "is_since_stated": True}
         if self.window:
-            return {"since": raise_since(bound, parse_duration(self.window))}
+            return {"since": shift_bound(bound, parse_duration(self.window))}
         return {} if bound != MIN_INT64 and WINDOW_END.search(self.time_of) else {"since": bound}
 
     def _find_complete_to(self, planned: PlannedBatch) -> int | None:
@@ -201,7 +201,7 @@ class TableClaims:
         return replace(
             claim,
             domain=domain,
-            first_lower=raise_since(first, -source.lag_ms),
+            first_lower=None if first is None else shift_bound(first, -source.lag_ms),
             max_time_ahead_ms=None if stream["seal"] else stream["max_time_ahead_ms"],
             missing=named if named or missing.is_known else None,
             vouched={key: by[key] for key in VOUCHED_FIELDS},
@@ -257,7 +257,7 @@ class BatchClaim:
         before = self.open(table).history().standings().get(self.claim.name)
         known = [before.claim.since] if before is not None and before.claim is not None else []
         if self.bound is not None and largest_ms is not None:
-            known.append(raise_since(self.bound, largest_ms))
+            known.append(shift_bound(self.bound, largest_ms))
         since = max((each for each in known if each is not None), default=None)
         return replace(self, claim=replace(self.claim, since=since))
 
@@ -459,9 +459,9 @@ def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
     """Return the streams, domains and first marks of a batch; of one source, also the cut."""
     reads = [*_list_reads(planned.offsets)]
     cut = reads[0][1] if len(reads) == 1 else {}
-    firsts = [raise_since(f, -source.lag_ms) for source, _, f in reads if f is not None]
-    of_all = join_sources(source for source, *_ in reads)
-    return {**of_all, "cut": cut, "first_lower": max(firsts, default=None)}
+    firsts = [shift_bound(f, -source.lag_ms) for source, _, f in reads if f is not None]
+    first = max(firsts) if firsts and len(firsts) == len(reads) else None
+    return {**join_sources(source for source, *_ in reads), "cut": cut, "first_lower": first}
 
 
 def _list_reads(

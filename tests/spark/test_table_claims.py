@@ -79,6 +79,18 @@ def test_a_claim_says_what_its_query_has_read(
     assert (read["stream"], read["domain"], read["cut"].get("0")) == found
 
 
+@pytest.mark.parametrize(("firsts", "found"), [((5, 8), 8), ((5, None), None)])
+def test_first_mark_of_a_claim_is_known_if_each_is(
+    firsts: tuple[int | None, ...], found: int | None
+) -> None:
+    logs = tuple(
+        {"noted_streams": {"flights": {"facts": {"first_lower": each}}}, "root": "/log"}
+        for each in firsts
+    )
+
+    assert describe_read(PlannedBatch("q", 7, 50, "min", logs))["first_lower"] == found
+
+
 @pytest.mark.parametrize(
     ("domains", "offsets"),
     [
