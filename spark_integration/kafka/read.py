@@ -233,7 +233,7 @@ def _limit_rows(
     topics = query.kafka.topics if query.kafka else {}
     starting = parse_starting_offsets(options.get(STARTING_OFFSETS, "earliest"), topics)
     with closing(_create_source(spark, f"CatchUp with {MOST_ROWS}", query, secrets)) as source:
-        if not source.is_behind(source.follow_last(), starting):
+        if not source.judge_backlog(source.follow_last(), starting):
             return options
     others = {name: value for name, value in options.items() if name != MOST_ROWS}
     return others if larger is None else {**others, MOST_ROWS: larger}

@@ -203,7 +203,7 @@ class CoveredRows:
 
     def find_ends(self, begun: NotedOffset, limit: ReadLimit) -> NotedOffset:  # noqa: ARG002 - always one row
         read = self._find_read(begun.token) if begun.run else {}
-        self.is_behind(begun, read)
+        self.judge_backlog(begun, read)
         streams = {
             stream: self._admit(stream, each, read.get(stream, {}))
             for stream, each in begun.streams.items()
@@ -234,7 +234,8 @@ class CoveredRows:
             marks.follow(begun.streams[stream].mark)
         return begun
 
-    def is_behind(self, begun: NotedOffset, read: Mapping[str, Mapping[int, int]]) -> bool:
+    def judge_backlog(self, begun: NotedOffset, read: Mapping[str, Mapping[int, int]]) -> bool:
+        """Return whether a stream is behind, and keep this for the next offset."""
         found = [
             self.backlog.look(begun, stream, marks, read.get(stream), idle=marks.at_end != "live")
             for stream, marks in self.marks.items()

@@ -100,7 +100,7 @@ def test_a_new_query_is_as_far_behind_as_the_first_lower_that_it_comes_to(
     """It has no lower yet, and starts where rows are an hour old."""
     source = rows(LAGGING, tmp_path, LastMark(None, HOUR_AGO))
 
-    assert source.is_behind(source.follow_last(), starting) is is_behind
+    assert source.judge_backlog(source.follow_last(), starting) is is_behind
 
 
 def test_a_query_that_caught_up_for_good_has_no_backlog_in_its_next_run(tmp_path: Path) -> None:
