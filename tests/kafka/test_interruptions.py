@@ -111,7 +111,7 @@ def test_a_signal_handler_may_raise_inside_any_call(
 
 def test_what_a_signal_handler_raises_before_a_report_reaches_the_program(start: Start) -> None:
     """The signal comes while librdkafka waits: its handler runs as soon as a callback begins."""
-    producer, main = start(config={"linger.ms": 100}), threading.get_ident()
+    producer, main = start(config={"linger.ms": 1000}), threading.get_ident()
     raised: list[BaseException] = []
     producer.produce(value="first", event_time=NOON, partition=0)
     producer.flush(60)
