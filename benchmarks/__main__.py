@@ -26,6 +26,7 @@ BENCHMARKS = {
     "aggregation": "aggregation",
     "heartbeat": "heartbeat",
     "windows": "time_windows",
+    "imports": "imports",
     "spark": "spark_read",
 }
 AT_REQUEST = {

@@ -10,7 +10,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 PROGRAM_VARIABLE = "NOTED_TIME_PROGRAM"
 """Set by `./run` of a clone."""
@@ -72,5 +71,7 @@ def build_requirement(origin: Mapping[str, Any], extra: str) -> str:
         return f'"noted-time{extras} @ {vcs["vcs"]}+{url}@{vcs["commit_id"]}"'
     if url and not url.startswith("file:"):
         return f'"noted-time{extras} @ {url}"'
+    from urllib.request import url2pathname  # noqa: PLC0415 - slow: it imports email and http
+
     path = url2pathname(urlsplit(url).path)
     return f'"{path if url and Path(path).exists() else "PATH"}{extras}"'

@@ -10,6 +10,7 @@ import pytest
 from benchmarks import (
     aggregation,
     heartbeat,
+    imports,
     note_batches,
     page,
     single_notes,
@@ -52,6 +53,7 @@ def test_a_refused_note_gives_no_result(tmp_path: Path) -> None:
         (waiting_readers.measure, {"readers": 40}, [2]),
         (aggregation.measure, {"sizes": (4, 16), "notes": 64}, [2, 2, 2]),
         (heartbeat.measure, {"members": 16}, [1, 1]),
+        (imports.measure, {"imports": imports.IMPORTS[:1]}, [3]),
         (time_windows.measure, {"marks": 1000, "positions": 50}, [3, 3]),
     ],
 )

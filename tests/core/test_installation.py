@@ -101,6 +101,16 @@ def test_packages_without_metadata_ask_for_a_place(tmp_path: Path) -> None:
     assert done.stdout.strip() == ANYWHERE
 
 
+def test_imports_of_the_base_leave_out_urllib_request() -> None:
+    """It would bring email, http and ssl, which only clients need."""
+    program = "import sys, noted_time, writer_client, reader_client; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+
+    assert {"urllib.request", "email", "ssl"}.isdisjoint(done.stdout.split())
+
+
 def test_no_message_and_no_page_installs_by_the_bare_name() -> None:
     """No index has the project: the name alone would install what somebody else published."""
     places = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]

@@ -1,0 +1,43 @@
+"""The CPU time of an import, in a Python of its own."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from benchmarks.figures import Figure, Run, Samples, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+BASE_LIMIT = Target("value", "at most", 90)
+CLIENT_LIMIT = Target("ratio", "at most", 1.5)
+IMPORTS = (
+    ("import noted_time", "pass", BASE_LIMIT),
+    ("import writer_client", "pass", BASE_LIMIT),
+    ("import reader_client", "pass", BASE_LIMIT),
+    ("from writer_client import WriterClient", "import httpx", CLIENT_LIMIT),
+    ("from reader_client import ReaderClient", "import httpx", CLIENT_LIMIT),
+)
+
+
+def measure(run: Run, imports: Iterable[tuple[str, str, Target]] = IMPORTS) -> list[Figure]:
+    """Each import and, in turn, what a Python needs without our packages."""
+    figures = []
+    for code, floor, target in imports:
+        run.say(code)
+        repeats = range(run.repeats(full=11, quick=3))
+        pairs = [(_measure_cpu_ms(code), _measure_cpu_ms(floor)) for _ in repeats]
+        ours, floors = (Samples(each) for each in zip(*pairs, strict=True))
+        floor_name = "Python alone" if floor == "pass" else floor
+        figures.append(Figure(f"CPU of `{code}`", "ms", ours, floors, floor_name, target))
+    return figures
+
+
+def _measure_cpu_ms(code: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603 - our own line
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
