@@ -29,7 +29,7 @@ RATE = Target("ratio", "at least", 0.2)
 
 COLUMNS = member.columns.keys()
 UPSERT = f"""
-INSERT INTO member VALUES ({", ".join("?" * len(COLUMNS))}) ON CONFLICT DO UPDATE SET
+INSERT INTO {member.name} VALUES ({", ".join("?" * len(COLUMNS))}) ON CONFLICT DO UPDATE SET
 {", ".join(f"{name} = excluded.{name}" for name in COLUMNS[2:])}
 """  # noqa: S608 - the names are the schema's own
 

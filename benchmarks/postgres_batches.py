@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 TRANSACTION = 5000
 RATE = Target("ratio", "at least", 0.31)
-INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE member) ON COMMIT DELETE ROWS"
+INCOMING = (
+    "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE noted_time_member) ON COMMIT DELETE ROWS"
+)
 UPSERT = SQL(
-    "INSERT INTO member TABLE incoming ON CONFLICT (stream_id, writer) DO UPDATE SET {}"
+    "INSERT INTO noted_time_member TABLE incoming ON CONFLICT (stream_id, writer) DO UPDATE SET {}"
 ).format(
     SQL(", ").join(
         SQL("{0} = excluded.{0}").format(Identifier(name)) for name in member.columns.keys()[2:]

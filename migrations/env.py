@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from alembic import context
 
 from controller.store.migrate import engine_to_migrate
-from controller.store.schema import compatible, metadata
+from controller.store.schema import VERSION_TABLE, compatible, metadata
 
 if TYPE_CHECKING:
     from alembic.runtime.migration import MigrationContext, MigrationInfo
@@ -33,6 +33,7 @@ def run(connection: Connection) -> None:
     context.configure(
         connection=connection,
         target_metadata=metadata,
+        version_table=VERSION_TABLE,
         render_as_batch=True,
         transactional_ddl=True,
         on_version_apply=record_oldest_code,

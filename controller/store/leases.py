@@ -46,7 +46,7 @@ AND clock_timestamp() - state_change > %(lease_ms)s * interval '1 ms'
 
 _SELECT_OWNERS = """
 SELECT objid::bigint - %(first)s, pid = pg_backend_pid(), url
-FROM pg_locks LEFT JOIN replica USING (pid)
+FROM pg_locks LEFT JOIN noted_time_replica USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 2
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 AND classid = hashtext(current_schema())::oid AND objid >= %(live)s
@@ -63,13 +63,15 @@ FROM unnest(%(buckets)s::int[]) number
 """
 
 _REGISTER_REPLICA = """
-INSERT INTO replica (pid, url, version, revision, since)
+INSERT INTO noted_time_replica (pid, url, version, revision, since)
 VALUES (pg_backend_pid(), %s, %s, %s, extract(epoch FROM clock_timestamp()) * 1000)
 ON CONFLICT (pid) DO UPDATE SET url = excluded.url,
 version = excluded.version, revision = excluded.revision, since = excluded.since
 """
 _LOCK_LIVE = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %(live)s)"
-_DELETE_CLOSED_REPLICAS = "DELETE FROM replica WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)"
+_DELETE_CLOSED_REPLICAS = """
+DELETE FROM noted_time_replica WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)
+"""
 _RELEASE_ALL = "SELECT pg_advisory_unlock_all()"
 
 

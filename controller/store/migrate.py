@@ -22,7 +22,7 @@ from controller.store.postgres import (
     lock_migration,
 )
 from controller.store.reading import build_unavailable
-from controller.store.schema import SCHEMA_REVISION
+from controller.store.schema import SCHEMA_REVISION, VERSION_TABLE
 from controller.store.sql import SELECT_OLDEST_REVISION, is_compatible
 from controller.store.sqlite import (
     check_references,
@@ -161,7 +161,9 @@ def _connect(engine: Engine) -> Iterator[Connection]:
 
 
 def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+    return MigrationContext.configure(
+        connection, opts={"version_table": VERSION_TABLE}
+    ).get_current_revision()
 
 
 def _upgrade(connection: Connection) -> None:

@@ -39,18 +39,19 @@ _MIGRATION_LOCK = (
 
 # Text takes several times as much CPU time as a binary array.
 _ARRAY_CASTS = {BigInteger: "%b::bigint[]", Text: "%b::text[]"}
-_MEMBER_ARRAYS = ", ".join(_ARRAY_CASTS[type(column.type)] for column in member.columns)
-_PUT_MEMBERS = upsert(member, f"SELECT * FROM unnest({_MEMBER_ARRAYS})")  # noqa: S608 - constants
+_MEMBER_ARRAYS = ", ".join(_ARRAY_CASTS[type(column.type)] for column in member.columns[:-1])
+_PUT_MEMBERS = upsert(member, f"SELECT *, NULL::bigint FROM unnest({_MEMBER_ARRAYS})")  # noqa: S608 - constants
 
 _SELECT_STATE = """
-SELECT current_setting('transaction_read_only'), (SELECT max(version_num) FROM alembic_version)
+SELECT current_setting('transaction_read_only'), (SELECT max(version_num) FROM noted_time_version)
 """
 
 _CHAINS_TABLE = "unnest(%s::text[], %s::text[], %s::bigint[]) chain (stream_id, domain, seq)"
 
 
 _SELECT_CONNECTED = """
-SELECT url, version, revision, since FROM replica JOIN pg_stat_activity USING (pid) ORDER BY url
+SELECT url, version, revision, since
+FROM noted_time_replica JOIN pg_stat_activity USING (pid) ORDER BY url
 """
 
 _SELECT_OFF_SETTINGS = """

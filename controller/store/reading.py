@@ -48,7 +48,9 @@ ROWS_AT_A_TIME = 1000
 _CONTENT_ERRORS = sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError
 _DAMAGE_CODES = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
 _NO_DATABASE = "not a SQLite database, so pass another file with --database; if it was one before"
-_SCHEMA_ERRORS = re.compile(r"no such column|no such table: (?!compatible)|unsupported file format")
+_SCHEMA_ERRORS = re.compile(
+    r"no such column|no such table: (?!noted_time_compatible)|unsupported file format"
+)
 
 
 class SqlReading:

@@ -10,14 +10,13 @@ rows are whole:
 - The first row that a store writes to a chain.
 - A row that would follow so many other rows that they take as much space as the cut.
 
-A row may be *sealed*: blanks after the JSON of one column, which decoders skip, encode its CRC-32.
+Some tables have a last column for the CRC-32 of the row. It is null if the database has checksums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from operator import attrgetter, itemgetter
 from sys import intern
 from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
@@ -42,10 +41,7 @@ from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut
 Values = tuple[Any, ...]
 Value = TypeVar("Value")
 
-# The sealed columns: of streams and scale events, of members, and of marks.
-RECORD_COLUMN, POSITION_COLUMN, CUT_COLUMN = 2, 3, 5
-
-_SEAL_BLANKS = ["".join(each) for each in product(" \t\n\r", repeat=4)]  # 4 blanks for each byte
+CUT_COLUMN = 5
 
 encode = msgspec.json.Encoder(enc_hook=dict).encode
 
@@ -56,25 +52,14 @@ _scale = msgspec.json.Decoder(ScaleEvent).decode
 _change = msgspec.json.Decoder(Change).decode
 
 
-def add_seals(unsealed: Iterable[Values], at: int) -> list[Values]:
-    b = _SEAL_BLANKS
-    return [
-        (
-            *row[:at],
-            f"{row[at]}{b[crc >> 24]}{b[crc >> 16 & 255]}{b[crc >> 8 & 255]}{b[crc & 255]}",
-            *row[at + 1 :],
-        )
-        for row in unsealed
-        for crc in (crc32(encode(row)),)
-    ]
+def add_crc(row: Values) -> Values:
+    return (*row, crc32(encode(row)))
 
 
-def read_row(
-    table: Table, row: Sequence[Any], at: int, decode: Callable[[Sequence[Any]], Value]
-) -> Value:
+def read_row(table: Table, row: Sequence[Any], decode: Callable[[Sequence[Any]], Value]) -> Value:
     """Raise `StoreDamaged` for a damaged row."""
     try:
-        return decode(_remove_seal(row, at))
+        return decode(_remove_crc(row) if "crc" in table.columns else row)
     except Exception as error:  # damaged rows may raise any
         key = ", ".join(map(str, row[: len(table.primary_key)]))
         raise StoreDamaged(
@@ -82,9 +67,9 @@ def read_row(
         ) from error
 
 
-def _remove_seal(row: Sequence[Any], at: int) -> Values:
-    bare = (*row[:at], row[at].rstrip(), *row[at + 1 :])
-    if row[at] != bare[at] and [tuple(row)] != add_seals([bare], at):
+def _remove_crc(row: Sequence[Any]) -> Sequence[Any]:
+    *bare, crc = row
+    if crc is not None and crc != crc32(encode(bare)):
         raise ValueError("its CRC-32 does not match")
     return bare
 
@@ -102,7 +87,7 @@ class RowFormat(Generic[Value]):
         return (*self._key(value), encode(value).decode())
 
     def value(self, row: Sequence[Any]) -> Value:
-        return read_row(self._table, row, len(row) - 1, lambda bare: self._decode(bare[-1]))
+        return read_row(self._table, row, lambda bare: self._decode(bare[-1]))
 
 
 STREAM_ROWS = RowFormat(schema.stream, StreamRecord, attrgetter("id", "name"))
@@ -149,7 +134,7 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> Iterator[Values]
 
 
 def member_of(row: Sequence[Any]) -> MemberRecord:
-    return read_row(schema.member, row, POSITION_COLUMN, _member_of)
+    return read_row(schema.member, row, _member_of)
 
 
 def _member_of(row: Sequence[Any]) -> MemberRecord:
@@ -182,7 +167,7 @@ def scale_row(scale: tuple[str, int, ScaleEvent]) -> Values:
 
 
 def scale_of(row: Sequence[Any]) -> ScaleEvent:
-    return read_row(schema.scale, row, RECORD_COLUMN, lambda bare: _scale(bare[-1]))
+    return read_row(schema.scale, row, lambda bare: _scale(bare[-1]))
 
 
 def change_row(change: Change) -> Values:
@@ -191,7 +176,7 @@ def change_row(change: Change) -> Values:
 
 
 def change_of(row: Sequence[Any]) -> tuple[int, Change]:
-    return row[1], read_row(schema.change, row, len(row) - 1, lambda bare: _change(bare[-1]))
+    return row[1], read_row(schema.change, row, lambda bare: _change(bare[-1]))
 
 
 ROW_OFFSETS = 8  # they take as much space as a row's other columns
@@ -278,14 +263,14 @@ def last_mark_of(chain: Sequence[Sequence[Any]]) -> AppendedMark:
 def join_cuts(chain: Iterable[Sequence[Any]]) -> dict[int, int]:
     offsets: dict[int, int] = {}
     for row in chain:
-        offsets |= read_row(schema.mark, row, CUT_COLUMN, lambda bare: _offsets(bare[CUT_COLUMN]))
+        offsets |= read_row(schema.mark, row, lambda bare: _offsets(bare[CUT_COLUMN]))
     return offsets
 
 
 def build_whole_row(chain: Sequence[Values]) -> Values:
-    """Return the last row with its whole cut, given a whole first row."""
+    """Return the last row with its whole cut and without its CRC-32, given a whole first row."""
     last = chain[-1]
-    return (*last[:CUT_COLUMN], encode(join_cuts(chain)).decode(), *last[CUT_COLUMN + 1 : -1], True)
+    return (*last[:CUT_COLUMN], encode(join_cuts(chain)).decode(), *last[CUT_COLUMN + 1 : -2], True)
 
 
 def _mark_of(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
@@ -301,4 +286,4 @@ def _mark_of(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
             stream_id, domain, mark, appended_at, last_writer and intern(last_writer)
         )
 
-    return read_row(schema.mark, row, CUT_COLUMN, decode)
+    return read_row(schema.mark, row, decode)

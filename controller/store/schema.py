@@ -26,6 +26,9 @@ from sqlalchemy.types import TypeEngine
 
 SCHEMA_REVISION = "0001"
 
+VERSION_TABLE = "noted_time_version"
+"""Alembic's, with the revision."""
+
 # SQLite alters a table by a copy, which keeps only constraints with names.
 metadata = MetaData(
     naming_convention={
@@ -53,18 +56,26 @@ def _record_column() -> Column[str]:
     return Column("record", Text, nullable=False)
 
 
+def _crc_column() -> Column[int]:
+    """Return the column of a row's CRC-32, for databases without checksums."""
+    return Column("crc", BigInteger)
+
+
 def _stream_table(name: str, *columns: Column[Any], **more: Any) -> Table:  # noqa: ANN401 - as in Table
-    stream_id = ForeignKey("stream.id", ondelete="CASCADE")
+    stream_id = ForeignKey("noted_time_stream.id", ondelete="CASCADE")
     key = Column("stream_id", Name, stream_id, primary_key=True)
     return Table(name, metadata, key, *columns, sqlite_with_rowid=False, **more)
 
 
 bucket = Table(
-    "bucket", metadata, _key_column("number", Integer), *_not_null_columns(BigInteger, "service_ms")
+    "noted_time_bucket",
+    metadata,
+    _key_column("number", Integer),
+    *_not_null_columns(BigInteger, "service_ms"),
 )
 
 replica = Table(
-    "replica",
+    "noted_time_replica",
     metadata,
     _key_column("pid", Integer),
     *_not_null_columns(Text, "url"),
@@ -75,34 +86,40 @@ replica = Table(
 
 # For each revision, the oldest revision whose code works with its tables.
 compatible = Table(
-    "compatible", metadata, _key_column("revision"), *_not_null_columns(Text, "oldest")
+    "noted_time_compatible", metadata, _key_column("revision"), *_not_null_columns(Text, "oldest")
 )
 
-secret = Table("secret", metadata, _key_column("name"), *_not_null_columns(Text, "value"))
+secret = Table(
+    "noted_time_secret", metadata, _key_column("name"), *_not_null_columns(Text, "value")
+)
 
 stream = Table(
-    "stream",
+    "noted_time_stream",
     metadata,
     _key_column("id"),
     Column("name", Name, nullable=False),
     _record_column(),
+    _crc_column(),
     UniqueConstraint("name"),
 )
 
-scale = _stream_table("scale", _key_column("seq", BigInteger), _record_column())
+scale = _stream_table(
+    "noted_time_scale", _key_column("seq", BigInteger), _record_column(), _crc_column()
+)
 
 member = _stream_table(
-    "member",
+    "noted_time_member",
     _key_column("writer"),
     *_not_null_columns(Text, "state", "position", "times", "max_times"),
     *_not_null_columns(BigInteger, "noted_at", "since", "sequence"),
     Column("heard_at", BigInteger),
     Column("others", Text),  # rare fields, or null if all have their defaults
+    _crc_column(),
     postgresql_with={"fillfactor": 50},  # leaves room for updates
 )
 
 mark = _stream_table(
-    "mark",
+    "noted_time_mark",
     _key_column("domain"),
     _key_column("seq", BigInteger),
     *_not_null_columns(BigInteger, "lower", "upper"),
@@ -112,22 +129,27 @@ mark = _stream_table(
     *_not_null_columns(BigInteger, "appended_at"),
     Column("last_writer", Text),
     *_not_null_columns(Boolean, "upper_is_bound", "final", "whole"),
+    _crc_column(),
 )
 
 reader = _stream_table(
-    "reader", _key_column("reader_group"), _key_column("reader"), _record_column()
+    "noted_time_reader", _key_column("reader_group"), _key_column("reader"), _record_column()
 )
 
-backlog = _stream_table("backlog", _key_column("reader_group"), _record_column())
+backlog = _stream_table("noted_time_backlog", _key_column("reader_group"), _record_column())
 
 _served_at = partial(_not_null_columns, BigInteger, "served_at")  # on the service clock
 ledger = _stream_table(
-    "ledger", _key_column("domain"), _key_column("seq", BigInteger), *_served_at(), _record_column()
+    "noted_time_ledger",
+    _key_column("domain"),
+    _key_column("seq", BigInteger),
+    *_served_at(),
+    _record_column(),
 )
 
 # Rows below the lower, by writer, and by the hours of their times and of their report.
 late = _stream_table(
-    "late",
+    "noted_time_late",
     _key_column("domain"),
     _key_column("writer"),
     _key_column("least_hour", BigInteger),
@@ -136,10 +158,12 @@ late = _stream_table(
     _record_column(),
 )
 
-change = _stream_table("change", _key_column("number", BigInteger), *_served_at(), _record_column())
+change = _stream_table(
+    "noted_time_change", _key_column("number", BigInteger), *_served_at(), _record_column()
+)
 
 token = Table(
-    "token",
+    "noted_time_token",
     metadata,
     Column("id", Text, primary_key=True),
     *_not_null_columns(Text, "digest", "scopes", "label"),

@@ -23,38 +23,40 @@ from noted_time.installation import name_program
 Seqs = Collection[tuple[str, str, int]]
 
 SELECT_OLDEST_REVISION = """
-SELECT oldest FROM compatible WHERE revision = (SELECT version_num FROM alembic_version)
+SELECT oldest FROM noted_time_compatible
+WHERE revision = (SELECT version_num FROM noted_time_version)
 """
 
 ROWS_AT_ONCE = 64  # with 16 or 256, each member takes longer
 
-_FORGET_LEDGER = "DELETE FROM ledger WHERE stream_id = ? AND served_at < ?"
+_FORGET_LEDGER = "DELETE FROM noted_time_ledger WHERE stream_id = ? AND served_at < ?"
 _FORGET_CHANGES = """
-DELETE FROM change WHERE stream_id = ? AND served_at < ? AND EXISTS (
-    SELECT 1 FROM change later
-    WHERE later.stream_id = change.stream_id AND later.number > change.number
+DELETE FROM noted_time_change AS old WHERE stream_id = ? AND served_at < ? AND EXISTS (
+    SELECT 1 FROM noted_time_change later
+    WHERE later.stream_id = old.stream_id AND later.number > old.number
 )
 """
-_SET_CLOCK = "UPDATE bucket SET service_ms = ? WHERE number = ?"
+_SET_CLOCK = "UPDATE noted_time_bucket SET service_ms = ? WHERE number = ?"
 _FORGET_MARKS = """
-DELETE FROM mark WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
-    SELECT 1 FROM mark later
-    WHERE later.stream_id = mark.stream_id AND later.domain = mark.domain AND later.seq > mark.seq
+DELETE FROM noted_time_mark AS old WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
+    SELECT 1 FROM noted_time_mark later
+    WHERE later.stream_id = old.stream_id AND later.domain = old.domain AND later.seq > old.seq
 )
 """
 
 _ONE_CHAIN = "(SELECT ? AS stream_id, ? AS domain, ? AS seq) chain"
 _LAST_SEQ = """
 SELECT chain.stream_id, chain.domain, (
-    SELECT max(seq) FROM mark WHERE mark.stream_id = chain.stream_id AND mark.domain = chain.domain
+    SELECT max(seq) FROM noted_time_mark mark
+    WHERE mark.stream_id = chain.stream_id AND mark.domain = chain.domain
 )
 FROM {chains}
 """
 _UP_TO_KEPT = """
 SELECT chain.stream_id, chain.domain, chain.seq, mark.* FROM {chains}
-JOIN mark ON mark.stream_id = chain.stream_id AND mark.domain = chain.domain
+JOIN noted_time_mark mark ON mark.stream_id = chain.stream_id AND mark.domain = chain.domain
 WHERE mark.seq <= chain.seq + 1 AND mark.seq >= (
-    SELECT max(base.seq) FROM mark base
+    SELECT max(base.seq) FROM noted_time_mark base
     WHERE base.stream_id = chain.stream_id AND base.domain = chain.domain
     AND base.seq <= chain.seq + 1 AND base.whole
 )
@@ -65,12 +67,12 @@ ORDER BY 1, 2, 3, mark.seq
 class SqlStore(SqlReading):
     """A `Store` without leases, over two engines of one database.
 
-    Transactions of the engine `writing` take the write lock at once. Rows have `seals` if the
-    database has no checksums.
+    Transactions of the engine `writing` take the write lock at once. Rows have CRC-32s if the
+    database `has_checksums` not.
     """
 
     placeholder = "?"
-    seals = False
+    has_checksums = True
 
     def __init__(self, reading: Engine, writing: Engine) -> None:
         super().__init__(reading)
@@ -85,15 +87,15 @@ class SqlStore(SqlReading):
         with self._convert_errors(), self._transaction() as cursor:
             self._many(cursor, _DROP_STREAM, [(stream_id,) for stream_id in batch.dropped])
             self._many(
-                cursor, _PUT_STREAM, self._seal_rows(map(rows.STREAM_ROWS.row, batch.streams))
+                cursor, _PUT_STREAM, self._add_crcs(map(rows.STREAM_ROWS.row, batch.streams))
             )
-            self._many(cursor, _APPEND_SCALE, self._seal_rows(map(rows.scale_row, batch.scales)))
+            self._many(cursor, _APPEND_SCALE, self._add_crcs(map(rows.scale_row, batch.scales)))
             self._many(cursor, _FORGET_MEMBER, batch.forgotten_members)
             self._put_members(cursor, rows.member_rows(batch.members))
             last = self._last_seqs(cursor, {(each.stream_id, each.domain) for each in batch.marks})
             check_marks(last, batch.marks)
             tails = self._take_tails(last)
-            marks = self._seal_rows(rows.mark_rows(batch.marks, tails), rows.CUT_COLUMN)
+            marks = self._add_crcs(rows.mark_rows(batch.marks, tails))
             self._many(cursor, _APPEND_MARK, marks)
             self._many(cursor, _FORGET_READER, batch.forgotten_readers)
             self._many(cursor, _PUT_READER, list(map(rows.READER_ROWS.row, batch.readers)))
@@ -105,7 +107,7 @@ class SqlStore(SqlReading):
             self._many(cursor, _APPEND_CHANGE, list(map(rows.change_row, batch.changes)))
             self._many(cursor, _FORGET_LEDGER, batch.forgotten_ledger)
             self._many(cursor, _FORGET_CHANGES, batch.forgotten_changes)
-            whole = self._seal_rows(self._find_whole_rows(cursor, batch.forgotten), rows.CUT_COLUMN)
+            whole = self._add_crcs(self._find_whole_rows(cursor, batch.forgotten))
             self._many(cursor, _PUT_MARK, whole)
             self._many(cursor, _FORGET_MARKS, batch.forgotten)
             clocks = [(ms, bucket) for bucket, ms in sorted(batch.clocks.items())]
@@ -132,17 +134,17 @@ class SqlStore(SqlReading):
         if parameters:
             cursor.executemany(statement.replace("?", self.placeholder), parameters)
 
-    def _seal_rows(
-        self, values: Iterable[rows.Values], at: int = rows.RECORD_COLUMN
-    ) -> list[rows.Values]:
-        return rows.add_seals(values, at) if self.seals else list(values)
+    def _add_crcs(self, values: Iterable[rows.Values]) -> list[rows.Values]:
+        if self.has_checksums:
+            return [(*row, None) for row in values]
+        return [rows.add_crc(row) for row in values]
 
     def _put_members(self, cursor: DBAPICursor, members: Iterator[rows.Values]) -> None:
         """Write many rows by each statement, as each waits for the interpreter's lock.
 
         Each row is encoded just before, so that it is still in the processor's caches.
         """
-        while some := self._seal_rows(islice(members, ROWS_AT_ONCE), rows.POSITION_COLUMN):
+        while some := self._add_crcs(islice(members, ROWS_AT_ONCE)):
             cursor.execute(_put_members(len(some)), list(chain.from_iterable(some)))
 
     def _last_seqs(
@@ -163,7 +165,7 @@ class SqlStore(SqlReading):
         """Yield each chain's new first row as a whole row, if it is not whole."""
         chain_rows = self._query_chains(cursor, _UP_TO_KEPT, forgotten)
         for _, group in groupby(chain_rows, itemgetter(0, 1, 2)):
-            chain = [(*row[3:-3], *map(bool, row[-3:])) for row in group]  # the row of `mark`
+            chain = [(*row[3:-4], *map(bool, row[-4:-1]), row[-1]) for row in group]  # of `mark`
             if len(chain) > 1:
                 yield rows.build_whole_row(chain)
 
@@ -232,7 +234,7 @@ _PUT_LATE, _FORGET_LATE = upsert(schema.late), delete(schema.late)
 _APPEND_MARK, _PUT_MARK = insert(schema.mark), upsert(schema.mark)
 _APPEND_SCALE, _APPEND_LEDGER = insert(schema.scale), insert(schema.ledger)
 _FORGET_MEMBER = delete(schema.member)
-_NEXT_NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM change WHERE stream_id = ?)"
+_NEXT_NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM noted_time_change WHERE stream_id = ?)"
 _APPEND_CHANGE = insert(
     schema.change, f"VALUES (?, {_NEXT_NUMBER}{', ?' * (len(schema.change.columns) - 2)})"
 )

@@ -48,15 +48,16 @@ CHECKED_BYTES = 10**9  # at the start, at 4 ms for each MB
 
 URL_HINT = "use sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
-_WRITE_NOTHING = "DELETE FROM bucket WHERE number < 0"
-_SELECT_REVISION = "SELECT version_num FROM alembic_version"
+_WRITE_NOTHING = "DELETE FROM noted_time_bucket WHERE number < 0"
+_SELECT_REVISION = "SELECT version_num FROM noted_time_version"
 
-_QUICK_CHECKS = "PRAGMA quick_check(1)", "PRAGMA integrity_check(stream)"
+_QUICK_CHECKS = "PRAGMA quick_check(1)", "PRAGMA integrity_check(noted_time_stream)"
 _WHOLE_CHECK = "PRAGMA integrity_check(1)"
 _SELECT_GROUPS = """
-SELECT 'mark', stream_id, domain, max(seq) - min(seq) + 1 = count(*) FROM mark GROUP BY 2, 3
-UNION ALL SELECT 'member', stream_id, NULL, true FROM member GROUP BY 2
-UNION ALL SELECT 'scale', stream_id, NULL, true FROM scale GROUP BY 2
+SELECT 'noted_time_mark', stream_id, domain, max(seq) - min(seq) + 1 = count(*)
+FROM noted_time_mark GROUP BY 2, 3
+UNION ALL SELECT 'noted_time_member', stream_id, NULL, true FROM noted_time_member GROUP BY 2
+UNION ALL SELECT 'noted_time_scale', stream_id, NULL, true FROM noted_time_scale GROUP BY 2
 """  # in file order, so a misplaced row splits a group
 
 SINGLE_LEASES = Leases(buckets=1, mine=frozenset((0,)))
@@ -87,7 +88,7 @@ class SingleNodeLeases:
 class SqliteStore(SingleNodeLeases, SqlStore):
     """A `Store` in a migrated SQLite file."""
 
-    seals = True
+    has_checksums = False
 
     def __init__(self, url_or_path: str | Path, *, busy_ms: int = BUSY_MS) -> None:
         self._files = DatabaseFiles(parse_file(url_or_path))
@@ -108,7 +109,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         return None
 
     def _look_through(self, checks: Iterable[str]) -> None:
-        """Raise `StoreDamaged` for damage, or for misplaced rows, which seals cannot detect."""
+        """Raise `StoreDamaged` for damage, or for misplaced rows, which a CRC-32 cannot detect."""
         with self._convert_errors(), self._reading.connect() as connection:
             ask = connection.exec_driver_sql
             faults = [why for each in checks for (why,) in ask(each) if why != "ok"]

@@ -1,7 +1,7 @@
 """Create the tables, and record which code works with them.
 
 The `oldest_code` of a migration is the oldest revision whose code works with the migrated tables.
-`migrations/env.py` writes it to the table `compatible`.
+`migrations/env.py` writes it to the table `noted_time_compatible`.
 
 A migration that only adds tables, or columns that are nullable or have a server default, keeps the
 `oldest_code` of the previous migration. If older code would fail, the migration sets its own
@@ -42,7 +42,7 @@ def upgrade() -> None:
 
 
 def _create_stream_table(table: str, *columns: sa.Column[Any], **more: Any) -> None:  # noqa: ANN401
-    of_stream = sa.ForeignKey("stream.id", ondelete="CASCADE")
+    of_stream = sa.ForeignKey("noted_time_stream.id", ondelete="CASCADE")
     stream_id = sa.Column("stream_id", name, of_stream, primary_key=True)
     op.create_table(table, stream_id, *columns, sqlite_with_rowid=False, **more)
 
@@ -55,19 +55,23 @@ def _not_null(kind: Any, *columns: str) -> list[sa.Column[Any]]:  # noqa: ANN401
     return [sa.Column(each, kind, nullable=False) for each in columns]
 
 
+def _crc() -> sa.Column[Any]:
+    return sa.Column("crc", sa.BigInteger)
+
+
 def _create_service() -> None:
     bucket = op.create_table(
-        "bucket", _key("number", sa.Integer), *_not_null(sa.BigInteger, "service_ms")
+        "noted_time_bucket", _key("number", sa.Integer), *_not_null(sa.BigInteger, "service_ms")
     )
     is_shared = op.get_bind().dialect.name == "postgresql"
     numbers = range(BUCKETS_WHEN_SHARED if is_shared else 1)
     op.bulk_insert(bucket, [{"number": number, "service_ms": 0} for number in numbers])
-    secret = op.create_table("secret", _key("name"), *_not_null(sa.Text, "value"))
+    secret = op.create_table("noted_time_secret", _key("name"), *_not_null(sa.Text, "value"))
     value = secrets.token_urlsafe(SECRET_BYTES)
     op.bulk_insert(secret, [{"name": "replicas", "value": value}])
-    op.create_table("compatible", _key("revision"), *_not_null(sa.Text, "oldest"))
+    op.create_table("noted_time_compatible", _key("revision"), *_not_null(sa.Text, "oldest"))
     op.create_table(
-        "replica",
+        "noted_time_replica",
         _key("pid", sa.Integer),
         *_not_null(sa.Text, "url"),
         sa.Column("version", sa.Text),
@@ -78,7 +82,7 @@ def _create_service() -> None:
 
 def _create_tokens() -> None:
     op.create_table(
-        "token",
+        "noted_time_token",
         sa.Column("id", sa.Text, primary_key=True),
         *_not_null(sa.Text, "digest", "scopes", "label"),
         *_not_null(sa.BigInteger, "created_at"),
@@ -89,27 +93,31 @@ def _create_tokens() -> None:
 
 def _create_streams() -> None:
     op.create_table(
-        "stream",
+        "noted_time_stream",
         sa.Column("id", name, primary_key=True),
         *_not_null(name, "name"),
         *_not_null(sa.Text, "record"),
+        _crc(),
         sa.UniqueConstraint("name"),
     )
-    _create_stream_table("scale", _key("seq", sa.BigInteger), *_not_null(sa.Text, "record"))
     _create_stream_table(
-        "member",
+        "noted_time_scale", _key("seq", sa.BigInteger), *_not_null(sa.Text, "record"), _crc()
+    )
+    _create_stream_table(
+        "noted_time_member",
         _key("writer"),
         *_not_null(sa.Text, "state", "position", "times", "max_times"),
         *_not_null(sa.BigInteger, "noted_at", "since", "sequence"),
         sa.Column("heard_at", sa.BigInteger),
         sa.Column("others", sa.Text),
+        _crc(),
         postgresql_with={"fillfactor": 50},
     )
 
 
 def _create_marks() -> None:
     _create_stream_table(
-        "mark",
+        "noted_time_mark",
         _key("domain"),
         _key("seq", sa.BigInteger),
         *_not_null(sa.BigInteger, "lower", "upper"),
@@ -119,23 +127,24 @@ def _create_marks() -> None:
         *_not_null(sa.BigInteger, "appended_at"),
         sa.Column("last_writer", sa.Text),
         *_not_null(sa.Boolean, "upper_is_bound", "final", "whole"),
+        _crc(),
     )
 
 
 def _create_readers() -> None:
     _create_stream_table(
-        "reader", _key("reader_group"), _key("reader"), *_not_null(sa.Text, "record")
+        "noted_time_reader", _key("reader_group"), _key("reader"), *_not_null(sa.Text, "record")
     )
-    _create_stream_table("backlog", _key("reader_group"), *_not_null(sa.Text, "record"))
+    _create_stream_table("noted_time_backlog", _key("reader_group"), *_not_null(sa.Text, "record"))
 
 
 def _create_history() -> None:
     hours = ("least_hour", "most_hour", "seen_hour")
     late = [_key("domain"), _key("writer"), *(_key(each, sa.BigInteger) for each in hours)]
-    _create_stream_table("late", *late, *_not_null(sa.Text, "record"))
+    _create_stream_table("noted_time_late", *late, *_not_null(sa.Text, "record"))
     for table, key in (
-        ("ledger", [_key("domain"), _key("seq", sa.BigInteger)]),
-        ("change", [_key("number", sa.BigInteger)]),
+        ("noted_time_ledger", [_key("domain"), _key("seq", sa.BigInteger)]),
+        ("noted_time_change", [_key("number", sa.BigInteger)]),
     ):
         _create_stream_table(
             table, *key, *_not_null(sa.BigInteger, "served_at"), *_not_null(sa.Text, "record")

@@ -45,7 +45,7 @@ def test_hints_and_the_dashboard_name_the_program_as_it_was_started(tmp_path: Pa
 def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
     """`serve` refuses it with the command to run, which only a person should."""
     migrate(f"sqlite:///{tmp_path / DATABASE}")
-    altered(tmp_path, "UPDATE alembic_version SET version_num = '0000'")
+    altered(tmp_path, "UPDATE noted_time_version SET version_num = '0000'")
     refused = command("serve", cwd=tmp_path)
 
     says = (

@@ -305,7 +305,7 @@ def test_a_database_without_the_table_is_reported(database: str) -> None:
     """As any database that does not answer."""
     with closing(open_tokens(database)) as opened:
         with closing(sqlite3.connect(parse_file(database))) as connection:
-            connection.execute("DROP TABLE token")
+            connection.execute("DROP TABLE noted_time_token")
 
         with pytest.raises(StoreUnavailable, match="no such table"):
             opened.counts()

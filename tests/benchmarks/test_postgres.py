@@ -32,7 +32,7 @@ def test_a_note_that_is_not_stored_gives_no_result(server: Server) -> None:
     with controller(database) as taking:
         create_stream(taking, "s")
         answered = drive(taking.port, writers.scripts(connections=1, requests=8, notes=1))
-        server.execute("DELETE FROM member", database)
+        server.execute("DELETE FROM noted_time_member", database)
 
         with pytest.raises(WrongResult, match="8 notes posted, but 8 accepted, 0 stored"):
             writers.check(answered, database)
@@ -48,7 +48,8 @@ def test_the_floor_of_batches_merges_the_rows_that_notes_left(server: Server) ->
         merge(session, floor_rows(database, "s"))
         merge(session, floor_rows(database, "s"))
         merged = session.execute(
-            "SELECT count(*), count(DISTINCT writer), count(DISTINCT stream_id) FROM member"
+            "SELECT count(*), count(DISTINCT writer), count(DISTINCT stream_id) "
+            "FROM noted_time_member"
         ).fetchone()
 
     assert (merged, offsets_stored(database, "s")) == ((16, 8, 2), 8)

@@ -54,4 +54,5 @@ def lost(act: Callable[[], object]) -> bool:
 
 def end_session_of(called: str, server: Server, url: str) -> None:
     """End the session of the replica that is called so."""
-    server.execute(f"SELECT pg_terminate_backend(pid) FROM replica WHERE url = '{called}'", url)  # noqa: S608 - our own name
+    pid = f"SELECT pid FROM noted_time_replica WHERE url = '{called}'"  # noqa: S608 - our own name
+    server.execute(f"SELECT pg_terminate_backend(({pid}))", url)

@@ -94,7 +94,9 @@ def test_a_mark_that_went_to_another_stream_is_missed(file: Path) -> None:
     content = file.read_bytes()
     file.write_bytes(content.replace(seventh, seventh.replace(b"1", b"3")))
 
-    with pytest.raises(StoreDamaged, match="rows id-1 ship_time of the table mark are misplaced"):
+    with pytest.raises(
+        StoreDamaged, match="rows id-1 ship_time of the table noted_time_mark are misplaced"
+    ):
         open_store(f"sqlite:///{file}")
 
 
@@ -109,7 +111,7 @@ def test_a_large_file_is_looked_through_on_request(
     with closing(open_store(f"sqlite:///{file}")) as store:
         found = store.damage()
 
-    misplaced = "rows id-4 ship_timg of the table mark are misplaced"
+    misplaced = "rows id-4 ship_timg of the table noted_time_mark are misplaced"
     assert found == f"{file} is damaged: {misplaced}{REMEDY}"
 
 
@@ -117,7 +119,7 @@ def test_a_damaged_schema_is_refused_with_file_and_remedy(file: Path) -> None:
     """SQLite then knows no such column, which its code does not call damage."""
     file.write_bytes(file.read_bytes().replace(b"appended_at", b"appended_au"))
 
-    unknown = f"{file} is damaged: no such column: mark.appended_at{REMEDY}"
+    unknown = f"{file} is damaged: no such column: noted_time_mark.appended_at{REMEDY}"
     assert outcome(file, []) == "refused"
     with closing(SqliteStore(file)) as store, pytest.raises(StoreDamaged, match=re.escape(unknown)):
         list(store.marks("id-1", "default"))
@@ -134,16 +136,28 @@ def test_a_file_that_is_served_is_looked_through_on_request(file: Path) -> None:
     with closing(SqliteStore(file)) as store:
         after = store.damage()
 
-    missing = "row 2 missing from index sqlite_autoindex_stream_2"
+    missing = "row 2 missing from index sqlite_autoindex_noted_time_stream_2"
     sentence = f"{file} is damaged: {missing}{REMEDY}"
     assert (before, after) == (None, sentence)
 
 
 CHANGED = {
-    "stream": ("UPDATE stream SET name = 'freight'", "the row (id-1) of the table stream is"),
-    "member": ("UPDATE member SET sequence = 4", "the row (id-1, UA) of the table member is"),
-    "mark": ("UPDATE mark SET lower = 4", "the row (id-1, default, 1) of the table mark is"),
-    "json": ("UPDATE mark SET cut = '{'", "the row (id-1, default, 1) of the table mark is"),
+    "stream": (
+        "UPDATE noted_time_stream SET name = 'freight'",
+        "the row (id-1) of the table noted_time_stream is",
+    ),
+    "member": (
+        "UPDATE noted_time_member SET sequence = 4",
+        "the row (id-1, UA) of the table noted_time_member is",
+    ),
+    "mark": (
+        "UPDATE noted_time_mark SET lower = 4",
+        "the row (id-1, default, 1) of the table noted_time_mark is",
+    ),
+    "json": (
+        "UPDATE noted_time_mark SET cut = '{'",
+        "the row (id-1, default, 1) of the table noted_time_mark is",
+    ),
 }
 
 
@@ -164,14 +178,14 @@ def test_the_refusal_names_the_row_that_is_damaged(database: Path, what: str) ->
     assert str(refusal.value).endswith(REMEDY)
 
 
-def test_a_row_without_a_seal_is_read(database: Path) -> None:
-    """As one that an operator edited is, once its blanks are removed."""
+def test_row_with_crc_set_to_null_is_read(database: Path) -> None:
+    """An operator may edit a row so."""
     with closing(SqliteStore(database)) as store:
         store.commit(of_one_stream(upto=1))
         store.commit(Transaction(members=records(member())))
     with closing(sqlite3.connect(database)) as connection:
-        connection.execute("""UPDATE member SET position = '{"0":60,"3":7}', sequence = 1006""")
-        connection.execute("""UPDATE mark SET cut = '{"0":11}'""")
+        connection.execute("UPDATE noted_time_member SET sequence = 1006, crc = NULL")
+        connection.execute("""UPDATE noted_time_mark SET cut = '{"0":11}', crc = NULL""")
         connection.commit()
 
     with closing(SqliteStore(database)) as store:

@@ -12,7 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, Connection, Text
+from sqlalchemy import Column, Connection, Text, inspect
 
 from controller.store.migrate import (
     MIGRATIONS_DIRECTORY,
@@ -26,7 +26,7 @@ from controller.store.migrate import (
 from controller.store.open import open_store
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import is_postgres
-from controller.store.schema import SCHEMA_REVISION, metadata
+from controller.store.schema import SCHEMA_REVISION, VERSION_TABLE, metadata
 from controller.store.sqlite import check_references, create_migration_engine, parse_file
 from noted_time import Rejected
 from tests.store.conftest import DURABLE
@@ -53,7 +53,7 @@ def at_revision(url: str, number: str) -> str:
     """Set the migrated database at `url` to another revision."""
     migrate(url)
     with closing(sqlite3.connect(parse_file(url))) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = ?", (number,))
+        connection.execute("UPDATE noted_time_version SET version_num = ?", (number,))
     return url
 
 
@@ -149,14 +149,29 @@ def test_a_newer_schema_is_left_alone(url: str, act: Callable[[str], object]) ->
 def test_a_database_of_another_program_is_not_migrated_over(url: str) -> None:
     """A failed migration leaves the file as it was."""
     with closing(sqlite3.connect(parse_file(url))) as connection, connection:
-        connection.execute("CREATE TABLE mark (colour TEXT)")
+        connection.execute("CREATE TABLE noted_time_mark (colour TEXT)")
 
-    with pytest.raises(StoreUnavailable, match="table mark already exists"):
+    with pytest.raises(StoreUnavailable, match="table noted_time_mark already exists"):
         migrate(url)
 
     with closing(sqlite3.connect(parse_file(url))) as connection:
         tables = connection.execute("SELECT name FROM sqlite_schema").fetchall()
-    assert tables == [("mark",)]
+    assert tables == [("noted_time_mark",)]
+
+
+def test_database_with_tables_of_other_programs_is_shared(empty: str) -> None:
+    """They may have common names, and Alembic's own table."""
+    others = ("alembic_version", "stream", "token", "secret", "change")
+    engine = engine_to_migrate(empty)
+    with engine.begin() as connection:
+        for name in others:
+            connection.exec_driver_sql(f"CREATE TABLE {name} (colour TEXT)")
+    migrate(empty)
+
+    with engine.connect() as connection:
+        tables = inspect(connection).get_table_names()
+    engine.dispose()
+    assert set(tables) == {*others, *metadata.tables, VERSION_TABLE}
 
 
 def test_a_revision_that_never_was_is_not_migrated_from(url: str) -> None:
@@ -174,7 +189,7 @@ def test_a_table_that_others_refer_to_can_be_altered(url: str) -> None:
         store.commit(of_one_stream(upto=2))
     with once(url) as connection, connection.begin():
         operations = Operations(MigrationContext.configure(connection))
-        with operations.batch_alter_table("stream", recreate="always") as altered:
+        with operations.batch_alter_table("noted_time_stream", recreate="always") as altered:
             altered.add_column(Column("colour", Text))
         check_references(connection)
 
@@ -186,7 +201,7 @@ def test_rows_that_a_migration_leaves_without_their_stream_are_found(url: str) -
     """Foreign domains are off meanwhile, so it is asked at the end."""
     migrate(url)
     with once(url) as connection:
-        connection.exec_driver_sql("INSERT INTO scale VALUES ('nobody', 1, '{}')")
+        connection.exec_driver_sql("INSERT INTO noted_time_scale VALUES ('nobody', 1, '{}', NULL)")
 
         with pytest.raises(StoreUnavailable, match=r"rows without a stream.*scale"):
             check_references(connection)
@@ -198,7 +213,8 @@ def test_the_migrations_lead_to_the_tables_of_the_schema(empty: str) -> None:
 
     engine = engine_to_migrate(empty)
     with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        opts = {"compare_server_default": True, "version_table": VERSION_TABLE}
+        context = MigrationContext.configure(connection, opts=opts)
         differences = compare_metadata(context, metadata)
     engine.dispose()
     assert differences == []

@@ -35,9 +35,8 @@ def moving(segments: int, upto: int) -> list[AppendedMark]:
 
 
 def stored_characters(store: SqlStore) -> list[int]:
-    """Return how long the cut is that each row of a mark has, without its seal."""
-    cut = func.rtrim(mark_table.c.cut, " \t\n\r")
-    lengths = select(func.length(cut)).order_by(mark_table.c.seq)
+    """Return how long the cut is that each row of a mark has."""
+    lengths = select(func.length(mark_table.c.cut)).order_by(mark_table.c.seq)
     return [length for (length,) in store._rows(lengths)]
 
 

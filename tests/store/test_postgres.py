@@ -73,7 +73,7 @@ def test_a_batch_that_a_lock_holds_up_gives_up_in_the_end(
     """A lock on the table, for example to alter it, makes the store unavailable until it ends."""
     store._session.session().execute("SET lock_timeout = 50")
     with server.session(url) as other, other.transaction():
-        other.execute("LOCK TABLE stream")
+        other.execute("LOCK TABLE noted_time_stream")
         with pytest.raises(StoreUnavailable, match="lock timeout"):
             store.commit(of_one_stream())
 
@@ -93,7 +93,7 @@ def test_an_older_schema_needs_a_migration_and_the_error_hides_the_password(serv
     """The sentence is that of every database, with the URL without its password."""
     url = server.make_database()
     migrate(url)
-    server.execute("UPDATE alembic_version SET version_num = '0000'", url)
+    server.execute("UPDATE noted_time_version SET version_num = '0000'", url)
     with pytest.raises(StoreUnavailable) as wrong:
         check(url)
 

@@ -99,7 +99,7 @@ def test_a_locked_file_is_read_all_the_same(store: SqliteStore, database: Path) 
     store.commit(of_one_stream(upto=1))
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        other.execute("DELETE FROM mark")
+        other.execute("DELETE FROM noted_time_mark")
         found = seqs(store)
 
     assert found == [1]

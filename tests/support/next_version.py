@@ -25,7 +25,7 @@ oldest_code = "{{oldest}}"
 def upgrade():
     """Add a table, a column that may be null, and one with a default of the server."""
     op.create_table("colour", sa.Column("name", sa.Text, primary_key=True))
-    for table in ("member", "mark", "replica"):
+    for table in ("noted_time_member", "noted_time_mark", "noted_time_replica"):
         op.add_column(table, sa.Column("colour", sa.Text))
         op.add_column(table, sa.Column("shade", sa.Text, nullable=False, server_default="grey"))
 '''

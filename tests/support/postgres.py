@@ -57,8 +57,8 @@ def _version(initdb: Path) -> float:
 
 
 EMPTIES = """
-    DELETE FROM stream; DELETE FROM replica; DELETE FROM token;
-    UPDATE bucket SET service_ms = 0
+    DELETE FROM noted_time_stream; DELETE FROM noted_time_replica; DELETE FROM noted_time_token;
+    UPDATE noted_time_bucket SET service_ms = 0
 """
 """Of few rows this takes a third of the time that TRUNCATE does, which makes new files."""
 

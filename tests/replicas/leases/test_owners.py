@@ -35,7 +35,7 @@ def test_a_look_shows_the_owners(
         {"http://a"},
         2,
     )
-    server.execute("DELETE FROM replica", url)
+    server.execute("DELETE FROM noted_time_replica", url)
     assert a.heartbeat().others == dict.fromkeys(range(5), "")
 
 

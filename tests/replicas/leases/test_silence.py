@@ -90,7 +90,7 @@ def test_a_session_that_waits_for_a_lock_is_left_alone(
 ) -> None:
     """Another program's lock holds its commit up; it is not silent, and the commit goes through."""
     with server.session(url) as other, other.transaction():
-        other.execute("LOCK TABLE stream")
+        other.execute("LOCK TABLE noted_time_stream")
         held_up = threading.Thread(target=a.commit, args=(of_one_stream(upto=1),))
         held_up.start()
         at_work(server, url, "relation")
@@ -105,8 +105,12 @@ def test_a_session_that_waits_for_a_lock_is_left_alone(
 @pytest.mark.parametrize(
     "begins",
     [
-        ["BEGIN", "UPDATE bucket SET service_ms = 9"],
-        ["BEGIN", "UPDATE bucket SET service_ms = 9", "COPY scale FROM STDIN"],
+        ["BEGIN", "UPDATE noted_time_bucket SET service_ms = 9"],
+        [
+            "BEGIN",
+            "UPDATE noted_time_bucket SET service_ms = 9",
+            "COPY noted_time_scale FROM STDIN",
+        ],
     ],
     ids=["in a transaction", "in the middle of a statement"],
 )
@@ -134,7 +138,7 @@ def test_a_new_lease_is_not_renewed(
     a.heartbeat()
     a._session.renew()
 
-    query = "SELECT query FROM pg_stat_activity JOIN replica USING (pid)"
+    query = "SELECT query FROM pg_stat_activity JOIN noted_time_replica USING (pid)"
     assert "SELECT" not in [last for (last,) in server.execute(query, url)]
 
 
@@ -205,7 +209,7 @@ def test_a_commit_that_was_under_way_is_undone(
             outcome.append(type(error).__name__)
 
     with server.session(url) as other, other.transaction():
-        other.execute("SELECT * FROM bucket FOR UPDATE")  # holds the last statement up
+        other.execute("SELECT * FROM noted_time_bucket FOR UPDATE")  # holds the last statement up
         under_way = threading.Thread(target=commit)
         under_way.start()
         time.sleep(0.2)
