@@ -183,8 +183,6 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         option(
             "FIELD",
             "The JSON field of the event time, or `module:function`. Default: the timestamp.",
-            "--field",
-            "--parse",
         ),
     ] = None,
     who: Annotated[

@@ -99,13 +99,11 @@ class Caller:
         limit: int,
         query: Json | None = None,
         rows: Callable[[Json], Iterable[Json]] = lambda item: (item,),
-        option: str | None = None,
         also: tuple[str, Columns] | None = None,
     ) -> Json:
         """Print up to `limit` items of a paged list, and return the last page.
 
-        `option` is the flag that continues the list at the `cursor`. `also` names a second list of
-        the page.
+        `also` names a second list of the page.
         """
         items: list[Json] = []
         asked = dict(query or {})
@@ -121,8 +119,7 @@ class Caller:
             return page
         print_table(columns, chain.from_iterable(map(rows, items)))
         if next_item is not None:
-            continued = f" or {option} {next_item}" if option else ""
-            say(f"There are more than these {limit}: use --limit{continued}.")
+            say(f"There are more than these {limit}: use --limit.")
         if also is not None and second[also[0]]:
             print_table(also[1], second[also[0]])
         return page

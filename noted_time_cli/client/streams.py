@@ -11,7 +11,7 @@ import typer
 
 from noted_time.client import Json, stream_path
 from noted_time.installation import name_program
-from noted_time.values import Rejected, UnknownStream, format_time, log_id, parse_time, pluralize
+from noted_time.values import Rejected, UnknownStream, format_time, log_id, pluralize
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.settings import GivenSettings, format_setting
 from noted_time_cli.terminal.options import (
@@ -21,8 +21,6 @@ from noted_time_cli.terminal.options import (
     Stream,
     Yes,
     option,
-    parse_offsets,
-    parse_pairs,
 )
 from noted_time_cli.terminal.output import Columns, confirm, format_position, print_table, say
 
@@ -219,28 +217,7 @@ def delete(call: Caller, stream: Stream, *, yes: Yes = False) -> None:
 
 
 @client_command
-def seal(  # noqa: PLR0913 - one parameter for each flag
-    call: Caller,
-    stream: Stream,
-    *,
-    cut: Annotated[
-        list[str],
-        option(
-            "SEGMENT:OFFSET",
-            "The end of a segment, if it is beyond the noted position. Repeatable.",
-        ),
-    ] = NO_VALUES,
-    final_time: Annotated[
-        list[str],
-        option(
-            "DOMAIN=TIME",
-            "The lower of the domain's last mark. Repeatable.",
-            default="above all noted times",
-        ),
-    ] = NO_VALUES,
-    comment: CommentOption = None,
-    yes: Yes = False,
-) -> None:
+def seal(call: Caller, stream: Stream, *, comment: CommentOption = None, yes: Yes = False) -> None:
     """Seal a stream for good, after confirmation.
 
     A sealed stream accepts no more notes, and all windows close. Live writers are finished at their
@@ -248,12 +225,9 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time seal flights --comment "the season is over"
     """
-    pairs = parse_pairs(final_time, "--final-time", "DOMAIN=TIME")
-    times = {domain: parse_time(time) for domain, time in pairs}
-    body = {"cut": parse_offsets(cut, "--cut"), "final_times": times}
     confirm(f"Seal {stream}? It will take no more notes; this cannot be undone.", yes=yes)
     path, query = stream_path(stream, "seal"), {"comment": comment}
-    sealed = call.ask("POST", path, query=query, body=body)
+    sealed = call.ask("POST", path, query=query, body={})
     if call.print_json(sealed):
         return
     for sentence in _describe_seal(stream, sealed):

@@ -200,14 +200,7 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
 
 @client_command
 def ledger(
-    call: Caller,
-    stream: Stream,
-    *,
-    domain: DomainOption = None,
-    after: Annotated[
-        int, typer.Option(metavar="SEQ", min=0, help="List only entries after this one.")
-    ] = 0,
-    limit: LimitOption = 100,
+    call: Caller, stream: Stream, *, domain: DomainOption = None, limit: LimitOption = 100
 ) -> None:
     """List each advance of the watermark that excluded a writer, and the late rows.
 
@@ -218,10 +211,9 @@ def ledger(
         "entries",
         LEDGER_COLUMNS,
         rows=_list_absences,
-        query={"domain": domain, "after": after},
+        query={"domain": domain},
         cursor="after",
         limit=limit,
-        option="--after",
         also=("late", LATE_COLUMNS),
     )
 
@@ -232,28 +224,13 @@ def _list_absences(entry: Json) -> list[Json]:
 
 
 @client_command
-def changes(
-    call: Caller,
-    stream: Stream,
-    *,
-    before: Annotated[
-        int | None,
-        typer.Option(metavar="NUMBER", min=1, show_default=False, help="List only older changes."),
-    ] = None,
-    limit: LimitOption = 100,
-) -> None:
+def changes(call: Caller, stream: Stream, *, limit: LimitOption = 100) -> None:
     """List the changes that operators made, newest first.
 
     Try it:  noted-time changes flights --limit 10
     """
     call.print_list(
-        stream_path(stream, "changes"),
-        "changes",
-        CHANGE_COLUMNS,
-        query={"before": before},
-        cursor="before",
-        limit=limit,
-        option="--before",
+        stream_path(stream, "changes"), "changes", CHANGE_COLUMNS, cursor="before", limit=limit
     )
 
 

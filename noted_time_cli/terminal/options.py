@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from difflib import get_close_matches
 from functools import partial
-from string import ascii_uppercase
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -141,37 +140,21 @@ DomainOption = Annotated[
 ]
 
 
-PAIR_EXAMPLES = {"SEGMENT:OFFSET": "0:120", "DOMAIN=TIME": "default=2013-01-01T10:00Z"}
-
-
-def parse_pairs(
-    given: list[str],
-    option_name: str,
-    form: str,
-    are_legal: Callable[[str, str], bool] = lambda name, value: bool(name and value),
-) -> list[tuple[str, str]]:
-    separator = form.strip(ascii_uppercase)
-    found_pairs: dict[str, str] = {}
-    for each in given:
-        name, found, value = each.replace("=", separator).partition(separator)
-        why = "" if name not in found_pairs else f"{name[:40]} is given twice: leave one out"
-        if not (found and are_legal(name, value)):
-            why = f"{each[:40]!r} is not of the form {form}, for example {PAIR_EXAMPLES[form]}"
-        if why:
-            raise typer.BadParameter(why, param_hint=f"'{option_name}'")
-        found_pairs[name] = value
-    return [*found_pairs.items()]
-
-
-def _are_legal_numbers(segment: str, offset: str) -> bool:
-    return segment.isdecimal() and offset.isdecimal() and int(offset) <= MAX_INT64
-
-
 def parse_offsets(given: list[str], option_name: str) -> dict[int, int]:
     """Return a position from texts `SEGMENT:OFFSET` or `SEGMENT=OFFSET`.
 
     >>> parse_offsets(["0:20", "3=7"], "--position")
     {0: 20, 3: 7}
     """
-    pairs = parse_pairs(given, option_name, "SEGMENT:OFFSET", _are_legal_numbers)
-    return {int(segment): int(offset) for segment, offset in pairs}
+    position: dict[int, int] = {}
+    for each in given:
+        segment, _, offset = each.replace("=", ":").partition(":")
+        why = ""
+        if not (segment.isdecimal() and offset.isdecimal() and int(offset) <= MAX_INT64):
+            why = f"{each[:40]!r} is not of the form SEGMENT:OFFSET, for example 0:120"
+        elif int(segment) in position:
+            why = f"{segment[:40]} is given twice: leave one out"
+        if why:
+            raise typer.BadParameter(why, param_hint=f"'{option_name}'")
+        position[int(segment)] = int(offset)
+    return position

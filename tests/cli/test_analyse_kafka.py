@@ -180,7 +180,7 @@ def test_a_function_finds_the_time(analyse: Analysed, tmp_path: Path) -> None:
     analyse.create(*ROWS)
     (tmp_path / "client.properties").write_text("client.id=analysis\n")
     found = analyse(
-        *("--parse", "tests.cli.test_analyse_kafka:time_of", "--json"),
+        *("--field", "tests.cli.test_analyse_kafka:time_of", "--json"),
         *("--kafka-settings", str(tmp_path / "client.properties")),
     )
 
