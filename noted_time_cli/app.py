@@ -46,7 +46,6 @@ for panel, commands in {
     CALL_PANEL: (
         doctor,
         explaining.explain,
-        explaining.watch,
         why.why,
         status.status,
         writers.writers,

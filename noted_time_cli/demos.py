@@ -64,7 +64,7 @@ def demo_stream(
     with closing(Transport(url, token=token)) as transport:
         _create(transport, name)
         say(f"{name} is running. Look at it:  {transport.controllers.urls[0]}/#/streams/{name}")
-        say(f"Or:  {name_program()} watch {name}")
+        say(f"Or:  {name_program()} explain {name}")
     with ExitStack() as stack:
         WRITER_LOG.addFilter(_is_unexpected)
         stack.callback(WRITER_LOG.removeFilter, _is_unexpected)

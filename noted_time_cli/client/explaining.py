@@ -1,40 +1,22 @@
-"""`noted-time explain` and `watch`."""
+"""`noted-time explain`."""
 
 from __future__ import annotations
 
 import json
-import signal
-import sys
-import time as clock
-from collections.abc import Callable
-from functools import partial
 from typing import Annotated
 
-from rich.console import Group, RenderableType
-from rich.live import Live
-from rich.text import Text
-
-from noted_time import Conflict, Unreachable
 from noted_time.client import Json, stream_path
 from noted_time.values import format_seconds, format_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.terminal.options import (
     NO_VALUES,
     DomainOption,
-    LimitOption,
     Stream,
     duration,
     option,
     parse_offsets,
 )
-from noted_time_cli.terminal.output import (
-    Columns,
-    build_table,
-    create_console,
-    echo,
-    escape_controls,
-    print_table,
-)
+from noted_time_cli.terminal.output import Columns, echo, print_table
 
 HOLDER_COLUMNS: Columns = {
     "writer": "writer",
@@ -50,9 +32,6 @@ SEGMENT_COLUMNS: Columns = {
     "needed to": "needed",
     "noted by": "writer",
 }
-
-LEAST_MS = 100
-TERMINATED_STATUS = 128 + signal.SIGTERM
 
 
 @client_command
@@ -92,31 +71,6 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
         _print(explanation)
 
 
-@partial(client_command, prints=False)
-def watch(
-    call: Caller,
-    stream: Stream,
-    *,
-    domain: DomainOption = None,
-    every: Annotated[
-        int, duration("Time between two updates, at least 100ms.", default="1s", least=LEAST_MS)
-    ] = 1000,
-    limit: LimitOption = 20,
-) -> None:
-    """Show the output of `explain`, and update it until Ctrl-C.
-
-    If no controller answers, the last output stays and the command continues to try.
-
-    Try it:  noted-time watch flights --every 2s
-    """
-    query = {"domain": domain, "limit": limit}
-    look = partial(call.ask, "GET", stream_path(stream, "explain"), query=query)
-    if create_console().is_dumb_terminal or not sys.stdout.isatty():
-        _print(look())
-    else:
-        _show_live(look, every / 1000)
-
-
 def _list_holders(explanation: Json) -> list[Json]:
     """List no holders while the watermark advances as usual."""
     if explanation["condition"] == "advancing":
@@ -134,30 +88,3 @@ def _print(explanation: Json) -> None:
         print_table(SEGMENT_COLUMNS, reader["waiting_for"])
     if holders := _list_holders(explanation):
         print_table(HOLDER_COLUMNS, holders)
-
-
-def _show_live(look: Callable[[], Json], every_s: float) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED_STATUS))  # restores the screen
-    shown: RenderableType = Text("Waiting for an answer.")
-    answered_at = clock.monotonic()
-    try:
-        with Live(shown, console=create_console(), screen=True) as live:
-            while True:
-                pause_s = every_s
-                try:
-                    explanation = look()
-                    sentences = Text("\n".join(map(escape_controls, explanation["sentences"])))
-                    holders = _list_holders(explanation)
-                    table = build_table(HOLDER_COLUMNS, holders) if holders else ""
-                    shown = Group(sentences, table)
-                    answered_at = clock.monotonic()
-                    live.update(shown, refresh=True)
-                except (Conflict, Unreachable) as error:
-                    pause_s += getattr(error, "retry_after_s", None) or 0.0
-                    age = format_seconds(int((clock.monotonic() - answered_at) * 1000))
-                    notice = f"No answer for {age}, so this output is old. Trying again: {error}"
-                    warning = Text(escape_controls(notice), "bold red")
-                    live.update(Group(shown, warning), refresh=True)
-                clock.sleep(pause_s)
-    except KeyboardInterrupt:
-        create_console().print(shown)

@@ -32,7 +32,7 @@ def test_hints_and_the_dashboard_name_the_program_as_it_was_started(tmp_path: Pa
     served = ServeProcess(tmp_path, is_forked=False, NOTED_TIME_PROGRAM=typed)
     with served.ready() as controller:
         page = httpx.get(controller.url).text
-        asked = ("watch", "x", "--url", controller.url)
+        asked = ("explain", "x", "--url", controller.url)
         refused = command(*asked, cwd=tmp_path, NOTED_TIME_PROGRAM=typed)
 
     assert "Try it:  ./run noted-time demo-stream --for 60s" in helped

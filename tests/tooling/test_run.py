@@ -251,7 +251,7 @@ def test_hints_name_the_command_of_the_clone(
 
     monkeypatch.setattr(run, "prepare", lambda **_: {"PYSPARK_PYTHON": "python"})
     monkeypatch.setattr(run, "become", become)
-    for place, arguments in ((run.ROOT, ["noted-time", "watch", "x"]), (tmp_path, ["python"])):
+    for place, arguments in ((run.ROOT, ["noted-time", "explain", "x"]), (tmp_path, ["python"])):
         monkeypatch.chdir(place)
         run.main(arguments)
 
