@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import distribution, version
-from pathlib import Path
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -60,8 +57,8 @@ def doctor(
 ) -> None:
     """Something does not work? Check all parts, and print what is wrong and how to fix it.
 
-    The command checks the controller and the token, the stream and its writers, and Spark and Java
-    on this machine. If given, it checks the Kafka topic and the checkpoint, too.
+    The command checks the controller and the token, the stream and its writers. If given, it checks
+    the Kafka topic, the file log and the checkpoint, too.
 
     Nothing is changed. If a part is not installed or not reachable, the other parts are still
     checked. Ends with status 1 if something is wrong.
@@ -131,10 +128,6 @@ def _examine(
             with report.attempting("checkpoint", remedy):
                 wanted = () if is_mistyped else (examined.stream, examined.topic)
                 report.add(_check_checkpoint(examined.checkpoint, call, wanted))
-    with report.attempting("spark", "page 'Versions'"):
-        # a checkpoint shows that its query had a connector
-        report.add(_check_spark(reads_kafka=bool(examined.kafka and not examined.checkpoint)))
-        report.add(_check_java())
 
 
 def _check_controller(url: str, url_origin: str) -> list[Finding]:
@@ -267,31 +260,3 @@ def _find_stream_id(call: Caller, stream: str) -> str | None:
         return str(call.ask("GET", stream_path(stream))["id"])
     except UnknownStream:
         return None
-
-
-def _check_spark(*, reads_kafka: bool) -> list[Finding]:
-    from spark_integration.session import connector, versions
-
-    pyspark, needs = distribution("pyspark"), (versions.OLDEST, versions.PYTHON_SOURCES)
-    running = pyspark.version
-    jars = Path(str(pyspark.locate_file("pyspark/jars"))).glob("spark-sql-kafka-*.jar")
-    found = [jar.name for jar in jars]
-    package = connector.kafka_package(), connector.PACKAGE_EXCLUDES
-    unfit = connector.find_unfit_connectors(f"{found}", running)
-    untested = versions.find_untested(running)
-    judged = spark_rules.judge_spark(running, versions.parse_release(running), *needs)
-    return [
-        *([Finding("spark", "wrong", *untested)] if untested else judged),
-        *spark_rules.judge_connector(package, found, unfit, is_needed=reads_kafka),
-    ]
-
-
-def _check_java() -> list[Finding]:
-    home = os.environ.get("JAVA_HOME")
-    program = str(Path(home, "bin", "java")) if home else "java"
-    words = [program, "-version"]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - Java
-    except OSError as error:
-        return spark_rules.judge_java(program, str(error))
-    return spark_rules.judge_java(program, done.stderr + done.stdout)

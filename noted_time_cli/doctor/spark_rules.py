@@ -1,60 +1,15 @@
-"""Rules for Spark, its Kafka connector, Java and a checkpoint."""
+"""Rules for a checkpoint of Spark."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from noted_time.installation import name_program
 from noted_time_cli.doctor.verdict import Finding, judge
 
-OLDEST_JAVA = 17
 READ_REMEDY = "read with read_noted_kafka, read_noted_log or with_noted_watermark: page 'Spark'"
 NEW_CHECKPOINT_REMEDY = "begin with a new checkpoint; start_at= skips rows that are written already"
-Release = tuple[int, int]
-
-
-def judge_spark(running: str, release: Release, oldest: Release, whole: Release) -> list[Finding]:
-    """Judge the version of PySpark. All features work from the release `whole` on.
-
-    >>> [each.fact for each in judge_spark("4.0.1", (4, 0), (3, 5), (4, 2))]
-    ['PySpark 4.0.1: only marks="topic", all else needs 4.2']
-    """
-    fact, needed = f"PySpark {running}", "{}.{}".format(*whole)
-    part = f'{fact}: only marks="topic", all else needs {needed}' if release < whole else fact
-    faults = [(release < oldest, f"{fact} is too old", f"install {needed} or newer")]
-    return judge("spark", faults, part)
-
-
-def judge_connector(
-    package: tuple[str, str], found: Sequence[str], unfit: Sequence[str], *, is_needed: bool
-) -> list[Finding]:
-    """Judge the Kafka connectors in PySpark's jars.
-
-    >>> judge_connector(("org.apache.spark:kafka:4.2.0", "a:hadoop"), [], [], is_needed=False)
-    []
-    """
-    start = "start Spark with --packages {} --conf spark.jars.excludes={}".format(*package)
-    if not found:
-        fact = "PySpark's jars have none, so each query needs to load it, as with kafka_package()"
-        remedy = f"if the query loads none, {start}"
-        return [Finding("connector", "not checked", fact, remedy)] if is_needed else []
-    misfit = f"{', '.join(unfit)} of PySpark's jars does not fit it"
-    faults = [(unfit, misfit, f"remove it, and {start}")]
-    return judge("connector", faults, f"PySpark has {found[0]}")
-
-
-def judge_java(program: str, printed: str) -> list[Finding]:
-    """Judge the version of Java by the output of `java -version`.
-
-    >>> judge_java("java", 'java version "1.8.0_402"')[0].outcome
-    'wrong'
-    """
-    found = re.search(r'version "(?:1\.)?(\d+)', printed)
-    fact = f"{program} is Java {found[1]}" if found else f"{program} does not run: {printed:.200}"
-    is_old = found is None or int(found[1]) < OLDEST_JAVA
-    return judge("java", [(is_old, fact, f"set JAVA_HOME to a Java {OLDEST_JAVA} or newer")], fact)
 
 
 def find_streams(offsets: Sequence[Any]) -> Iterator[tuple[str, str, str]]:

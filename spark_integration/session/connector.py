@@ -20,9 +20,6 @@ PACKAGE_VERSIONS = {
     (4, 2): "2.13:4.2.0",
 }
 
-# for `spark.jars.excludes`, because PySpark contains them
-PACKAGE_EXCLUDES = "org.apache.hadoop:hadoop-client-runtime,org.apache.hadoop:hadoop-client-api"
-
 NOT_FOUND = re.compile("Failed to find data source|NoClassDefFoundError")
 CONNECTOR_NAME = re.compile(r"spark-sql-kafka-0-10_[\d.]+[-:](\d[\w.-]*)")
 

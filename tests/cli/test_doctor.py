@@ -15,7 +15,6 @@ from noted_time.kafka import Topic
 from noted_time_cli.app import app
 from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset
 from spark_integration.marks.released import Released
-from spark_integration.session.connector import PACKAGE_EXCLUDES, kafka_package
 from tests.access.test_served import CERTIFICATE, TLS
 from tests.cli.conftest import Commands, Console, Said
 from tests.support.gates import Guarded
@@ -244,10 +243,12 @@ def test_a_topic_that_cannot_be_looked_at_is_wrong(
 
 @pytest.mark.usefixtures("impatient")
 def test_a_broker_that_is_away_is_wrong(run: Commands) -> None:
-    """And Spark and Java are checked all the same."""
-    said = run("doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--json")
+    """And the checkpoint is checked all the same."""
+    said = run(
+        *["doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--checkpoint", "none", "--json"]
+    )
 
-    assert outcomes(said, "broker", "spark") == ["wrong", "ok"]
+    assert outcomes(said, "broker", "checkpoint") == ["wrong", "wrong"]
     assert "no Kafka broker answers at 127.0.0.1:9" in judged(said)["broker"][0]["fact"]
     assert judged(said)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
 
@@ -258,38 +259,16 @@ def test_what_is_not_installed_is_not_checked(
     """With the command that installs it; that is not wrong."""
     run.served.create("t")
     run.served.post("t", {"writer": "UA", "time": now(), "position": {"0": 1}})
-    for module in ("confluent_kafka", "noted_time.kafka.topic", "spark_integration.session"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
-    for module in ("confluent_kafka", "spark_integration.session.connector"):
+    monkeypatch.delitem(sys.modules, "noted_time.kafka.topic", raising=False)
+    for module in ("confluent_kafka", "spark_integration.checkpoint.files"):
         monkeypatch.setitem(sys.modules, module, None)
 
-    said = run("doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--json")
+    said = run(
+        *["doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--checkpoint", "none", "--json"]
+    )
 
-    assert (said.status, outcomes(said, "broker", "spark")) == (0, ["not checked", "not checked"])
+    assert (said.status, outcomes(said, "broker", "checkpoint")) == (0, ["not checked"] * 2)
     assert judged(said)["broker"][0]["remedy"] == install_command("kafka")
-
-
-def test_without_java_the_remedy_is_named(
-    run: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """JAVA_HOME comes before the PATH, as for Spark."""
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-
-    (found,) = judged(run("doctor", "--json"))["java"]
-
-    assert f"{tmp_path}/bin/java does not run: " in found["fact"]
-    assert found["remedy"] == "set JAVA_HOME to a Java 17 or newer"
-
-
-def test_the_connector_matters_only_to_a_topic_without_a_checkpoint(run: Commands) -> None:
-    """The remedy has the arguments of `spark-submit` and `spark-shell`."""
-    kafka, checkpoint = ("doctor", "--json", "--kafka", "127.0.0.1:9"), ("--checkpoint", "a")
-    (found,) = judged(run(*kafka))["connector"]
-
-    assert outcomes(run(*kafka, *checkpoint), "connector") == [""]
-    assert outcomes(run("doctor", "--json"), "connector") == [""]
-    assert f"--packages {kafka_package()} --conf " in found["remedy"]
-    assert found["remedy"].endswith(f"spark.jars.excludes={PACKAGE_EXCLUDES}")
 
 
 def test_on_a_terminal_what_is_wrong_is_coloured(served: Served) -> None:

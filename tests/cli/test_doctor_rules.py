@@ -315,54 +315,6 @@ START = "start Spark with --packages p:kafka:4.2.0 --conf spark.jars.excludes=a:
 
 
 @pytest.mark.parametrize(
-    ("found", "unfit", "expected"),
-    [
-        ([CONNECTOR], [], ("ok", f"PySpark has {CONNECTOR}", "")),
-        ([], [], ("not checked", "PySpark's jars have none", f"if the query loads none, {START}")),
-        (
-            [CONNECTOR],
-            [CONNECTOR],
-            ("wrong", f"{CONNECTOR} of PySpark's jars does not fit it", f"remove it, and {START}"),
-        ),
-    ],
-)
-def test_the_connector_has_to_fit_spark(
-    found: list[str], unfit: list[str], expected: tuple[str, str, str]
-) -> None:
-    """A session may be given it elsewhere, which the doctor does not see."""
-    (verdict,) = spark_rules.judge_connector(
-        ("p:kafka:4.2.0", "a:hadoop"), found, unfit, is_needed=True
-    )
-
-    assert (verdict.outcome, verdict.fact.partition(",")[0], verdict.remedy) == expected
-
-
-@pytest.mark.parametrize(
-    ("printed", "outcome", "fact"),
-    [
-        ('openjdk version "17.0.9" 2023-10-17', "ok", "java is Java 17"),
-        ('Picked up JAVA_TOOL_OPTIONS: -X\nopenjdk version "25" 2025', "ok", "java is Java 25"),
-        ('java version "1.8.0_402"', "wrong", "java is Java 8"),
-        ("Error: no JVM", "wrong", "java does not run: Error: no JVM"),
-    ],
-)
-def test_java_is_judged_by_what_it_prints(printed: str, outcome: str, fact: str) -> None:
-    """Which begins with other lines if there are options in the environment."""
-    assert outcomes(spark_rules.judge_java("java", printed)) == [(outcome, fact)]
-
-
-@pytest.mark.parametrize(
-    ("running", "outcome"), [("3.4.1", "wrong"), ("3.5.7", "ok"), ("4.3.0", "ok")]
-)
-def test_spark_is_judged_by_its_release(running: str, outcome: str) -> None:
-    """Older ones read part of it."""
-    major, minor, _ = running.split(".")
-    (found,) = spark_rules.judge_spark(running, (int(major), int(minor)), (3, 5), (4, 2))
-
-    assert found.outcome == outcome
-
-
-@pytest.mark.parametrize(
     ("own", "ids", "outcome", "fact"),
     [
         ("9b", {"flights": "9b"}, "ok", "c is of flights, domain ship, with the same id"),
