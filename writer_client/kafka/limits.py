@@ -13,6 +13,12 @@ TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.m
 
 SETTINGS_S = 2.0  # the timeout of a read of the settings, and the pause between reads
 
+APPEND_TIME_WARNING = (
+    "Kafka topic %r stamps its records with the broker's time "
+    "(message.timestamp.type=LogAppendTime): readers have to take the event time from the value, "
+    "not from the timestamp"
+)
+
 log = logging.getLogger("noted_time.writer.kafka")
 
 
@@ -27,6 +33,7 @@ class EventLimits:
         self._topic = topic
         self._read_at = -SETTINGS_S
         self._before = self._after = LARGEST_TIME
+        self._any_time = False
         self._set_bounds()
 
     def check(self, stamp: int) -> None:
@@ -69,6 +76,9 @@ class EventLimits:
             )
         else:
             any_time = values.get("message.timestamp.type") == "LogAppendTime"
+            if any_time and not self._any_time:
+                log.warning(APPEND_TIME_WARNING, self._topic.name)
+            self._any_time = any_time
             between = values.get("message.timestamp.difference.max.ms", LARGEST_TIME)
             self._before, self._after = (
                 LARGEST_TIME if any_time else int(values.get(name, between)) for name in TIME_LIMITS

@@ -11,14 +11,7 @@ from copy import copy
 from functools import partial
 from typing import Any, TypedDict, Unpack
 
-from confluent_kafka import (
-    TIMESTAMP_LOG_APPEND_TIME,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from noted_time.client.closing import Closing
 from noted_time.values import NotedTimeError, Rejected, Time, check_least, unix_ms_of
@@ -126,8 +119,8 @@ class KafkaNotedProducer(Closing):
         domains = validate_domains((domain,) if isinstance(domain, str) else domain)
         config = dict(config)
         self.topic = topic
-        self._own: OnDelivery | None = config.pop("on_delivery", config.pop("dr_cb", None))
-        self._on_delivery: OnDelivery | None = self._check_first_delivery
+        self._on_delivery: OnDelivery | None
+        self._on_delivery = config.pop("on_delivery", config.pop("dr_cb", None))
 
         named = topic if stream is None else stream
         client = partial(WriterClient, controller_url, named, writer, domains=domains, **of_client)
@@ -482,20 +475,6 @@ class KafkaNotedProducer(Closing):
                 return self._produced(stamp, others), stamp
             except Resting:
                 self._channel.join_again()
-
-    def _check_first_delivery(self, error: KafkaError | None, message: Message) -> None:
-        """Warn if the topic does not keep the timestamps of events."""
-        if error is None and self._on_delivery is not self._own:
-            self._on_delivery = self._own
-            if message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME:
-                log.warning(
-                    "Kafka topic %r stamps its records with the broker's time "
-                    "(message.timestamp.type=LogAppendTime): readers have to take the event time "
-                    "from the value, not from the timestamp",
-                    self.topic,
-                )
-        if self._own is not None:
-            self._own(error, message)
 
     def _send_deferred(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - as of `_send`
         """Send a queued event; a refused one is reported as not delivered."""
