@@ -14,13 +14,11 @@ if TYPE_CHECKING:
     from reader_client.kafka.consumer import KafkaNotedConsumer as KafkaNotedConsumer
     from reader_client.kafka.relay import KafkaRelay as KafkaRelay
     from reader_client.marks.merging import merged as merged
-    from reader_client.protocol.changes import ChangedWindows as ChangedWindows
     from reader_client.protocol.completeness import CompleteTo as CompleteTo
     from reader_client.protocol.completeness import complete_to as complete_to
 
 LAZY_IMPORTS = {
     "AsyncReaderClient": ("reader_client.async_client", ""),
-    "ChangedWindows": ("reader_client.protocol.changes", ""),
     "CompleteTo": ("reader_client.protocol.completeness", ""),
     "KafkaNotedConsumer": ("reader_client.kafka.consumer", "kafka"),
     "KafkaRelay": ("reader_client.kafka.relay", "kafka"),

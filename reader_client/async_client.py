@@ -15,7 +15,6 @@ from reader_client.background.async_wakeup import AsyncWakeup
 from reader_client.background.repeating import BackOff, Health, Repeated
 from reader_client.group.waits import Wait, until_found
 from reader_client.marks.cursors import Cursor, MarkCursor
-from reader_client.protocol.changes import ChangedWindows, collect_changed_windows
 from reader_client.protocol.questions import Pause, Steps
 from reader_client.reader import Reader
 
@@ -79,14 +78,6 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
                 answer = await self._transport.ask(cursor.ask_missing(page))
             for window in cursor.add_missing(page, answer):
                 yield window
-
-    async def changed_windows(
-        self, since: Time, size_ms: int = 3_600_000, domain: str | None = None, *, origin: Time = 0
-    ) -> ChangedWindows:
-        """Return the windows with late rows; see `ReaderClient.changed_windows`."""
-        tiling = Tiling(size_ms, unix_ms_of(origin))
-        steps = collect_changed_windows(self._stream, unix_ms_of(since), tiling, domain)
-        return await run_async(steps, self._transport.ask)
 
     async def wait_for(
         self,

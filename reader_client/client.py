@@ -17,7 +17,6 @@ from reader_client.background.repeating import Repeating
 from reader_client.background.wakeup import Wakeup
 from reader_client.group.waits import Wait, until_found
 from reader_client.marks.cursors import Cursor, MarkCursor
-from reader_client.protocol.changes import ChangedWindows, collect_changed_windows
 from reader_client.protocol.questions import Steps
 from reader_client.reader import Reader
 
@@ -97,17 +96,6 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
             with contextlib.suppress(NotedTimeError):
                 answer = self._transport.ask(cursor.ask_missing(page))
             yield from cursor.add_missing(page, answer)
-
-    def changed_windows(
-        self, since: Time, size_ms: int = 3_600_000, domain: str | None = None, *, origin: Time = 0
-    ) -> ChangedWindows:
-        """Return the complete windows with late rows reported since a time of the controller.
-
-        Windows are aligned to `origin`.
-        """
-        tiling = Tiling(size_ms, unix_ms_of(origin))
-        steps = collect_changed_windows(self._stream, unix_ms_of(since), tiling, domain)
-        return run(steps, self._transport.ask)
 
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
         """Wait for the mark of `cut_at(time)` and return it; `timeout` is in seconds.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from spark_integration.checkpoint.listener import PositionListener as PositionListener
     from spark_integration.checkpoint.source_positions import KafkaTopic as KafkaTopic
     from spark_integration.checkpoint.source_positions import NotedLog as NotedLog
-    from spark_integration.complete.read_kafka import KafkaOffsets as KafkaOffsets
-    from spark_integration.complete.read_kafka import kafka_offsets as kafka_offsets
     from spark_integration.complete.read_kafka import read_complete_kafka as read_complete_kafka
     from spark_integration.complete.read_late import read_late_kafka as read_late_kafka
     from spark_integration.complete.read_log import read_complete as read_complete
@@ -47,7 +45,6 @@ LAZY_IMPORTS = {
     "CatchUp": "log.options",
     "Columns": "log.options",
     "Ingestion": "log.options",
-    "KafkaOffsets": "complete.read_kafka",
     "KafkaRecords": "kafka.records",
     "KafkaTopic": "checkpoint.source_positions",
     "Noted": "marks.arguments",
@@ -58,7 +55,6 @@ LAZY_IMPORTS = {
     "ReadRange": "log.options",
     "TableClaims": "tables.claims",
     "WatermarkPolicy": "marks.arguments",
-    "kafka_offsets": "complete.read_kafka",
     "kafka_package": "session.connector",
     "read_complete": "complete.read_log",
     "read_complete_kafka": "complete.read_kafka",

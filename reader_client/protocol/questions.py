@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from noted_time.client import Json, Question, position_to_wire, stream_path
@@ -42,14 +42,6 @@ def ask_windows(
     query = {"size_ms": tiling.size_ms, "origin": tiling.origin, "after": tiling.origin}
     query |= {"limit": limit} | _build_query(domain) | {"wait_ms": wait_ms}
     return Question("GET", stream_path(stream, "windows"), query, wait_ms=wait_ms)
-
-
-def ask_changed_windows(
-    stream: str, since: int, tiling: Tiling, after: int | None, domain: str | None
-) -> Question:
-    query = {"changed_since": since, **asdict(tiling), "limit": 1000}
-    query |= _build_query(domain) | ({} if after is None else {"after": after})
-    return Question("GET", stream_path(stream, "windows"), query)
 
 
 def ask_cut(

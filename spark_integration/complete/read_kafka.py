@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from noted_time.kafka import Topic
     from noted_time.kafka.topic import TopicLook
 
-EARLIEST_OFFSET = -2
-
 READABLE_TIMEOUT_S = 5.0  # a broker's ends lag behind the noted records
 
 ENDS_EVERY_S = 0.05
@@ -46,13 +44,6 @@ RANGE_OPTIONS = (
     "startingOffsetsByTimestamp",
     "endingOffsetsByTimestamp",
 )
-
-
-class KafkaOffsets(NamedTuple):
-    """The options `startingOffsets` and `endingOffsets` of a batch read."""
-
-    starting: str
-    ending: str
 
 
 class OffsetRange(NamedTuple):
@@ -132,37 +123,6 @@ def open_topic(
     chosen = normalize_options(records.options, reader, *RANGE_OPTIONS)
     there = Topic(build_client_config(records.bootstrap, chosen, records.client), topic)
     return there, {**chosen, "kafka.bootstrap.servers": records.bootstrap}
-
-
-def kafka_offsets(
-    window: CompleteWindow, topic: str | Topic, *, own_segments: bool = False
-) -> KafkaOffsets:
-    """Return the offsets of a Kafka topic for a batch read that has all rows of a window.
-
-    Filter the rows by event time: the range has other rows, too. It starts at the first existing
-    offsets, or with `own_segments` (no two producers ever share a partition) at the start cut, if
-    known.
-
-    >>> from noted_time import CompleteWindow, StreamCut
-    >>> window = CompleteWindow(0, 10, StreamCut({0: 5}), StreamCut({0: 8, 1: 3}), 1, 0, exact=True)
-    >>> starting, ending = kafka_offsets(window, "flights", own_segments=True)
-    >>> starting, ending
-    ('{"flights": {"0": 5, "1": -2}}', '{"flights": {"0": 8, "1": 3}}')
-
-    With a topic's name, the offsets have the partitions of the cut, for the option `assign`. With a
-    `noted_time.kafka.Topic`, they have all partitions of the broker, for `subscribe`.
-    """
-    if not isinstance(topic, str):
-        wait_until_readable(topic, window.to_cut.offsets, timeout_s=READABLE_TIMEOUT_S)
-        begins, _ = _find_begins(topic, window, "fail")
-        firsts = _find_first_offsets(window, own_segments=own_segments)
-        return _format_offsets(topic.name, find_needed_ranges(window, begins, firsts))
-    ending = window.to_cut.offsets
-    known = window.from_cut.offsets if own_segments else {}
-    starts = {segment: known.get(segment, EARLIEST_OFFSET) for segment in ending}
-    return _format_offsets(
-        topic, {segment: OffsetRange(starts[segment], ending[segment]) for segment in ending}
-    )
 
 
 def find_needed_ranges(
@@ -259,16 +219,12 @@ def wait_until_readable(
 def read_records(
     spark: SparkSession, topic: str, ranges: Mapping[int, OffsetRange], options: Mapping[str, Any]
 ) -> DataFrame:
-    offsets = _format_offsets(topic, ranges)
     reader = spark.read.format("kafka").options(**options)
     reader = reader.option("assign", json.dumps({topic: sorted(ranges)}))
-    reader = reader.option("startingOffsets", offsets.starting)
-    return reader.option("endingOffsets", offsets.ending).load()
-
-
-def _format_offsets(topic: str, ranges: Mapping[int, OffsetRange]) -> KafkaOffsets:
-    starts, ends = ({p: each[n] for p, each in ranges.items()} for n in (0, 1))
-    return KafkaOffsets(*(json.dumps({topic: position_to_wire(each)}) for each in (starts, ends)))
+    for n, name in enumerate(("startingOffsets", "endingOffsets")):
+        offsets = {partition: each[n] for partition, each in ranges.items()}
+        reader = reader.option(name, json.dumps({topic: position_to_wire(offsets)}))
+    return reader.load()
 
 
 def _log_read_ranges(topic: str, ranges: Mapping[int, OffsetRange]) -> None:

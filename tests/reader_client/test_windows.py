@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Collection, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import islice
 
 import pytest
@@ -42,23 +42,6 @@ def test_windows_are_those_that_the_known_marks_complete(served: Served, stream:
     ]
     assert [(w["start"], w["seq"]) for w in listed] == [(w.start, w.seq) for w in found]
     assert hour == []
-
-
-async def test_windows_that_changed_are_asked_for(served: Served, stream: str) -> None:
-    """All of them, however many answers that takes, by both clients alike; none was forgotten."""
-    served.note(stream, 3000, {"0": 200})
-    late = {"writer": "UA", "late": {"rows": 9, "least": 7, "most": 2500}}
-    served.post(stream, late)
-    recently = datetime.now(UTC) - timedelta(hours=1)
-    with ReaderClient(served.url, stream, backoff=SOON) as client:
-        found = client.changed_windows(recently, 2)
-        old = client.changed_windows(0, 2)
-    async with AsyncReaderClient(served.url, stream, backoff=SOON) as other:
-        again = await other.changed_windows(recently, 2)
-
-    starts = [window.start for window in found.windows]
-    assert (starts, found.are_known) == (list(range(6, 2502, 2)), True)
-    assert (again, old.windows, old.are_known) == (found, found.windows, True)
 
 
 def test_a_further_window_is_waited_for(served: Served, stream: str) -> None:
