@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from noted_time.reading.claims import NOT_CLAIMED, NoClaim, Standing, TableHistory
 from noted_time.values import (
@@ -56,8 +57,7 @@ class Dataset(NamedTuple):
         return "group" if scheme == "group" else "checkpoint"
 
 
-@dataclass(frozen=True, slots=True)
-class HopSource:
+class HopSource(Struct, frozen=True):
     """A dataset that a hop is made from.
 
     - `taken_to`: the hop has its rows below this time, `None` if this is not known.
@@ -74,8 +74,7 @@ class HopSource:
     origins: tuple[Dataset, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Hop:
+class Hop(Struct, frozen=True):
     """A dataset, and how far it is complete, `None` if this is not known.
 
     - `why`: why it is not complete to a later time, except for its sources.

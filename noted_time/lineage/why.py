@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from noted_time.installation import name_program
 from noted_time.lineage.walking import Dataset, Hop, Hops, Step, find_holder, find_step
 from noted_time.values import MIN_INT64, format_time
 
 
-@dataclass(frozen=True)
-class Why:
+class Why(Struct, frozen=True, dict=True):
     """How far a dataset is complete, and the hop that holds it.
 
     - `time`: the requested time (Unix ms), or `None`.

@@ -7,8 +7,10 @@ may have changed these rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from noted_time.values import (
     MAX_INT64,
@@ -50,8 +52,7 @@ SEVERAL_NAMES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """One commit of a table: a version in Delta, a snapshot in Iceberg.
 
     `current_since` is when it last became the table's current one (Unix ms), after a rollback of
@@ -62,7 +63,7 @@ class Commit:
     parent: int | None
     change: Change
     operation: str = ""
-    claims: Mapping[str, Claim] = field(default_factory=dict)
+    claims: Mapping[str, Claim] = {}
     renamed: tuple[str, ...] = ()
     current_since: int = 0
 
@@ -74,8 +75,7 @@ class Commit:
         return any(f"{column}.".startswith(f"{each}.") for each in self.renamed)
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """The state of one name's claim at a commit.
 
     `complete_to` is in Unix ms, or `None` if the claim is not valid. `ended_at` and the places in
@@ -92,8 +92,7 @@ class Standing:
     steps: Steps = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TableClaim:
+class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
     """The completeness of a table: the least time (Unix ms) of the expected names' claims.
 
     `missing` is `None` if a claim did not check for missing writers, and `is_foreign` true if
@@ -105,7 +104,7 @@ class TableClaim:
     claims: Mapping[str, Claim]
     missing: tuple[str, ...] | None = None
     is_foreign: bool = False
-    steps: Steps = field(default=(), repr=False)
+    steps: Steps = ()
 
     @property
     def since(self) -> int | None:
@@ -173,15 +172,13 @@ class TableClaim:
         return next((at for at, complete_to in self.steps if complete_to >= time), None)
 
 
-@dataclass(frozen=True, slots=True)
-class NoClaim:
+class NoClaim(Struct, frozen=True):
     """The reason why a table has no valid claim."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class TableHistory:
+class TableHistory(Struct, frozen=True):
     """The kept commits that lead to a table's current state, oldest first.
 
     >>> def of(id, change="append", **claims):
@@ -195,7 +192,7 @@ class TableHistory:
     """
 
     commits: Sequence[Commit]
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = {}
     table: str = ""
     is_numbered: bool = False
 
@@ -416,7 +413,7 @@ def _end_claim(standing: Standing, why: str, place: int) -> Standing:
 
 def _find_fault(claim: Claim, committed_at: int) -> str:
     """Return why a claim cannot be right. `committed_at` is in Unix ms, or 0 if unknown."""
-    for by in (claim.vouched, *(each for one in claim.inherits for each in one.vouched)):
+    for by in claim.all_counts:
         if by and (min(by.values()) < 0 or by["expected_vouching"] > by["expected"]):
             return WRONG_COUNTS.format(**by)
     if {MIN_INT64, MAX_INT64} & {claim.complete_to, *(one.complete_to for one in claim.inherits)}:

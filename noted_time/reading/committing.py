@@ -9,7 +9,9 @@ rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from noted_time.reading.claims import (
     HISTORY_EXPIRED,
@@ -45,8 +47,7 @@ MANY_NAMES = "the table has claims under {} names, but a commit can contain only
 BATCHES_KEPT = 2  # the current batch, and the previous one, which the table must contain
 
 
-@dataclass(frozen=True, slots=True)
-class RememberedBatch:
+class RememberedBatch(Struct, frozen=True):
     """The records stored before a batch was written, by part, or a withdrawn batch without records.
 
     All batches from `withdrawn_from` up to this one were withdrawn. `None` if this is not known.
@@ -54,7 +55,7 @@ class RememberedBatch:
 
     batch: int
     records: Mapping[str, Claim]
-    runs: Mapping[str, str] = field(default_factory=dict)
+    runs: Mapping[str, str] = {}
     withdrawn_from: int | None = None
 
     @property

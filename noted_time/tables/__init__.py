@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from secrets import token_hex
 from typing import Any
+
+from msgspec.structs import replace
 
 from noted_time.reading import Commit, NoClaim, TableClaim, TableHistory, build_acceptance
 from noted_time.tables.history_rows import history_of

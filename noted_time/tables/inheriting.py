@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from secrets import token_hex
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from noted_time.reading import format_properties
 from noted_time.tables.pins import Pin, build_inheritance
@@ -17,8 +19,7 @@ WINDOW_START = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Inheritance:
+class Inheritance(Struct, frozen=True):
     """The record of an inherited claim, and the `former` time of the name (Unix ms), if any.
 
     If `is_repeated`, the table had the record already.

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct
 
 from noted_time.reading.claims import HISTORY_GAP, NoClaim, Standing, TableClaim, TableHistory
 from noted_time.reading.committing import find_last_record, list_other_names
@@ -46,8 +47,7 @@ OF_A_QUERY = "{!r} is the name of a query's claim in {}: choose another name"
 WRITTEN_SINCE = "{} was changed after version {}, which the job wrote: {}. Run the job again"
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Struct, frozen=True):
     """A version of a table, as it was before a job.
 
     A rollback makes an old snapshot of Iceberg current again, and a restore from a backup numbers

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta, Struct, convert, to_builtins
 
 from noted_time.values.errors import Rejected
 from noted_time.values.settings import INGESTION_NAME, NAME_PATTERN
@@ -28,6 +29,12 @@ SEGMENTS_KEPT = 1000
 
 LARGEST_RECORD = 1 << 20
 
+NOT_A_RECORD = "{} holds no claim: {!r}"
+
+VOUCHED_FIELDS = ("count", "expected", "expected_vouching")
+
+Int64 = Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
+
 
 class ClaimSource(NamedTuple):
     """A stream that a query reads, and its domain, `None` if this is not known.
@@ -40,8 +47,7 @@ class ClaimSource(NamedTuple):
     lag_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Parent:
+class Parent(Struct, frozen=True):
     """A source of a table that a batch job wrote, and the claim that the table inherits from it.
 
     - `table`: the URL of the source, and `id` its own id.
@@ -52,15 +58,14 @@ class Parent:
 
     table: str
     id: str
-    version: int
+    version: Int64
     names: tuple[str, ...]
-    complete_to: int
+    complete_to: Int64
     records: tuple[str, ...]
-    vouched: tuple[Mapping[str, int], ...] = ()
+    vouched: tuple[Mapping[str, Int64], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """The record of one commit of the query `name`: its micro-batch, and up to when it is complete.
 
     Every row of the query with a time below `complete_to` is in this or an earlier commit, except
@@ -83,39 +88,39 @@ class Claim:
     - `inherits`: the sources, if a batch job wrote the table. `after` is the version that it wrote.
 
     >>> Claim.from_json("flights", Claim("flights", 50, "departure", "q", 7).to_json())
-    Claim(name='flights', complete_to=50, time_of='departure', query='q', batch=7, ...)
+    Claim(name='flights', complete_to=50, time_of='departure', query='q', batch=7)
     """
 
     name: str
-    complete_to: int | None
+    complete_to: Int64 | None
     time_of: str = ""
     query: str = ""
-    batch: int = -1
+    batch: Int64 = -1
     part: str = ""
     id: str = ""
     table: str = ""
-    plan: str = field(default="", repr=False)
-    after: int | None = None
-    after_id: str = field(default="", repr=False)
+    plan: str = ""
+    after: Int64 | None = None
+    after_id: str = ""
     ended: str = ""
-    names: Mapping[str, int | None] = field(default_factory=dict, repr=False)
-    seen: int | None = field(default=None, repr=False)
-    stream: str = field(default="", repr=False)
-    domain: str | None = field(default=None, repr=False)
-    lag_ms: int = field(default=0, repr=False)
-    cut: Mapping[str, int] = field(default_factory=dict, repr=False)
-    missing: tuple[str, ...] | None = field(default=None, repr=False)
-    vouched: Mapping[str, int] = field(default_factory=dict, repr=False)
-    first_lower: int | None = field(default=None, repr=False)
-    since: int | None = field(default=None, repr=False)
-    is_since_stated: bool = field(default=False, repr=False)
-    max_time_ahead_ms: int | None = field(default=None, repr=False)
-    starts: bool = field(default=False, repr=False)
-    merges: bool = field(default=False, repr=False)
-    continues: bool = field(default=False, repr=False)
-    accepted: str = field(default="", repr=False)
-    inherits: tuple[Parent, ...] = field(default=(), repr=False)
-    unreadable: str = field(default="", repr=False)
+    names: Annotated[Mapping[str, Int64 | None], Meta(max_length=NAMES_KEPT)] = {}
+    seen: Int64 | None = None
+    stream: str = ""
+    domain: str | None = None
+    lag_ms: Annotated[int, Meta(ge=0, le=MAX_INT64)] = 0
+    cut: Annotated[Mapping[str, Int64], Meta(max_length=SEGMENTS_KEPT)] = {}
+    missing: tuple[str, ...] | None = None
+    vouched: Mapping[str, Int64] = {}
+    first_lower: Int64 | None = None
+    since: Int64 | None = None
+    is_since_stated: bool = False
+    max_time_ahead_ms: Int64 | None = None
+    starts: bool = False
+    merges: bool = False
+    continues: bool = False
+    accepted: str = ""
+    inherits: Annotated[tuple[Parent, ...], Meta(max_length=PARENTS_KEPT)] = ()
+    unreadable: str = ""
 
     @property
     def key(self) -> str:
@@ -151,109 +156,31 @@ class Claim:
             return f", by {of} expected writers"
         return f", by {pluralize(self.vouched['count'], 'writer')}, none expected"
 
+    @property
+    def all_counts(self) -> tuple[Mapping[str, int], ...]:
+        """The counts of writers of this claim and of those that it inherits, empty if not known."""
+        return (self.vouched, *(each for one in self.inherits for each in one.vouched))
+
     def to_json(self) -> str:
-        fields = asdict(self)
-        batch = [self.query, self.batch]
-        record = {"complete_to": self.complete_to, "batch": batch, "id": self.id}
-        fields["cut"] = self.cut if len(self.cut) <= SEGMENTS_KEPT else {}
-        values = {key: fields[key] for key in RECORD_FIELDS if fields[key] != RECORD_DEFAULTS[key]}
-        return json.dumps({**record, **values}, separators=(",", ":"))
+        record = to_builtins(self)
+        del record["name"]
+        record |= {"batch": [record.pop("query", ""), self.batch], "id": self.id}
+        if len(self.cut) > SEGMENTS_KEPT:
+            del record["cut"]
+        return json.dumps(record, separators=(",", ":"))  # with lone surrogates, too
 
     @classmethod
     def from_json(cls, name: str, text: str) -> Claim:
         try:
             record: Any = json.loads(text) if len(text) <= LARGEST_RECORD else None
             query, batch = record["batch"]
-            values = {key: record[key] for key in RECORD_FIELDS if key in record}
-            complete_to, values["id"] = record["complete_to"], record["id"]
+            own = {"name": name, "query": query, "batch": batch, "id": record["id"]}
+            claim = convert({**record, **own, "unreadable": ""}, cls)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise Rejected(f"{KEY_PREFIX}{name} holds no claim: {text[:200]!r}") from error
-        is_record = _is_time(complete_to) and _is_text(query) and _is_int(batch)
-        if not (is_record and all(RECORD_FIELDS[key](value) for key, value in values.items())):
-            raise Rejected(f"{KEY_PREFIX}{name} holds no claim: {text[:200]!r}")
-        if values.get("missing") is not None:
-            values["missing"] = tuple(values["missing"])
-        values["inherits"] = tuple(map(_parse_parent, values.get("inherits", ())))
-        return cls(name, complete_to, query=query, batch=batch, **values)
-
-
-def _is_int(value: object) -> bool:
-    return type(value) is int and MIN_INT64 <= value <= MAX_INT64
-
-
-def _is_time(value: object) -> bool:
-    return value is None or _is_int(value)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_map(value: object, most: int, is_one: Callable[[object], bool]) -> bool:
-    return isinstance(value, dict) and len(value) <= most and all(map(is_one, value.values()))
-
-
-def _is_names(value: object) -> bool:
-    return value is None or (isinstance(value, list) and all(map(_is_text, value)))
-
-
-def _is_vouched(value: object) -> bool:
-    has_fields = isinstance(value, dict) and value.keys() == {*VOUCHED_FIELDS}
-    return has_fields and _is_map(value, len(VOUCHED_FIELDS), _is_int)
-
-
-def _is_parents(value: object) -> bool:
-    return isinstance(value, list) and len(value) <= PARENTS_KEPT and all(map(_is_parent, value))
-
-
-def _is_parent(value: object) -> bool:
-    if not isinstance(value, dict) or not {*PARENT_FIELDS} - {"vouched"} <= value.keys():
-        return False
-    return all(is_one(value[key]) for key, is_one in PARENT_FIELDS.items() if key in value)
-
-
-def _parse_parent(record: Mapping[str, Any]) -> Parent:
-    values = {key: record[key] for key in PARENT_FIELDS if key in record}
-    lists = {key: tuple(each) for key, each in values.items() if isinstance(each, list)}
-    return Parent(**{**values, **lists})
-
-
-VOUCHED_FIELDS = ("count", "expected", "expected_vouching")
-
-PARENT_FIELDS: Mapping[str, Callable[[object], bool]] = {
-    **dict.fromkeys(("table", "id"), _is_text),
-    "version": _is_int,
-    "names": lambda value: value is not None and _is_names(value),
-    "complete_to": _is_int,
-    "records": lambda value: value is not None and _is_names(value),
-    "vouched": lambda value: (
-        isinstance(value, list) and all(v == {} or _is_vouched(v) for v in value)
-    ),
-}
-
-RECORD_FIELDS: Mapping[str, Callable[[object], bool]] = {
-    **dict.fromkeys(("time_of", "part", "id", "table", "plan"), _is_text),
-    "after": _is_time,
-    **dict.fromkeys(("after_id", "ended"), _is_text),
-    "names": lambda value: _is_map(value, NAMES_KEPT, _is_time),
-    "seen": _is_time,
-    "stream": _is_text,
-    "domain": lambda value: value is None or _is_text(value),
-    "lag_ms": lambda value: type(value) is int and 0 <= value <= MAX_INT64,
-    "cut": lambda value: _is_map(value, SEGMENTS_KEPT, _is_int),
-    "missing": _is_names,
-    "vouched": lambda value: value == {} or _is_vouched(value),
-    **dict.fromkeys(("first_lower", "since", "max_time_ahead_ms"), _is_time),
-    **dict.fromkeys(
-        ("is_since_stated", "starts", "merges", "continues"), lambda value: isinstance(value, bool)
-    ),
-    "accepted": _is_text,
-    "inherits": _is_parents,
-}
-
-RECORD_DEFAULTS: Mapping[str, Any] = {
-    each.name: each.default if each.default is not MISSING else {} for each in fields(Claim)
-}
+            raise Rejected(NOT_A_RECORD.format(f"{KEY_PREFIX}{name}", text[:200])) from error
+        if any(each and each.keys() != {*VOUCHED_FIELDS} for each in claim.all_counts):
+            raise Rejected(NOT_A_RECORD.format(claim.key, text[:200]))
+        return claim
 
 
 def shift_bound(bound: int, by_ms: int) -> int:

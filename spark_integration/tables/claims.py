@@ -7,11 +7,13 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_hex
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from noted_time import NotedTimeError, Rejected
@@ -208,8 +210,7 @@ class TableClaims:
         )
 
 
-@dataclass(frozen=True)
-class BatchClaim:
+class BatchClaim(Struct, frozen=True):
     """The claim of one micro-batch.
 
     `table` is a URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``. If the name's last claim has
@@ -223,7 +224,7 @@ class BatchClaim:
     claim: Claim
     run: str = ""
     bound: int | None = None  # `since` of the rows that the query reads
-    _histories: dict[str, TableHistory] = field(default_factory=dict, init=False, repr=False)
+    _histories: dict[str, TableHistory] = {}
 
     @property
     def complete_to(self) -> int | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from noted_time.reading import (
     Commit,
@@ -280,6 +280,25 @@ def test_a_record_without_an_id_claims_nothing() -> None:
     (found,) = parse_claims({"noted-time.flights": '{"complete_to":50,"batch":["q",0]}'}).values()
 
     assert (found.complete_to, found.unreadable[:32]) == (None, "noted-time.flights holds no clai")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"complete_to": 2**63},
+        {"batch": ["q"]},
+        {"cut": {str(segment): 0 for segment in range(1001)}},
+        {"vouched": {"count": 2}},
+        {"vouched": COUNTS | {"more": 1}},
+        {"inherits": [{"table": "t"}]},
+    ],
+)
+def test_record_with_wrong_field_claims_nothing(given: dict[str, Any]) -> None:
+    known = {"complete_to": 50, "batch": ["q", 0], "id": "a", "unreadable": "of others"}
+    read = parse_claims({f"noted-time.{i}": known | each for i, each in enumerate([{}, given])})
+    found = [(each.complete_to, each.unreadable[:12]) for each in read.values()]
+
+    assert found == [(50, ""), (None, "noted-time.1")]
 
 
 def test_a_record_says_what_it_follows() -> None:

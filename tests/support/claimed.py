@@ -1,11 +1,11 @@
 """A Delta table whose commits claim to which time it is complete."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
+from msgspec.structs import replace
 
 from noted_time.reading import RememberedBatch, TableHistory, prepare_commit
 from noted_time.tables.table_urls import open_history

@@ -8,9 +8,10 @@ T of the queries behind them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from random import Random
+
+from msgspec.structs import replace
 
 from noted_time.reading import Change, Standing, TableHistory, build_acceptance
 from noted_time.tables import Pin

@@ -8,8 +8,11 @@ with a time below T.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from noted_time.reading import (
     Change,
@@ -29,8 +32,7 @@ Row = tuple[str, int]
 LENGTH = 60
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """A table at one moment: its kept and deleted commits, and its rows."""
 
     table: str = ""
@@ -45,8 +47,7 @@ class State:
         return TableHistory(kept, {}, self.table, is_numbered)
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """A planned batch: the places it reads, and the time that it completes."""
 
     begin: int
@@ -59,8 +60,7 @@ class Batch:
         return f"{self.begin}-{self.end}"
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """The batches that a query has planned, finished and remembered."""
 
     planned: tuple[Batch, ...] = ()
