@@ -17,8 +17,8 @@ class StreamCut:
     A missing segment has the offset 0. Cuts are only partly ordered:
 
     >>> a, b = StreamCut({0: 9, 1: 1}), StreamCut({0: 2, 1: 5})
-    >>> a.reaches(b), b.reaches(a), a.crosses(b)
-    (False, False, True)
+    >>> a.reaches(b), b.reaches(a)
+    (False, False)
     >>> a.join(b)
     StreamCut({0: 9, 1: 5})
     """
@@ -37,10 +37,6 @@ class StreamCut:
     def reaches(self, other: StreamCut) -> bool:
         """Return whether this cut is at or above `other` in every segment."""
         return reaches(self.offsets, other.offsets)
-
-    def crosses(self, other: StreamCut) -> bool:
-        """Return whether each cut has a larger offset than the other in some segment."""
-        return not self.reaches(other) and not other.reaches(self)
 
     def join(self, other: StreamCut) -> StreamCut:
         """Return the least cut that reaches both."""

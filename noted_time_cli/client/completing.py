@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable
 from datetime import UTC, tzinfo
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -126,7 +125,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     source = read_by.create_source(stream) if read_by.is_named else None
     asked = find_last_rounded if source is None else find_last_reached
     question = asked(stream, domain, lambda lower: floor_time(lower, floor, zone))
-    perform: Callable[[Any], Any] = make_performer(call.ask_question, source)
+    perform = make_performer(call.ask_question, source)
     time, mark, read = run(question, perform)
     if required:
         try:

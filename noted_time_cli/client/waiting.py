@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -209,7 +209,7 @@ def _make_look(
     if not read_by.is_named:
         return lambda step: (_find_mark(call, stream, query, step), ReadOffsets({}))
     source = read_by.create_source(stream, again=True)
-    perform: Callable[[Any], Any] = make_performer(call.ask_question, source)
+    perform = make_performer(call.ask_question, source)
 
     def look(step: Poll) -> tuple[Json, ReadOffsets]:
         mark = _find_mark(call, stream, query, step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from noted_time.answers import CutAnswer
 from noted_time.client import Json, Question, position_from_wire, run
@@ -26,8 +26,6 @@ from noted_time.values import (
 from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.questions import ask_cut as cut_at
 from reader_client.protocol.questions import ask_segments, ask_stream, ask_time_window
-
-Answer = TypeVar("Answer")
 
 OTHER_DOMAIN = "the query's watermark is of the domain {0!r}: name it (--domain {0}, domain=)"
 
@@ -54,8 +52,8 @@ class CompleteTo:
 
 
 def make_performer(
-    ask: Callable[[Question], Answer], offsets: Callable[[Mapping[int, int]], Answer] | None
-) -> Callable[[Any], Answer]:
+    ask: Callable[[Question], Any], offsets: Callable[[Mapping[int, int]], Any] | None
+) -> Callable[[Any], Any]:
     """Return what performs a question, or reads the offsets if there are any to read."""
     return lambda step: offsets(step.cut) if offsets and type(step) is OffsetsUpTo else ask(step)
 
@@ -77,7 +75,7 @@ def complete_to(  # noqa: PLR0913 - three of them are positional
     """
     read = position if isinstance(position, ReadOffsets) else ReadOffsets(position)
     with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
-        perform: Callable[[Any], Any] = make_performer(transport.ask, lambda _: read)
+        perform = make_performer(transport.ask, lambda _: read)
         time, mark, _ = run(find_last_reached(stream, domain), perform)
     cut = decode_answer(CutAnswer, mark)
     return CompleteTo(time, cut.missing, cut.late, cut.before_first_mark, cut.vouched)

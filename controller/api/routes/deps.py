@@ -63,7 +63,6 @@ async def parse_position(
 
 
 PositionDep = Annotated[dict[int, int] | None, Depends(parse_position)]
-LIST_PARAMETERS = {"exclude", "require"}
 StreamName = Annotated[Name, Path(description="name of a stream")]
 DomainQuery = Annotated[Name | None, Query(description="by default the only one, or `default`")]
 LimitQuery = Annotated[int, Query(ge=1, le=1000)]
@@ -77,9 +76,8 @@ async def check_parameters(request: Request) -> None:
     known = list_parameters(request)
     counts = Counter(name for name, _ in request.query_params.multi_items())
     faults = {name: UNKNOWN_FIELD for name in counts if name not in known}
-    for name in counts.keys() - faults.keys() - LIST_PARAMETERS:
-        if counts[name] > 1:
-            faults[name] = REPEATED_FIELD
+    repeated = (name for name in known if counts[name] > 1 and not known[name])
+    faults |= dict.fromkeys(repeated, REPEATED_FIELD)
     if faults:
         raise RequestValidationError(
             [

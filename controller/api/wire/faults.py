@@ -68,12 +68,14 @@ def describe_unknown(kind: str, name: str, known: Sequence[str]) -> str:
     return f"unknown {kind}; {which}"
 
 
-def list_parameters(request: Request) -> list[str]:
+def list_parameters(request: Request) -> dict[str, bool]:
+    """Return the query parameters of the route, and whether each may be repeated."""
     wanted = request.scope["route"].operation_id
     paths = request.app.openapi()["paths"].values()
     operations = (each for methods in paths for each in methods.values())
     operation = next(each for each in operations if each["operationId"] == wanted)
-    return [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
+    given = (each for each in operation.get("parameters", ()) if each["in"] == "query")
+    return {each["name"]: each["schema"].get("type") == "array" for each in given}
 
 
 def list_sibling_fields(model: type[BaseModel], where: Sequence[int | str]) -> list[str]:

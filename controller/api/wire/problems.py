@@ -135,7 +135,7 @@ async def _answer_invalid(request: Request, error: RequestValidationError) -> Re
 
 def _list_known(request: Request, where: Sequence[int | str]) -> list[str]:
     if where[0] == "query":
-        return list_parameters(request)
+        return [*list_parameters(request)]
     hints = get_type_hints(request.scope["route"].endpoint).values()
     body = next(model for hint in hints for model in find_models(hint))
     return list_sibling_fields(body, where[1:])

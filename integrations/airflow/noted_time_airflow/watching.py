@@ -58,10 +58,8 @@ def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> 
     with closing(Transport(url, token=token)) as transport:
         if wanted.table:
             return run(look_at_table(wanted, asks=address is not None), transport.ask)
-        perform: Callable[[Any], Any] = transport.ask
-        if wanted.group:
-            perform = make_performer(transport.ask, make_offsets_reader(wanted, kafka))
-        return run(look_at_stream(wanted), perform)
+        offsets = make_offsets_reader(wanted, kafka) if wanted.group else None
+        return run(look_at_stream(wanted), make_performer(transport.ask, offsets))
 
 
 async def watch(
