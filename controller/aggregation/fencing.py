@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import NamedTuple
+
+from msgspec.structs import asdict
 
 from controller.store.port import Change
 from noted_time import Aggregator

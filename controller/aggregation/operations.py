@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
 from typing import Any, NamedTuple
+
+from msgspec.structs import asdict, replace
 
 from controller.aggregation import group_backlog
 from controller.aggregation.draft import Draft

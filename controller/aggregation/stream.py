@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from msgspec import structs
+
 from controller.aggregation import missing
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.fencing import Fences, Takeovers
@@ -217,7 +219,7 @@ class StreamState:
 
     def _report_late(self, note: Note, draft: Draft, *, again: bool) -> None:
         for domain, each in self.aggregator.report_late(note, draft.moment.wall, again=again):
-            report = replace(each, served_at=self.service_ms(draft.moment))
+            report = structs.replace(each, served_at=self.service_ms(draft.moment))
             # a client reports single rows, with its session; a person reports all of them
             is_correction = note.session is None and not each.unknown
             most = max(1, MOST_REPORTS // len(self.late))

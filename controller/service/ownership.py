@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
 import structlog
+from msgspec.structs import replace
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.owned_streams import OwnedStreams, bucket_of, load

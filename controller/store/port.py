@@ -121,8 +121,7 @@ class LateRecord:
         return self.stream_id, self.domain, *self.report.place
 
 
-@dataclass(frozen=True, kw_only=True)
-class LedgerEntry(EntryAnswer):
+class LedgerEntry(EntryAnswer, frozen=True, kw_only=True):
     """A mark that advanced without writers, or learned of their return.
 
     It was appended at `served_at` (service time, ms).

@@ -16,13 +16,13 @@ Some tables have a last column for the CRC-32 of the row. It is null if the data
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter, itemgetter
 from sys import intern
 from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 from zlib import crc32
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import Table
 
 from controller.store import schema

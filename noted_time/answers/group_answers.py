@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from noted_time.progress import BacklogPolicy, Reason
 from noted_time.values import State, TimeWindow
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """The cause of a backlog: the lag in a domain, or the report of a reader (`reported`)."""
 
     reason: Reason
@@ -18,8 +18,7 @@ class Cause:
     reader: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderLag:
+class ReaderLag(Struct, frozen=True):
     """How far a reader of a group is behind the last mark.
 
     - `behind`: its largest lag, null if a segment is before all marks.
@@ -33,7 +32,7 @@ class ReaderLag:
     rank: float
 
 
-class GroupAnswer:
+class GroupAnswer(Struct, frozen=True, kw_only=True):
     """A reader group: its combined position, each reader's segments, and the window per domain.
 
     - `states` is `idle` at the end of a quiet domain, and `finished` at the end of a sealed one.
@@ -49,7 +48,7 @@ class GroupAnswer:
     since: int | None
 
 
-class GroupNowAnswer(GroupAnswer):
+class GroupNowAnswer(GroupAnswer, frozen=True, kw_only=True):
     """A reader group, and how far it and each reader are behind the watermark, per domain."""
 
     now: int
@@ -58,8 +57,7 @@ class GroupNowAnswer(GroupAnswer):
     backlog_policy: BacklogPolicy | None
 
 
-@dataclass(frozen=True)
-class GroupRow:
+class GroupRow(Struct, frozen=True):
     """A row of a list: the readers online, and when a reader last reported, in Unix ms."""
 
     group: str
@@ -68,7 +66,7 @@ class GroupRow:
     reported_at: int | None
 
 
-class GroupRowAnswer(GroupRow):
+class GroupRowAnswer(GroupRow, frozen=True, kw_only=True):
     """A reader group: readers online, segments of its position, and last report (Unix ms) if any.
 
     `windows` and `behind` are by domain. `behind` is how far the group's lower is behind the
@@ -79,7 +77,7 @@ class GroupRowAnswer(GroupRow):
     behind: Mapping[str, int | None]
 
 
-class GroupsPage:
+class GroupsPage(Struct, frozen=True, kw_only=True):
     """A page of reader groups by name. `next` is the `after` of the next page."""
 
     now: int
@@ -87,7 +85,7 @@ class GroupsPage:
     next: str | None
 
 
-class SegmentTimeAnswer:
+class SegmentTimeAnswer(Struct, frozen=True, kw_only=True):
     """How far a position is in one segment. All its events below `lower` were read.
 
     `lower` is null before all marks. `behind` is how far it is below the last mark's lower.
@@ -97,7 +95,7 @@ class SegmentTimeAnswer:
     behind: int | None
 
 
-class SegmentTimesAnswer:
+class SegmentTimesAnswer(Struct, frozen=True, kw_only=True):
     """How far a position is in each segment. `behind` is the largest of the segments.
 
     `order` are the segments that are still to be read, least time first.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from noted_time.reading import CompleteWindow, Uncovered
-from noted_time.values import Mark, NotVouching, VouchedBy
+from noted_time.values import Mark, NotVouching, StreamCut, VouchedBy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarksAnswer:
+class MarksAnswer(Struct, frozen=True, kw_only=True):
     """The marks after a seq.
 
     - `stream_id` differs if the stream was deleted and created again.
@@ -34,8 +34,7 @@ class MarksAnswer:
     logs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class CutAnswer(Mark, Uncovered):
+class CutAnswer(Uncovered, frozen=True, kw_only=True):
     """The first mark that is complete to a time, with its missing writers and late rows.
 
     At most 100 missing writers and 100 writers with late rows are listed. If `missing_is_known` or
@@ -50,6 +49,14 @@ class CutAnswer(Mark, Uncovered):
     - `logs` are the ids of the logs of the cut.
     """
 
+    seq: int
+    lower: int
+    upper: int
+    cut: StreamCut
+    written_at: int = 0
+    excluded: tuple[str, ...] = ()
+    upper_is_bound: bool = False
+    final: bool = False
     has_position: bool
     first_lower: int | None
     vouched: VouchedBy
@@ -57,8 +64,7 @@ class CutAnswer(Mark, Uncovered):
     logs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompleteWindowsPage:
+class CompleteWindowsPage(Struct, frozen=True, kw_only=True):
     """Complete windows in order. `next` is the `after` of the next request.
 
     - `logs` are the ids of the logs of the cuts.

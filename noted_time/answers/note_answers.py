@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
+
+from msgspec import Struct
 
 from noted_time.values import ExcludedSince, HeldName, RefusedStatus
 
 
-class ExcludedAnswer(ExcludedSince):
+class ExcludedAnswer(ExcludedSince, frozen=True, kw_only=True):
     """Why the watermark advanced without the writer, and since when (Unix ms).
 
     Rows that the writer writes below `lower` are late. The exclusion ends once the writer has
@@ -18,7 +20,7 @@ class ExcludedAnswer(ExcludedSince):
     lower: int | None
 
 
-class AcceptedAnswer:
+class AcceptedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The note is durable. `lower` is the last mark's lower: rows below it are late.
 
     - `excluded` is present while the watermark advances without the writer.
@@ -29,8 +31,6 @@ class AcceptedAnswer:
     - `took_over` are the sessions that lost the name to this session.
     """
 
-    OMITS_NONE: ClassVar = True
-
     status: Literal["accepted"]
     lower: int | None
     excluded: ExcludedAnswer | None = None
@@ -40,7 +40,7 @@ class AcceptedAnswer:
     took_over: Sequence[str] | None = None
 
 
-class RefusedAnswer:
+class RefusedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The note changed nothing. `last` is the value that the note contradicts.
 
     - `invalid_position`: the position is below the offsets `last`, or above the end of a sealed
@@ -58,8 +58,6 @@ class RefusedAnswer:
       log `given`.
     """
 
-    OMITS_NONE: ClassVar = True
-
     status: RefusedStatus
     last: int | Mapping[int, int] | Sequence[str] | HeldName | None
     field: str | None = None
@@ -69,21 +67,19 @@ class RefusedAnswer:
     given: str | None = None
 
 
-class NotesAnswer:
+class NotesAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result of each note, in order, and the number of refused notes.
 
     `domains` are the stream's domains. They are present if a writer joined or noted an unknown
     domain.
     """
 
-    OMITS_NONE: ClassVar = True
-
     refused: int
     results: Sequence[AcceptedAnswer | RefusedAnswer]
     domains: Sequence[str] | None = None
 
 
-class Problem:
+class Problem(Struct, frozen=True, kw_only=True):
     """An RFC 9457 problem document. `code` is the kind of problem."""
 
     type: str

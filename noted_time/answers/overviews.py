@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
 
+from msgspec import Struct
+
+from noted_time.open_enum import OpenEnum, list_names
 from noted_time.reading import Point
 from noted_time.values import DecisionName
 
-Silence = Literal["missing", "silent", "ended"]
+Silence = OpenEnum["missing", "silent", "ended"]
 """The consequence of a stream's silence.
 
 - `missing`: the watermark advanced without a writer, or an expected writer never noted
@@ -17,9 +18,9 @@ Silence = Literal["missing", "silent", "ended"]
 - `ended`: nothing is late, and the stream has been silent for a day or longer
 """
 
-Active = Literal["holds", "waits", "unmarked", "advancing", "quiet", "sealed"]
+Active = OpenEnum["holds", "waits", "unmarked", "advancing", "quiet", "sealed"]
 
-Condition = Literal[Silence, Active]
+Condition = OpenEnum[Silence, Active]
 """The condition of a domain, or of the stream with the worst of its domains.
 
 - `holds`: the watermark waits for a writer, and stands for longer than usual
@@ -28,12 +29,11 @@ Condition = Literal[Silence, Active]
 - a `Silence`: no writer is left that could advance it
 """
 
-CONDITIONS: Sequence[Condition] = get_args(Condition)
+CONDITIONS: Sequence[Condition] = list_names(Condition)
 """All conditions, the worst of the domains of one stream first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overtaking:
+class Overtaking(Struct, frozen=True):
     """A time noted beyond the present lower, which has stood since then (Unix ms).
 
     `time` is the highest such time, and `writer` noted it, or null if that is not known.
@@ -44,8 +44,7 @@ class Overtaking:
     time: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainRow:
+class DomainRow(Struct, frozen=True, kw_only=True):
     """A domain: its last mark, the decision, its condition, and its longest holder.
 
     - `lag`: the watermark's lag behind the wall clock at 30 moments of the last hour, the oldest
@@ -69,8 +68,7 @@ class DomainRow:
     lag: tuple[int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(Struct, frozen=True):
     """The number of members by state."""
 
     live: int
@@ -79,8 +77,7 @@ class Members:
     excluded: int
 
 
-@dataclass(frozen=True, slots=True)
-class StreamRow:
+class StreamRow(Struct, frozen=True):
     """A stream. If the owner has not `answered`, the row comes from the database.
 
     `silence` is the consequence of the stream's silence, null if the stream is not silent.
@@ -94,15 +91,12 @@ class StreamRow:
     silence: Silence | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(Struct, frozen=True, rename={"start": "from", "end": "to"}):
     """The movement of the watermark, with one point for each slot that has a mark.
 
     - `first_at`: when the first kept mark was written (Unix ms).
     - `before`: the lower of the last mark written before `from`.
     """
-
-    JSON_NAMES: ClassVar = {"start": "from", "end": "to"}
 
     now: int
     start: int
@@ -112,8 +106,7 @@ class Period:
     points: Sequence[Point]
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewPage:
+class OverviewPage(Struct, frozen=True):
     """A page of the streams that match. `total` is their number.
 
     - `unanswered`: the number of streams of other controllers.

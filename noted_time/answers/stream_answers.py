@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any
 
+from msgspec import Struct
+
+from noted_time.open_enum import OpenEnum
 from noted_time.values import Absence, LateReport, Mark, ScaleEvent, StreamSettings
 
-Action = Literal[
+Action = OpenEnum[
     "created",
     "settings",
     "scaled",
@@ -24,14 +26,14 @@ Action = Literal[
 """Operators make all changes but `taken_over` (a live writer's name) and `went_back` (marks)."""
 
 
-class SealAnswer:
+class SealAnswer(Struct, frozen=True, kw_only=True):
     """When a stream was sealed (Unix ms), and its final cut."""
 
     at: int
     cut: Mapping[int, int]
 
 
-class StreamAnswer(StreamSettings):
+class StreamAnswer(StreamSettings, frozen=True, kw_only=True):
     """A stream: its creation id, settings, last mark per domain, scale events and seal.
 
     `logs` are the ids of the logs that its positions were in. The current log is the last.
@@ -45,39 +47,36 @@ class StreamAnswer(StreamSettings):
     logs: Sequence[str]
 
 
-class DroppedAnswer(StreamAnswer):
+class DroppedAnswer(StreamAnswer, frozen=True, kw_only=True):
     """A stream, and how many marks of each domain were dropped or would be dropped."""
 
     dropped: Mapping[str, int]
 
 
-class TruncatedAnswer(DroppedAnswer):
+class TruncatedAnswer(DroppedAnswer, frozen=True, kw_only=True):
     """A truncated stream. `beyond` is true if the cut is beyond the last mark of some domain."""
 
     beyond: bool
 
 
-class SealedAnswer(StreamAnswer):
+class SealedAnswer(StreamAnswer, frozen=True, kw_only=True):
     """A sealed stream. `never_noted` are members that joined but noted no time, at most 1000."""
 
     never_noted: Sequence[str]
 
 
-class StreamsPage:
+class StreamsPage(Struct, frozen=True, kw_only=True):
     """A page of streams by name. `next` is the `after` of the next page."""
 
     streams: Sequence[StreamAnswer]
     next: str | None
 
 
-@dataclass(frozen=True)
-class EntryAnswer:
+class EntryAnswer(Struct, frozen=True, rename={"from_lower": "from", "to_lower": "to"}):
     """One mark of the ledger. `at` is in Unix ms, and `by` is the operator who removed a writer.
 
     `returned` are the writers that were missing until this mark.
     """
-
-    JSON_NAMES: ClassVar = {"from_lower": "from", "to_lower": "to"}
 
     seq: int
     at: int
@@ -88,7 +87,7 @@ class EntryAnswer:
     returned: tuple[str, ...] = ()
 
 
-class LedgerPage:
+class LedgerPage(Struct, frozen=True, kw_only=True):
     """A page of the ledger by seq. `next` is the `after` of the next page in the same order.
 
     `late` are the rows written below the lower, merged by writer and hour. At most 100 of
@@ -101,13 +100,11 @@ class LedgerPage:
     late_count: int
 
 
-class ChangeAnswer:
+class ChangeAnswer(Struct, frozen=True, kw_only=True, rename={"became": "is"}):
     """A change by an operator. `at` is in Unix ms, `by` is the caller, and `comment` the reason.
 
     For changed settings, `was` and `is` contain only the settings that changed.
     """
-
-    JSON_NAMES: ClassVar = {"became": "is"}
 
     number: int
     at: int
@@ -119,15 +116,17 @@ class ChangeAnswer:
     comment: str | None
 
 
-class ChangesPage:
+class ChangesPage(Struct, frozen=True, kw_only=True):
     """A page of changes, newest first. `next` is the `before` of the next page."""
 
     changes: Sequence[ChangeAnswer]
     next: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentRow:
+SegmentState = OpenEnum["open", "sealed", "truncated"]
+
+
+class SegmentRow(Struct, frozen=True):
     """A segment, with the offsets and lowers of its first and last marks.
 
     - `state`: a segment is `truncated` if it is sealed and the first kept mark covers all its rows.
@@ -137,7 +136,7 @@ class SegmentRow:
     """
 
     segment: int
-    state: Literal["open", "sealed", "truncated"]
+    state: SegmentState
     predecessors: Sequence[int]
     successors: Sequence[int]
     first_offset: int | None
@@ -148,7 +147,7 @@ class SegmentRow:
     writers_total: int
 
 
-class SegmentsPage:
+class SegmentsPage(Struct, frozen=True, kw_only=True):
     """A page of segments by number. `next` is the `start` of the next page."""
 
     now: int
@@ -156,8 +155,7 @@ class SegmentsPage:
     next: int | None
 
 
-@dataclass(frozen=True)
-class Replica:
+class Replica(Struct, frozen=True):
     """A controller of the database: its URL, version, and the revision of its tables.
 
     `version` is null if noted-time is not installed. `since` is when the controller connected (Unix
@@ -170,13 +168,13 @@ class Replica:
     since: int | None
 
 
-class ControllerAnswer(Replica):
+class ControllerAnswer(Replica, frozen=True, kw_only=True):
     """A controller of the database, and how many buckets of streams it owns."""
 
     buckets: int
 
 
-class ControllersAnswer:
+class ControllersAnswer(Struct, frozen=True, kw_only=True):
     """The controllers that share the database, by URL.
 
     `risk` says why acknowledged notes may be lost (by a power cut or a damaged database), and the
@@ -187,7 +185,7 @@ class ControllersAnswer:
     risk: str | None
 
 
-class AccessAnswer:
+class AccessAnswer(Struct, frozen=True, kw_only=True):
     """Whether tokens are required, the id of the token that was sent, and its rights.
 
     `read`, `write` and `writers` are the patterns of names that it is limited to. A token that may

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+
+from msgspec import Struct
 
 from noted_time.answers.overviews import Condition, Overtaking, Silence
+from noted_time.open_enum import OpenEnum
 from noted_time.reading import ReaderPlace
 from noted_time.values import (
     DecisionName,
@@ -21,9 +22,10 @@ from noted_time.values import (
     Would,
 )
 
+HintKind = OpenEnum["taken_over", "fenced", "seconds", "no_position", "late"]
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+
+class Hint(Struct, frozen=True):
     """A writer whose notes look wrong. `detail` continues a sentence that starts with its name.
 
     - `taken_over`: its name was taken over at least three times in the last minute.
@@ -34,12 +36,11 @@ class Hint:
     """
 
     writer: str
-    hint: Literal["taken_over", "fenced", "seconds", "no_position", "late"]
+    hint: HintKind
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """The current decision of a domain and its reasons.
 
     - `condition`: the condition that the first sentence describes.
@@ -75,8 +76,7 @@ class Explanation:
     sentences: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class CountedPeriod:
+class CountedPeriod(Struct, frozen=True):
     """A period during which a domain's marks count a writer.
 
     Marks from `from_seq` on contain all rows of the writer below `until`. While the period lasts,
@@ -87,8 +87,7 @@ class CountedPeriod:
     until: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class WriterRow:
+class WriterRow(Struct, frozen=True):
     """A member. All moments are in Unix ms.
 
     - `noted_at`: when the member last noted, or (`is_expected`) since when it is expected.
@@ -134,8 +133,7 @@ class WriterRow:
     vouching: Mapping[str, Sequence[CountedPeriod]]
 
 
-@dataclass(frozen=True, slots=True)
-class WritersPage:
+class WritersPage(Struct, frozen=True):
     """A page of members. Holders come first, the longest before the others, then members by time.
 
     - `total`: the number of members that match.

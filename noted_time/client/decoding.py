@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from noted_time import answers
 from noted_time.answers.json_fields import JsonField, list_fields
@@ -24,7 +24,7 @@ TYPE_WORDS = {
     list: "a list",
     dict: "an object",
 }
-JSON_TYPES: Mapping[Any, type] = {Literal: str, tuple: list, Sequence: list}
+JSON_TYPES: Mapping[Any, type] = {tuple: list, Sequence: list}
 UNCHECKED_TYPES = {NoneType, float}
 
 FIELDS_OF_PROBLEMS: Mapping[str, set[type]] = {"complete_to": {int}}
@@ -44,15 +44,24 @@ def find_field_types() -> tuple[Mapping[str, Sequence[type]], frozenset[str]]:
     """
     found, keyed = defaultdict(set[type], FIELDS_OF_PROBLEMS), set[str]()
     for field in _list_all_fields():
-        is_union = get_origin(field.hint) in {Union, UnionType}
-        hints = get_args(field.hint) if is_union else (field.hint,)
-        kinds = {get_origin(each) or each for each in hints} - UNCHECKED_TYPES
+        kinds = {get_origin(each) or each for each in _split_union(field.hint)} - UNCHECKED_TYPES
         for kind in kinds:
             found[field.name].add(JSON_TYPES.get(kind, kind if kind in TYPE_WORDS else dict))
         if kinds & {Mapping, StreamCut}:
             keyed.add(field.name)
     types = {name: tuple(filter(kinds.__contains__, TYPE_WORDS)) for name, kinds in found.items()}
     return types, frozenset(keyed)
+
+
+def _split_union(hint: Any) -> Iterator[Any]:  # noqa: ANN401 - any type
+    parts = get_args(hint)
+    if get_origin(hint) is Annotated:
+        parts = parts[:1]
+    elif get_origin(hint) not in {Union, UnionType}:
+        yield hint
+        return
+    for each in parts:
+        yield from _split_union(each)
 
 
 def _list_all_fields() -> Iterator[JsonField]:

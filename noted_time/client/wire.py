@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
 from functools import cache, partial
 from operator import attrgetter
 from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
-from noted_time.answers.json_fields import is_inline, list_own_fields
+from msgspec.structs import asdict, fields
+
+from noted_time.answers.json_fields import list_fields
 from noted_time.client.decoding import SHOWN_CHARACTERS
 from noted_time.values import MAX_INT64, Mark, Note, Rejected, StreamCut, list_reports
 
@@ -71,25 +72,21 @@ def read_value(kind: Callable[..., Value], wire: Mapping[str, Any]) -> Value:
     noted_time.Rejected: a Mark without 'lower'
     """
     try:
-        found = {
-            attribute: read(wire if name is None else wire[name])
-            for attribute, name, read in _list_readers(kind)
-        }
+        found = {attribute: read(wire[name]) for attribute, name, read in _list_readers(kind)}
     except KeyError as missing:
         raise Rejected(f"a {kind.__name__} without {missing}") from missing
     return kind(**found)
 
 
 @cache
-def _list_readers(kind: Callable[..., Any]) -> list[tuple[str, str | None, Reader]]:
-    return [
-        (each.attribute, None if is_inline(each.hint) else each.name, _find_reader(each.hint))
-        for each in list_own_fields(kind)
-    ]
+def _list_readers(kind: Callable[..., Any]) -> list[tuple[str, str, Reader]]:
+    return [(each.attribute, each.name, _find_reader(each.hint)) for each in list_fields(kind)]
 
 
 def _find_reader(hint: Any) -> Reader:  # noqa: ANN401 - any type
     origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _find_reader(parts[0])
     if NoneType in parts:
         read = _find_reader(parts[0])
         return lambda value: None if value is None else read(value)
@@ -101,8 +98,6 @@ def _find_reader(hint: Any) -> Reader:  # noqa: ANN401 - any type
     if origin in {tuple, Sequence}:
         read = _find_reader(parts[0])
         return lambda values: tuple(map(read, values))
-    if origin is Literal:
-        return parse_text  # a newer controller may send more values
     return VALUE_READERS.get(hint) or partial(read_value, hint)
 
 

@@ -7,7 +7,9 @@ repeat marks, so a reader keeps the largest `lower`.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from noted_time.client import MISREAD_ERRORS, mark_to_wire, read_value
 from noted_time.values import Mark, Rejected
@@ -17,8 +19,14 @@ def name_noted_topic(topic: str) -> str:
     return f"{topic}.noted"
 
 
-@dataclass(frozen=True, slots=True)
-class NotedRecord:
+class _Place(Struct):
+    stream: str
+    stream_id: str
+    domain: str
+    topic_id: str | None
+
+
+class NotedRecord(Struct, frozen=True):
     """A mark with its domain, its stream, and the id of the events' topic, `None` if unknown.
 
     >>> from noted_time.values import StreamCut
@@ -44,6 +52,7 @@ class NotedRecord:
     @classmethod
     def read(cls, value: bytes | None) -> NotedRecord:
         try:
-            return read_value(cls, json.loads(value or b""))
+            wire = json.loads(value or b"")
+            return cls(**asdict(read_value(_Place, wire)), mark=read_value(Mark, wire))
         except (*MISREAD_ERRORS, RecursionError) as error:
             raise Rejected(f"no relay has written {value!r:.80}") from error

@@ -7,8 +7,9 @@ while the record is its newest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Literal
+
+from msgspec.structs import replace
 
 from noted_time.values import LABEL_LENGTH, LARGEST_TIME, MOST_LOG_FACTS, LogFact, format_line
 

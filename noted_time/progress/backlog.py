@@ -12,17 +12,18 @@ A reader of old events may use large batches. Each of three reasons is enough:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from noted_time.open_enum import OpenEnum, list_names
 from noted_time.values import UNIX_MS, Rejected, check_least
 
-Rule = Literal["two_way", "sticky"]
-Reason = Literal["reported", "watermark_lag", "behind"]
+Rule = OpenEnum["two_way", "sticky"]
+Reason = OpenEnum["reported", "watermark_lag", "behind"]
 
 
-@dataclass(frozen=True, slots=True)
-class BacklogPolicy:
+class BacklogPolicy(Struct, frozen=True):
     """The conditions for a backlog.
 
     `watermark_lag_ms` is the largest lag behind the wall clock without a backlog, and `behind_ms`
@@ -37,8 +38,8 @@ class BacklogPolicy:
     def __post_init__(self) -> None:
         for name in ("watermark_lag_ms", "behind_ms"):
             check_least(name, getattr(self, name), 1)
-        if self.rule not in get_args(Rule):
-            raise Rejected(f"rule is {self.rule!r}; it is one of {', '.join(get_args(Rule))}")
+        if self.rule not in list_names(Rule):
+            raise Rejected(f"rule is {self.rule!r}; it is one of {', '.join(list_names(Rule))}")
         if self.rule == "sticky" and self.is_never:
             raise Rejected("rule 'sticky' needs watermark_lag_ms or behind_ms")
 
@@ -48,8 +49,7 @@ class BacklogPolicy:
         return self.watermark_lag_ms is None and self.behind_ms is None
 
 
-@dataclass(frozen=True, slots=True)
-class BacklogState:
+class BacklogState(Struct, frozen=True):
     """Whether there is a backlog; `caught_up` is true once no lag exceeded its threshold."""
 
     backlog: bool = False

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from msgspec import Struct, field
+
 from noted_time.reading.late import LateReports
 from noted_time.reading.missing import MissingWriters
 from noted_time.values import (
     MIN_INT64,
     WRITERS_NAMED,
     Late,
+    LateWriter,
     Mark,
     Missing,
+    MissingWriter,
     NotVouching,
     VouchedBy,
     VouchingPeriod,
@@ -23,13 +27,43 @@ from noted_time.values import (
 )
 
 
-@dataclass(frozen=True)
-class Uncovered:
+class Uncovered(Struct, frozen=True, kw_only=True):
     """The data that a complete window may lack."""
 
-    missing: Missing
-    late: Late
-    before_first_mark: bool
+    missing_writers: tuple[MissingWriter, ...] = field(name="missing", default=())
+    missing_count: int = 0
+    missing_joined_later: int = 0
+    missing_is_known: bool = False
+    late_writers: tuple[LateWriter, ...] = field(name="late", default=())
+    late_count: int = 0
+    late_is_known: bool = False
+    before_first_mark: bool = False
+
+    @classmethod
+    def of(cls, missing: Missing, late: Late, *, before_first_mark: bool) -> Uncovered:
+        return cls(
+            missing_writers=missing.writers,
+            missing_count=missing.count,
+            missing_joined_later=missing.joined_later,
+            missing_is_known=missing.is_known,
+            late_writers=late.writers,
+            late_count=late.count,
+            late_is_known=late.is_known,
+            before_first_mark=before_first_mark,
+        )
+
+    @property
+    def missing(self) -> Missing:
+        return Missing(
+            self.missing_writers,
+            self.missing_count,
+            self.missing_joined_later,
+            self.missing_is_known,
+        )
+
+    @property
+    def late(self) -> Late:
+        return Late(self.late_writers, self.late_count, self.late_is_known)
 
 
 NO_MISSING = Missing(is_known=True)
@@ -75,7 +109,7 @@ class Coverage:
             missing.joined_later + new.joined_later,
             missing.is_known and new.is_known and not is_before,
         )
-        return Uncovered(missing_writers, late, is_before)
+        return Uncovered.of(missing_writers, late, before_first_mark=is_before)
 
 
 Periods = tuple[VouchingPeriod, ...]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from noted_time.reading.history import MarkHistory
 from noted_time.values import SegmentWaited, find_missing_offsets
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderPlace:
+class ReaderPlace(Struct, frozen=True):
     """The time of a reader at a position, and the segments that it must read next.
 
     `marks` counts the marks that it has not reached, and `segments` the segments with unread rows

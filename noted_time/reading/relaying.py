@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import takewhile
+
+from msgspec.structs import replace
 
 from noted_time.values import Mark, SegmentWaited, find_missing_offsets
 

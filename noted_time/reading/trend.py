@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import sub
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from noted_time.values import UNIX_MS
 
@@ -23,8 +24,7 @@ Run = tuple[int, int]
 """The marks from an index to another, exclusive."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """The last mark of a slot of time, and the largest lag in the slot.
 
     `lag_ms` is how far the lower was behind the wall clock just before a mark, `None` if times are

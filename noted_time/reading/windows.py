@@ -8,35 +8,36 @@ its start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
 from operator import attrgetter
-from typing import ClassVar
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from noted_time.reading.coverage import Coverage, Uncovered
 from noted_time.reading.history import MarkHistory
 from noted_time.reading.late import LateReports
 from noted_time.reading.units import check_time
 from noted_time.values import (
-    LATE_NOT_KNOWN,
     LEAST_TIME,
     MAX_INT64,
-    MISSING_NOT_KNOWN,
     VOUCHED_NOT_KNOWN,
     Late,
+    LateWriter,
     Mark,
     Missing,
+    MissingWriter,
     Rejected,
     StreamCut,
     VouchedBy,
 )
 
 EMPTY_CUT = StreamCut({})
-UNKNOWN_COVERAGE = Uncovered(MISSING_NOT_KNOWN, LATE_NOT_KNOWN, before_first_mark=False)
+UNKNOWN_COVERAGE = Uncovered()
 
 
-@dataclass(frozen=True, slots=True)
-class Tiling:
+class Tiling(Struct, frozen=True):
     """Windows of `size_ms` with a border at `origin`, or `Rejected` for an invalid size.
 
     >>> hours = Tiling(3_600_000)
@@ -62,8 +63,7 @@ class Tiling:
         return start + self.size_ms * (2 if start < LEAST_TIME else 1)
 
 
-@dataclass(frozen=True, slots=True)
-class CompleteWindow:
+class CompleteWindow(Struct, frozen=True):
     """A window from `start` to `end`, exclusive. Vouching writers add no more rows to it.
 
     Their rows are below `to_cut`, the cut of mark `seq`. If the window is `exact`, all its rows are
@@ -74,21 +74,39 @@ class CompleteWindow:
     part of the window `before_first_mark`. The watermark waited for `last_writer` last, if known.
     """
 
-    JSON_NAMES: ClassVar = {"from_cut": "from", "to_cut": "to"}
-
     start: int
     end: int
-    from_cut: StreamCut
-    to_cut: StreamCut
+    from_cut: StreamCut = field(name="from")
+    to_cut: StreamCut = field(name="to")
     seq: int
     written_at: int
     excluded: tuple[str, ...] = ()
     exact: bool = False
-    missing: Missing = MISSING_NOT_KNOWN
-    late: Late = LATE_NOT_KNOWN
+    missing_writers: tuple[MissingWriter, ...] = field(name="missing", default=())
+    missing_count: int = 0
+    missing_joined_later: int = 0
+    missing_is_known: bool = False
+    late_writers: tuple[LateWriter, ...] = field(name="late", default=())
+    late_count: int = 0
+    late_is_known: bool = False
     before_first_mark: bool = False
     vouched: VouchedBy = VOUCHED_NOT_KNOWN
     last_writer: str | None = None
+
+    @property
+    def missing(self) -> Missing:
+        """The writers that were excluded while the watermark passed the window."""
+        return Missing(
+            self.missing_writers,
+            self.missing_count,
+            self.missing_joined_later,
+            self.missing_is_known,
+        )
+
+    @property
+    def late(self) -> Late:
+        """The writers with rows of the window below the watermark."""
+        return Late(self.late_writers, self.late_count, self.late_is_known)
 
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
@@ -188,16 +206,14 @@ def _build_windows(
         before = history.bounded_below(start, to.seq)
         since = history.complete_to(start + 1).seq
         yield CompleteWindow(
-            start,
-            end,
-            EMPTY_CUT if before is None else before.cut,
-            to.cut,
-            to.seq,
-            to.written_at,
-            history.excluded_in(since, to.seq),
-            before is not None,
-            uncovered.missing,
-            uncovered.late,
-            uncovered.before_first_mark,
+            start=start,
+            end=end,
+            from_cut=EMPTY_CUT if before is None else before.cut,
+            to_cut=to.cut,
+            seq=to.seq,
+            written_at=to.written_at,
+            excluded=history.excluded_in(since, to.seq),
+            exact=before is not None,
             last_writer=history.last_writer(to.seq),
+            **asdict(uncovered),
         )

@@ -20,8 +20,9 @@ Hold(waiting_for=(Waiting(writer='UA', time=5, held_for_ms=0, times_out_in_ms=60
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import chain, islice
+
+from msgspec.structs import replace
 
 from noted_time.rules.admission import Admission
 from noted_time.rules.decisions import decide, dry_run

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
+from noted_time.open_enum import list_names
 from noted_time.values import (
     FROM_FIRST_MARK,
     MIN_INT64,
@@ -331,7 +332,7 @@ class Census:
     __slots__ = ("members",)
 
     def __init__(self) -> None:
-        self.members: dict[MemberState, int] = dict.fromkeys(get_args(MemberState), 0)
+        self.members: dict[MemberState, int] = dict.fromkeys(list_names(MemberState), 0)
 
     def update(self, member: Member) -> None:
         state: MemberState = "excluded" if member.exclusion else member.state

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import chain
+
+from msgspec.structs import replace
 
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Census, Member, MemberRecord, Track

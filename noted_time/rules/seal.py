@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from operator import attrgetter
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Track
@@ -41,8 +43,7 @@ def split_slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[begin : begin + SLICE_SIZE] for begin in range(0, len(items), SLICE_SIZE))
 
 
-@dataclass(frozen=True, slots=True)
-class SealRequest:
+class SealRequest(Struct, frozen=True):
     """A final cut (segment → exclusive offset) and final times by domain.
 
     Segments and domains that are left out follow from the notes.
@@ -52,8 +53,7 @@ class SealRequest:
     final_times: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(Struct, frozen=True):
     """The seal of a stream, beyond whose `final_cut` no rows are written.
 
     `never_noted` has at most 1000 members that joined without a time, whose rows may be beyond it.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import index
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from noted_time.values.errors import Rejected
 from noted_time.values.times import MAX_INT64
@@ -23,7 +24,7 @@ class StreamCut:
     StreamCut({0: 9, 1: 5})
     """
 
-    # not a dataclass, which msgspec would encode as {"offsets": {…}}
+    # not a Struct, whose JSON would be {"offsets": {…}}
     __slots__ = ("offsets",)
 
     def __init__(self, offsets: Mapping[int, int]) -> None:
@@ -54,8 +55,7 @@ class StreamCut:
         return hash(frozenset(self.offsets.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """The aggregate of the notes at one moment (PDP-33).
 
     All events with time < `lower` of every vouching writer are below `cut`. The marks of a domain
@@ -68,8 +68,6 @@ class Mark:
     - `final`: whether the stream is sealed and no rows are beyond the cut.
     """
 
-    IS_INLINE: ClassVar = True
-
     seq: int
     lower: int
     upper: int
@@ -80,8 +78,7 @@ class Mark:
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentWaited:
+class SegmentWaited(Struct, frozen=True):
     """A segment that a reader has read up to `offset`, while the next cut is at `needed`.
 
     Both offsets are exclusive. `writer` noted the segment up to `needed`.
@@ -103,7 +100,6 @@ class TimeWindow(NamedTuple):
     - `sealed`: the stream is sealed, and all of it was read.
     """
 
-    # faster than a frozen dataclass
     lower: int | None
     upper: int | None
     lower_seq: int | None = None

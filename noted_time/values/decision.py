@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from msgspec import Struct
 
+from noted_time.open_enum import OpenEnum
 from noted_time.values.cut import StreamCut
 
-DecisionName = Literal["advance", "hold", "quiet", "sealed"]
+DecisionName = OpenEnum["advance", "hold", "quiet", "sealed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A member that the watermark waits for. Durations are on the service clock.
 
     - `time`: the last noted time, or `None` before the first note in the domain.
@@ -24,16 +23,14 @@ class Waiting:
     times_out_in_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Advance:
+class Advance(Struct, frozen=True):
     """The watermark may advance to `lower`. If `flush`, it waits for no live writer."""
 
     lower: int
     flush: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True):
     """The watermark waits for members that have not noted a time above the last lower."""
 
     waiting_for: tuple[Waiting, ...]
@@ -41,21 +38,18 @@ class Hold:
     holders: int
 
 
-@dataclass(frozen=True, slots=True)
-class Quiet:
+class Quiet(Struct, frozen=True):
     """No writer is live, and all noted times are in the last mark."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
+class Sealed(Struct, frozen=True):
     """The stream is sealed, and its last mark has the final cut."""
 
 
 Decision = Advance | Hold | Quiet | Sealed
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """The next advance of the watermark if no writer notes.
 
     - `at`: when the watermark advances (service clock).
@@ -69,8 +63,7 @@ class Forecast:
     exclusions: int
 
 
-@dataclass(frozen=True, slots=True)
-class Would:
+class Would(Struct, frozen=True):
     """The result of a dry run.
 
     If `decision` is `advance`, the other fields describe the next mark, otherwise the last mark.

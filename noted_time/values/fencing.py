@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 FORMER_KEPT = 8
 
@@ -19,8 +20,7 @@ class FormerSession(NamedTuple):
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class HeldName:
+class HeldName(Struct, frozen=True):
     """The process, if any, that has the name of a writer, and since when (Unix ms)."""
 
     session: str | None
@@ -28,8 +28,7 @@ class HeldName:
     since: int
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """The process that notes under the name of a writer, and the processes that lost the name.
 
     `since` is in Unix ms, and `lost` ends with the latest loser. A session that lost the name does

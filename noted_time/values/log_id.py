@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 BASE64URL_TABLE = str.maketrans("+/", "-_")
 
@@ -16,8 +16,7 @@ def log_id(spelling: str) -> str:
     return spelling.translate(BASE64URL_TABLE)
 
 
-@dataclass(frozen=True, slots=True)
-class OtherLog:
+class OtherLog(Struct, frozen=True):
     """The log of a stream's positions, and another log that was given."""
 
     known: str

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import groupby
-from typing import ClassVar, Literal, NamedTuple
+from typing import NamedTuple
 
+from msgspec import Struct
+
+from noted_time.open_enum import OpenEnum
 from noted_time.values.times import HOUR_MS, MAX_INT64, MIN_INT64, format_time, pluralize
 
 LatePlace = tuple[str, int, int, int]
 
-MemberState = Literal["live", "idle", "finished", "excluded"]
+MemberState = OpenEnum["live", "idle", "finished", "excluded"]
 
-ExclusionReason = Literal["timed_out", "removed", "returned_late"]
+ExclusionReason = OpenEnum["timed_out", "removed", "returned_late"]
 """Why a writer is excluded. With `returned_late`, it returned below the last lower."""
 
-MissingReason = Literal[ExclusionReason, "sealed", "not_joined", "not_expected"]
+MissingReason = OpenEnum[ExclusionReason, "sealed", "not_joined", "not_expected"]
 """Why a writer is missing: an exclusion, the seal, or it joined or became expected later."""
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """The terms of one writer; `hold_until` is on the service clock.
 
     Without `timeout_ms`, the stream's timeout applies. Without `domains`, it vouches for all.
@@ -54,8 +55,7 @@ FROM_FIRST_MARK: tuple[VouchingPeriod] = (VouchingPeriod(1, MAX_INT64),)
 LONGEST_HOLD_MS = 90 * 24 * 60 * 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class LateRows:
+class LateRows(Struct, frozen=True):
     """Rows that a writer wrote below the lower; `most` is their largest time, if known."""
 
     rows: int
@@ -72,8 +72,7 @@ def is_reversed(late: LateRows) -> bool:
     return late.most is not None and late.most < late.least
 
 
-@dataclass(frozen=True, slots=True)
-class LateReport:
+class LateReport(Struct, frozen=True):
     """Late rows of a writer with times from `least` to `most`.
 
     Of merged reports, the first was received at `first_seen` and the last at `last_seen` (Unix ms),
@@ -134,8 +133,7 @@ def _sum(rows: int, more: int) -> int:
     return min(rows + more, MAX_INT64)
 
 
-@dataclass(frozen=True, slots=True)
-class ExcludedSince:
+class ExcludedSince(Struct, frozen=True):
     """Why the watermark advances without a writer, and since when (Unix ms).
 
     The exclusion ends when the writer has returned and a later note has a time above the lower, or
@@ -146,8 +144,7 @@ class ExcludedSince:
     since: int
 
 
-@dataclass(frozen=True, slots=True)
-class Absence:
+class Absence(Struct, frozen=True):
     """A writer that a mark excludes, with its last time and position.
 
     - `since`: when the writer was excluded (Unix ms).
@@ -166,8 +163,7 @@ class Absence:
 WRITERS_NAMED = 100
 
 
-@dataclass(frozen=True, slots=True)
-class MissingWriter:
+class MissingWriter(Struct, frozen=True):
     """A writer that the watermark advanced without; `since` is in Unix ms."""
 
     writer: str
@@ -180,8 +176,7 @@ class MissingWriter:
         return self.reason in {"not_joined", "not_expected"}
 
 
-@dataclass(frozen=True, slots=True)
-class LateWriter:
+class LateWriter(Struct, frozen=True):
     """A writer with late rows in a window.
 
     - `least`: the least time. `None` if the rows may have any time.
@@ -205,15 +200,11 @@ class LateWriter:
         return f"{'at most ' if self.at_most else ''}{self.rows}"
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(Struct, frozen=True):
     """At most `WRITERS_NAMED` of the writers with late rows in a window, and the number of all.
 
     If `is_known` is false, there may be more writers.
     """
-
-    IS_INLINE: ClassVar = True
-    JSON_NAMES: ClassVar = {"writers": "late", "count": "late_count", "is_known": "late_is_known"}
 
     writers: tuple[LateWriter, ...] = ()
     count: int = 0
@@ -237,20 +228,11 @@ class Late:
         return f"but rows came too late: {named}{also}"
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """At most `WRITERS_NAMED` of the missing writers of a window, and the number of all.
 
     `joined_later` of them were not members yet. If `is_known` is false, there may be more writers.
     """
-
-    IS_INLINE: ClassVar = True
-    JSON_NAMES: ClassVar = {
-        "writers": "missing",
-        "count": "missing_count",
-        "joined_later": "missing_joined_later",
-        "is_known": "missing_is_known",
-    }
 
     writers: tuple[MissingWriter, ...] = ()
     count: int = 0
@@ -276,14 +258,13 @@ class Missing:
         return f"without {named}{f' and {more} more writers' if more else ''}"
 
 
-WriterStanding = Literal[
+WriterStanding = OpenEnum[
     "live", "idle", "finished", "excluded", "joined_later", "unknown", "missing"
 ]
 """Why a writer does not vouch for a time at a mark."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotVouching:
+class NotVouching(Struct, frozen=True):
     """A writer that does not vouch for a time, but perhaps for times below `until`."""
 
     writer: str
@@ -305,8 +286,7 @@ class NotVouching:
 STANDING_WORDS = {"live": "returned later", "joined_later": "joined later"}
 
 
-@dataclass(frozen=True, slots=True)
-class VouchedBy:
+class VouchedBy(Struct, frozen=True):
     """The writers that vouch for a time at a mark.
 
     - `count`: the number of writers that vouch. `names` contains at most 100.

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
 
+from msgspec import Struct, field
+
+from noted_time.open_enum import OpenEnum
 from noted_time.values.errors import AnotherLog, InvalidNote
 from noted_time.values.fencing import Session
 from noted_time.values.log_id import OtherLog
 from noted_time.values.membership import ExcludedSince, LateRows
 from noted_time.values.times import MAX_INT64, MIN_INT64, Beyond
 
-State = Literal["live", "idle", "finished"]
+State = OpenEnum["live", "idle", "finished"]
 """The watermark waits only for live writers. The position of a finished writer is final."""
 
-RefusedStatus = Literal[
+RefusedStatus = OpenEnum[
     "invalid_time",
     "invalid_position",
     "implausible_position",
@@ -42,7 +43,7 @@ UNCHANGED_TIMEOUT = 0
 
 HELD_LENGTH = 200
 
-LogFactKind = Literal["open_transaction", "moved_by", "unreadable", "passed", "foreign_file"]
+LogFactKind = OpenEnum["open_transaction", "moved_by", "unreadable", "passed", "foreign_file"]
 
 MOST_LOG_FACTS = 4
 
@@ -53,8 +54,7 @@ SEGMENTS_PER_POSITION = 4096
 """The limit for one position, and for all notes of a writer."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogFact:
+class LogFact(Struct, frozen=True):
     """An observation in a segment of the log, for people. No decision depends on it.
 
     - `open_transaction`: records from `offset` on cannot be read yet, at the latest since `time`
@@ -75,8 +75,7 @@ class LogFact:
     count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """The claim of a writer: all my events with time < `time` are below `position` (PDP-33).
 
     Times are int64 of the application's own clock, by convention Unix ms. A note without a time
@@ -126,8 +125,7 @@ def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRow
     return late if isinstance(late, list | tuple) else (late,)
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """The note was accepted.
 
     - `lower`: the lower of the domain's last mark, or `None` before the first mark.
@@ -149,8 +147,7 @@ class Accepted:
         return self.exclusion is None and self.timeout_ms is None and self.took_over is None
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The note is behind an earlier note of the writer, or exceeds a bound.
 
     `last` depends on the status:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from collections.abc import Collection, Sequence
+from functools import cache
+from types import NoneType
+from typing import Annotated, Any, NamedTuple, get_args
 
+from msgspec import Meta, Struct, structs
+
+from noted_time.open_enum import OpenEnum
 from noted_time.values.errors import InvalidName, Rejected
 from noted_time.values.note import MOST_DOMAINS
 from noted_time.values.times import DAY_MS, HOUR_MS, MAX_INT64
 
-Default = TypeVar("Default")
-
-ReturningWriter = Literal["hold", "exclude"]
+ReturningWriter = OpenEnum["hold", "exclude"]
 
 NAME_PATTERN = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
 """Clients and proxies remove `.` and `..` from a path."""
@@ -39,77 +41,95 @@ def choose_domain(declared: Collection[str]) -> str:
     return next(iter(declared)) if len(declared) == 1 else "default"
 
 
-def setting(default: Default, about: str, *, least: int = 0, most: int = MAX_INT64) -> Default:
-    """Declare a setting for the API and the command line; bounds may be of a number or a length."""
-    declared: Default = field(
-        default=default, metadata={"about": about, "least": least, "most": most}
-    )
-    return declared
+def _bound(least: int, most: int = MAX_INT64) -> Meta:
+    return Meta(ge=least, le=most)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamSettings:
+Duration = Annotated[int, _bound(0)]
+PositiveDuration = Annotated[int, _bound(1)]
+
+
+class StreamSettings(Struct, frozen=True):
     """The settings of a stream. Durations are in ms."""
 
-    writer_timeout_ms: int = setting(
-        60_000,
-        "A writer that holds the watermark is excluded if it is silent for this long. Rows that it "
-        "then writes below the watermark are late.",
-        least=1,
-    )
-    mark_interval_ms: int = setting(
-        200,
-        "The minimum time between two marks. With a longer time, readers see progress later. "
-        "With 0, every advance makes a mark.",
-    )
-    returning_writer: ReturningWriter = setting(  # noqa: RUF009 - the default is immutable
-        "hold",
-        "hold: the watermark waits for a writer that returned late until it has caught up. "
-        "exclude: it does not wait, and the writer stays excluded until then.",
-    )
-    domains: tuple[str, ...] = setting(
-        ("default",),
-        "Time domains. They can be added but not removed. A new domain has no mark until "
-        "every live writer has noted it.",
-        least=1,
-        most=MOST_DOMAINS,
-    )
-    mark_retention_ms: int = setting(
-        7 * DAY_MS,
-        "Marks that were kept this long while a controller served are dropped, except marks that "
-        "an online reader still needs.",
-    )
-    max_time_ahead_ms: int | None = setting(
-        HOUR_MS,
-        "Notes are refused if they are ahead of the controller's clock by more than this. null "
-        "accepts any time, for clocks that are not Unix ms.",
-    )
-    writer_retention_ms: int = setting(
-        DAY_MS, "Writers that finished or were excluded this long ago are forgotten."
-    )
-    expected_writers: tuple[str, ...] = setting(
-        (),
-        "Members from the start. The watermark waits for them before their first note.",
-        most=10_000,
-    )
-    reader_timeout_ms: int = setting(
-        DAY_MS,
-        "A reader that is silent for this long goes offline and no longer keeps marks.",
-        least=1,
-    )
-    max_segments: int = setting(
-        4096,
-        "Notes and scale events that would add more segments are refused. Sealed segments "
-        "below the first kept mark do not count.",
-        least=1,
-        most=100_000,
-    )
-    max_offset_jump: int | None = setting(
-        10**12,
-        "A note is refused if an offset exceeds the last known offset of its segment by more than "
-        "this. null accepts any offset.",
-        least=1,
-    )
+    writer_timeout_ms: Annotated[
+        PositiveDuration,
+        Meta(
+            description="A writer that holds the watermark is excluded if it is silent for this "
+            "long. Rows that it then writes below the watermark are late."
+        ),
+    ] = 60_000
+    mark_interval_ms: Annotated[
+        Duration,
+        Meta(
+            description="The minimum time between two marks. With a longer time, readers see "
+            "progress later. With 0, every advance makes a mark."
+        ),
+    ] = 200
+    returning_writer: Annotated[
+        ReturningWriter,
+        Meta(
+            description="hold: the watermark waits for a writer that returned late until it has "
+            "caught up. exclude: it does not wait, and the writer stays excluded until "
+            "then."
+        ),
+    ] = "hold"
+    domains: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Time domains. They can be added but not removed. A new domain has no mark "
+            "until every live writer has noted it.",
+            min_length=1,
+            max_length=MOST_DOMAINS,
+        ),
+    ] = ("default",)
+    mark_retention_ms: Annotated[
+        Duration,
+        Meta(
+            description="Marks that were kept this long while a controller served are dropped, "
+            "except marks that an online reader still needs."
+        ),
+    ] = 7 * DAY_MS
+    max_time_ahead_ms: Annotated[
+        Duration | None,
+        Meta(
+            description="Notes are refused if they are ahead of the controller's clock by more "
+            "than this. null accepts any time, for clocks that are not Unix ms."
+        ),
+    ] = HOUR_MS
+    writer_retention_ms: Annotated[
+        Duration,
+        Meta(description="Writers that finished or were excluded this long ago are forgotten."),
+    ] = DAY_MS
+    expected_writers: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Members from the start. The watermark waits for them before their first "
+            "note.",
+            max_length=10_000,
+        ),
+    ] = ()
+    reader_timeout_ms: Annotated[
+        PositiveDuration,
+        Meta(
+            description="A reader that is silent for this long goes offline and no longer keeps "
+            "marks."
+        ),
+    ] = DAY_MS
+    max_segments: Annotated[
+        Annotated[int, _bound(1, 100_000)],
+        Meta(
+            description="Notes and scale events that would add more segments are refused. Sealed "
+            "segments below the first kept mark do not count."
+        ),
+    ] = 4096
+    max_offset_jump: Annotated[
+        Annotated[int, _bound(1)] | None,
+        Meta(
+            description="A note is refused if an offset exceeds the last known offset of its "
+            "segment by more than this. null accepts any offset."
+        ),
+    ] = 10**12
 
     def __post_init__(self) -> None:
         if not self.domains or len(set(self.domains)) != len(self.domains):
@@ -127,3 +147,40 @@ class StreamSettings:
     def domain_or_default(self, domain: str | None) -> str:
         """Return `domain`, or the default domain if it is `None`."""
         return choose_domain(self.domains) if domain is None else domain
+
+
+class Setting(NamedTuple):
+    """A setting, with the bounds of its number, or of the length of its list.
+
+    >>> [(each.name, each.least, each.most) for each in list_settings()][9]
+    ('max_segments', 1, 100000)
+    """
+
+    name: str
+    kind: Any
+    default: Any
+    is_nullable: bool
+    choices: Sequence[str]
+    about: str
+    least: int
+    most: int
+
+
+@cache
+def list_settings() -> Sequence[Setting]:
+    return [_describe(each) for each in structs.fields(StreamSettings)]
+
+
+def _describe(field: structs.FieldInfo) -> Setting:
+    kind, *metas = get_args(field.type)
+    is_nullable = NoneType in get_args(kind)
+    if is_nullable:
+        kind, *inner = get_args(get_args(kind)[0])
+        metas += inner
+    found = {name: value for each in metas for name, value in each.__rich_repr__()}
+    least = found.get("ge", found.get("min_length", 0))
+    most = found.get("le", found.get("max_length", MAX_INT64))
+    choices = found.get("extra_json_schema", {}).get("enum", ())
+    return Setting(
+        field.name, kind, field.default, is_nullable, choices, found["description"], least, most
+    )

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from noted_time.values.errors import InvalidScale
 from noted_time.values.times import MAX_INT64
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleEvent:
+class ScaleEvent(Struct, frozen=True):
     """Segments sealed at their final offsets, and their successors: segment → predecessors."""
 
     sealed: Mapping[int, int]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 MIN_INT64 = -(2**63)
 MAX_INT64 = 2**63 - 1
@@ -20,8 +21,7 @@ LEAST_UNIX_MS = 10**11
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """The numbers from `start` to `stop`, exclusive; `range` is slow for a float.
 
     >>> 5.5 in Bounds(1, 10**12), 10**12 in Bounds(1, 10**12)
@@ -94,8 +94,7 @@ def pluralize(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-@dataclass(frozen=True, slots=True)
-class Beyond:
+class Beyond(Struct, frozen=True):
     """A time of a note that is too far ahead.
 
     >>> bound = 1357034420000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,7 +17,6 @@ from noted_time.values import (
     LateRows,
     NotesRefused,
     Refused,
-    State,
     format_duration,
     format_gap,
     format_time,
@@ -61,7 +60,8 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         bool, typer.Option("--join", help="Add the writer to the stream if it is new.")
     ] = False,
     state: Annotated[
-        State, typer.Option(help="`idle`: it may note again. `finished`: it notes no more.")
+        Literal["live", "idle", "finished"],
+        typer.Option(help="`idle`: it may note again. `finished`: it notes no more."),
     ] = "live",
     domain: DomainOption = None,
     timeout: Annotated[

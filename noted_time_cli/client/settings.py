@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass
 from inspect import Parameter, Signature
-from types import NoneType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_origin
 
-from noted_time import StreamSettings
-from noted_time.values import Unreadable, format_duration, validate_name
+from noted_time.values import Setting, Unreadable, format_duration, list_settings, validate_name
 from noted_time_cli.terminal.options import NO_VALUES, option, parse_least_duration
 
 if TYPE_CHECKING:
     from noted_time.client import Json
-
-HINTS = get_type_hints(StreamSettings)
 
 
 def format_setting(name: str, value: object) -> str:
@@ -41,13 +28,12 @@ def format_setting(name: str, value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _get_form(name: str) -> str:
-    kind, parts = get_origin(HINTS[name]), get_args(HINTS[name])
-    if name.endswith("_ms"):
+def _get_form(setting: Setting) -> str:
+    if setting.name.endswith("_ms"):
         return "DURATION"
-    if int in {HINTS[name], *parts}:
+    if setting.kind is int:
         return "NUMBER"
-    return "NAME" if kind is tuple else "|".join(parts) if kind is Literal else "TEXT"
+    return "NAME" if get_origin(setting.kind) is tuple else "|".join(setting.choices) or "TEXT"
 
 
 def _format_default(name: str, value: object) -> str:
@@ -60,12 +46,12 @@ def _format_default(name: str, value: object) -> str:
     return re.sub("^10{6,}$", lambda found: f"10^{len(found[0]) - 1}", shown)
 
 
-def _make_parser(each: Field[Any]) -> Callable[[str], object] | None:
+def _make_parser(each: Setting) -> Callable[[str], object] | None:
     """Make a parser that does not change the text `none`."""
-    form, least, most = _get_form(each.name), each.metadata["least"], each.metadata["most"]
+    form, least, most = _get_form(each), each.least, each.most
 
     def parse(typed: str) -> object:
-        if typed == "none" and NoneType in get_args(HINTS[each.name]):
+        if typed == "none" and each.is_nullable:
             return typed
         if form == "DURATION":
             return parse_least_duration(typed, least)
@@ -78,10 +64,10 @@ def _make_parser(each: Field[Any]) -> Callable[[str], object] | None:
     return parse if form in {"DURATION", "NUMBER", "NAME"} else None
 
 
-def _make_flag(each: Field[Any]) -> Parameter:
-    form, name, unset = _get_form(each.name), each.name.removesuffix("_ms"), None
-    kind: Any = HINTS[each.name] | None if get_origin(HINTS[each.name]) is Literal else str | None
-    text = each.metadata["about"].replace("null", "`none`")
+def _make_flag(each: Setting) -> Parameter:
+    form, name, unset = _get_form(each), each.name.removesuffix("_ms"), None
+    kind: Any = Literal[tuple(each.choices)] | None if each.choices else str | None
+    text = each.about.replace("null", "`none`")
     if form == "NAME":
         name, kind, unset = name.removesuffix("s"), list[str], NO_VALUES
         text += " Repeatable."
@@ -90,7 +76,7 @@ def _make_flag(each: Field[Any]) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=unset, annotation=Annotated[kind, flag])
 
 
-SETTING_FLAGS = {each.name: _make_flag(each) for each in fields(StreamSettings)}
+SETTING_FLAGS = {each.name: _make_flag(each) for each in list_settings()}
 
 
 @dataclass(init=False)

@@ -14,8 +14,9 @@ from noted_time.answers import CutAnswer
 from noted_time.client import Json, read_value, run, stream_path
 from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep, until_complete
 from noted_time.progress import ReadOffsets
+from noted_time.reading import Uncovered
 from noted_time.tables import TableClaim
-from noted_time.values import HOUR_MS, Late, VouchedBy, format_seconds, format_time, parse_time
+from noted_time.values import HOUR_MS, VouchedBy, format_seconds, format_time, parse_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.offsets import ReadBy
 from noted_time_cli.client.tables import (
@@ -298,6 +299,6 @@ def format_missing(found: Json, now: int) -> str:
 def format_late(found: Json) -> str:
     named = [
         f"{each.writer} ({each.row_count})"
-        for each in read_value(Late, found).writers[:NAMES_PER_SENTENCE]
+        for each in read_value(Uncovered, found).late_writers[:NAMES_PER_SENTENCE]
     ]
     return f", with late rows of {join_names(named, found['late_count'])}" if named else ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time as clocks
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
+from msgspec.structs import replace
 
 from noted_time.answers import MarksAnswer
 from noted_time.client.polling import PollingLoop

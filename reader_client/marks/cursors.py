@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Generic, TypeVar
+
+from msgspec.structs import replace
 
 from noted_time.answers import CompleteWindowsPage
 from noted_time.client import Json, Question
-from noted_time.reading import CompleteWindow, Tiling
+from noted_time.reading import CompleteWindow, Tiling, Uncovered
 from noted_time.values import Mark
 from reader_client.marks.follower import Follower
 from reader_client.marks.following import Following
@@ -112,10 +113,8 @@ class WindowCursor(Cursor["CompleteWindow"]):
             found = known.get(window.start, window)
             yield replace(
                 window,
-                missing=found.missing,
-                late=found.late,
-                before_first_mark=found.before_first_mark,
                 last_writer=found.last_writer,
+                **{name: getattr(found, name) for name in Uncovered.__struct_fields__},
             )
 
     def _find(self, follower: Follower, limit: int) -> list[CompleteWindow]:

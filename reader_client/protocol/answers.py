@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 from noted_time.answers import Cause
 from noted_time.client import MISREAD_ERRORS, Json, read_value
 from noted_time.client.decoding import SHOWN_CHARACTERS
+from noted_time.open_enum import list_names
 from noted_time.progress import BacklogState, Reason
 from noted_time.values import Mark, ScaleEvent, Succession, UnexpectedAnswer
 
@@ -58,7 +59,7 @@ class GroupReply:
     @property
     def state(self) -> BacklogState:
         reasons = {cause.reason for cause in self.because}
-        because = tuple(reason for reason in get_args(Reason) if reason in reasons)
+        because = tuple(reason for reason in list_names(Reason) if reason in reasons)
         return BacklogState(self.backlog, because, self.since)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import get_args
 
 from noted_time.analysis import AbsencePeriod, NotedMarks, WriterPromise
 from noted_time.answers import MarksAnswer
 from noted_time.client import Json, Question, position_from_wire, stream_path
 from noted_time.observing import INGESTION_NAME
+from noted_time.open_enum import list_names
 from noted_time.values import (
     MAX_INT64,
     Conflict,
@@ -110,7 +110,7 @@ def _find_absences(entries: Iterable[Json]) -> defaultdict[str, list[AbsencePeri
         for writer in entry["returned"]:
             absences[writer] = [a._replace(last_seq=min(a[1], seq - 1)) for a in absences[writer]]
         for each in entry["writers"]:
-            if each["reason"] in get_args(ExclusionReason):
+            if each["reason"] in list_names(ExclusionReason):
                 absences[each["writer"]].append(AbsencePeriod(seq, MAX_INT64, each["reason"]))
             elif each["reason"] in JOINED_LATER:
                 absences[each["writer"]].append(AbsencePeriod(0, seq - 1, each["reason"]))

@@ -22,6 +22,7 @@ from noted_time.kafka.noted_topic import name_noted_topic
 from noted_time.reading import (
     WHOLE_LOG,
     TableHistory,
+    Uncovered,
     WholeFrom,
     combine_whole,
     find_committed_part,
@@ -35,7 +36,6 @@ from noted_time.values import (
     VOUCHED_FIELDS,
     Claim,
     ClaimSource,
-    Missing,
     Time,
     check_least,
     join_sources,
@@ -197,7 +197,7 @@ class TableClaims:
             return claim
         finally:
             transport.close()
-        missing, by = read_value(Missing, answer), answer["vouched"]
+        missing, by = read_value(Uncovered, answer).missing, answer["vouched"]
         first = MIN_INT64 if stream["seal"] else answer["first_lower"]
         named = tuple(each.writer for each in missing.writers if not each.joined_later)
         return replace(

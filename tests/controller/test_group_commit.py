@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from msgspec import structs
 from structlog.testing import CapturedCall, CapturingLogger
 
 from controller.aggregation import operations
@@ -386,7 +387,9 @@ async def test_lost_marks_are_reported_once_their_stream_is_loaded(
         await deliver(controller, *(Note("a", 2, domain=each) for each in ("default", *LOST)))
         ((stream_id, kept),) = memory._streams.items()
         last = kept.marks["default"][2]  # the copy was written to
-        before[stream_id].marks["default"][2] = replace(last, mark=replace(last.mark, written_at=7))
+        before[stream_id].marks["default"][2] = replace(
+            last, mark=structs.replace(last.mark, written_at=7)
+        )
         memory._streams = before
         memory.watch.failures.append(StoreUnavailable("no"))
         monkeypatch.setattr(memory, "clocks", fail_once)

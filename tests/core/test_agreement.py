@@ -1,10 +1,10 @@
 """The aggregator against the rules implemented by brute force."""
 
 from copy import deepcopy
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from noted_time import Aggregator, Hold, Note, Quiet, StreamSettings
 from noted_time.rules import lower_without

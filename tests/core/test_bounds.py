@@ -1,13 +1,13 @@
 """When the upper of a mark is a bound, and how many segments and members a stream counts."""
 
 from collections import Counter
-from dataclasses import replace
-from typing import get_args
 
 from hypothesis import event, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from noted_time import Accepted, Aggregator, MarkHistory, Note, Refused, StreamSettings
+from noted_time.open_enum import list_names
 from noted_time.reading import Tiling, find_complete_windows
 from noted_time.values import MAX_INT64, State
 from tests.core.acts import WRITERS, Act, declared_histories, histories, lived, streams
@@ -108,7 +108,7 @@ RETENTION_MS = 20
 
 TIMEOUT_MS = 5
 
-states = st.sampled_from(get_args(State))
+states = st.sampled_from(list_names(State))
 
 notes = st.builds(Note, st.sampled_from("abcd"), st.integers(0, 9), state=states)
 

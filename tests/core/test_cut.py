@@ -2,12 +2,12 @@
 
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import accumulate
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from noted_time import Mark, MarkHistory, NotCompleteYet, Rejected, StreamCut, TimeWindow
 

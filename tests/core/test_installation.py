@@ -8,6 +8,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from noted_time.installation import PROGRAM_VARIABLE, build_command, install_command, name_program
@@ -90,6 +91,7 @@ def test_packages_without_metadata_ask_for_a_place(tmp_path: Path) -> None:
     """A clone on the PYTHONPATH is not installed."""
     program = "from noted_time.installation import install_command as c; print(c('kafka'))"
     (tmp_path / "noted_time").symlink_to(ROOT / "noted_time")
+    (tmp_path / "msgspec").symlink_to(Path(msgspec.__file__).parent)
     done = subprocess.run(
         [sys.executable, "-S", "-c", program],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},

@@ -1,11 +1,11 @@
 """What stays the same in any order, with repetitions, and whatever is forgotten."""
 
-from dataclasses import replace
 from itertools import permutations
 from unittest import mock
 
 from hypothesis import event, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from noted_time import Accepted, Aggregator, Mark, Note, StreamCut, StreamSettings
 from noted_time.values import State

@@ -1,10 +1,9 @@
 """Rules of notes, time, exclusion and silence that are no scenarios."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from noted_time import Hold, Note, ServiceClock, StreamCut, StreamSettings
 from noted_time.rules import forecast

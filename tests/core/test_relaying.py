@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from noted_time import Mark, StreamCut
 from noted_time.reading import NEW_SEGMENT_MS, RelayQueue, describe_difference

@@ -12,12 +12,13 @@ begins with none of the words below is notes: writer, time, position, and other 
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict, replace
 
 from noted_time import Accepted, Aggregator, Note, Refused, ScaleEvent, StreamSettings
 from noted_time.rules import forecast, lower_without

@@ -1,9 +1,8 @@
 """The soundness and tightness laws of the design."""
 
-from dataclasses import replace
-
 from hypothesis import event, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from noted_time import MarkHistory, StreamCut, StreamSettings
 from tests.core.acts import DOMAINS, Act, histories, late_histories, lived, streams

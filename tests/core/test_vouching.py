@@ -1,9 +1,8 @@
 """Which writers vouch for a mark's rows, and which marks meet requirements."""
 
-from dataclasses import replace
-
 from hypothesis import event, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from noted_time import Aggregator, Mark, Note, StreamSettings
 from noted_time.reading import (

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from controller.api.wire.answers import convert
 from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut, StreamSettings
@@ -163,7 +164,7 @@ def test_all_rows_of_a_window_lie_between_its_cuts(
     settings: StreamSettings, history: list[Act], tiling: Tiling
 ) -> None:
     """Each writer has its own segment; what it declares decides where windows begin."""
-    world = World(replace(settings, domains=("order",)), WRITERS, len(WRITERS))
+    world = World(structs.replace(settings, domains=("order",)), WRITERS, len(WRITERS))
     for name, parts in history:
         own = (parts[0], WRITERS.index(str(parts[0])), parts[2]) if name == "write" else parts
         if "ship" not in parts:
@@ -516,7 +517,7 @@ def test_a_window_that_begins_below_the_first_mark_is_vouched_for_by_nobody() ->
     coverage = Coverage(MissingWriters(), LateReports(), first_lower=20)
     windows = list(coverage.assess_windows([0, 10, 20], 10))
     mark = Mark(2, 30, 30, StreamCut({}))
-    final = replace(mark, final=True)
+    final = structs.replace(mark, final=True)
 
     found = [(each.before_first_mark, each.missing.is_known) for each in windows]
     assert found == [(True, False), (True, False), (False, True)]

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import pytest
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from noted_time import (
     Aggregator,

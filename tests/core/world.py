@@ -4,8 +4,10 @@ Vouched events follow from the notes alone, so a mark can be judged against ever
 """
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec.structs import replace
 
 from noted_time import Accepted, Aggregator, InvalidScale, Mark, Note, ScaleEvent, StreamSettings
 from noted_time.values import State

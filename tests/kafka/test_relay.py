@@ -6,12 +6,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from demo.trials.kafka import Broker

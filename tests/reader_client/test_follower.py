@@ -1,9 +1,8 @@
 """What follows from the controller's answers, in whatever portions they come."""
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from noted_time import Mark, MarkHistory, ScaleEvent, StreamCut, TimeWindow
 from reader_client.marks.follower import Follower, StartMark

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from controller.aggregation import retention
 from controller.aggregation.draft import Draft, Moment

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -115,7 +116,7 @@ def test_marks_that_were_mirrored_with_the_topic_fail_the_query(
     asked: dict[str, Any] = {"marks": "topic", "url": "", "checkpoint_location": None}
     mirror.run(**asked)
     counted = mirror.counts
-    broker.send(noted, [(0, replace(record, topic_id=SOURCE).value, 0)], "default")
+    broker.send(noted, [(0, structs.replace(record, topic_id=SOURCE).value, 0)], "default")
 
     assert counted == [(0, 4)]
     mirror.fails(

@@ -3,10 +3,10 @@
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
+from msgspec import structs
 
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.values import MIN_INT64
@@ -95,7 +95,7 @@ def test_the_end_of_a_sealed_stream_comes_with_its_final_cut() -> None:
 def test_after_the_final_mark_no_time_is_before_the_first() -> None:
     """Also if the query holds the last lower; a feed without an answer changes nothing."""
     for on_seal in get_args(OnSeal):
-        marks = mark(1, 10, s0=1), replace(mark(2, 20, s0=3), final=True)
+        marks = mark(1, 10, s0=1), structs.replace(mark(2, 20, s0=3), final=True)
         known = FeedMarks("a", marks, final_cut={0: 3}, first_lower=7)
         releaser = Releaser(GivenFeed(known, FeedMarks()), on_seal)
         releaser.follow(Released())

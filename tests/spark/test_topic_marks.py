@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -104,8 +105,8 @@ def lowers(spark: SparkSession, rows: Rows, asked: WantedMarks = ASKED, **how: A
 
 def of(lower: int, domain: str = "default", *, final: bool = False) -> tuple[str, bytes]:
     """Return a record."""
-    mark = replace(MARK.mark, lower=lower, final=final)
-    return domain, replace(MARK, domain=domain, mark=mark).value
+    mark = structs.replace(MARK.mark, lower=lower, final=final)
+    return domain, structs.replace(MARK, domain=domain, mark=mark).value
 
 
 def test_a_mark_stands_for_its_lower_and_a_seal_for_the_end_of_time(spark: SparkSession) -> None:
@@ -124,7 +125,7 @@ def test_a_mark_stands_for_its_lower_and_a_seal_for_the_end_of_time(spark: Spark
         ("default", None, "has no value"),
         ("default", b"{", "is no mark"),
         ("default", b"[1]", "is no mark"),
-        ("default", replace(MARK, stream="trains").value, "is of stream trains"),
+        ("default", structs.replace(MARK, stream="trains").value, "is of stream trains"),
         ("ingestion", MARK.value, "has another key than its domain"),
         (None, MARK.value, "has another key than its domain"),
         ("default", b'{"stream": "flights", "lower": 5}', "has another key than its domain"),
@@ -146,13 +147,15 @@ def test_a_foreign_record_fails_what_reads_it(
 def test_a_mark_of_another_topic_is_none_of_the_stream(spark: SparkSession) -> None:
     """A broker without ids has none."""
     asked = replace(ASKED, logs={"flights": ["l-N_h", "old"]})
-    own = [("default", replace(MARK, topic_id=each).value) for each in ("l-N_h", "old", None)]
+    own = [
+        ("default", structs.replace(MARK, topic_id=each).value) for each in ("l-N_h", "old", None)
+    ]
 
     assert lowers(spark, own, asked) == [49, 49, 49]
     with pytest.raises(
         FAILED, match="is of a topic with the id a-b, and this one has l-N_h or old"
     ):
-        lowers(spark, [("default", replace(MARK, topic_id="a-b").value)], asked)
+        lowers(spark, [("default", structs.replace(MARK, topic_id="a-b").value)], asked)
 
 
 def test_a_domain_that_was_not_named_has_to_be_the_default_one(spark: SparkSession) -> None:

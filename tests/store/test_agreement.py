@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hypothesis import event, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from controller.store.port import (
     AppendedMark,
@@ -50,6 +51,7 @@ IDS = ("id-1", "id-2", "id-3")
 
 int64 = st.integers(MIN_INT64, MAX_INT64)
 natural = st.integers(0, MAX_INT64)
+positive = st.integers(1, MAX_INT64)
 ids = st.sampled_from(IDS)
 domains = st.sampled_from(DOMAINS)
 names = st.sampled_from(("A", "a", "b.1", "Z_-"))
@@ -61,7 +63,7 @@ times = st.dictionaries(domains, int64)
 
 stream_settings = st.builds(
     StreamSettings,
-    natural,
+    positive,
     natural,
     st.sampled_from(["hold", "exclude"]),
     st.lists(domains, min_size=1, unique=True).map(tuple),
@@ -69,7 +71,7 @@ stream_settings = st.builds(
     st.none() | natural,
     natural,
     st.lists(names, unique=True).map(tuple),
-    natural,
+    positive,
 )
 reasons_out = st.sampled_from(["timed_out", "removed", "returned_late"])
 late_rows = st.builds(LateRows, natural, int64, st.none() | int64)
@@ -209,7 +211,7 @@ batches = st.builds(
 
 
 ledgers = st.lists(
-    entries.map(lambda each: replace(each, stream_id=IDS[0], seq=max(1, each.seq))),
+    entries.map(lambda each: structs.replace(each, stream_id=IDS[0], seq=max(1, each.seq))),
     max_size=3,
     unique_by=lambda of: (of.domain, of.seq),
 ).map(lambda drawn: sorted(drawn, key=lambda each: (each.domain, each.seq)))
@@ -242,7 +244,7 @@ def chains(domain: str) -> st.SearchStrategy[list[AppendedMark]]:
     """Return the chains of marks of the first stream that begin at seq 1."""
     return st.lists(st.tuples(marks, natural), max_size=5).map(
         lambda drawn: [
-            AppendedMark(IDS[0], domain, replace(mark, seq=seq), appended_at)
+            AppendedMark(IDS[0], domain, structs.replace(mark, seq=seq), appended_at)
             for seq, (mark, appended_at) in enumerate(drawn, 1)
         ]
     )

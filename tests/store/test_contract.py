@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from controller.store.port import BacklogRecord, ReaderRecord, Store, StoreUnavailable, Transaction
 from noted_time import Conflict, ScaleEvent, Seal, SealRequest
@@ -59,7 +60,7 @@ def test_many_streams_are_summarised_together(store: Store) -> None:
 def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store) -> None:
     """Changing settings deletes nothing: what belongs to the stream stays."""
     store.commit(replace(of_one_stream(upto=2), members=records(member())))
-    changed = replace(stream(), settings=replace(stream().settings, writer_timeout_ms=99))
+    changed = replace(stream(), settings=structs.replace(stream().settings, writer_timeout_ms=99))
 
     store.commit(Transaction({0: 2}, streams=[changed]))
 
@@ -75,7 +76,7 @@ def test_a_sealed_stream_comes_back_with_its_seal_and_last_mark(store: Store) ->
     asked = SealRequest({0: 25}, {"ship_time": 99})
     sealed = replace(stream(), seal=Seal(asked, {0: 25, 3: 0}, 1234, ("UA",)))
     last = mark(2)
-    last = replace(last, mark=replace(last.mark, final=True))
+    last = replace(last, mark=structs.replace(last.mark, final=True))
     store.commit(of_one_stream(upto=1))
 
     store.commit(Transaction({0: 2}, streams=[sealed], marks=[last]))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from sqlalchemy import func, select
 
 from controller.store.port import AppendedMark, Reading, Store, Transaction
@@ -25,7 +26,7 @@ DOMAINS = ("default", "ship_time")
 def with_cut(seq: int, offsets: dict[int, int], domain: str = "default") -> AppendedMark:
     """Return the mark number `seq` with that cut."""
     made = mark(seq, domain=domain)
-    return replace(made, mark=replace(made.mark, cut=StreamCut(offsets)))
+    return replace(made, mark=structs.replace(made.mark, cut=StreamCut(offsets)))
 
 
 def moving(segments: int, upto: int) -> list[AppendedMark]:

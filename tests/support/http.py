@@ -13,8 +13,8 @@ from controller.api.app import create_api
 from controller.api.gate.access import Gate
 from controller.api.middleware import Middleware
 from controller.api.replicas.forwarding import Forwarding
-from controller.api.wire.encoding import encode
 from controller.service.controller import Controller
+from noted_time.coding import encode
 from tests.support.waiting import PATIENCE_S
 
 JSON = {"content-type": "application/json"}

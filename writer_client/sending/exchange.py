@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
 from functools import reduce
+
+from msgspec.structs import replace
 
 from noted_time.client import (
     MISREAD_ERRORS,

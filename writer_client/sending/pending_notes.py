@@ -7,13 +7,14 @@ order the notes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from noted_time.values import Note
 
 
-@dataclass(frozen=True, slots=True)
-class PendingNote:
+class PendingNote(Struct, frozen=True):
     """A note with the tickets of the calls that it covers."""
 
     note: Note

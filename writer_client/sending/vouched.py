@@ -7,9 +7,10 @@ import secrets
 import socket
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from noted_time.values import (
     HOUR_MS,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from heapq import nlargest, nsmallest
 from itertools import chain, filterfalse, islice
 from operator import attrgetter, itemgetter, methodcaller
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import get_args
 
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from noted_time.answers import Silence
+from noted_time.open_enum import list_names
 from noted_time.rules import Member
 from noted_time.values import DAY_MS, format_time
 
-SILENT_CONDITIONS = frozenset(get_args(Silence))
+SILENT_CONDITIONS = frozenset(list_names(Silence))
 
 NOTHING_LATE = "No later time was noted, so nothing is late."
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import fields
 from string import ascii_letters, digits
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import fields
 from pydantic import Discriminator, Field, Tag, ValidationError
 
 import noted_time
@@ -41,6 +41,7 @@ from controller.api.wire.requests import (
     default_of,
     fields_of,
 )
+from noted_time.open_enum import list_names
 from noted_time.values import (
     FORMER_KEPT,
     HELD_LENGTH,
@@ -96,7 +97,7 @@ _Late = Annotated[
     Discriminator(lambda given: "[several]" if isinstance(given, list) else "[one]"),
 ]
 LOG_FACT_FIELDS: About = {
-    "kind": (LogFactKind, None),
+    "kind": (Literal[tuple(list_names(LogFactKind))], None),
     "segment": (SegmentNumber, None),
     "offset": (Offset, "the offset of the record, or the first offset that cannot be read yet"),
     "time": (Int64, "the record's time, or when the record was first seen, in Unix ms"),
@@ -123,7 +124,7 @@ NOTE_FIELDS: About = {
         Times | None,
         "the same by domain; for the note's own domain the larger value counts",
     ),
-    "state": (State, None),
+    "state": (Literal[tuple(list_names(State))], None),
     "sequence": (Threshold | None, None),
     "domains": (
         Annotated[list[Name], *bounds(min_length=1, max_length=MOST_DOMAINS)] | None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from urllib.parse import parse_qsl
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Path, Query, Response
+from msgspec.structs import asdict, replace
 from pydantic import BaseModel, Field, ValidationError
 
 from controller.aggregation import operations
@@ -23,7 +23,7 @@ from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.wire import requests
 from controller.api.wire.answers import build_group, build_segment_times, convert, windows_of
-from controller.api.wire.encoding import encode, page_of, reply, shape
+from controller.api.wire.encoding import page_of, reply, shape
 from controller.api.wire.problems import PROBLEM_RESPONSES, refusal_of
 from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
@@ -50,6 +50,7 @@ from noted_time.answers import (
     SegmentTimesAnswer,
 )
 from noted_time.client import Json, position_from_wire
+from noted_time.coding import encode
 from noted_time.reading import Tiling, find_changed_windows
 from noted_time.values import MAX_INT64, WRITERS_NAMED
 
@@ -237,14 +238,13 @@ async def cut(
     mark = first if seq == first.seq else roster.history.mark(seq)
     uncovered = coverage.assess_mark(mark, since, complete_to)
     (by,) = await tally_vouching(roster, [(seq, complete_to)])
-    answer = convert(
-        CutAnswer,
-        mark,
-        **vars(uncovered),
+    answer = CutAnswer(
+        **asdict(uncovered),
+        **asdict(mark),
         has_position=bool(mark.cut.offsets),
         first_lower=coverage.first_lower,
         vouched=by,
-        unmet=unmet,
+        unmet=tuple(unmet),
         logs=state.record.logs,
     )
     return reply(answer)
@@ -320,15 +320,12 @@ async def _build_page(
 ) -> CompleteWindowsPage:
     windows = [each async for each in iterate_in_slices(found)]
     by = await tally_vouching(Roster(state, domain), [(each.seq, each.end) for each in windows])
-    rows = (
-        convert(CompleteWindow, each, vouched=vouched)
-        for each, vouched in zip(windows, by, strict=True)
-    )
+    rows = (replace(each, vouched=vouched) for each, vouched in zip(windows, by, strict=True))
     page = await page_of(rows, limit)
     return CompleteWindowsPage(
         stream_id=state.id,
         windows=page.items,
-        next=page.last["end"] if page.last else after,
+        next=page.last.end if page.last else after,
         has_more=page.has_more,
         logs=state.record.logs,
     )

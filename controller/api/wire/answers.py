@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from controller.aggregation.group_backlog import GroupBacklog
@@ -21,20 +21,18 @@ from noted_time.client import Json
 from noted_time.values import State
 
 
-def convert(answer: Callable[..., Any], value: object = None, /, **more: object) -> Json:
+def convert(answer: type[Any], value: object = None, /, **more: object) -> Json:
     """Return an answer's JSON object with the fields `more`, and all other fields from the value.
 
     >>> from noted_time import Waiting
     >>> convert(Waiting, Waiting("UA", 5, 20, 80), time=None)
     {'writer': 'UA', 'time': None, 'held_for_ms': 20, 'times_out_in_ms': 80}
     """
-    return {each.name: _find(each.attribute, value, more) for each in list_fields(answer)}
+    return {each.name: _find(each.attribute, value, more) for each in list_fields(answer)}  # type: ignore[arg-type]
 
 
-def _find(path: str, value: object, more: Mapping[str, object]) -> object:
-    name, _, below = path.partition(".")
-    found = more[name] if name in more else getattr(value, name)
-    return getattr(found, below) if below else found
+def _find(name: str, value: object, more: Mapping[str, object]) -> object:
+    return more[name] if name in more else getattr(value, name)
 
 
 def states_of(stream: StreamState, group: ReaderGroup) -> dict[str, State]:
@@ -54,9 +52,7 @@ def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
     return {domain: window._asdict() for domain, window in windows.items()}
 
 
-def build_stream(
-    summary: StreamSummary, answer: Callable[..., Any] = StreamAnswer, **more: object
-) -> Json:
+def build_stream(summary: StreamSummary, answer: type[Any] = StreamAnswer, **more: object) -> Json:
     record = summary.record
     return convert(
         answer,
@@ -75,7 +71,7 @@ def build_group(
     stream: StreamState,
     group: ReaderGroup,
     found: GroupBacklog,
-    answer: Callable[..., Any] = GroupAnswer,
+    answer: type[Any] = GroupAnswer,
     **more: object,
 ) -> Json:
     segments = group.segments_by_reader()

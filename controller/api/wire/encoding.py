@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from inspect import cleandoc
 from types import UnionType
-from typing import Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from pydantic import BaseModel, Field, create_model
@@ -18,6 +18,7 @@ from controller.api.wire.requests import Position
 from controller.service.long_reads import iterate_in_slices
 from noted_time import CompleteWindow, StreamCut
 from noted_time.answers.json_fields import list_fields
+from noted_time.coding import encode
 
 ANSWER_BYTES = 4 * 1024 * 1024  # of a page of items
 
@@ -28,15 +29,6 @@ SCHEMA_NAMES: dict[type[Any], str] = {CompleteWindow: "CompleteWindowAnswer"}
 FOR_READERS_OF_CODE = re.compile(r"\n\n(?=Raises|[^\n]*:\n\n>>>|>>>)")
 
 Item = TypeVar("Item")
-
-
-def _convert_cut(value: object) -> Mapping[int, int]:
-    if isinstance(value, StreamCut):
-        return dict(sorted(value.offsets.items()))
-    raise NotImplementedError
-
-
-encode = msgspec.json.Encoder(enc_hook=_convert_cut).encode
 
 
 def reply(value: object, status: int = 200) -> Response:
@@ -86,6 +78,9 @@ def shape(value: type[Any]) -> type[BaseModel]:
 def _json(hint: Any) -> Any:  # noqa: ANN401 - any type
     """Return the type in JSON: segment numbers are strings, and tuples lists."""
     origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        names = (parts[1].extra_json_schema or {}).get("enum", ())
+        return Literal[tuple(names)] if names else _json(parts[0])
     if hint is StreamCut or (origin is Mapping and parts == (int, int)):
         return Position
     if origin in {Mapping, dict}:

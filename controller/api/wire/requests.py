@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
-from types import UnionType
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar
 
-from msgspec import Meta
+from msgspec import NODEFAULT, Meta
+from msgspec.structs import fields
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
 from noted_time import BacklogPolicy, StreamSettings
+from noted_time.open_enum import list_names
 from noted_time.progress.backlog import Rule
 from noted_time.values import (
     LONGEST_HOLD_MS,
@@ -23,6 +23,8 @@ from noted_time.values import (
     MOST_DOMAINS,
     SEGMENTS_PER_POSITION,
     SESSION_LENGTH,
+    Setting,
+    list_settings,
 )
 
 REF = "#/components/schemas/{model}"
@@ -111,7 +113,7 @@ class Request(BaseModel):
 
 def default_of(each: Any) -> dict[str, Any]:  # noqa: ANN401 - a field of a dataclass
     given = {"default": each.default, "default_factory": each.default_factory}
-    return {name: default for name, default in given.items() if default is not MISSING}
+    return {name: default for name, default in given.items() if default is not NODEFAULT}
 
 
 R = TypeVar("R", bound=Request)
@@ -140,15 +142,14 @@ def fields_of(
     return with_fields
 
 
-def _build_type(hint: Any, bounds: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type
-    least, most = bounds["least"], bounds["most"]
-    kind = next(iter(get_args(hint)), hint) if isinstance(hint, UnionType) else hint
+def _build_type(setting: Setting) -> Any:  # noqa: ANN401 - a type
+    least, most, kind = setting.least, setting.most, setting.kind
     if kind is int:
         return Annotated[int, Field(ge=least, le=most)]
-    if kind is str:
+    if kind is str and not setting.choices:
         return Annotated[str, Field(min_length=least, max_length=most)]
-    if get_origin(kind) is not tuple:
-        return kind
+    if setting.choices:
+        return Literal[tuple(setting.choices)]
     several = Field(
         min_length=least or None, max_length=most, json_schema_extra={"uniqueItems": True}
     )
@@ -157,15 +158,9 @@ def _build_type(hint: Any, bounds: Mapping[str, Any]) -> Any:  # noqa: ANN401 - 
     return Annotated[list[Name], ONE_FAULT, several, AfterValidator(_different)]
 
 
-SETTING_HINTS = get_type_hints(StreamSettings)
-SETTING_FIELDS: About = {
-    each.name: (_build_type(SETTING_HINTS[each.name], each.metadata), each.metadata["about"])
-    for each in fields(StreamSettings)
-}
+SETTING_FIELDS: About = {each.name: (_build_type(each), each.about) for each in list_settings()}
 # Null disables these. For all other settings null changes nothing.
-NULLABLE_SETTINGS = frozenset(
-    name for name, hint in SETTING_HINTS.items() if isinstance(hint, UnionType)
-)
+NULLABLE_SETTINGS = frozenset(each.name for each in list_settings() if each.is_nullable)
 
 
 @fields_of(StreamSettings, SETTING_FIELDS, optional=True)
@@ -204,7 +199,10 @@ POLICY_FIELDS: About = {
         Threshold | None,
         "the group has a backlog if its lower is behind the stream's last lower by more than this",
     ),
-    "rule": (Rule, "sticky: once it has caught up, a group never has a backlog by lag again"),
+    "rule": (
+        Literal[tuple(list_names(Rule))],
+        "sticky: once it has caught up, a group never has a backlog by lag again",
+    ),
 }
 
 

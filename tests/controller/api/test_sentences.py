@@ -7,11 +7,12 @@ tests/core/test_scenarios.py, with times such as 9h25, and the methods of `Acts`
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from controller.aggregation.views import silence
 from controller.service.maintenance import exclude_silent_writers, forget_departed
