@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from noted_time.reading.history import MarkHistory
 from noted_time.values import MIN_INT64, format_time
@@ -12,8 +13,7 @@ NO_BOUND = "the upper of mark {}, the first after the deleted rows, is not a bou
 PENDING_REASON = "no mark's cut reaches the first offsets of the log yet"
 
 
-@dataclass(frozen=True, slots=True)
-class WholeFrom:
+class WholeFrom(Struct, frozen=True, omit_defaults=True):
     """The earliest `time` (Unix ms) after all deleted rows, for a reader of the whole log.
 
     It is *pending* until a mark's cut reaches `begins`, the first offsets that segments still had.

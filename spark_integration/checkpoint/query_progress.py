@@ -14,6 +14,8 @@ from functools import cached_property
 from itertools import chain, takewhile
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from noted_time import Rejected
 from noted_time.client import Json
 from spark_integration.checkpoint.files import Files, open_checkpoint, parse_place
@@ -28,8 +30,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedBatch:
+class PlannedBatch(Struct, frozen=True):
     """A micro-batch as planned, and as repeated after a crash."""
 
     query_id: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import time as clocks
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from noted_time.client import Json, position_to_wire
@@ -208,7 +208,7 @@ class LogSegments:
         mark_ms = self._find_watermark(ended).ms
         late_below = self._find_watermark(begun, strict=False).ms
         marking = LogTask(tuple(first), ended.times, mark_ms, late_below)
-        return [marking, *(replace(marking, work=tuple(t), mark_ms=None) for t in others)]
+        return [marking, *(LogTask(tuple(each), ended.times, None, late_below) for each in others)]
 
     def _find_work(self, begun: NotedOffset, ended: NotedOffset) -> Iterator[Slice]:
         files = self._files.refresh(is_checked=False)  # the batch is planned already

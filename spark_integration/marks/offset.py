@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, TypeGuard
+from typing import TypeGuard
+
+from msgspec import Struct, convert, field, to_builtins
 
 from noted_time import Rejected
-from noted_time.client import Json, position_from_wire
+from noted_time.client import Json
 from noted_time.reading import WholeFrom
 from spark_integration.marks.released import Released, Watermark
 from spark_integration.marks.time_range import ALL_TIMES, TimeRange
 
 
-@dataclass(frozen=True, slots=True)
-class StreamFacts:
+class StreamFacts(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What the claims of a query need to know of a stream; a change starts no micro-batch."""
 
     domain: str | None = None
@@ -22,56 +22,43 @@ class StreamFacts:
     whole: WholeFrom | None = None  # `None` if the query may lack rows before its first batch
     first_lower: int | None = None
 
-    @classmethod
-    def from_json(cls, json: Json) -> StreamFacts:
-        if "whole" not in json:
-            return cls(**json)
-        begins = json["whole"].get("begins")
-        whole = {**json["whole"], "begins": begins and position_from_wire(begins)}
-        return cls(**{**json, "whole": WholeFrom(**whole)})
 
-
-@dataclass(frozen=True, slots=True)
-class MarkAhead:
+class MarkAhead(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A mark applied in micro-batch `batch`, before the rest of its cut, `needs`, was read."""
 
     batch: int = 0
     seq: int = 0
-    needs: Mapping[int, int] = field(default_factory=dict)
+    needs: Mapping[int, int] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class StreamOffset:
-    """The last applied mark of a stream, and how far a file log has read its segments."""
+class StreamOffset(Struct, frozen=True, omit_defaults=True, eq=False):
+    """The last applied mark of a stream, and how far a file log has read its segments.
 
-    mark: Released = field(default_factory=Released)
-    segments: Mapping[int, int] = field(default_factory=dict)
+    Two offsets with other facts are equal.
+    """
+
+    mark: Released = Released()
+    segments: Mapping[int, int] = {}
     topic_id: str | None = None
     ahead: tuple[MarkAhead, ...] = ()  # up to two, in order
-    facts: StreamFacts = field(default_factory=StreamFacts, compare=False)
+    facts: StreamFacts = StreamFacts()
 
-    @classmethod
-    def from_json(cls, json: Json) -> StreamOffset:
-        ahead = (
-            MarkAhead(**{**each, "needs": position_from_wire(each.get("needs", {}))})
-            for each in json.get("ahead", ())
-        )
-        return cls(
-            mark=Released.from_json(json.get("mark", {})),
-            segments=position_from_wire(json.get("segments", {})),
-            topic_id=json.get("topic_id"),
-            ahead=tuple(ahead),
-            facts=StreamFacts.from_json(json.get("facts", {})),
-        )
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StreamOffset) and self._place == other._place
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def _place(self) -> tuple[object, ...]:
+        return self.mark, self.segments, self.topic_id, self.ahead
 
 
-@dataclass(frozen=True, slots=True)
-class NotedOffset:
+class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The streams of a source, and what its next micro-batch depends on.
 
     >>> offset = NotedOffset({"flights": StreamOffset(segments={0: 12})}, run=1)
     >>> offset.to_json()
-    {'run': 1, 'noted_streams': {'flights': {'segments': {'0': 12}}}}
+    {'noted_streams': {'flights': {'segments': {'0': 12}}}, 'run': 1}
     >>> NotedOffset.from_json(offset.to_json()) == offset
     True
     """
@@ -89,13 +76,13 @@ class NotedOffset:
     # log. Only that log says how far these are read, and only after the batch is planned. So the
     # source looks for the entry with its token; without one, the checkpoint is of another query.
     # A file log reads its own rows, in `segments`, and has a `root` and no token.
-    streams: Mapping[str, StreamOffset] = field(default_factory=dict)
+    streams: Mapping[str, StreamOffset] = field(name="noted_streams")
     token: str = ""
     run: int = 0
     backlog: bool | None = None
     root: str = ""
     times: TimeRange = ALL_TIMES
-    begin: Mapping[int, int] = field(default_factory=dict)  # of the rows in `times`
+    begin: Mapping[int, int] = {}  # of the rows in `times`
 
     @property
     def least(self) -> Released:
@@ -143,34 +130,14 @@ class NotedOffset:
         return " and ".join(named) + (f", under {self.root}" if self.root else "")
 
     def to_json(self) -> Json:
-        json: Json = convert_to_json(self)
-        json["noted_streams"] = json.pop("streams", {})
+        json: Json = to_builtins(self, str_keys=True, order="deterministic")
+        if self.times == ALL_TIMES:  # which may be another object than the default
+            json.pop("times", None)
         return json
 
     @classmethod
     def from_json(cls, json: Json) -> NotedOffset:
-        parsed: Json = {
-            "streams": {n: StreamOffset.from_json(s) for n, s in json["noted_streams"].items()},
-            "times": TimeRange(**json.get("times", {})),
-            "begin": position_from_wire(json.get("begin", {})),
-        }
-        others = {name: json[name] for name in json if name != "noted_streams"}
-        return cls(**{**others, **parsed})
-
-
-def convert_to_json(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a value as JSON, without fields that have their defaults.
-
-    >>> convert_to_json(StreamFacts("ship", whole=WholeFrom(time=5)))
-    {'domain': 'ship', 'whole': {'time': 5}}
-    """
-    if is_dataclass(value) and not isinstance(value, type):
-        default = type(value)()
-        named = ((each.name, getattr(value, each.name)) for each in fields(value))
-        return {n: convert_to_json(v) for n, v in named if v != getattr(default, n)}
-    if isinstance(value, Mapping):
-        return {str(key): convert_to_json(value[key]) for key in sorted(value)}
-    return [*map(convert_to_json, value)] if isinstance(value, tuple) else value
+        return convert(json, cls, str_keys=True)
 
 
 def is_noted(offset: object) -> TypeGuard[Json]:
@@ -187,4 +154,5 @@ def is_of_log(offset: object) -> TypeGuard[Json]:
 
 def list_facts(offset: Json) -> dict[str, StreamFacts]:
     streams = offset["noted_streams"].items()
-    return {name: StreamFacts.from_json(read.get("facts", {})) for name, read in streams}
+    known = {name: read.get("facts", {}) for name, read in streams}
+    return convert(known, dict[str, StreamFacts], str_keys=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
 from noted_time import Mark
-from noted_time.client import Json
 from noted_time.values import find_missing_offsets, format_time
 from spark_integration.marks.watermark import is_watermark
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The last mark that a query has applied, stored in its offset log."""
 
     stream_id: str = ""
@@ -20,16 +20,12 @@ class Released:
     lower: int | None = None  # ms; `None` before the first mark, or if Spark cannot express it
     sealed: bool = False  # whether a sealed stream was read to its end
 
-    @classmethod
-    def from_json(cls, json: Json) -> Released:
-        released = cls(**json)
-        if released.lower is None or is_watermark(released.lower):
-            return released
-        return replace(released, lower=None)
+    def __post_init__(self) -> None:
+        if self.lower is not None and not is_watermark(self.lower):
+            force_setattr(self, "lower", None)
 
 
-@dataclass(frozen=True, slots=True)
-class Watermark:
+class Watermark(Struct, frozen=True):
     """The watermark of a micro-batch in ms, or `None`, and its reason.
 
     >>> Watermark.of(Released("a", 3, 30), strict=True)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
 from noted_time import Rejected
 from noted_time.values import format_time
 from spark_integration.marks.watermark import build_instant
 
 
-@dataclass(frozen=True, slots=True)
-class TimeRange:
+class TimeRange(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Event times from `start_at` to `end_at` (exclusive) in Unix ms; both are optional.
 
     The range is read once a lower reaches `end_at`, which then is the watermark:

@@ -12,8 +12,10 @@ read, the plan of N + 2 that it is read.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from noted_time import Recreated, Rejected
 from noted_time.values import find_missing_offsets

@@ -7,9 +7,9 @@ import time as clocks
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from pyspark.sql.datasource import InputPartition
 
 from noted_time import AnotherLog, Recreated, Rejected, Unreachable

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from noted_time import Mark, Recreated, Rejected, StreamCut, Unreachable
@@ -17,13 +18,7 @@ from noted_time.reading.whole import NO_BOUND
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.marks.arguments import WatermarkPolicy
 from spark_integration.marks.feed import FeedMarks
-from spark_integration.marks.offset import (
-    MarkAhead,
-    NotedOffset,
-    StreamFacts,
-    StreamOffset,
-    convert_to_json,
-)
+from spark_integration.marks.offset import MarkAhead, NotedOffset, StreamOffset
 from spark_integration.marks.planner import Planner
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
@@ -511,7 +506,7 @@ def test_which_rows_a_compacted_topic_lacks_is_unknown() -> None:
 
     missing = "it is compacted, so rows are missing wherever their key came again"
     assert (compacted, whole) == (WholeFrom(unknown=missing), WholeFrom({0: 0, 1: 2}))
-    stored = [convert_to_json(StreamFacts(whole=each))["whole"] for each in (compacted, whole)]
+    stored = [to_builtins(each, str_keys=True) for each in (compacted, whole)]
     assert stored == [{"unknown": missing}, {"begins": {"0": 0, "1": 2}}]
     with pytest.raises(Unreachable, match=r"^partitions \[1\] have no leader$"):
         find_whole_from(topic, topic.look())

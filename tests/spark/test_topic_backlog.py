@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec import structs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
@@ -108,7 +109,7 @@ def test_a_query_that_caught_up_for_good_has_no_backlog_in_its_next_run(tmp_path
     sticky, flags = BacklogPolicy(behind_ms=10, rule="sticky"), []
     for flag in True, False:
         stream = LastMark(5, 100)
-        start = replace(begun(stream), backlog=flag)
+        start = structs.replace(begun(stream), backlog=flag)
         flags.append(plan_batch(rows(sticky, tmp_path, stream), start).backlog)
 
     assert flags == [True, False]

@@ -1,10 +1,10 @@
 """Plans and reads batches of the file log's source, without a Spark session."""
 
-from dataclasses import replace
 from itertools import repeat
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from spark_integration.log.late_rows import LATE_COLUMN
 from spark_integration.log.options import Option, choose_options
