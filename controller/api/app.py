@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import create_model
 from pydantic.warnings import UnsupportedFieldAttributeWarning
 
 from controller.api.gate.access import OPEN_PATHS, Gate
@@ -25,19 +24,13 @@ from controller.api.routes import readers, streams, views, writers
 from controller.api.routes.deps import CallDep, ControllerDep, check_parameters
 from controller.api.wire import problems
 from controller.api.wire.answers import convert
-from controller.api.wire.encoding import reply, shape
+from controller.api.wire.encoding import reply
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.requests import REF
+from controller.api.wire.schemas import add_schemas, declare
 from controller.service.controller import Controller
 from controller.service.telemetry import traces
-from noted_time.answers import (
-    AccessAnswer,
-    ControllerAnswer,
-    ControllersAnswer,
-    NotesAnswer,
-    Problem,
-)
-from noted_time.values import MAX_INT64
+from noted_time.answers import AccessAnswer, ControllerAnswer, ControllersAnswer
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -85,8 +78,7 @@ access_routes = APIRouter(tags=["access"])
 @access_routes.get(
     "/access",
     operation_id="getAccess",
-    response_model=shape(AccessAnswer),
-    responses={status: PROBLEM_RESPONSES[status] for status in (401, 422)},
+    responses=declare(AccessAnswer) | {status: PROBLEM_RESPONSES[status] for status in (401, 422)},
 )
 async def access(request: Request, call: CallDep) -> Response:
     """Return whether tokens are required, and the rights of the token that was sent."""
@@ -108,8 +100,8 @@ async def access(request: Request, call: CallDep) -> Response:
 @access_routes.get(
     "/controllers",
     operation_id="listControllers",
-    response_model=shape(ControllersAnswer),
-    responses={status: PROBLEM_RESPONSES[status] for status in (401, 403, 422, 503)},
+    responses=declare(ControllersAnswer)
+    | {status: PROBLEM_RESPONSES[status] for status in (401, 403, 422, 503)},
 )
 async def controllers(controller: ControllerDep, *, check: bool = False) -> Response:
     """List the controllers that share the database, and the risks of the database.
@@ -123,13 +115,10 @@ async def controllers(controller: ControllerDep, *, check: bool = False) -> Resp
 
 
 class Api(FastAPI):
-    """A FastAPI app with a corrected OpenAPI document.
-
-    FastAPI writes every bound as a float, which cannot hold the largest int64.
-    """
+    """A FastAPI app whose OpenAPI document has the schemas of the answers."""
 
     gate: Gate
-    document: ClassVar[dict[str, Any] | None] = None  # one for all apps: building it takes 0.5 s
+    document: ClassVar[dict[str, Any] | None] = None  # one for all apps
     describing: ClassVar[threading.Lock] = threading.Lock()
 
     def openapi(self) -> dict[str, Any]:
@@ -140,28 +129,13 @@ class Api(FastAPI):
         return Api.document | {"security": [{"token": []}, *unauthenticated]}
 
     def _build_document(self) -> dict[str, Any]:
-        document: dict[str, Any] = _tighten(super().openapi())
+        document: dict[str, Any] = super().openapi()
         schemas = document["components"]["schemas"]
-        refused = "The problem `notes_refused`: no note of the request was accepted."
-        both = (shape(NotesAnswer), shape(Problem))
-        both_in_one = create_model("NotesRefused", __base__=both, __doc__=refused)
-        for model in (NotesBody, both[1], both_in_one):
-            described = model.model_json_schema(ref_template=REF)
-            schemas |= described.pop("$defs", {})
-            schemas[model.__name__] = described
+        described = NotesBody.model_json_schema(ref_template=REF)
+        schemas |= described.pop("$defs") | {NotesBody.__name__: described}
         del schemas["NoteBody"]["properties"]["timeout_ms"]["default"]  # means "absent"
         _mark_open_paths(document)
-        return document
-
-
-def _tighten(part: Any) -> Any:  # noqa: ANN401 - any part of a document
-    if isinstance(part, dict):
-        return {name: _tighten(value) for name, value in part.items()}
-    if isinstance(part, list):
-        return [_tighten(value) for value in part]
-    if isinstance(part, float) and part.is_integer():
-        return min(int(part), MAX_INT64)
-    return part
+        return add_schemas(document)
 
 
 def _mark_open_paths(document: dict[str, Any]) -> None:

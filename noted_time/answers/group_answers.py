@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from noted_time.json_types import Offsets
 from noted_time.progress import BacklogPolicy, Reason
 from noted_time.values import State, TimeWindow
 
@@ -39,8 +40,8 @@ class GroupAnswer(Struct, frozen=True, kw_only=True):
     - `because` are the reasons of the backlog, which began at `since` (Unix ms).
     """
 
-    position: Mapping[int, int]
-    readers: Mapping[str, Mapping[int, int]]
+    position: Offsets
+    readers: Mapping[str, Offsets]
     windows: Mapping[str, TimeWindow]
     states: Mapping[str, State]
     backlog: bool

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from msgspec import Struct
 
+from noted_time.json_types import Offsets
 from noted_time.reading import CompleteWindow, Uncovered
 from noted_time.values import Mark, NotVouching, StreamCut, VouchedBy
 
@@ -25,7 +24,7 @@ class MarksAnswer(Struct, frozen=True, kw_only=True):
     stream_id: str
     scale_events: int
     sealed: bool = False
-    final_cut: Mapping[int, int] | None = None
+    final_cut: Offsets | None = None
     quiet: bool = False
     marks: tuple[Mark, ...]
     has_more: bool = False

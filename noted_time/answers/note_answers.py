@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from noted_time.json_types import AnyOf, Offsets
 from noted_time.values import ExcludedSince, HeldName, RefusedStatus
 
 
@@ -34,7 +35,7 @@ class AcceptedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: Literal["accepted"]
     lower: int | None
     excluded: ExcludedAnswer | None = None
-    position: Mapping[int, int] | None = None
+    position: Offsets | None = None
     times: Mapping[str, int] | None = None
     timeout_ms: int | None = None
     took_over: Sequence[str] | None = None
@@ -59,7 +60,7 @@ class RefusedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     status: RefusedStatus
-    last: int | Mapping[int, int] | Sequence[str] | HeldName | None
+    last: AnyOf[int, Offsets, Sequence[str], HeldName, None]
     field: str | None = None
     time: int | None = None
     detail: str | None = None
@@ -75,7 +76,7 @@ class NotesAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     refused: int
-    results: Sequence[AcceptedAnswer | RefusedAnswer]
+    results: Sequence[AnyOf[AcceptedAnswer, RefusedAnswer]]
     domains: Sequence[str] | None = None
 
 

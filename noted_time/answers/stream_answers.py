@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from noted_time.json_types import Offsets
 from noted_time.open_enum import OpenEnum
 from noted_time.values import Absence, LateReport, Mark, ScaleEvent, StreamSettings
 
@@ -30,7 +31,7 @@ class SealAnswer(Struct, frozen=True, kw_only=True):
     """When a stream was sealed (Unix ms), and its final cut."""
 
     at: int
-    cut: Mapping[int, int]
+    cut: Offsets
 
 
 class StreamAnswer(StreamSettings, frozen=True, kw_only=True):

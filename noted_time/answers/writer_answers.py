@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from noted_time.answers.overviews import Condition, Overtaking, Silence
+from noted_time.json_types import Offsets
 from noted_time.open_enum import OpenEnum
 from noted_time.reading import ReaderPlace
 from noted_time.values import (
@@ -110,7 +111,7 @@ class WriterRow(Struct, frozen=True):
     writer: str
     state: MemberState
     times: Mapping[str, int]
-    position: Mapping[int, int]
+    position: Offsets
     noted_at: int
     is_expected: bool
     holding_since: int | None

@@ -25,7 +25,7 @@ TYPE_WORDS = {
     dict: "an object",
 }
 JSON_TYPES: Mapping[Any, type] = {tuple: list, Sequence: list}
-UNCHECKED_TYPES = {NoneType, float}
+UNCHECKED_TYPES = {NoneType, float, Any}
 
 FIELDS_OF_PROBLEMS: Mapping[str, set[type]] = {"complete_to": {int}}
 """Fields of problems that no answer has."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import groupby
 from typing import NamedTuple
 
 from msgspec import Struct
 
+from noted_time.json_types import Offsets
 from noted_time.open_enum import OpenEnum
 from noted_time.values.times import HOUR_MS, MAX_INT64, MIN_INT64, format_time, pluralize
 
@@ -154,7 +155,7 @@ class Absence(Struct, frozen=True):
 
     writer: str
     time: int | None
-    position: Mapping[int, int]
+    position: Offsets
     reason: MissingReason
     since: int | None = None
     missing_from: int | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from noted_time.json_types import Offsets
 from noted_time.values.errors import InvalidScale
 from noted_time.values.times import MAX_INT64
 
@@ -15,7 +16,7 @@ from noted_time.values.times import MAX_INT64
 class ScaleEvent(Struct, frozen=True):
     """Segments sealed at their final offsets, and their successors: segment → predecessors."""
 
-    sealed: Mapping[int, int]
+    sealed: Offsets
     created: Mapping[int, tuple[int, ...]]
 
 

@@ -23,9 +23,10 @@ from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.wire import requests
 from controller.api.wire.answers import build_group, build_segment_times, convert, windows_of
-from controller.api.wire.encoding import page_of, reply, shape
+from controller.api.wire.encoding import page_of, reply
 from controller.api.wire.problems import PROBLEM_RESPONSES, refusal_of
 from controller.api.wire.responses import Answer
+from controller.api.wire.schemas import declare
 from controller.service.controller import Controller
 from controller.service.long_reads import iterate_in_slices, tally_vouching
 from controller.service.polls import NewMarks
@@ -72,7 +73,7 @@ class MarksAsked(BaseModel, frozen=True):
     wait_ms: WaitQuery = 0
 
 
-@router.get("/marks", response_model=shape(MarksAnswer), operation_id="listMarks")
+@router.get("/marks", responses=declare(MarksAnswer), operation_id="listMarks")
 async def list_marks(
     controller: ControllerDep,
     call: CallDep,
@@ -163,7 +164,7 @@ class EncodedAnswers:
 encoded_answers = EncodedAnswers()
 
 
-@router.post("/time-window", response_model=shape(TimeWindow), operation_id="getTimeWindow")
+@router.post("/time-window", responses=declare(TimeWindow), operation_id="getTimeWindow")
 async def time_window(
     controller: ControllerDep, stream: StreamName, body: requests.WindowRequest
 ) -> Response:
@@ -173,7 +174,7 @@ async def time_window(
 
 
 @router.post(
-    "/segment-times", response_model=shape(SegmentTimesAnswer), operation_id="getSegmentTimes"
+    "/segment-times", responses=declare(SegmentTimesAnswer), operation_id="getSegmentTimes"
 )
 async def get_segment_times(
     controller: ControllerDep, stream: StreamName, body: requests.WindowRequest
@@ -196,7 +197,7 @@ class CutAsked(BaseModel, frozen=True):
     wait_ms: WaitQuery = 0
 
 
-@router.get("/cut", response_model=shape(CutAnswer), operation_id="getCut")
+@router.get("/cut", responses=declare(CutAnswer), operation_id="getCut")
 async def cut(
     controller: ControllerDep,
     call: CallDep,
@@ -262,9 +263,7 @@ class WindowsAsked(BaseModel, frozen=True):
     changed_since: requests.Int64 | None = None
 
 
-@router.get(
-    "/windows", response_model=shape(CompleteWindowsPage), operation_id="listCompleteWindows"
-)
+@router.get("/windows", responses=declare(CompleteWindowsPage), operation_id="listCompleteWindows")
 async def complete_windows(
     controller: ControllerDep,
     call: CallDep,
@@ -331,7 +330,7 @@ async def _build_page(
     )
 
 
-@router.put(READER_PATH, response_model=shape(GroupAnswer), operation_id="reportPosition")
+@router.put(READER_PATH, responses=declare(GroupAnswer), operation_id="reportPosition")
 async def report(  # noqa: PLR0913 - one parameter for each of the request's
     controller: ControllerDep,
     call: CallDep,
@@ -351,7 +350,7 @@ async def report(  # noqa: PLR0913 - one parameter for each of the request's
 
 
 @router.post(
-    READER_PATH + "/offline", response_model=shape(GroupAnswer), operation_id="takeReaderOffline"
+    READER_PATH + "/offline", responses=declare(GroupAnswer), operation_id="takeReaderOffline"
 )
 async def offline(
     controller: ControllerDep,
@@ -366,7 +365,7 @@ async def offline(
     return reply(build_group(state, readers, await controller.backlog(stream, group)))
 
 
-@router.get("/reader-groups", response_model=shape(GroupsPage), operation_id="listReaderGroups")
+@router.get("/reader-groups", responses=declare(GroupsPage), operation_id="listReaderGroups")
 async def list_groups(
     controller: ControllerDep,
     stream: StreamName,
@@ -387,7 +386,7 @@ def _build_group_row(state: StreamState, row: GroupRow) -> Json:
     return convert(GroupRowAnswer, row, windows=windows_of(state, group), behind=lags)
 
 
-@router.get(GROUP_PATH, response_model=shape(GroupNowAnswer), operation_id="getReaderGroup")
+@router.get(GROUP_PATH, responses=declare(GroupNowAnswer), operation_id="getReaderGroup")
 async def get_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
     """Return the group's position, readers and windows, and how far behind it is, by domain.
 
@@ -396,7 +395,7 @@ async def get_group(controller: ControllerDep, stream: StreamName, group: PathNa
     return await _answer_group(controller, stream, group)
 
 
-@router.put(GROUP_PATH, response_model=shape(GroupNowAnswer), operation_id="changeReaderGroup")
+@router.put(GROUP_PATH, responses=declare(GroupNowAnswer), operation_id="changeReaderGroup")
 async def change_group(
     controller: ControllerDep,
     order: OrderDep,

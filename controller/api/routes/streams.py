@@ -13,8 +13,9 @@ from controller.api.notes.body import REQUEST_BODY
 from controller.api.routes.deps import CallDep, ControllerDep, LimitQuery, OrderDep, StreamName
 from controller.api.wire import requests
 from controller.api.wire.answers import build_stream, convert
-from controller.api.wire.encoding import reply, shape
+from controller.api.wire.encoding import reply
 from controller.api.wire.problems import NOTES_REFUSED, PROBLEM_RESPONSES
+from controller.api.wire.schemas import declare
 from noted_time import Rejected, ScaleEvent, SealRequest
 from noted_time.answers import (
     ChangeAnswer,
@@ -40,7 +41,7 @@ DryRunQuery = Annotated[
 ]
 
 
-@router.get("", response_model=shape(StreamsPage), operation_id="listStreams")
+@router.get("", responses=declare(StreamsPage), operation_id="listStreams")
 async def list_streams(
     controller: ControllerDep, call: CallDep, after: str | None = None, limit: LimitQuery = 100
 ) -> Response:
@@ -56,8 +57,8 @@ async def list_streams(
 
 @router.put(
     "/{stream}",
-    response_model=shape(StreamAnswer) | shape(DroppedAnswer),
-    responses={201: {"model": shape(StreamAnswer), "description": "Created"}},
+    responses=declare(StreamAnswer, DroppedAnswer)
+    | {201: declare(StreamAnswer)[200] | {"description": "Created"}},
     operation_id="createOrUpdateStream",
 )
 async def put_stream(
@@ -88,7 +89,7 @@ async def put_stream(
     return reply(build_stream(state.summary()), 201 if created else 200)
 
 
-@router.get("/{stream}", response_model=shape(StreamAnswer), operation_id="getStream")
+@router.get("/{stream}", responses=declare(StreamAnswer), operation_id="getStream")
 async def get_stream(controller: ControllerDep, stream: StreamName) -> Response:
     """Return the stream's settings, creation id, last mark per domain and scale events."""
     return reply(build_stream(controller.stream(stream).summary()))
@@ -103,9 +104,8 @@ async def delete_stream(controller: ControllerDep, stream: StreamName) -> Respon
 
 @router.post(
     "/{stream}/notes",
-    response_model=shape(NotesAnswer),
     operation_id="noteTime",
-    responses=NOTES_REFUSED,
+    responses=declare(NotesAnswer) | NOTES_REFUSED,
     openapi_extra={"requestBody": REQUEST_BODY},
 )
 async def note_time(
@@ -120,7 +120,7 @@ async def note_time(
     return answer.to_response()
 
 
-@router.post("/{stream}/scale", response_model=shape(StreamAnswer), operation_id="scaleStream")
+@router.post("/{stream}/scale", responses=declare(StreamAnswer), operation_id="scaleStream")
 async def scale(
     controller: ControllerDep, order: OrderDep, stream: StreamName, event: requests.ScaleRequest
 ) -> Response:
@@ -131,7 +131,7 @@ async def scale(
     return reply(build_stream(state.summary()))
 
 
-@router.post("/{stream}/seal", response_model=shape(SealedAnswer), operation_id="sealStream")
+@router.post("/{stream}/seal", responses=declare(SealedAnswer), operation_id="sealStream")
 async def seal(
     controller: ControllerDep,
     order: OrderDep,
@@ -149,7 +149,7 @@ async def seal(
 
 
 @router.post(
-    "/{stream}/truncate", response_model=shape(TruncatedAnswer), operation_id="truncateStream"
+    "/{stream}/truncate", responses=declare(TruncatedAnswer), operation_id="truncateStream"
 )
 async def truncate(
     controller: ControllerDep,
@@ -169,7 +169,7 @@ async def truncate(
     return reply(build_stream(state.summary(), TruncatedAnswer, **truncation._asdict()))
 
 
-@router.get("/{stream}/changes", response_model=shape(ChangesPage), operation_id="listChanges")
+@router.get("/{stream}/changes", responses=declare(ChangesPage), operation_id="listChanges")
 async def list_changes(
     controller: ControllerDep,
     stream: StreamName,

@@ -18,8 +18,9 @@ from controller.api.routes.deps import (
 )
 from controller.api.wire import requests
 from controller.api.wire.answers import convert
-from controller.api.wire.encoding import reply, shape
+from controller.api.wire.encoding import reply
 from controller.api.wire.problems import PROBLEM_RESPONSES
+from controller.api.wire.schemas import declare
 from noted_time.answers import OverviewPage, Period, SegmentsPage, StreamRow
 
 router = APIRouter(tags=["views"], responses=PROBLEM_RESPONSES)
@@ -35,7 +36,7 @@ class OverviewAsked(BaseModel, frozen=True):
     limit: LimitQuery = 50
 
 
-@router.get("/overview", response_model=shape(OverviewPage), operation_id="getOverview")
+@router.get("/overview", responses=declare(OverviewPage), operation_id="getOverview")
 async def get_overview(
     controller: ControllerDep, call: CallDep, asked: Annotated[OverviewAsked, Query()]
 ) -> Response:
@@ -60,7 +61,7 @@ async def get_overview(
 
 
 @router.get(
-    "/streams/{stream}/overview", response_model=shape(StreamRow), operation_id="getStreamOverview"
+    "/streams/{stream}/overview", responses=declare(StreamRow), operation_id="getStreamOverview"
 )
 async def get_stream_overview(controller: ControllerDep, stream: StreamName) -> Response:
     """Return the stream's row of the overview."""
@@ -76,7 +77,7 @@ class HistoryAsked(BaseModel, frozen=True):
     points: Annotated[int, Field(ge=1, le=2000)] = 600
 
 
-@router.get("/streams/{stream}/history", response_model=shape(Period), operation_id="getHistory")
+@router.get("/streams/{stream}/history", responses=declare(Period), operation_id="getHistory")
 async def get_history(
     controller: ControllerDep, stream: StreamName, asked: Annotated[HistoryAsked, Query()]
 ) -> Response:
@@ -91,7 +92,7 @@ async def get_history(
 
 
 @router.get(
-    "/streams/{stream}/segments", response_model=shape(SegmentsPage), operation_id="listSegments"
+    "/streams/{stream}/segments", responses=declare(SegmentsPage), operation_id="listSegments"
 )
 async def list_segments(
     controller: ControllerDep,

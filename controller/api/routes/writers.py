@@ -24,8 +24,9 @@ from controller.api.routes.deps import (
 )
 from controller.api.wire import requests
 from controller.api.wire.answers import convert
-from controller.api.wire.encoding import reply, shape
+from controller.api.wire.encoding import reply
 from controller.api.wire.problems import PROBLEM_RESPONSES
+from controller.api.wire.schemas import declare
 from controller.service.controller import Controller
 from noted_time.answers import EntryAnswer, Explanation, LedgerPage, WriterRow, WritersPage
 from noted_time.rules import HOLDERS_NAMED
@@ -46,7 +47,7 @@ class WritersAsked(BaseModel, frozen=True):
     limit: LimitQuery = 100
 
 
-@router.get("/writers", response_model=shape(WritersPage), operation_id="listWriters")
+@router.get("/writers", responses=declare(WritersPage), operation_id="listWriters")
 async def list_writers(
     controller: ControllerDep, stream: StreamName, asked: Annotated[WritersAsked, Query()]
 ) -> Response:
@@ -58,7 +59,7 @@ async def list_writers(
     return reply(inspection.writers(state, controller.now, page, asked.domain, asked.search))
 
 
-@router.get(WRITER_PATH, response_model=shape(WriterRow), operation_id="getWriter")
+@router.get(WRITER_PATH, responses=declare(WriterRow), operation_id="getWriter")
 async def get_writer(controller: ControllerDep, stream: StreamName, writer: WriterName) -> Response:
     """Return one member."""
     return _answer_row(controller, controller.stream(stream), writer)
@@ -68,7 +69,7 @@ def _answer_row(controller: Controller, state: StreamState, writer: str) -> Resp
     return reply(inspection.build_writer_row(View.of(state, controller.now, None), writer))
 
 
-@router.delete(WRITER_PATH, response_model=shape(WriterRow), operation_id="removeWriter")
+@router.delete(WRITER_PATH, responses=declare(WriterRow), operation_id="removeWriter")
 async def remove_writer(
     controller: ControllerDep,
     order: OrderDep,
@@ -85,7 +86,7 @@ async def remove_writer(
     return _answer_row(controller, state, writer)
 
 
-@router.post(WRITER_PATH + "/hold", response_model=shape(WriterRow), operation_id="holdWriter")
+@router.post(WRITER_PATH + "/hold", responses=declare(WriterRow), operation_id="holdWriter")
 async def hold_writer(
     controller: ControllerDep,
     order: OrderDep,
@@ -98,7 +99,7 @@ async def hold_writer(
     return _answer_row(controller, state, writer)
 
 
-@router.delete(WRITER_PATH + "/hold", response_model=shape(WriterRow), operation_id="releaseWriter")
+@router.delete(WRITER_PATH + "/hold", responses=declare(WriterRow), operation_id="releaseWriter")
 async def release_writer(
     controller: ControllerDep, order: OrderDep, stream: StreamName, writer: WriterName
 ) -> Response:
@@ -116,7 +117,7 @@ class ExplanationAsked(BaseModel, frozen=True):
     limit: LimitQuery = HOLDERS_NAMED
 
 
-@router.get("/explain", response_model=shape(Explanation), operation_id="explain")
+@router.get("/explain", responses=declare(Explanation), operation_id="explain")
 async def explain(
     controller: ControllerDep,
     stream: StreamName,
@@ -143,7 +144,7 @@ class LedgerAsked(BaseModel, frozen=True):
     order: Annotated[Literal["oldest", "newest"], Field(description="which come first")] = "oldest"
 
 
-@router.get("/ledger", response_model=shape(LedgerPage), operation_id="listLedger")
+@router.get("/ledger", responses=declare(LedgerPage), operation_id="listLedger")
 async def list_ledger(
     controller: ControllerDep, stream: StreamName, asked: Annotated[LedgerAsked, Query()]
 ) -> Response:

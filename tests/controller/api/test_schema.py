@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from noted_time.values import MAX_INT64
 from tests.support.http import Caller
 from tests.support.processes import ServeProcess, environment
 from tests.support.waiting import PATIENCE_S
@@ -11,6 +12,14 @@ HERE = Path(__file__).parent
 
 OPERATIONS = HERE.joinpath("operations.txt").read_text().splitlines()
 """Every call, and the name that a generated client has for it."""
+
+FIELDS = {
+    "TimeWindow": ["lower", "upper", "lower_seq", "upper_seq", "sealed"],
+    "CompleteWindowsPage": [
+        *("stream_id", "windows", "next", "has_more", "logs", "changes_are_known"),
+        "writers_without_least",
+    ],
+}
 
 
 async def test_the_document_describes_every_route(call: Caller) -> None:
@@ -38,6 +47,24 @@ async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> Non
     fields |= {"domains", "timeout_ms", "late", "session", "takes_over", "label", "max_times"}
     fields |= {"took_over", "held", "log", "observes", "because", "since"}
     assert (bounds, set(note["properties"])) == ((1, 1000, ["writer"], False), fields)
+
+
+async def test_the_document_names_each_field_of_an_answer(call: Caller) -> None:
+    """All fields are present in an answer, and a position or a window is an object."""
+    shapes = (await call.get("/openapi.json")).json()["components"]["schemas"]
+    position = shapes["Mark"]["properties"]["cut"]
+
+    assert position["additionalProperties"] is False
+    assert [*position["patternProperties"].values()] == [
+        {"type": "integer", "minimum": 0, "maximum": MAX_INT64}
+    ]
+    assert shapes["GroupAnswer"]["properties"]["position"] == position
+    assert {
+        name: (shapes[name]["required"], [*shapes[name]["properties"]])
+        for name in ("TimeWindow", "CompleteWindowsPage")
+    } == {name: (fields, fields) for name, fields in FIELDS.items()}
+    assert shapes["RefusedAnswer"]["required"] == ["status", "last"]
+    assert shapes["CompleteWindowAnswer"]["properties"]["from"] == position
 
 
 async def test_every_problem_of_the_document_is_a_problem_document(call: Caller) -> None:

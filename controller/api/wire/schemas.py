@@ -1,0 +1,99 @@
+"""The schemas of answers in the OpenAPI document."""
+
+from __future__ import annotations
+
+import re
+from inspect import cleandoc
+from typing import Any
+
+import msgspec
+
+from controller.api.wire.problems import Responses
+from noted_time import CompleteWindow, StreamCut, TimeWindow, answers
+from noted_time.json_types import OFFSETS_SCHEMA, SCHEMA_REF
+from noted_time.values import MAX_INT64
+
+Schema = dict[str, Any]
+
+# generated clients use this name
+SCHEMA_NAMES = {CompleteWindow.__name__: "CompleteWindowAnswer"}
+
+# OpenAPI omits a docstring's text from here on.
+FOR_READERS_OF_CODE = re.compile(r"\n\n(?=Raises|[^\n]*:\n\n>>>|>>>)")
+
+SCHEMA_REFERENCE = re.compile(SCHEMA_REF.format(name=r"(\w+)"))
+
+ANSWER_STRUCTS = {
+    name: kind
+    for name, kind in vars(answers).items()
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not msgspec.Struct
+}
+
+
+def declare(*kinds: type[Any]) -> Responses:
+    """Return the response of a route with status 200, whose schemas `add_schemas` adds.
+
+    >>> content = declare(CompleteWindow)[200]["content"]
+    >>> content["application/json"]["schema"]["$ref"]
+    '#/components/schemas/CompleteWindow'
+    """
+    schemas = [{"$ref": SCHEMA_REF.format(name=each.__name__)} for each in kinds]
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return {200: {"content": {"application/json": {"schema": schema}}}}
+
+
+def add_schemas(document: Schema) -> Schema:
+    """Return the document with the schemas of the answers, and with bounds as integers.
+
+    FastAPI writes every bound as a float, which cannot hold the largest int64.
+    """
+    _, found = msgspec.json.schema_components(
+        ANSWER_STRUCTS.values(), schema_hook=_describe_cut, ref_template=SCHEMA_REF
+    )
+    schemas = document["components"]["schemas"]
+    used = set(SCHEMA_REFERENCE.findall(str((document, found))))
+    schemas |= {name: _complete(name, found[name]) for name in found if name in used}
+    refused = "The problem `notes_refused`: no note of the request was accepted."
+    both = schemas["Problem"], schemas["NotesAnswer"]
+    schemas["NotesRefused"] = both[0] | {
+        "title": "NotesRefused",
+        "description": refused,
+        "properties": both[0]["properties"] | both[1]["properties"],
+        "required": both[0]["required"] + both[1]["required"],
+    }
+    for name, new_name in SCHEMA_NAMES.items():
+        schemas[new_name] = schemas.pop(name) | {"title": new_name}
+    refined: Schema = _refine(document)
+    return refined
+
+
+def _describe_cut(kind: type[Any]) -> Schema:
+    if kind is not StreamCut:
+        raise NotImplementedError
+    return OFFSETS_SCHEMA
+
+
+def _complete(name: str, schema: Schema) -> Schema:
+    """Make all fields required, except those that an answer omits."""
+    text = FOR_READERS_OF_CODE.split(cleandoc(schema["description"]))[0]
+    if name == TimeWindow.__name__:  # a tuple whose JSON is an object
+        properties = dict(zip(TimeWindow._fields, schema.pop("prefixItems"), strict=True))
+        schema = {"title": name, "type": "object", "properties": properties}
+    kind = ANSWER_STRUCTS.get(name)
+    if kind is None or not kind.__struct_config__.omit_defaults:
+        schema["required"] = list(schema["properties"])
+        for each in schema["properties"].values():
+            each.pop("default", None)
+    return schema | {"description": text}
+
+
+def _refine(part: Any) -> Any:  # noqa: ANN401 - any part of a document
+    if isinstance(part, dict):
+        is_closed = {"additionalProperties": False} if "patternProperties" in part else {}
+        return {name: _refine(value) for name, value in part.items()} | is_closed
+    if isinstance(part, list):
+        return [_refine(value) for value in part]
+    if isinstance(part, float) and part.is_integer():
+        return min(int(part), MAX_INT64)
+    name = SCHEMA_REFERENCE.fullmatch(part) if isinstance(part, str) else None
+    return SCHEMA_REF.format(name=SCHEMA_NAMES.get(name[1], name[1])) if name else part
