@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from noted_time.values import MAX_INT64, Rejected
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOffsets:
+class ReadOffsets(Struct, frozen=True):
     """Exclusive offsets by partition (segment); other partitions were not read.
 
     `remarks` are sentences about limits. From the time `at_most` on, nothing is known. It is

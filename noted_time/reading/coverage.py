@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -69,8 +68,7 @@ class Uncovered(Struct, frozen=True, kw_only=True):
 NO_MISSING = Missing(is_known=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """The missing writers and late rows of one domain.
 
     `first_lower` is the lower of the stream's first mark, even a deleted one. `newcomers` are

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(slots=True)
-class ReaderGroup:
+class ReaderGroup(Struct):
     """The combined position of readers that share a stream's segments (PDP-33).
 
     It has the offset that each segment's reader reported last:
@@ -25,7 +25,7 @@ class ReaderGroup:
     ({0: 11, 1: 5}, ['c'])
     """
 
-    offsets: dict[int, tuple[int, str]] = field(default_factory=dict)
+    offsets: dict[int, tuple[int, str]] = {}
     readers: set[str] = field(default_factory=set)
 
     @property

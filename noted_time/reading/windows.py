@@ -8,12 +8,11 @@ its start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import repeat
 from operator import attrgetter
 
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from noted_time.reading.coverage import Coverage, Uncovered
 from noted_time.reading.history import MarkHistory

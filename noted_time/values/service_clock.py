@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class ServiceClock:
+class ServiceClock(Struct):
     """Milliseconds during which a controller was serving.
 
     Each step is capped, so a pause of machine or process is not silence of the writers:

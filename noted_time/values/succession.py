@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 
 from msgspec import Struct
 
@@ -20,8 +19,7 @@ class ScaleEvent(Struct, frozen=True):
     created: Mapping[int, tuple[int, ...]]
 
 
-@dataclass(slots=True)
-class Succession:
+class Succession(Struct):
     """All scale events of a stream so far.
 
     A position with a successor, even at offset 0, implies that its predecessors are complete. So
@@ -35,8 +33,8 @@ class Succession:
     {1: 7}
     """
 
-    final: dict[int, int] = field(default_factory=dict)
-    _implied: dict[int, dict[int, int]] = field(default_factory=dict)
+    final: dict[int, int] = {}
+    _implied: dict[int, dict[int, int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.final or self._implied)

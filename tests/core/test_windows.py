@@ -1,13 +1,13 @@
 """Which windows are complete, and which late rows and missing writers they name."""
 
 from collections import Counter
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
 from controller.api.wire.answers import convert
 from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut, StreamSettings
