@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
+from msgspec.structs import asdict
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic.warnings import UnsupportedFieldAttributeWarning
 
@@ -23,7 +24,6 @@ from controller.api.replicas.forwarding import Forwarding
 from controller.api.routes import readers, streams, views, writers
 from controller.api.routes.deps import CallDep, ControllerDep, check_parameters
 from controller.api.wire import problems
-from controller.api.wire.answers import convert
 from controller.api.wire.encoding import reply
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.requests import REF
@@ -83,8 +83,7 @@ access_routes = APIRouter(tags=["access"])
 async def access(request: Request, call: CallDep) -> Response:
     """Return whether tokens are required, and the rights of the token that was sent."""
     grant = call.holder.grant
-    answer = convert(
-        AccessAnswer,
+    answer = AccessAnswer(
         version=version("noted-time"),
         tokens=request.app.gate.is_token_required(),
         token=call.holder.token_id or None,
@@ -109,9 +108,9 @@ async def controllers(controller: ControllerDep, *, check: bool = False) -> Resp
     With `check`, an SQLite database is checked for damage. This takes seconds for each GB.
     """
     found = await controller.replicas()
-    each = [convert(ControllerAnswer, record, buckets=count) for record, count in found]
+    each = [ControllerAnswer(**asdict(record), buckets=count) for record, count in found]
     risk = await controller.risk(check=check)
-    return reply(convert(ControllersAnswer, controllers=each, risk=risk))
+    return reply(ControllersAnswer(controllers=each, risk=risk))
 
 
 class Api(FastAPI):

@@ -101,7 +101,7 @@ class LedgerPage(Struct, frozen=True, kw_only=True):
     late_count: int
 
 
-class ChangeAnswer(Struct, frozen=True, kw_only=True, rename={"became": "is"}):
+class ChangeAnswer(Struct, frozen=True, rename={"became": "is"}):
     """A change by an operator. `at` is in Unix ms, `by` is the caller, and `comment` the reason.
 
     For changed settings, `was` and `is` contain only the settings that changed.

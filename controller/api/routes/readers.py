@@ -22,7 +22,7 @@ from controller.aggregation.views.vouching import Roster
 from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.wire import requests
-from controller.api.wire.answers import build_group, build_segment_times, convert, windows_of
+from controller.api.wire.answers import build_group, build_segment_times, windows_of
 from controller.api.wire.encoding import page_of, reply
 from controller.api.wire.problems import PROBLEM_RESPONSES, refusal_of
 from controller.api.wire.responses import Answer
@@ -50,7 +50,7 @@ from noted_time.answers import (
     MarksAnswer,
     SegmentTimesAnswer,
 )
-from noted_time.client import Json, position_from_wire
+from noted_time.client import position_from_wire
 from noted_time.coding import encode
 from noted_time.reading import Tiling, find_changed_windows
 from noted_time.values import MAX_INT64, WRITERS_NAMED
@@ -377,13 +377,13 @@ async def list_groups(
     rows = state.groups.page(after, limit + 1, unix_shift=state.unix_shift(now))
     groups = [_build_group_row(state, row) async for row in iterate_in_slices(rows[:limit])]
     next_page = rows[limit - 1].group if len(rows) > limit else None
-    return reply(convert(GroupsPage, now=now.wall, groups=groups, next=next_page))
+    return reply(GroupsPage(now=now.wall, groups=groups, next=next_page))
 
 
-def _build_group_row(state: StreamState, row: GroupRow) -> Json:
+def _build_group_row(state: StreamState, row: GroupRow) -> GroupRowAnswer:
     group = state.groups[row.group]
     lags = find_lags(state, state.windows(group.position))
-    return convert(GroupRowAnswer, row, windows=windows_of(state, group), behind=lags)
+    return GroupRowAnswer(**asdict(row), windows=windows_of(state, group), behind=lags)
 
 
 @router.get(GROUP_PATH, responses=declare(GroupNowAnswer), operation_id="getReaderGroup")

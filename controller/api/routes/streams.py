@@ -12,7 +12,7 @@ from controller.api.notes import route
 from controller.api.notes.body import REQUEST_BODY
 from controller.api.routes.deps import CallDep, ControllerDep, LimitQuery, OrderDep, StreamName
 from controller.api.wire import requests
-from controller.api.wire.answers import build_stream, convert
+from controller.api.wire.answers import build_stream
 from controller.api.wire.encoding import reply
 from controller.api.wire.problems import NOTES_REFUSED, PROBLEM_RESPONSES
 from controller.api.wire.schemas import declare
@@ -52,7 +52,7 @@ async def list_streams(
     page = names[:limit]
     streams = [build_stream(each) for each in await controller.summaries(page)]
     next_page = page[-1] if len(names) > limit else None
-    return reply(convert(StreamsPage, streams=streams, next=next_page))
+    return reply(StreamsPage(streams=streams, next=next_page))
 
 
 @router.put(
@@ -179,7 +179,8 @@ async def list_changes(
     """List the changes by operators, with caller and reason, newest first."""
     numbered_changes = await controller.views.changes(stream, before=before, limit=limit + 1)
     changes = [
-        convert(ChangeAnswer, each, number=number) for number, each in numbered_changes[:limit]
+        ChangeAnswer(n, c.at, c.action, c.writer, c.was, c.became, c.by, c.comment)
+        for n, c in numbered_changes[:limit]
     ]
     next_page = numbered_changes[limit - 1][0] if len(numbered_changes) > limit else None
-    return reply(convert(ChangesPage, changes=changes, next=next_page))
+    return reply(ChangesPage(changes=changes, next=next_page))

@@ -17,7 +17,6 @@ from controller.api.routes.deps import (
     StreamName,
 )
 from controller.api.wire import requests
-from controller.api.wire.answers import convert
 from controller.api.wire.encoding import reply
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.schemas import declare
@@ -88,7 +87,7 @@ async def get_history(
     found = await controller.views.history(
         stream, asked.domain, asked.start, asked.to, points=asked.points
     )
-    return reply(convert(Period, found))
+    return reply(found)
 
 
 @router.get(
@@ -105,4 +104,4 @@ async def list_segments(
     rows = await controller.views.segments(stream, domain, start=start, limit=limit + 1)
     next_page = start + limit if len(rows) > limit else None
     now = controller.now_ms
-    return reply(convert(SegmentsPage, now=now, segments=rows[:limit], next=next_page))
+    return reply(SegmentsPage(now=now, segments=rows[:limit], next=next_page))

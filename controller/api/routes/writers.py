@@ -6,6 +6,7 @@ from heapq import nlargest
 from operator import attrgetter
 from typing import Annotated, Literal
 
+import msgspec
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
 
@@ -23,7 +24,6 @@ from controller.api.routes.deps import (
     StreamName,
 )
 from controller.api.wire import requests
-from controller.api.wire.answers import convert
 from controller.api.wire.encoding import reply
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.schemas import declare
@@ -157,7 +157,7 @@ async def list_ledger(
     entries = await controller.views.ledger(
         stream, asked.domain, after=asked.after, limit=limit + 1, newest_first=is_newest_first
     )
-    page = [convert(EntryAnswer, entry) for entry in entries[:limit]]
+    page = msgspec.convert(entries[:limit], list[EntryAnswer], from_attributes=True)
     next_page = entries[limit - 1].seq if len(entries) > limit else None
-    answer = convert(LedgerPage, entries=page, next=next_page, late=newest, late_count=len(late))
+    answer = LedgerPage(entries=page, next=next_page, late=newest, late_count=len(late))
     return reply(answer)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
+
+from msgspec.structs import asdict
 
 from controller.aggregation.group_backlog import GroupBacklog
 from controller.aggregation.stream import StreamState
@@ -16,23 +17,7 @@ from noted_time.answers import (
     SegmentTimesAnswer,
     StreamAnswer,
 )
-from noted_time.answers.json_fields import list_fields
-from noted_time.client import Json
 from noted_time.values import State
-
-
-def convert(answer: type[Any], value: object = None, /, **more: object) -> Json:
-    """Return an answer's JSON object with the fields `more`, and all other fields from the value.
-
-    >>> from noted_time import Waiting
-    >>> convert(Waiting, Waiting("UA", 5, 20, 80), time=None)
-    {'writer': 'UA', 'time': None, 'held_for_ms': 20, 'times_out_in_ms': 80}
-    """
-    return {each.name: _find(each.attribute, value, more) for each in list_fields(answer)}  # type: ignore[arg-type]
-
-
-def _find(name: str, value: object, more: Mapping[str, object]) -> object:
-    return more[name] if name in more else getattr(value, name)
 
 
 def states_of(stream: StreamState, group: ReaderGroup) -> dict[str, State]:
@@ -52,16 +37,19 @@ def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
     return {domain: window._asdict() for domain, window in windows.items()}
 
 
-def build_stream(summary: StreamSummary, answer: type[Any] = StreamAnswer, **more: object) -> Json:
-    record = summary.record
-    return convert(
-        answer,
-        record.settings,
+def build_stream(
+    summary: StreamSummary,
+    answer: type[StreamAnswer] = StreamAnswer,
+    **more: Any,  # noqa: ANN401 - the other fields of the answer
+) -> StreamAnswer:
+    record, seal = summary.record, summary.record.seal
+    return answer(
+        **asdict(record.settings),
         name=record.name,
         id=record.id,
         marks={each: summary.last_marks.get(each) for each in record.settings.domains},
         scale_events=summary.scales,
-        seal=record.seal and convert(SealAnswer, record.seal, cut=record.seal.final_cut),
+        seal=None if seal is None else SealAnswer(at=seal.at, cut=seal.final_cut),
         logs=record.logs,
         **more,
     )
@@ -71,25 +59,26 @@ def build_group(
     stream: StreamState,
     group: ReaderGroup,
     found: GroupBacklog,
-    answer: type[Any] = GroupAnswer,
-    **more: object,
-) -> Json:
+    answer: type[GroupAnswer] = GroupAnswer,
+    **more: Any,  # noqa: ANN401 - the other fields of the answer
+) -> GroupAnswer:
     segments = group.segments_by_reader()
-    return convert(
-        answer,
-        found,
+    return answer(
         position=group.position,
         readers={reader: segments.get(reader, {}) for reader in sorted(group.readers)},
         windows=windows_of(stream, group),
         states=states_of(stream, group),
+        backlog=found.backlog,
+        because=found.because,
+        since=found.since,
         **more,
     )
 
 
-def build_segment_times(times: SegmentTimes) -> Json:
+def build_segment_times(times: SegmentTimes) -> SegmentTimesAnswer:
     lag = times.lag()
     segments = {
-        segment: convert(SegmentTimeAnswer, lower=lower, behind=lag.segments[segment])
+        segment: SegmentTimeAnswer(lower=lower, behind=lag.segments[segment])
         for segment, lower in sorted(times.lowers.items())
     }
-    return convert(SegmentTimesAnswer, segments=segments, order=times.order(), behind=lag.behind)
+    return SegmentTimesAnswer(segments=segments, order=times.order(), behind=lag.behind)
