@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.aggregation.owned_streams import NotOwner
 from controller.api.gate import audit
@@ -22,7 +23,7 @@ from controller.service.controller import Controller
 from controller.service.permissions import ForeignWriter
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, NotedTimeError, Refused
-from noted_time.client import Json
+from noted_time.answers import AcceptedAnswer, ExcludedAnswer, RefusedAnswer
 from noted_time.values import SEGMENTS_PER_POSITION, OtherLog, Session
 
 Results = list[Accepted | Refused]
@@ -133,36 +134,38 @@ def _encode_results(runs: Runs) -> Iterator[bytes]:
     room = SEGMENTS_PER_POSITION
     for result, n in runs:
         answer = build_result(result)
-        if "position" in answer:
-            room -= n * (len(answer["position"]) + len(answer["times"]))
+        if isinstance(answer, AcceptedAnswer) and answer.position is not None:
+            room -= n * (len(answer.position) + len(answer.times or {}))
             if room < 0:
-                del answer["position"], answer["times"]
+                answer = replace(answer, position=None, times=None)
         yield b",".join([_encoder.encode(answer)] * n)
 
 
-def build_result(result: Accepted | Refused) -> Json:
+def build_result(result: Accepted | Refused) -> AcceptedAnswer | RefusedAnswer:
     if isinstance(result, Refused):
-        return _build_refused(result, result.last)
-    found: Json = {"status": "accepted", "lower": result.lower}
-    if (out := result.exclusion) is not None:
-        found["excluded"] = {"reason": out.reason, "since": out.since, "lower": result.lower}
-    if result.position is not None:
-        found |= {"position": result.position, "times": result.times or {}}
-    if result.timeout_ms is not None:
-        found["timeout_ms"] = result.timeout_ms
-    return found if result.took_over is None else found | {"took_over": result.took_over}
+        return _build_refused(result)
+    out = result.exclusion
+    return AcceptedAnswer(
+        status="accepted",
+        lower=result.lower,
+        excluded=None if out is None else ExcludedAnswer(out.reason, out.since, lower=result.lower),
+        position=result.position,
+        times=None if result.position is None else result.times or {},
+        timeout_ms=result.timeout_ms,
+        took_over=result.took_over,
+    )
 
 
-def _build_refused(result: Refused, last: object) -> Json:
+def _build_refused(result: Refused) -> RefusedAnswer:
+    last, status = result.last, result.status
     if isinstance(last, OtherLog):
-        return {"status": result.status, "last": None, "known": last.known, "given": last.given}
-    found: Json = {
-        "status": result.status,
-        "last": last.held if isinstance(last, Session) else last,
-    }
-    if (beyond := result.beyond) is not None:
-        found |= {"field": beyond.field, "time": beyond.time, "detail": result.detail}
-    return found
+        return RefusedAnswer(status=status, last=None, known=last.known, given=last.given)
+    held = last.held if isinstance(last, Session) else last
+    if (beyond := result.beyond) is None:
+        return RefusedAnswer(status=status, last=held)
+    return RefusedAnswer(
+        status=status, last=held, field=beyond.field, time=beyond.time, detail=result.detail
+    )
 
 
 def _check_writers(call: Call, notes: Iterable[Note]) -> None:
