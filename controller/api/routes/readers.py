@@ -84,23 +84,22 @@ async def list_marks(
 
     The answer has at most `limit` marks or 4 MiB. If more marks follow, `has_more` is true.
     """
-    new_marks = await wait_for_marks(controller, call._replace(stream=stream), asked)
-    return reply(await build_marks_answer(new_marks, asked))
+    answer = await _poll_marks(controller, call._replace(stream=stream), asked)
+    return answer.to_response()
 
 
 async def answer_marks(controller: Controller, request: StreamRequest) -> Answer | None:
-    """Answer a poll as `list_marks` does, or return `None` if only FastAPI can.
+    """Answer a poll, or return `None` if only FastAPI can, which takes ten times as long.
 
-    FastAPI would take 90% of the time.
+    It refuses a query that is not valid, and its requests are traced.
     """
     if traces.is_configured() or not request.is_to("GET", "marks"):
         return None
-    query = _parse_marks_query(request.scope["query_string"])
-    if query is None:
+    asked = _parse_marks_query(request.scope["query_string"])
+    if asked is None:
         return None
     try:
-        new_marks = await wait_for_marks(controller, request.call, query)
-        return Answer.of(200, await encoded_answers.of(new_marks, query))
+        return await _poll_marks(controller, request.call, asked)
     except (NotedTimeError, NotOwner) as refusal:
         return refusal_of(refusal)
 
@@ -117,10 +116,11 @@ def _parse_marks_query(query: bytes) -> MarksAsked | None:
         return None
 
 
-async def wait_for_marks(controller: Controller, call: Call, asked: MarksAsked) -> NewMarks:
-    return await controller.polls.marks(
+async def _poll_marks(controller: Controller, call: Call, asked: MarksAsked) -> Answer:
+    new_marks = await controller.polls.marks(
         call.stream, asked.domain, after=asked.after, wait_ms=asked.wait_ms, is_admin=call.is_admin
     )
+    return Answer.of(200, await encoded_answers.of(new_marks, asked))
 
 
 async def build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAnswer:
