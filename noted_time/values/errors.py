@@ -43,8 +43,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec import Struct
 
 from noted_time.installation import name_program
 from noted_time.values.fencing import Session
@@ -53,8 +54,7 @@ from noted_time.values.membership import Late, Missing
 from noted_time.values.times import Beyond, format_time, pluralize
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemKind:
+class ProblemKind(Struct, frozen=True):
     """How a controller reports an error over HTTP: the code, the status and the facts.
 
     `facts` maps each additional field of the problem to its default in clients. A field is an
@@ -64,8 +64,8 @@ class ProblemKind:
 
     code: str
     status: int
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] = {}
+    attributes: Mapping[str, str] = {}
     has_own_class: bool = False
 
     def members(self, error: Exception) -> dict[str, Any]:
