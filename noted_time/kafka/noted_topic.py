@@ -19,14 +19,14 @@ def name_noted_topic(topic: str) -> str:
     return f"{topic}.noted"
 
 
-class _Place(Struct):
+class _MarkedTopic(Struct, frozen=True):
     stream: str
     stream_id: str
     domain: str
     topic_id: str | None
 
 
-class NotedRecord(Struct, frozen=True):
+class NotedRecord(_MarkedTopic, frozen=True):
     """A mark with its domain, its stream, and the id of the events' topic, `None` if unknown.
 
     >>> from noted_time.values import StreamCut
@@ -37,15 +37,11 @@ class NotedRecord(Struct, frozen=True):
     True
     """
 
-    stream: str
-    stream_id: str
-    domain: str
-    topic_id: str | None
     mark: Mark
 
     @property
     def value(self) -> bytes:
-        names = ("stream", "stream_id", "domain", "topic_id")
+        names = _MarkedTopic.__struct_fields__
         wire = {name: getattr(self, name) for name in names} | mark_to_wire(self.mark)
         return json.dumps(wire, separators=(",", ":")).encode()
 
@@ -53,6 +49,6 @@ class NotedRecord(Struct, frozen=True):
     def read(cls, value: bytes | None) -> NotedRecord:
         try:
             wire = json.loads(value or b"")
-            return cls(**asdict(read_value(_Place, wire)), mark=read_value(Mark, wire))
+            return cls(**asdict(read_value(_MarkedTopic, wire)), mark=read_value(Mark, wire))
         except (*MISREAD_ERRORS, RecursionError) as error:
             raise Rejected(f"no relay has written {value!r:.80}") from error
