@@ -22,7 +22,7 @@ else:
         def __class_getitem__(cls, names: Any) -> Any:  # noqa: ANN401 - as in `Literal`
             several = names if isinstance(names, tuple) else (names,)
             listed = [name for each in several for name in list_names(each)]
-            return Annotated[str, Meta(extra_json_schema={"enum": listed})]
+            return Annotated[str, Meta(extra_json_schema={"type": "string", "enum": listed})]
 
 
 def list_names(kind: Any) -> list[Any]:  # noqa: ANN401 - a name or an `OpenEnum`

@@ -26,7 +26,7 @@ from controller.api.routes.deps import CallDep, ControllerDep, check_parameters
 from controller.api.wire import problems
 from controller.api.wire.encoding import reply
 from controller.api.wire.problems import PROBLEM_RESPONSES
-from controller.api.wire.requests import REF
+from controller.api.wire.requests import REQUEST_BODIES
 from controller.api.wire.schemas import add_schemas, declare
 from controller.service.controller import Controller
 from controller.service.telemetry import traces
@@ -128,13 +128,11 @@ class Api(FastAPI):
         return Api.document | {"security": [{"token": []}, *unauthenticated]}
 
     def _build_document(self) -> dict[str, Any]:
-        document: dict[str, Any] = super().openapi()
-        schemas = document["components"]["schemas"]
-        described = NotesBody.model_json_schema(ref_template=REF)
-        schemas |= described.pop("$defs") | {NotesBody.__name__: described}
-        del schemas["NoteBody"]["properties"]["timeout_ms"]["default"]  # means "absent"
+        document = add_schemas(super().openapi(), (NotesBody, *REQUEST_BODIES))
+        note = document["components"]["schemas"]["NoteBody"]
+        del note["properties"]["timeout_ms"]["default"]  # means "absent"
         _mark_open_paths(document)
-        return add_schemas(document)
+        return document
 
 
 def _mark_open_paths(document: dict[str, Any]) -> None:

@@ -12,12 +12,13 @@ A reader of old events may use large batches. Each of three reasons is enough:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from noted_time.open_enum import OpenEnum, list_names
-from noted_time.values import UNIX_MS, Rejected, check_least
+from noted_time.values import UNIX_MS, PositiveInt64, Rejected, check_least
 
 Rule = OpenEnum["two_way", "sticky"]
 Reason = OpenEnum["reported", "watermark_lag", "behind"]
@@ -31,9 +32,24 @@ class BacklogPolicy(Struct, frozen=True):
     caught up has a backlog only by a report. Raises `Rejected` for a threshold below 1.
     """
 
-    watermark_lag_ms: int | None = None
-    behind_ms: int | None = None
-    rule: Rule = "two_way"
+    watermark_lag_ms: Annotated[
+        PositiveInt64 | None,
+        Meta(
+            description="the group has a backlog if its lower is behind the wall clock by more "
+            "than this"
+        ),
+    ] = None
+    behind_ms: Annotated[
+        PositiveInt64 | None,
+        Meta(
+            description="the group has a backlog if its lower is behind the stream's last lower "
+            "by more than this"
+        ),
+    ] = None
+    rule: Annotated[
+        Rule,
+        Meta(description="sticky: once it has caught up, a group never has a backlog by lag again"),
+    ] = "two_way"
 
     def __post_init__(self) -> None:
         for name in ("watermark_lag_ms", "behind_ms"):

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import index
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from noted_time.json_types import OFFSETS_SCHEMA, SEGMENT_PATTERN
 from noted_time.values.errors import Rejected
 from noted_time.values.times import MAX_INT64
+
+SEGMENTS_PER_POSITION = 4096
+"""The limit for one position, and for all notes of a writer."""
+
+# ids have at most 18 digits, so that a pattern can check them as names in JSON
+SegmentNumber = Annotated[int, Meta(ge=0, lt=10**18)]
+Offset = Annotated[int, Meta(ge=0, le=MAX_INT64)]
+SEGMENT_NAMES = {"propertyNames": {"pattern": SEGMENT_PATTERN}}
+Position = Annotated[
+    Mapping[SegmentNumber, Offset],
+    Meta(max_length=SEGMENTS_PER_POSITION, extra_json_schema=OFFSETS_SCHEMA),
+]
 
 
 class StreamCut:

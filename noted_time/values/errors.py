@@ -49,8 +49,8 @@ from msgspec import Struct
 
 from noted_time.installation import name_program
 from noted_time.values.fencing import Session
-from noted_time.values.log_id import OtherLog
 from noted_time.values.membership import Late, Missing
+from noted_time.values.spelling import OtherLog
 from noted_time.values.times import Beyond, format_time, pluralize
 
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from noted_time.json_types import Offsets
 from noted_time.open_enum import OpenEnum
-from noted_time.values.times import HOUR_MS, MAX_INT64, MIN_INT64, format_time, pluralize
+from noted_time.values.times import (
+    HOUR_MS,
+    MAX_INT64,
+    MIN_INT64,
+    Int64,
+    PositiveInt64,
+    format_time,
+    pluralize,
+)
 
 LatePlace = tuple[str, int, int, int]
 
@@ -59,9 +67,11 @@ LONGEST_HOLD_MS = 90 * 24 * 60 * 60_000
 class LateRows(Struct, frozen=True):
     """Rows that a writer wrote below the lower; `most` is their largest time, if known."""
 
-    rows: int
-    least: int
-    most: int | None = None
+    rows: PositiveInt64
+    least: Int64
+    most: Annotated[
+        Int64 | None, Meta(description="their largest time; absent: up to the lower")
+    ] = None
 
     def join(self, other: LateRows) -> LateRows:
         most = None if self.most is None or other.most is None else max(self.most, other.most)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from noted_time.open_enum import OpenEnum
+from noted_time.values.cut import Offset, Position, SegmentNumber
 from noted_time.values.errors import AnotherLog, InvalidNote
-from noted_time.values.fencing import Session
-from noted_time.values.log_id import OtherLog
+from noted_time.values.fencing import FORMER_KEPT, LABEL_LENGTH, Session
 from noted_time.values.membership import ExcludedSince, LateRows
-from noted_time.values.times import MAX_INT64, MIN_INT64, Beyond
+from noted_time.values.spelling import NAME_SCHEMA, Id, Line, Name, OtherLog
+from noted_time.values.times import MAX_INT64, MIN_INT64, Beyond, Int64, PositiveInt64
 
 State = OpenEnum["live", "idle", "finished"]
 """The watermark waits only for live writers. The position of a finished writer is final."""
@@ -50,8 +52,10 @@ MOST_LOG_FACTS = 4
 LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
 """The ends of int64 are before and after all time."""
 
-SEGMENTS_PER_POSITION = 4096
-"""The limit for one position, and for all notes of a writer."""
+Times = Annotated[
+    Mapping[Name, Int64],
+    Meta(max_length=MOST_DOMAINS, extra_json_schema={"propertyNames": {"pattern": NAME_SCHEMA}}),
+]
 
 
 class LogFact(Struct, frozen=True):
@@ -68,11 +72,21 @@ class LogFact(Struct, frozen=True):
     """
 
     kind: LogFactKind
-    segment: int
-    offset: int
-    time: int
-    by: str | None = None
-    count: int | None = None
+    segment: SegmentNumber
+    offset: Annotated[
+        Offset,
+        Meta(description="the offset of the record, or the first offset that cannot be read yet"),
+    ]
+    time: Annotated[
+        Int64, Meta(description="the record's time, or when the record was first seen, in Unix ms")
+    ]
+    by: Annotated[
+        Annotated[Line, Meta(min_length=1, max_length=LABEL_LENGTH)] | None,
+        Meta(description="the key of the record, or the observer's option"),
+    ] = None
+    count: Annotated[
+        PositiveInt64 | None, Meta(description="the number of records that were passed over")
+    ] = None
 
 
 class Note(Struct, frozen=True):
@@ -97,26 +111,89 @@ class Note(Struct, frozen=True):
     - `since`: the least time of the rows of a first note. With `None`, they may have any time.
     """
 
-    writer: str
-    time: int | None = None
-    position: Mapping[int, int] = field(default_factory=dict)
-    domain: str | None = None
-    max_time: int | None = None
+    writer: Name
+    time: Int64 | None = None
+    position: Position = field(default_factory=dict)
+    domain: Name | None = None
+    max_time: Annotated[
+        Int64 | None,
+        Meta(description="the largest event time written so far, in the note's domain"),
+    ] = None
     state: State = "live"
-    sequence: int | None = None
-    domains: tuple[str, ...] | None = None
-    timeout_ms: int | None = UNCHANGED_TIMEOUT
-    late: LateRows | Sequence[LateRows] | None = None
-    session: str | None = None
-    takes_over: bool = False
-    label: str = ""
-    max_times: Mapping[str, int] | None = None
-    took_over: tuple[str, ...] | None = None
-    held: str | None = None
-    log: str | None = None
-    observes: bool = False
-    because: Sequence[LogFact] = ()
-    since: int | None = None
+    sequence: PositiveInt64 | None = None
+    domains: Annotated[
+        Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MOST_DOMAINS)] | None,
+        Meta(
+            description="the domains that the writer vouches for from now on; absent: unchanged, "
+            "initially all"
+        ),
+    ] = None
+    timeout_ms: Annotated[
+        PositiveInt64 | None,
+        Meta(description="the writer's own timeout; null: the stream's timeout; absent: unchanged"),
+    ] = UNCHANGED_TIMEOUT
+    late: Annotated[
+        LateRows | Annotated[Sequence[LateRows], Meta(max_length=MOST_LATE)] | None,
+        Meta(
+            description="rows written below the lower, one report or several, such as one for "
+            "each hour"
+        ),
+    ] = None
+    session: Annotated[
+        Id | None,
+        Meta(
+            description="the process that notes; absent: not distinguished from other processes "
+            "of the writer"
+        ),
+    ] = None
+    takes_over: Annotated[
+        bool, Meta(description="notes of the other sessions of the writer are `fenced` from now on")
+    ] = False
+    label: Annotated[
+        Line,
+        Meta(
+            max_length=LABEL_LENGTH,
+            description="a name of the session for people, such as its host and process",
+        ),
+    ] = ""
+    max_times: Annotated[
+        Times | None,
+        Meta(description="the same by domain; for the note's own domain the larger value counts"),
+    ] = None
+    took_over: Annotated[
+        Annotated[tuple[Id, ...], Meta(max_length=FORMER_KEPT)] | None,
+        Meta(
+            description="the sessions that lost the name to this one; it takes the name over from "
+            "them again"
+        ),
+    ] = None
+    held: Annotated[
+        Annotated[Line, Meta(min_length=1, max_length=HELD_LENGTH)] | None,
+        Meta(
+            description="why the writer is alive but does not note, for people; a note without it "
+            "clears it"
+        ),
+    ] = None
+    log: Annotated[
+        Id | None,
+        Meta(
+            description="the id of the position's log, such as a Kafka topic's id; another log is "
+            "refused"
+        ),
+    ] = None
+    observes: Annotated[
+        bool, Meta(description="the writer observes the log, and notes for other writers")
+    ] = False
+    because: Annotated[
+        Sequence[LogFact],
+        Meta(
+            max_length=MOST_LOG_FACTS,
+            description="facts of the log that hold or advanced an observer's time, for people",
+        ),
+    ] = ()
+    since: Annotated[
+        Int64 | None, Meta(description="in a first note: no row of the writer has an earlier time")
+    ] = None
 
 
 def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:

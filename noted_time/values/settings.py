@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, structs
 from noted_time.open_enum import OpenEnum
 from noted_time.values.errors import InvalidName, Rejected
 from noted_time.values.note import MOST_DOMAINS
+from noted_time.values.spelling import Name
 from noted_time.values.times import DAY_MS, HOUR_MS, MAX_INT64
 
 ReturningWriter = OpenEnum["hold", "exclude"]
@@ -47,6 +48,7 @@ def _bound(least: int, most: int = MAX_INT64) -> Meta:
 
 Duration = Annotated[int, _bound(0)]
 PositiveDuration = Annotated[int, _bound(1)]
+ALL_DIFFERENT = Meta(extra_json_schema={"uniqueItems": True})
 
 
 class StreamSettings(Struct, frozen=True):
@@ -75,12 +77,10 @@ class StreamSettings(Struct, frozen=True):
         ),
     ] = "hold"
     domains: Annotated[
-        tuple[str, ...],
+        Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MOST_DOMAINS), ALL_DIFFERENT],
         Meta(
             description="Time domains. They can be added but not removed. A new domain has no mark "
-            "until every live writer has noted it.",
-            min_length=1,
-            max_length=MOST_DOMAINS,
+            "until every live writer has noted it."
         ),
     ] = ("default",)
     mark_retention_ms: Annotated[
@@ -102,11 +102,10 @@ class StreamSettings(Struct, frozen=True):
         Meta(description="Writers that finished or were excluded this long ago are forgotten."),
     ] = DAY_MS
     expected_writers: Annotated[
-        tuple[str, ...],
+        Annotated[tuple[Name, ...], Meta(max_length=10_000), ALL_DIFFERENT],
         Meta(
             description="Members from the start. The watermark waits for them before their first "
-            "note.",
-            max_length=10_000,
+            "note."
         ),
     ] = ()
     reader_timeout_ms: Annotated[

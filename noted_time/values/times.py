@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 MIN_INT64 = -(2**63)
 MAX_INT64 = 2**63 - 1
+
+Int64 = Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
+PositiveInt64 = Annotated[int, Meta(ge=1, le=MAX_INT64)]
 
 UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 

@@ -41,7 +41,7 @@ class CommandGroup(TyperGroup):
             if faults:
                 from controller.api.wire.faults import place_faults
 
-                error.message = place_faults(faults, lambda _: [])[0][1]
+                error.message = place_faults(faults)[0][1]
             raise
 
 

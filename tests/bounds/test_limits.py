@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from controller.aggregation.groups import GroupLimits
-from controller.api.notes.body import EXPLAINED_BYTES
+from controller.api.wire.bodies import EXPLAINED_BYTES
 from controller.service.controller import Controller
 from controller.service.limits import Limits
 from noted_time import Accepted, Note, Refused

@@ -16,8 +16,8 @@ from controller.aggregation.owned_streams import NotOwner
 from controller.api.gate import audit
 from controller.api.gate.admitted import Call
 from controller.api.gate.audit import Attempt
-from controller.api.notes.body import decode, find_faults
-from controller.api.wire.problems import Described, build_invalid_request, build_problem, refusal_of
+from controller.api.notes.body import decode, find_note_faults
+from controller.api.wire.problems import build_invalid_request, build_problem, refusal_of
 from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
 from controller.service.permissions import ForeignWriter
@@ -34,22 +34,23 @@ _encoder = msgspec.json.Encoder()
 INVALID_STATUS = 422
 UNKNOWN_DOMAIN = Refused("unknown_domain")
 
-REQUEST_FAILURES = (
-    msgspec.DecodeError,
-    UnicodeDecodeError,
-    NotedTimeError,
-    NotOwner,
-    StoreUnavailable,
-)
+REQUEST_FAILURES = (NotedTimeError, NotOwner, StoreUnavailable)
 
 
-def submit_notes(controller: Controller, call: Call, body: bytes) -> Future[Results] | Answer:
+def submit_notes(
+    controller: Controller, call: Call, body: bytes, *, is_brief: bool = False
+) -> Future[Results] | Answer:
+    """Start to note. If `is_brief`, a faulty body is answered by its first fault."""
     try:
         notes = decode(body)
         _check_writers(call, notes)
         return controller.note(call.stream, notes)
+    except msgspec.ValidationError as first:
+        return build_invalid_request(find_note_faults(b"" if is_brief else body, first))
+    except (msgspec.DecodeError, UnicodeDecodeError) as failure:
+        return build_problem(400, "malformed_json", f"body: {failure}")
     except REQUEST_FAILURES as failure:
-        return _build_refusal(failure)
+        return refusal_of(failure)
 
 
 async def answer_submitted(
@@ -61,29 +62,21 @@ async def answer_submitted(
     try:
         return _answer(controller, stream, await submitted)
     except REQUEST_FAILURES as failure:
-        return _build_refusal(failure)
+        return refusal_of(failure)
 
 
 def explain_faults(answer: Answer, body: bytes) -> Answer:
+    """Replace the brief answer of a stream's owner to a faulty body by all faults."""
     if answer.status == INVALID_STATUS:
         try:
             decode(body)
-        except msgspec.ValidationError as failure:
-            return build_invalid_request(find_faults(body, failure))
+        except msgspec.ValidationError as first:
+            return build_invalid_request(find_note_faults(body, first))
     return answer
 
 
 async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answer:
-    submitted = submit_notes(controller, call, body)
-    return explain_faults(await answer_submitted(controller, call.stream, submitted), body)
-
-
-def _build_refusal(failure: msgspec.DecodeError | UnicodeDecodeError | Described) -> Answer:
-    if isinstance(failure, msgspec.ValidationError):
-        return build_invalid_request(find_faults(b"", failure))
-    if isinstance(failure, msgspec.DecodeError | UnicodeDecodeError):
-        return build_problem(400, "malformed_json", f"body: {failure}")
-    return refusal_of(failure)
+    return await answer_submitted(controller, call.stream, submit_notes(controller, call, body))
 
 
 def _answer(controller: Controller, stream: str, results: Results) -> Answer:

@@ -297,4 +297,4 @@ def _submit_item(
         return denied.problem
     if not controller.owns(item.stream):
         return NOT_MINE
-    return submit_notes(controller, Call(item.stream, holder, remote), item.body)
+    return submit_notes(controller, Call(item.stream, holder, remote), item.body, is_brief=True)

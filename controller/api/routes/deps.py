@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated
 
+import msgspec
 from fastapi import Depends, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from controller.aggregation.operations import Order
 from controller.api.gate.admitted import Call
+from controller.api.wire.bodies import InvalidRequest, convert_given
 from controller.api.wire.faults import REPEATED_FIELD, UNKNOWN_FIELD, list_parameters
-from controller.api.wire.requests import GivenPosition, Line, Name
+from controller.api.wire.requests import Line, Name
 from controller.service.controller import Controller
-from noted_time.client import position_from_wire
+from noted_time.values import Position
 
-POSITION_ADAPTER = TypeAdapter[dict[str, int]](GivenPosition, config=ConfigDict(strict=True))
+POSITION_PLACE = ("query", "position")
 
 
 async def get_controller(request: Request) -> Controller:
@@ -52,17 +53,18 @@ async def parse_position(
             json_schema_extra={"contentMediaType": "application/json"},
         ),
     ] = None,
-) -> dict[int, int] | None:
+) -> Position | None:
     if position is None:
         return None
     try:
-        return position_from_wire(POSITION_ADAPTER.validate_json(position))
-    except ValidationError as error:
-        errors = [{**each, "loc": ("query", "position", *each["loc"])} for each in error.errors()]
-        raise RequestValidationError(errors) from error
+        given = msgspec.json.decode(position)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidRequest([(".".join(POSITION_PLACE), f"must be JSON: {error}")]) from error
+    found: Position = convert_given(Position, given, POSITION_PLACE)
+    return found
 
 
-PositionDep = Annotated[dict[int, int] | None, Depends(parse_position)]
+PositionDep = Annotated[Position | None, Depends(parse_position)]
 StreamName = Annotated[Name, Path(description="name of a stream")]
 DomainQuery = Annotated[Name | None, Query(description="by default the only one, or `default`")]
 LimitQuery = Annotated[int, Query(ge=1, le=1000)]

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from urllib.parse import parse_qsl
 from weakref import WeakKeyDictionary
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
+from msgspec import UNSET
 from msgspec.structs import asdict, replace
 from pydantic import BaseModel, Field, ValidationError
 
@@ -23,6 +24,7 @@ from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.wire import requests
 from controller.api.wire.answers import build_group, build_segment_times, windows_of
+from controller.api.wire.bodies import body_of
 from controller.api.wire.encoding import page_of, reply
 from controller.api.wire.problems import PROBLEM_RESPONSES, refusal_of
 from controller.api.wire.responses import Answer
@@ -50,7 +52,6 @@ from noted_time.answers import (
     MarksAnswer,
     SegmentTimesAnswer,
 )
-from noted_time.client import position_from_wire
 from noted_time.coding import encode
 from noted_time.reading import Tiling, find_changed_windows
 from noted_time.values import MAX_INT64, WRITERS_NAMED
@@ -126,7 +127,7 @@ async def _poll_marks(controller: Controller, call: Call, asked: MarksAsked) -> 
 async def build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAnswer:
     is_ahead = asked.after > new_marks.history.last_seq
     marks = new_marks.history.following(asked.after)
-    (page, _, has_more), state = await page_of(marks, asked.limit), new_marks.stream
+    page, state = await page_of(marks, asked.limit), new_marks.stream
     domain = state.settings.domain_or_default(asked.domain)
     return MarksAnswer(
         stream_id=state.id,
@@ -134,8 +135,8 @@ async def build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAns
         sealed=state.final_cut is not None,
         final_cut=state.final_cut,
         quiet=new_marks.quiet,
-        marks=page,
-        has_more=has_more,
+        marks=page.items,
+        has_more=page.has_more,
         ahead_of_stream=is_ahead,
         first_lower=state.record.first_lowers.get(domain),
         logs=state.record.logs,
@@ -164,24 +165,32 @@ class EncodedAnswers:
 encoded_answers = EncodedAnswers()
 
 
-@router.post("/time-window", responses=declare(TimeWindow), operation_id="getTimeWindow")
-async def time_window(
-    controller: ControllerDep, stream: StreamName, body: requests.WindowRequest
-) -> Response:
-    """Return the time window of a reader's position."""
-    state = controller.stream(stream)
-    return reply(state.window(position_from_wire(body.position), body.domain)._asdict())
+WindowDep = Annotated[requests.WindowRequest, Depends(body_of(requests.WindowRequest))]
 
 
 @router.post(
-    "/segment-times", responses=declare(SegmentTimesAnswer), operation_id="getSegmentTimes"
+    "/time-window",
+    responses=declare(TimeWindow),
+    operation_id="getTimeWindow",
+    openapi_extra=requests.describe_body("WindowRequest"),
+)
+async def time_window(controller: ControllerDep, stream: StreamName, body: WindowDep) -> Response:
+    """Return the time window of a reader's position."""
+    state = controller.stream(stream)
+    return reply(state.window(body.position, body.domain)._asdict())
+
+
+@router.post(
+    "/segment-times",
+    responses=declare(SegmentTimesAnswer),
+    operation_id="getSegmentTimes",
+    openapi_extra=requests.describe_body("WindowRequest"),
 )
 async def get_segment_times(
-    controller: ControllerDep, stream: StreamName, body: requests.WindowRequest
+    controller: ControllerDep, stream: StreamName, body: WindowDep
 ) -> Response:
     """Return how far a position is in each segment, in time, and the order to read segments in."""
-    position = position_from_wire(body.position)
-    times = locate_position(controller.stream(stream), position, body.domain)
+    times = locate_position(controller.stream(stream), body.position, body.domain)
     return reply(build_segment_times(times))
 
 
@@ -320,17 +329,22 @@ async def _build_page(
     windows = [each async for each in iterate_in_slices(found)]
     by = await tally_vouching(Roster(state, domain), [(each.seq, each.end) for each in windows])
     rows = (replace(each, vouched=vouched) for each, vouched in zip(windows, by, strict=True))
-    page, last, has_more = await page_of(rows, limit)
+    page = await page_of(rows, limit)
     return CompleteWindowsPage(
         stream_id=state.id,
-        windows=page,
-        next=last.end if last else after,
-        has_more=has_more,
+        windows=page.items,
+        next=page.last.end if page.last else after,
+        has_more=page.has_more,
         logs=state.record.logs,
     )
 
 
-@router.put(READER_PATH, responses=declare(GroupAnswer), operation_id="reportPosition")
+@router.put(
+    READER_PATH,
+    responses=declare(GroupAnswer),
+    operation_id="reportPosition",
+    openapi_extra=requests.describe_body("ReaderReport"),
+)
 async def report(  # noqa: PLR0913 - one parameter for each of the request's
     controller: ControllerDep,
     call: CallDep,
@@ -338,30 +352,31 @@ async def report(  # noqa: PLR0913 - one parameter for each of the request's
     group: PathName,
     reader: PathName,
     *,
-    body: requests.ReaderReport,
+    body: Annotated[requests.ReaderReport, Depends(body_of(requests.ReaderReport))],
 ) -> Response:
     """Report the position of a reader of the group."""
-    position = position_from_wire(body.position)
-    own = OwnBacklog(body.backlog) if "backlog" in body.model_fields_set else None
+    own = None if body.backlog is UNSET else OwnBacklog(body.backlog)
     state, readers = await controller.report(
-        stream, group, reader, position, own=own, is_admin=call.is_admin
+        stream, group, reader, body.position, own=own, is_admin=call.is_admin
     )
     return reply(build_group(state, readers, await controller.backlog(stream, group)))
 
 
 @router.post(
-    READER_PATH + "/offline", responses=declare(GroupAnswer), operation_id="takeReaderOffline"
+    READER_PATH + "/offline",
+    responses=declare(GroupAnswer),
+    operation_id="takeReaderOffline",
+    openapi_extra=requests.describe_body("ReaderLeave"),
 )
 async def offline(
     controller: ControllerDep,
     stream: StreamName,
     group: PathName,
     reader: PathName,
-    body: requests.ReaderLeave,
+    body: Annotated[requests.ReaderLeave, Depends(body_of(requests.ReaderLeave))],
 ) -> Response:
     """Move the reader's segments back to this position, and stop counting the reader."""
-    position = position_from_wire(body.position)
-    state, readers = await controller.offline(stream, group, reader, position)
+    state, readers = await controller.offline(stream, group, reader, body.position)
     return reply(build_group(state, readers, await controller.backlog(stream, group)))
 
 
@@ -395,16 +410,21 @@ async def get_group(controller: ControllerDep, stream: StreamName, group: PathNa
     return await _answer_group(controller, stream, group)
 
 
-@router.put(GROUP_PATH, responses=declare(GroupNowAnswer), operation_id="changeReaderGroup")
+@router.put(
+    GROUP_PATH,
+    responses=declare(GroupNowAnswer),
+    operation_id="changeReaderGroup",
+    openapi_extra=requests.describe_body("GroupChanges"),
+)
 async def change_group(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
     group: PathName,
-    body: requests.GroupChanges,
+    body: Annotated[requests.GroupChanges, Depends(body_of(requests.GroupChanges))],
 ) -> Response:
     """Set when the group has a backlog. A group that does not exist is created."""
-    policy = None if body.backlog is None else BacklogPolicy(**body.backlog.model_dump())
+    policy = None if body.backlog is None else BacklogPolicy(**asdict(body.backlog))
     limits = controller.limits.readers
     await controller.change(
         stream, operations.set_backlog_policy, order, group, policy, limits=limits

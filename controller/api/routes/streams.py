@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Response
 
 from controller.aggregation import operations
-from controller.api.notes import route
-from controller.api.notes.body import REQUEST_BODY
 from controller.api.routes.deps import CallDep, ControllerDep, LimitQuery, OrderDep, StreamName
 from controller.api.wire import requests
 from controller.api.wire.answers import build_stream
+from controller.api.wire.bodies import body_of
 from controller.api.wire.encoding import reply
 from controller.api.wire.problems import NOTES_REFUSED, PROBLEM_RESPONSES
 from controller.api.wire.schemas import declare
@@ -27,7 +26,6 @@ from noted_time.answers import (
     StreamsPage,
     TruncatedAnswer,
 )
-from noted_time.client import position_from_wire
 from noted_time.values import MAX_INT64
 
 router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEM_RESPONSES)
@@ -60,12 +58,15 @@ async def list_streams(
     responses=declare(StreamAnswer, DroppedAnswer)
     | {201: declare(StreamAnswer)[200] | {"description": "Created"}},
     operation_id="createOrUpdateStream",
+    openapi_extra=requests.describe_body("StreamChanges", is_optional=True),
 )
 async def put_stream(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
-    changes: Annotated[requests.StreamChanges | None, Body()] = None,
+    changes: Annotated[
+        requests.StreamChanges, Depends(body_of(requests.StreamChanges, is_optional=True))
+    ],
     *,
     dry_run: DryRunQuery = False,
 ) -> Response:
@@ -73,19 +74,19 @@ async def put_stream(
 
     A dry run requires an existing stream. It returns how many marks would be dropped for good.
     """
-    changes = changes or requests.StreamChanges()
-    if changes.log is not None and not changes.same_offsets:
-        raise Rejected(f"`log` {changes.log}: {NEEDS_SAME_OFFSETS}")
-    if changes.log is None and changes.same_offsets:
+    log = changes.log or None
+    if log is not None and not changes.same_offsets:
+        raise Rejected(f"`log` {log}: {NEEDS_SAME_OFFSETS}")
+    if log is None and changes.same_offsets:
         raise Rejected("`same_offsets` has no effect without `log`: leave it out")
     settings = changes.settings()
     if dry_run:
         state = controller.stream(stream)
         dropped = operations.preview_settings(state, settings, state.service_ms(controller.now))
-        record = replace(state.record, logs=operations.add_log(state.record, changes.log))
+        record = replace(state.record, logs=operations.add_log(state.record, log))
         summary = replace(state.summary(), record=record)
         return reply(build_stream(summary, DroppedAnswer, dropped=dropped))
-    state, created = await controller.put_stream(stream, settings, order, log=changes.log)
+    state, created = await controller.put_stream(stream, settings, order, log=log)
     return reply(build_stream(state.summary()), 201 if created else 200)
 
 
@@ -106,66 +107,74 @@ async def delete_stream(controller: ControllerDep, stream: StreamName) -> Respon
     "/{stream}/notes",
     operation_id="noteTime",
     responses=declare(NotesAnswer) | NOTES_REFUSED,
-    openapi_extra={"requestBody": REQUEST_BODY},
+    openapi_extra=requests.describe_body("NotesBody"),
 )
-async def note_time(
-    controller: ControllerDep, call: CallDep, stream: StreamName, request: Request
-) -> Response:
+async def note_time(stream: StreamName) -> None:
     """Note time with up to 1000 notes. With status 200, every accepted note is durable.
 
     If every note is refused, the status is 422, and the problem also has the fields of this answer.
     """
-    body = await request.body()
-    answer = await route.answer_notes(controller, call._replace(stream=stream), body)
-    return answer.to_response()
 
 
-@router.post("/{stream}/scale", responses=declare(StreamAnswer), operation_id="scaleStream")
+@router.post(
+    "/{stream}/scale",
+    responses=declare(StreamAnswer),
+    operation_id="scaleStream",
+    openapi_extra=requests.describe_body("ScaleRequest"),
+)
 async def scale(
-    controller: ControllerDep, order: OrderDep, stream: StreamName, event: requests.ScaleRequest
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    event: Annotated[requests.ScaleRequest, Depends(body_of(requests.ScaleRequest))],
 ) -> Response:
     """Seal segments at their final offsets and create their successors. Repeating it is a no-op."""
-    created = {int(segment): tuple(before) for segment, before in event.created.items()}
-    scale_event = ScaleEvent(position_from_wire(event.sealed), created)
+    scale_event = ScaleEvent(event.sealed, event.created)
     state, _ = await controller.change(stream, operations.scale, order, scale_event)
     return reply(build_stream(state.summary()))
 
 
-@router.post("/{stream}/seal", responses=declare(SealedAnswer), operation_id="sealStream")
+@router.post(
+    "/{stream}/seal",
+    responses=declare(SealedAnswer),
+    operation_id="sealStream",
+    openapi_extra=requests.describe_body("SealBody", is_optional=True),
+)
 async def seal(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
-    body: Annotated[requests.SealBody | None, Body()] = None,
+    body: Annotated[requests.SealBody, Depends(body_of(requests.SealBody, is_optional=True))],
 ) -> Response:
     """End the stream for good: all members are finished, and each domain gets its last mark.
 
     Sending the same body again changes nothing.
     """
-    body = body or requests.SealBody()
-    request = SealRequest(position_from_wire(body.cut), body.final_times)
+    request = SealRequest(body.cut, body.final_times)
     state, sealed = await controller.seal(stream, order, request)
     return reply(build_stream(state.summary(), SealedAnswer, never_noted=sealed.never_noted))
 
 
 @router.post(
-    "/{stream}/truncate", responses=declare(TruncatedAnswer), operation_id="truncateStream"
+    "/{stream}/truncate",
+    responses=declare(TruncatedAnswer),
+    operation_id="truncateStream",
+    openapi_extra=requests.describe_body("TruncateRequest"),
 )
 async def truncate(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
-    body: requests.TruncateRequest,
+    body: Annotated[requests.TruncateRequest, Depends(body_of(requests.TruncateRequest))],
     *,
     dry_run: DryRunQuery = False,
 ) -> Response:
     """Drop the marks that readers at or after the cut do not need. The last mark is kept."""
-    cut = position_from_wire(body.cut)
     if dry_run:
         state = controller.stream(stream)
-        truncation = operations.preview_truncation(state, cut)
+        truncation = operations.preview_truncation(state, body.cut)
     else:
-        state, truncation = await controller.change(stream, operations.truncate, order, cut)
+        state, truncation = await controller.change(stream, operations.truncate, order, body.cut)
     return reply(build_stream(state.summary(), TruncatedAnswer, **truncation._asdict()))
 
 

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Annotated, Literal
 
 import msgspec
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import BaseModel, Field
 
 from controller.aggregation import operations
@@ -24,6 +24,7 @@ from controller.api.routes.deps import (
     StreamName,
 )
 from controller.api.wire import requests
+from controller.api.wire.bodies import body_of
 from controller.api.wire.encoding import reply
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.schemas import declare
@@ -86,13 +87,18 @@ async def remove_writer(
     return _answer_row(controller, state, writer)
 
 
-@router.post(WRITER_PATH + "/hold", responses=declare(WriterRow), operation_id="holdWriter")
+@router.post(
+    WRITER_PATH + "/hold",
+    responses=declare(WriterRow),
+    operation_id="holdWriter",
+    openapi_extra=requests.describe_body("HoldRequest"),
+)
 async def hold_writer(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
     writer: WriterName,
-    body: requests.HoldRequest,
+    body: Annotated[requests.HoldRequest, Depends(body_of(requests.HoldRequest))],
 ) -> Response:
     """Wait for a writer for `for_ms`, regardless of its timeout."""
     state, _ = await controller.change(stream, operations.hold, order, writer, body.for_ms)

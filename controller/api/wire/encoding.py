@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -20,18 +21,24 @@ def reply(value: object, status: int = 200) -> Response:
     return Response(encode(value), status, media_type="application/json")
 
 
-async def page_of(items: Iterable[Item], limit: int) -> tuple[tuple[Any, ...], Item | None, bool]:
-    """Return the encoded items of a page, the last item, and whether more items follow.
+@dataclass(frozen=True, slots=True)
+class Fitting(Generic[Item]):
+    """The encoded items of a page, the last item, and whether more items follow."""
 
-    A page has at most `limit` items and `ANSWER_BYTES`, but at least one item.
-    """
-    page: list[msgspec.Raw] = []
+    items: tuple[Any, ...]
+    last: Item | None
+    has_more: bool
+
+
+async def page_of(items: Iterable[Item], limit: int) -> Fitting[Item]:
+    """Return at most `limit` items and `ANSWER_BYTES`, but at least one item."""
+    page: list[Any] = []
     last, bytes_left = None, ANSWER_BYTES
     async for item in iterate_in_slices(items):
         encoded = encode(item)
         bytes_left -= len(encoded)
         if len(page) == limit or (page and bytes_left < 0):
-            return tuple(page), last, True
+            return Fitting(tuple(page), last, has_more=True)
         page.append(msgspec.Raw(encoded))
         last = item
-    return tuple(page), last, False
+    return Fitting(tuple(page), last, has_more=False)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, get_args
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any
 
 from noted_time.values import Unreadable, parse_time
 
@@ -46,9 +44,6 @@ FAULT_WORDS: Mapping[str, str] = {
     "too_short": "must have at least {min_length} entries",
 }
 
-# Parts of pydantic's paths that are not in the body.
-HIDDEN_PARTS = frozenset(("[key]", "[one]", "[several]"))
-
 PlacedFault = tuple[str, str]  # the path of a field, and why its value is invalid
 
 
@@ -78,56 +73,40 @@ def list_parameters(request: Request) -> dict[str, bool]:
     return {each["name"]: each["schema"].get("type") == "array" for each in given}
 
 
-def list_sibling_fields(model: type[BaseModel], where: Sequence[int | str]) -> list[str]:
-    for part in where[:-1]:
-        if part in model.model_fields:
-            model = next(find_models(model.model_fields[str(part)].annotation))
-    return list(model.model_fields)
-
-
-def find_models(kind: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - a type
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        yield kind
-    for each in get_args(kind):
-        yield from find_models(each)
-
-
 def place_faults(
-    errors: Sequence[Mapping[str, Any]], known: Callable[[Sequence[int | str]], list[str]]
+    errors: Sequence[Mapping[str, Any]], known: Sequence[str] = ()
 ) -> list[PlacedFault]:
+    """Describe pydantic's errors of a query or a path; `known` are the query's parameters."""
     return [
         (format_path(each["loc"]), _describe_fault(each, known)) for each in errors[:FAULTS_SHOWN]
     ]
 
 
 def format_path(where: Sequence[int | str]) -> str:
-    return ".".join(shorten(str(part)) for part in where if part not in HIDDEN_PARTS)
+    return ".".join(shorten(str(part)) for part in where)
 
 
-def _describe_fault(
-    error: Mapping[str, Any], known: Callable[[Sequence[int | str]], list[str]]
-) -> str:
-    where = error["loc"]
+def _describe_fault(error: Mapping[str, Any], known: Sequence[str]) -> str:
     if error["type"] == UNKNOWN_FIELD:
-        kind = "query parameter" if where[0] == "query" else "field"
-        return describe_unknown(kind, str(where[-1]), known(where))
+        return describe_unknown("query parameter", str(error["loc"][-1]), known)
     pattern = error.get("ctx", {}).get("pattern")
     if pattern is not None:
-        kinds = (("{1,64}", MUST_BE_A_SESSION), ("A-Z", MUST_BE_A_NAME), ("1-9", MUST_BE_A_SEGMENT))
-        return next((what for part, what in kinds if part in pattern), MUST_BE_A_LINE)
-    if error["type"] in {"model_type", "model_attributes_type"}:
-        is_body = tuple(where) == ("body",)
-        return f"must be a JSON object{', sent with Content-Type: application/json' * is_body}"
+        return describe_pattern(pattern)
     words = FAULT_WORDS.get(error["type"])
     if words is None:
         return str(error["msg"]).removeprefix("Value error, ")
-    return words.format(**error.get("ctx", {})) + _describe_input(error.get("input"))
+    return words.format(**error.get("ctx", {})) + describe_input(error.get("input"))
 
 
-def _describe_input(given: object) -> str:
+def describe_pattern(pattern: str) -> str:
+    kinds = (("{1,64}", MUST_BE_A_SESSION), ("A-Z", MUST_BE_A_NAME))
+    return next((what for part, what in kinds if part in pattern), MUST_BE_A_LINE)
+
+
+def describe_input(given: object) -> str:
     """Return the value that was given, and for a time in ISO format also its integer.
 
-    >>> _describe_input(-5), _describe_input("2013-01-01T10:00Z"), _describe_input([1])
+    >>> describe_input(-5), describe_input("2013-01-01T10:00Z"), describe_input([1])
     (', not -5', ", not '2013-01-01T10:00Z': in Unix ms that is 1357034400000", '')
     """
     if not isinstance(given, str | int | float):

@@ -6,8 +6,7 @@ Clients must not retry a request with status 4xx unchanged, and can retry 503 la
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -18,20 +17,19 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 
 from controller.aggregation.owned_streams import NotOwner
+from controller.api.wire.bodies import InvalidRequest
 from controller.api.wire.faults import (
     FAULTS_SHOWN,
     PlacedFault,
     describe_unknown,
-    find_models,
     format_path,
     list_parameters,
-    list_sibling_fields,
     place_faults,
     shorten,
 )
-from controller.api.wire.requests import REF
 from controller.api.wire.responses import NOT_MINE, PROBLEM, Answer
 from controller.store.port import StoreUnavailable
+from noted_time.json_types import SCHEMA_REF
 from noted_time.values import NotedTimeError
 
 NOT_FOUND, METHOD_NOT_ALLOWED = 404, 405
@@ -40,7 +38,7 @@ Described = NotedTimeError | StoreUnavailable | NotOwner  # errors whose class h
 
 Responses = dict[int | str, dict[str, Any]]
 
-_PROBLEM_SCHEMA = {"$ref": REF.format(model="Problem")}
+_PROBLEM_SCHEMA = {"$ref": SCHEMA_REF.format(name="Problem")}
 PROBLEM_RESPONSES: Responses = {
     status: {"description": text, "content": {PROBLEM: {"schema": _PROBLEM_SCHEMA}}}
     for status, text in (
@@ -55,7 +53,7 @@ PROBLEM_RESPONSES: Responses = {
     )
 }
 
-_REFUSED_SCHEMA = {"anyOf": [{"$ref": REF.format(model="NotesRefused")}, _PROBLEM_SCHEMA]}
+_REFUSED_SCHEMA = {"anyOf": [{"$ref": SCHEMA_REF.format(name="NotesRefused")}, _PROBLEM_SCHEMA]}
 NOTES_REFUSED: Responses = {
     422: {
         "description": "A field does not fit, or no note was accepted",
@@ -113,32 +111,21 @@ def install(app: FastAPI) -> None:
             error.headers = {"Allow": allowed}
         return _build_http_problem(error)
 
+    async def answer_invalid(_: Request, error: InvalidRequest) -> Response:
+        return build_invalid_request(error.faults).to_response()
+
+    async def answer_invalid_query(request: Request, error: RequestValidationError) -> Response:
+        faults = place_faults(error.errors(), [*list_parameters(request)])
+        return build_invalid_request(faults).to_response()
+
     async def answer_refusal(_: Request, error: Described) -> Response:
         return refusal_of(error).to_response()
 
     for kind in get_args(Described):
         app.add_exception_handler(kind, answer_refusal)  # type: ignore[arg-type]
-    app.add_exception_handler(RequestValidationError, _answer_invalid)  # type: ignore[arg-type]
+    app.add_exception_handler(InvalidRequest, answer_invalid)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, answer_invalid_query)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, answer_http_error)  # type: ignore[arg-type]
-
-
-async def _answer_invalid(request: Request, error: RequestValidationError) -> Response:
-    errors = error.errors()
-    malformed = next(
-        (e for e in errors if (e["type"], e["loc"][0]) == ("json_invalid", "body")), None
-    )
-    if malformed is not None:
-        why, at = malformed["ctx"]["error"], malformed["loc"][-1]
-        return build_problem(400, "malformed_json", f"body: {why} (byte {at})").to_response()
-    return build_invalid_request(place_faults(errors, partial(_list_known, request))).to_response()
-
-
-def _list_known(request: Request, where: Sequence[int | str]) -> list[str]:
-    if where[0] == "query":
-        return [*list_parameters(request)]
-    hints = get_type_hints(request.scope["route"].endpoint).values()
-    body = next(model for hint in hints for model in find_models(hint))
-    return list_sibling_fields(body, where[1:])
 
 
 def _build_http_problem(error: HTTPException) -> Response:

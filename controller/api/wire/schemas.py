@@ -1,8 +1,9 @@
-"""The schemas of answers in the OpenAPI document."""
+"""The schemas of requests and answers in the OpenAPI document."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from inspect import cleandoc
 from typing import Any
 
@@ -42,15 +43,18 @@ def declare(*kinds: type[Any]) -> Responses:
     return {200: {"content": {"application/json": {"schema": schema}}}}
 
 
-def add_schemas(document: Schema) -> Schema:
-    """Return the document with the schemas of the answers, and with bounds as integers.
+def add_schemas(document: Schema, requests: Iterable[type[Any]]) -> Schema:
+    """Return the document with the schemas of requests and answers, and with bounds as integers.
 
     FastAPI writes every bound as a float, which cannot hold the largest int64.
     """
     _, found = msgspec.json.schema_components(
         ANSWER_STRUCTS.values(), schema_hook=_describe_cut, ref_template=SCHEMA_REF
     )
-    schemas = document["components"]["schemas"]
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    _, bodies = msgspec.json.schema_components(requests, ref_template=SCHEMA_REF)
+    for name, body in bodies.items():
+        schemas[name] = body | {"description": cleandoc(body["description"])}
     used = set(SCHEMA_REFERENCE.findall(str((document, found))))
     schemas |= {name: _complete(name, found[name]) for name in found if name in used}
     refused = "The problem `notes_refused`: no note of the request was accepted."
