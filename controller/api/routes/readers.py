@@ -127,7 +127,7 @@ async def _poll_marks(controller: Controller, call: Call, asked: MarksAsked) -> 
 async def build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAnswer:
     is_ahead = asked.after > new_marks.history.last_seq
     marks = new_marks.history.following(asked.after)
-    page, state = await page_of(marks, asked.limit), new_marks.stream
+    (page, _, has_more), state = await page_of(marks, asked.limit), new_marks.stream
     domain = state.settings.domain_or_default(asked.domain)
     return MarksAnswer(
         stream_id=state.id,
@@ -135,8 +135,8 @@ async def build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAns
         sealed=state.final_cut is not None,
         final_cut=state.final_cut,
         quiet=new_marks.quiet,
-        marks=page.items,
-        has_more=page.has_more,
+        marks=page,
+        has_more=has_more,
         ahead_of_stream=is_ahead,
         first_lower=state.record.first_lowers.get(domain),
         logs=state.record.logs,
@@ -329,12 +329,12 @@ async def _build_page(
     windows = [each async for each in iterate_in_slices(found)]
     by = await tally_vouching(Roster(state, domain), [(each.seq, each.end) for each in windows])
     rows = (replace(each, vouched=vouched) for each, vouched in zip(windows, by, strict=True))
-    page = await page_of(rows, limit)
+    page, last, has_more = await page_of(rows, limit)
     return CompleteWindowsPage(
         stream_id=state.id,
-        windows=page.items,
-        next=page.last.end if page.last else after,
-        has_more=page.has_more,
+        windows=page,
+        next=last.end if last else after,
+        has_more=has_more,
         logs=state.record.logs,
     )
 
