@@ -14,7 +14,8 @@ from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import rows_as_of, sqlite_url
 from benchmarks.writers import Writers
-from controller.store.schema import member
+from controller.store.records import StoredMember
+from controller.store.schema import RECORD_TABLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,9 +28,10 @@ NOTES = 1000
 TRANSACTIONS = (1000, 5000, 20_000)
 RATE = Target("ratio", "at least", 0.2)
 
-COLUMNS = member.columns.keys()
+MEMBER = RECORD_TABLES[StoredMember]
+COLUMNS = MEMBER.columns.keys()
 UPSERT = f"""
-INSERT INTO {member.name} VALUES ({", ".join("?" * len(COLUMNS))}) ON CONFLICT DO UPDATE SET
+INSERT INTO {MEMBER.name} VALUES ({", ".join("?" * len(COLUMNS))}) ON CONFLICT DO UPDATE SET
 {", ".join(f"{name} = excluded.{name}" for name in COLUMNS[2:])}
 """  # noqa: S608 - the names are the schema's own
 

@@ -16,7 +16,8 @@ from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import rows_as_of
 from benchmarks.writers import Writers
-from controller.store.schema import member
+from controller.store.records import StoredMember
+from controller.store.schema import RECORD_TABLES
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -32,7 +33,8 @@ UPSERT = SQL(
     "INSERT INTO noted_time_member TABLE incoming ON CONFLICT (stream_id, writer) DO UPDATE SET {}"
 ).format(
     SQL(", ").join(
-        SQL("{0} = excluded.{0}").format(Identifier(name)) for name in member.columns.keys()[2:]
+        SQL("{0} = excluded.{0}").format(Identifier(name))
+        for name in RECORD_TABLES[StoredMember].columns.keys()[2:]
     )
 )
 

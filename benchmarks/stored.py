@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from controller.store.postgres import create_postgres_engine, is_postgres
 from controller.store.reading import SqlReading
-from controller.store.rows import member_rows
+from controller.store.records import StoredMember
+from controller.store.rows import encode_members
 from controller.store.sqlite import BUSY_MS, create_sqlite_engine, parse_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from controller.store.port import StreamRecord
+    from controller.store.records import StreamRecord
     from controller.store.rows import Values
     from noted_time import MemberRecord
 
@@ -41,7 +42,7 @@ def rows_as_of(database: str, stream: str, other: str) -> list[Values]:
         found = _found(reading, other)
     if found is None:
         raise LookupError(other)
-    return list(member_rows((found.id, record) for record in _members(database, stream)))
+    return list(encode_members(StoredMember(found.id, each) for each in _members(database, stream)))
 
 
 def _members(database: str, stream: str) -> list[MemberRecord]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import asdict
 
-from controller.store.port import Change
+from controller.store.records import Change
 from noted_time import Aggregator
 from noted_time.values import Note, Session, format_time
 

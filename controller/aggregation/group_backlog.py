@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.groups import GroupLimits
 from controller.aggregation.stream import StreamState
-from controller.store.port import BacklogRecord
+from controller.store.records import BacklogRecord
 from noted_time.answers import Cause
 from noted_time.progress import Backlog, BacklogPolicy, BacklogState
 

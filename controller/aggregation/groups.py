@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.aggregation.draft import Draft
-from controller.store.port import BacklogRecord, ReaderRecord
+from controller.store.records import BacklogRecord, ReaderRecord
 from noted_time import ReaderGroup
 from noted_time.answers import GroupRow
 from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
@@ -110,7 +110,7 @@ class ReaderGroups:
 
     def keep_backlog(self, record: BacklogRecord, draft: Draft) -> None:
         self._find(record.group).backlog = record
-        draft.keep_backlog(record)
+        draft.batch.put(record)
 
     def check_room(
         self,
@@ -219,9 +219,10 @@ class ReaderGroups:
     def remove(self, name: str, draft: Draft) -> None:
         group = self._find(name)
         del self._groups[name]
-        draft.forget_readers((self._stream_id, name, reader) for reader in group.reports)
+        for reader in group.reports:
+            draft.batch.drop(ReaderRecord, self._stream_id, name, reader)
         if group.backlog is not None:
-            draft.forget_backlog(self._stream_id, name)
+            draft.batch.drop(BacklogRecord, self._stream_id, name)
 
     def _find(self, name: str) -> _Group:
         try:
@@ -232,25 +233,16 @@ class ReaderGroups:
     def _write_readers(self, name: str, readers: Collection[str], draft: Draft) -> None:
         if not readers:
             return
-        stream, group = self._stream_id, self._groups[name]
+        key, group = (self._stream_id, name), self._groups[name]
         online, segments = group.position.readers, group.position.segments_by_reader()
-        names = sorted(each for each in readers if each in online or each in segments)
-        draft.report(
-            ReaderRecord(
-                stream,
-                name,
-                each,
-                each in online,
-                segments.get(each, {}),
-                group.reports[each],
-                group.own.get(each),
-            )
-            for each in names
-        )
-        forgotten = [each for each in readers if each not in online and each not in segments]
-        for reader in forgotten:
-            del group.reports[reader]
-        draft.forget_readers((stream, name, reader) for reader in forgotten)
+        for each in sorted(readers):
+            if each in online or each in segments:
+                is_online, position = each in online, segments.get(each, {})
+                report = group.reports[each], group.own.get(each)
+                draft.batch.put(ReaderRecord(*key, each, is_online, position, *report))
+            else:
+                del group.reports[each]
+                draft.batch.drop(ReaderRecord, *key, each)
 
 
 def _build_row(name: str, group: _Group, unix_shift: int) -> GroupRow:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from controller.store.port import LedgerEntry, Store, StreamRecord
+from controller.store.port import Store
+from controller.store.records import LedgerEntry, StreamRecord
 from noted_time import Aggregator
 from noted_time.reading import MissingWriters
 from noted_time.rules import absence_of, split_slices
@@ -25,9 +26,10 @@ def read_missing(record: StreamRecord, store: Store) -> dict[str, MissingWriters
 
 
 def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
-    mark = entry.seq, entry.served_at, (entry.from_lower, entry.to_lower)
-    missing.take(*mark, (), entry.returned)
-    for some in split_slices(entry.writers):
+    answer = entry.answer
+    mark = answer.seq, entry.served_at, (answer.from_lower, answer.to_lower)
+    missing.take(*mark, (), answer.returned)
+    for some in split_slices(answer.writers):
         missing.take(*mark, some, ())
         yield
 
@@ -44,4 +46,4 @@ def _read_entries(store: Store, stream_id: str, domain: str) -> Iterator[LedgerE
     after = 0
     while page := store.ledger(stream_id, domain, after=after, limit=ENTRIES_AT_A_TIME):
         yield from page
-        after = page[-1].seq
+        after = page[-1].answer.seq

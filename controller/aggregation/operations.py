@@ -13,7 +13,7 @@ from controller.aggregation.groups import DEFAULT_LIMITS, GroupLimits
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.retention import find_first_kept, forget_before
 from controller.aggregation.stream import StreamState
-from controller.store.port import Change, StreamRecord
+from controller.store.records import Change, StoredScale, StreamRecord
 from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest, StreamCut, StreamSettings
 from noted_time.answers import Action
 from noted_time.client import position_to_wire
@@ -89,7 +89,7 @@ def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRec
     stream = StreamState(record)
     streams.add(stream)
     _expect(stream, draft, stream.settings.expected_writers)
-    draft.batch.streams.append(record)
+    draft.batch.put(record)
     _record(stream, draft, order, "created", became=_dump_settings(stream.settings))
     return stream
 
@@ -134,7 +134,7 @@ def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) ->
     if event in stream.scale_events or not (event.sealed or event.created):
         return
     stream.aggregator.scale(event)
-    draft.batch.scales.append((stream.id, len(stream.scale_events), event))
+    draft.batch.put(StoredScale(stream.id, len(stream.scale_events), event))
     stream.scale_events.append(event)
     draft.touch(stream).update(stream.aggregator.writers())
     created = {str(segment): list(before) for segment, before in event.created.items()}
@@ -262,4 +262,4 @@ def _record(
     who, why = order.who, order.comment
     at, served_at = draft.moment.wall, stream.service_ms(draft.moment)
     change = Change(stream.id, at, served_at, action, **fields, by=who, comment=why)
-    draft.batch.changes.append(change)
+    draft.batch.put(change)

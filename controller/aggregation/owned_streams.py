@@ -9,7 +9,8 @@ from zlib import crc32
 from controller.aggregation.draft import Moment
 from controller.aggregation.missing import take_entry
 from controller.aggregation.stream import StreamState
-from controller.store.port import Store, Transaction
+from controller.store.port import Store
+from controller.store.records import AppendedMark, BucketClock, ChangeSet, LedgerEntry, StreamRecord
 from noted_time.values import ProblemKind, UnknownStream
 
 
@@ -94,27 +95,30 @@ class OwnedStreams:
             self.remove(stream)
         return dropped
 
-    def clocks_at(self, moment: Moment) -> dict[int, int]:
-        return {bucket: moment.service + ahead for bucket, ahead in self.clocks.items()}
+    def clocks_at(self, moment: Moment) -> list[BucketClock]:
+        return [
+            BucketClock(bucket, moment.service + ahead) for bucket, ahead in self.clocks.items()
+        ]
 
-    def publish(self, batch: Transaction) -> Iterator[None]:
+    def publish(self, batch: ChangeSet) -> Iterator[None]:
         """Show the changes that a commit made durable.
 
         Missing writers of new marks come first, in slices, because earlier marks do not depend on
         them. Everything else follows without a break.
         """
-        records = [(self._by_id[each.id], each) for each in batch.streams if each.id in self._by_id]
-        for entry in batch.ledger:
+        streams = batch.list_puts(StreamRecord)
+        records = [(self._by_id[each.id], each) for each in streams if each.id in self._by_id]
+        for entry in batch.list_puts(LedgerEntry):
             stream = self._by_id.get(entry.stream_id)
             if stream is not None:
                 yield from take_entry(stream.missing[entry.domain], entry)
-        for appended in batch.marks:
+        for appended in batch.list_puts(AppendedMark):
             stream = self._by_id.get(appended.stream_id)
             if stream is not None:
                 stream.publish(appended)
         for changed, record in records:
             changed.publish_seal(record.seal)
-        for stream_id, domain, through in batch.forgotten:
+        for (stream_id, domain), through in batch.truncated.items():
             stream = self._by_id.get(stream_id)
             if stream is not None:
                 stream.forget_marks(domain, through)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from controller.aggregation.draft import Draft
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
+from controller.store.records import Change, LateRecord, LedgerEntry
 from noted_time.values import DAY_MS
 
 RECORDS_KEPT_MS = 90 * DAY_MS
@@ -35,7 +36,7 @@ def forget_before(stream: StreamState, domain: str, seq: int, draft: Draft) -> N
     history = stream.histories[domain]
     through = min(seq, history.last_seq) - 1
     if through >= history.first_seq:
-        draft.batch.forgotten.append((stream.id, domain, through))
+        draft.batch.drop_marks(stream.id, domain, through)
 
 
 def _find_first_needed(stream: StreamState, domain: str) -> int:
@@ -50,13 +51,14 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
     draft.keep_clock = True
     for stream in streams:
         before = stream.service_ms(draft.moment) - RECORDS_KEPT_MS
-        draft.batch.forgotten_changes.append((stream.id, before))
-        draft.batch.forgotten_ledger.append((stream.id, before))
+        draft.batch.drop_old(Change, stream.id, before)
+        draft.batch.drop_old(LedgerEntry, stream.id, before)
         for domain, missing in stream.missing.items():
             lower = stream.histories[domain].last_lower
             missing.forget_before(before, lower, stream.aggregator.writers())
         for domain, late in stream.late.items():
-            draft.keep_late(stream.id, domain, dict.fromkeys(late.forget_before(before)))
+            for place in late.forget_before(before):
+                draft.batch.drop(LateRecord, stream.id, domain, *place)
         stream.keep_known_from(draft)
 
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from controller.aggregation import missing
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.fencing import Fences, Takeovers
 from controller.aggregation.groups import ReaderGroups
-from controller.store.port import AppendedMark, LedgerEntry, Store, StreamRecord, StreamSummary
+from controller.store.port import Store, StreamSummary
+from controller.store.records import (
+    AppendedMark,
+    BacklogRecord,
+    LateRecord,
+    LedgerEntry,
+    ReaderRecord,
+    StoredScale,
+    StreamRecord,
+)
 from noted_time import (
     Accepted,
     Aggregator,
@@ -28,6 +36,7 @@ from noted_time import (
     Succession,
     TimeWindow,
 )
+from noted_time.answers import EntryAnswer
 from noted_time.reading import MOST_REPORTS, Coverage, LateReports, MissingWriters
 from noted_time.values import (
     LARGEST_TIME,
@@ -69,7 +78,8 @@ class StreamState:
     @classmethod
     def load(cls, record: StreamRecord, store: Store) -> StreamState:
         stream = cls(record)
-        succession = stream._replay_scales(store.scales(record.id))
+        scales = store.load(StoredScale, record.id)
+        succession = stream._replay_scales(each.event for each in scales)
         last: dict[str, tuple[Mark, int]] = {}
         for domain in stream.histories:
             for appended in store.marks(record.id, domain):
@@ -91,7 +101,7 @@ class StreamState:
         names = {domain: each.open for domain, each in stream.missing.items()}
         stream.aggregator.restore(stream._remember_latest(store.members(record.id)), names)
         missing.add_forgotten(stream.missing, stream.aggregator)
-        late = store.late(record.id)
+        late = store.load(LateRecord, record.id)
         for domain in stream.late:
             reports = (each.report for each in late if each.domain == domain)
             stream.late[domain] = LateReports(
@@ -100,7 +110,8 @@ class StreamState:
                 record.late_seen_from.get(domain, MIN_INT64),
             )
         stream.settle()
-        reported_at = stream.groups.restore(store.readers(record.id), store.backlogs(record.id))
+        readers = store.load(ReaderRecord, record.id)
+        reported_at = stream.groups.restore(readers, store.load(BacklogRecord, record.id))
         stream.latest_ms = max(stream.latest_ms, reported_at)
         return stream
 
@@ -214,17 +225,22 @@ class StreamState:
             elif isinstance(result, Refused) and isinstance(result.last, Session):
                 self.fences.refuse(each, result.last, draft.moment.wall)
             results.append(result)
-        draft.batch.changes += takeovers.list_changes(self.id, draft.moment.wall, now, self.fences)
+        changes = takeovers.list_changes(self.id, draft.moment.wall, now, self.fences)
+        draft.batch.put(*changes)
         return results
 
     def _report_late(self, note: Note, draft: Draft, *, again: bool) -> None:
         for domain, each in self.aggregator.report_late(note, draft.moment.wall, again=again):
-            report = structs.replace(each, served_at=self.service_ms(draft.moment))
+            report = replace(each, served_at=self.service_ms(draft.moment))
             # a client reports single rows, with its session; a person reports all of them
             is_correction = note.session is None and not each.unknown
             most = max(1, MOST_REPORTS // len(self.late))
             changed = self.late[domain].add(report, most, is_correction=is_correction)
-            draft.keep_late(self.id, domain, changed)
+            for place, kept in changed.items():
+                if kept is None:
+                    draft.batch.drop(LateRecord, self.id, domain, *place)
+                else:
+                    draft.batch.put(LateRecord(self.id, domain, *place, kept))
         self.keep_known_from(draft)
 
     def keep_known_from(self, draft: Draft) -> None:
@@ -256,7 +272,7 @@ class StreamState:
 
     def rewrite(self, draft: Draft, **changes: Any) -> None:  # noqa: ANN401 - fields of the record
         self.record = replace(self.record, **changes)
-        draft.batch.streams.append(self.record)
+        draft.batch.put(self.record)
 
     def take_settings(self, settings: StreamSettings, draft: Draft) -> None:
         now = self.service_ms(draft.moment)
@@ -349,7 +365,7 @@ class StreamState:
         running = self.aggregator.domains[domain]
         now, last_writer = self.service_ms(draft.moment), running.last_writer
         appended = AppendedMark(self.id, domain, mark, now, last_writer)
-        draft.batch.marks.append(appended)
+        draft.batch.put(appended)
         if before is None:
             self.rewrite(draft, first_lowers={**self.record.first_lowers, domain: mark.lower})
         absences, returned = running.excluded_by_mark + running.joined, running.returned
@@ -357,7 +373,7 @@ class StreamState:
             return
         removed = (each.writer for each in absences if each.reason == "removed")
         deciders = [by, *(self.aggregator.member(writer).terms.removed_by for writer in removed)]
-        entry = LedgerEntry(
+        answer = EntryAnswer(
             mark.seq,
             mark.written_at,
             before.lower if before else None,
@@ -365,11 +381,8 @@ class StreamState:
             absences,
             next(filter(None, deciders), None),
             returned,
-            stream_id=self.id,
-            domain=domain,
-            served_at=now,
         )
-        draft.batch.ledger.append(entry)
+        draft.batch.put(LedgerEntry(self.id, domain, now, answer))
 
 
 def _collect_known_from(

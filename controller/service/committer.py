@@ -33,9 +33,10 @@ from controller.service.telemetry import traces
 from controller.service.telemetry.logs import log_changes
 from controller.service.telemetry.metrics import Metrics
 from controller.store.port import Store, StoreLost, StoreUnavailable
+from controller.store.records import AppendedMark, StoredMember, StreamRecord
 from noted_time import NotedTimeError
 from noted_time.client import Backoff
-from noted_time.rules import SLICE_SIZE, Slices
+from noted_time.rules import Slices
 
 Work = Callable[[OwnedStreams, Draft], Any]
 
@@ -211,13 +212,13 @@ class Committer:
             return
         for job in jobs:
             job.resolve()
-        await _run_in_turn(_free(draft.batch.members))
+        await _run_in_turn(draft.batch.free(StoredMember))
 
     async def _write(self, draft: Draft) -> None:
         await _run_in_turn(draft.finish())
         batch = draft.batch
         if self._store.local:
-            batch.clocks = self.streams.clocks_at(draft.moment)
+            batch.put(*self.streams.clocks_at(draft.moment))
         started_at = perf_counter()
         with traces.commit(batch):
             await self._call_in_thread(self._store.commit, batch)
@@ -225,10 +226,13 @@ class Committer:
         self.ownership.extend_leases(draft.moment)
         self._metrics.count_commit(batch, perf_counter() - started_at)
         await _run_in_turn(self.streams.publish(batch))
-        for each in batch.marks:
+        for each in batch.list_puts(AppendedMark):
             self._notifier.notify_mark(each.stream_id, each.domain, each.mark)
-        for stream_id in {*batch.dropped, *(each.id for each in batch.streams if each.seal)}:
+        for (stream_id,) in batch.list_drops(StreamRecord):
             self._notifier.notify(stream_id)
+        for record in batch.list_puts(StreamRecord):
+            if record.seal:
+                self._notifier.notify(record.id)
         log_changes(self.streams, batch)
 
     async def _give_up(self, jobs: list[Job], fault: Exception, service_ms: int) -> None:
@@ -319,12 +323,6 @@ class Committer:
 async def _run_in_turn(slices: Iterator[None]) -> None:
     for _ in slices:
         await asyncio.sleep(0)
-
-
-def _free(records: list[Any]) -> Iterator[None]:
-    while len(records) > SLICE_SIZE:  # 50,000 at once take 50 ms
-        del records[-SLICE_SIZE:]
-        yield
 
 
 def _refuse(jobs: Iterable[Job], reason: Exception) -> None:

@@ -21,7 +21,8 @@ from controller.aggregation.views.overview import (
 from controller.aggregation.views.segments import Segments, select_named
 from controller.aggregation.views.vouching import Roster
 from controller.service.clocks import Clocks
-from controller.store.port import Change, LedgerEntry, Reading
+from controller.store.port import Reading
+from controller.store.records import Change, LedgerEntry
 from noted_time import Rejected
 from noted_time.answers import OverviewPage, Period, SegmentRow
 from noted_time.values import VouchedBy, format_time
@@ -72,10 +73,8 @@ class Views:
             ledger, stream.id, domain, after=after, limit=limit, newest_first=newest_first
         )
 
-    async def changes(
-        self, name: str, *, before: int | None, limit: int
-    ) -> list[tuple[int, Change]]:
-        """Return changes below the number `before`, newest first, with their numbers."""
+    async def changes(self, name: str, *, before: int | None, limit: int) -> list[Change]:
+        """Return changes below the number `before`, newest first."""
         stream, changes = self._get_stream(name), self._reading.changes
         return await asyncio.to_thread(changes, stream.id, before=before, limit=limit)
 

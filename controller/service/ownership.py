@@ -23,7 +23,8 @@ from controller.aggregation.owned_streams import OwnedStreams, bucket_of, load
 from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.service.polls import LongPollNotifier
-from controller.store.port import LEASE_MS, Change, Leases, Store, Transaction
+from controller.store.port import LEASE_MS, Leases, Store
+from controller.store.records import Change, ChangeSet
 from noted_time import Mark, StreamCut
 from noted_time.reading import MarkHistory
 
@@ -136,8 +137,7 @@ class Ownership:
         now = self._clocks.read()
         self._turned_at, self._is_urgent = now.steady, False
         if owned.clocks and not self._store.local:
-            clocks = owned.clocks_at(now)
-            await self._in_thread(self._store.commit, Transaction(clocks))
+            await self._in_thread(self._store.commit, ChangeSet(*owned.clocks_at(now)))
         if self._is_leaving and not self._has_left:
             self._drop_outside(owned, frozenset())
             await self._in_thread(self._store.leave)
@@ -205,7 +205,7 @@ class Ownership:
                     name = stream.record.name
                     log.error("went_back", stream=name, domain=domain, held=shown, found=stored)
         if changes:
-            await self._in_thread(self._store.commit, Transaction(changes=changes))
+            await self._in_thread(self._store.commit, ChangeSet(*changes))
         for stream, _ in known:
             self._last_marks.pop(stream.id, None)
 

@@ -16,142 +16,18 @@ One test suite checks these rules for every store:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import distributions
-from typing import Any, Protocol
+from typing import Protocol
 
-from noted_time import (
-    BacklogPolicy,
-    Mark,
-    MarkConflict,
-    MemberRecord,
-    ScaleEvent,
-    Seal,
-    StreamSettings,
-)
-from noted_time.answers import Action, EntryAnswer, Replica
-from noted_time.values import LateReport, ProblemKind
+from msgspec import Struct
 
-LateKey = tuple[str, str, str, int, int, int]  # stream id, domain, writer, hours of a report
+from controller.store.records import AppendedMark, Change, ChangeSet, LedgerEntry, R, StreamRecord
+from noted_time import Mark, MarkConflict, MemberRecord, ScaleEvent
+from noted_time.answers import Replica
+from noted_time.values import ProblemKind
 
 
-@dataclass(frozen=True, slots=True)
-class StreamRecord:
-    """A stream's identity and settings, and how far back its stored data reaches.
-
-    - `id` is never used again, unlike the name.
-    - `declared_at` is when domains were added to the existing stream (service time, ms).
-    - `unbounded` are the domains whose later uppers are not bounds.
-    - `ledger_from` and `late_from`: records are complete from this time on.
-    - `late_seen_from`: reports of late rows that were seen from then on are kept (Unix ms).
-    - `first_lowers` are of the first marks, which may have been dropped.
-    - `forgotten_lowers` are the lowers when members were last forgotten.
-    - `logs` are the ids of the logs that positions were in, the current one last.
-    """
-
-    id: str
-    name: str
-    settings: StreamSettings
-    declared_at: Mapping[str, int] = field(default_factory=dict)
-    seal: Seal | None = None
-    unbounded: tuple[str, ...] = ()
-    ledger_from: Mapping[str, int] = field(default_factory=dict)
-    late_from: Mapping[str, int] = field(default_factory=dict)
-    late_seen_from: Mapping[str, int] = field(default_factory=dict)
-    first_lowers: Mapping[str, int] = field(default_factory=dict)
-    forgotten_lowers: Mapping[str, int] = field(default_factory=dict)
-    logs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AppendedMark:
-    """A mark that was appended at `appended_at` (service time, ms).
-
-    The watermark waited for `last_writer` last, if that is known.
-    """
-
-    stream_id: str
-    domain: str
-    mark: Mark
-    appended_at: int
-    last_writer: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReaderRecord:
-    """A reader of a group; of an offline reader only the position is kept.
-
-    `reported_at` is on the service clock, and `backlog` the reader's own report.
-    """
-
-    stream_id: str
-    group: str
-    reader: str
-    online: bool
-    position: Mapping[int, int]
-    reported_at: int = 0
-    backlog: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BacklogRecord:
-    """A reader group's backlog policy, and whether it had a backlog when last checked.
-
-    `since` is when `backlog` last changed (Unix ms). `caught_up` are domains, for the sticky rule.
-    """
-
-    stream_id: str
-    group: str
-    policy: BacklogPolicy | None = None
-    backlog: bool = False
-    since: int | None = None
-    caught_up: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LateRecord:
-    """A report of late rows in a stream's domain, one for each place."""
-
-    stream_id: str
-    domain: str
-    report: LateReport
-
-    @property
-    def key(self) -> LateKey:
-        return self.stream_id, self.domain, *self.report.place
-
-
-class LedgerEntry(EntryAnswer, frozen=True, kw_only=True):
-    """A mark that advanced without writers, or learned of their return.
-
-    It was appended at `served_at` (service time, ms).
-    """
-
-    stream_id: str
-    domain: str
-    served_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of a stream by an operator, `at` Unix ms and `served_at` on the service clock.
-
-    `was` and `became` are JSON, `by` the operator's address or a token's label and id.
-    """
-
-    stream_id: str
-    at: int
-    served_at: int
-    action: Action
-    writer: str | None = None
-    was: Mapping[str, Any] | None = None
-    became: Mapping[str, Any] | None = None
-    by: str | None = None
-    comment: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StreamSummary:
+class StreamSummary(Struct, frozen=True):
     """A stream in a list."""
 
     record: StreamRecord
@@ -159,69 +35,10 @@ class StreamSummary:
     scales: Sequence[ScaleEvent]
 
 
-@dataclass(slots=True)
-class Transaction:
-    """All writes of one transaction, in the order of the fields.
-
-    Records replace those with the same key; tuples begin with the stream's id.
-
-    - `scales` are numbered. A stream's numbers must increase.
-    - `members` has at most one record for each writer. It may add forgotten members again.
-    - `changes` are numbered from 1 within a stream, without gaps.
-    - `forgotten_ledger` and `forgotten_changes` delete older records than a service time (ms),
-      except the last change, whose number is needed.
-    - `forgotten` deletes the marks of a domain up to a seq, except the last mark.
-    - `dropped` streams are deleted with all their data. Their names are free for `streams`.
-    """
-
-    clocks: dict[int, int] = field(default_factory=dict)
-    streams: list[StreamRecord] = field(default_factory=list)
-    scales: list[tuple[str, int, ScaleEvent]] = field(default_factory=list)
-    forgotten_members: list[tuple[str, str]] = field(default_factory=list)
-    members: list[tuple[str, MemberRecord]] = field(default_factory=list)
-    marks: list[AppendedMark] = field(default_factory=list)
-    readers: list[ReaderRecord] = field(default_factory=list)
-    backlogs: list[BacklogRecord] = field(default_factory=list)
-    late: list[LateRecord] = field(default_factory=list)
-    ledger: list[LedgerEntry] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    forgotten_readers: list[tuple[str, str, str]] = field(default_factory=list)
-    forgotten_backlogs: list[tuple[str, str]] = field(default_factory=list)
-    forgotten_late: list[LateKey] = field(default_factory=list)
-    forgotten_ledger: list[tuple[str, int]] = field(default_factory=list)
-    forgotten_changes: list[tuple[str, int]] = field(default_factory=list)
-    forgotten: list[tuple[str, str, int]] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
-
-    def without_dropped(self) -> Transaction:
-        """Drop streams first, which is the same because ids are never used again."""
-        dropped = set(self.dropped)
-        if not dropped:
-            return self
-        fields: dict[str, Any] = {
-            name: [each for each in getattr(self, name) if find_stream_id(each) not in dropped]
-            for name in STREAM_PARTS
-        }
-        return replace(self, **fields)
-
-
-STREAM_PARTS = tuple(
-    each.name for each in fields(Transaction) if each.name not in {"clocks", "dropped"}
-)
-
-
-def find_stream_id(written: Any) -> str:  # noqa: ANN401 - an entry of a transaction
-    if isinstance(written, StreamRecord):
-        return written.id
-    stream_id: str = written[0] if isinstance(written, tuple) else written.stream_id
-    return stream_id
-
-
 LEASE_MS = 3000  # a longer silence lets others take a controller's buckets
 
 
-@dataclass(frozen=True, slots=True)
-class Leases:
+class Leases(Struct, frozen=True):
     """The owners of the buckets that streams are hashed to by name.
 
     `others` has the URLs of the other owners. `replicas` counts the live controllers, including
@@ -230,7 +47,7 @@ class Leases:
 
     buckets: int = 1
     mine: frozenset[int] = frozenset()
-    others: Mapping[int, str] = field(default_factory=dict)
+    others: Mapping[int, str] = {}
     replicas: int = 1
 
     @property
@@ -251,26 +68,19 @@ class Reading(Protocol):
 
     def summaries(self, names: Sequence[str]) -> list[StreamSummary]: ...
 
-    def scales(self, stream_id: str) -> list[ScaleEvent]: ...
+    def load(self, kind: type[R], stream_id: str) -> list[R]:
+        """Return a stream's records of a kind that `has_json`."""
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]: ...
 
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]: ...
-
-    def readers(self, stream_id: str) -> list[ReaderRecord]: ...
-
-    def backlogs(self, stream_id: str) -> list[BacklogRecord]: ...
-
-    def late(self, stream_id: str) -> list[LateRecord]: ...
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
     ) -> list[LedgerEntry]:
         """Return entries after the seq `after`, or with `newest_first` before it (0: all)."""
 
-    def changes(
-        self, stream_id: str, *, before: int | None, limit: int
-    ) -> list[tuple[int, Change]]:
+    def changes(self, stream_id: str, *, before: int | None, limit: int) -> list[Change]:
         """Return changes below the number `before`, newest first."""
 
     def replicas_secret(self) -> bytes:
@@ -320,7 +130,7 @@ class Store(Reading, Protocol):
     def clocks(self) -> dict[int, int]:
         """Return the service clock of each bucket at its last commit, initially 0."""
 
-    def commit(self, batch: Transaction) -> None:
+    def commit(self, batch: ChangeSet) -> None:
         """Write the batch in one transaction.
 
         Raises `MarkConflict` if another owner appended first, another `Conflict` if the batch

@@ -12,10 +12,11 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import ArgumentError
 
 from controller.store.leases import LeaseSession
-from controller.store.port import Leases, StoreUnavailable, Transaction
+from controller.store.port import Leases, StoreUnavailable
 from controller.store.reading import ROWS_AT_A_TIME, SqlReading
-from controller.store.rows import Values, member_rows
-from controller.store.schema import member
+from controller.store.records import ChangeSet, StoredMember
+from controller.store.rows import Values, encode_members
+from controller.store.schema import RECORD_TABLES
 from controller.store.sql import Seqs, SqlStore, check_revision, upsert
 from noted_time import Rejected
 from noted_time.answers import Replica
@@ -39,8 +40,9 @@ _MIGRATION_LOCK = (
 
 # Text takes several times as much CPU time as a binary array.
 _ARRAY_CASTS = {BigInteger: "%b::bigint[]", Text: "%b::text[]"}
-_MEMBER_ARRAYS = ", ".join(_ARRAY_CASTS[type(column.type)] for column in member.columns[:-1])
-_PUT_MEMBERS = upsert(member, f"SELECT *, NULL::bigint FROM unnest({_MEMBER_ARRAYS})")  # noqa: S608 - constants
+_MEMBER = RECORD_TABLES[StoredMember]
+_MEMBER_ARRAYS = ", ".join(_ARRAY_CASTS[type(column.type)] for column in _MEMBER.columns[:-1])
+_PUT_MEMBERS = upsert(_MEMBER, f"SELECT *, NULL::bigint FROM unnest({_MEMBER_ARRAYS})")  # noqa: S608 - constants
 
 _SELECT_STATE = """
 SELECT current_setting('transaction_read_only'), (SELECT max(version_num) FROM noted_time_version)
@@ -124,16 +126,17 @@ class PostgresStore(SqlStore):
         super().close()
         self._session.close()
 
-    def commit(self, batch: Transaction) -> None:
+    def commit(self, batch: ChangeSet) -> None:
         """Write notes alone, as in most batches, by one statement.
 
         `BEGIN` and `COMMIT` would take more CPU time than this.
         """
-        if batch != Transaction(members=batch.members):
+        if batch.has_changes(besides=StoredMember):
             super().commit(batch)
             return
         with self._convert_errors():
-            self._put_members(self._session.session(), member_rows(batch.members))
+            members = encode_members(batch.list_puts(StoredMember))
+            self._put_members(self._session.session(), members)
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -17,7 +18,6 @@ from sqlalchemy import (
     Executable,
     Row,
     Select,
-    Table,
     Text,
     bindparam,
     func,
@@ -27,23 +27,25 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from controller.store import rows, schema
-from controller.store.port import (
+from controller.store import rows
+from controller.store.port import StoreDamaged, StoreUnavailable, StreamSummary
+from controller.store.records import (
     AppendedMark,
-    BacklogRecord,
     Change,
-    LateRecord,
     LedgerEntry,
-    ReaderRecord,
-    StoreDamaged,
-    StoreUnavailable,
+    R,
+    Record,
+    StoredMember,
+    StoredScale,
     StreamRecord,
-    StreamSummary,
 )
+from controller.store.schema import RECORD_TABLES, secret
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent
 from noted_time.answers import Replica
 
 ROWS_AT_A_TIME = 1000
+
+_STREAM, _MARK = RECORD_TABLES[StreamRecord], RECORD_TABLES[AppendedMark]
 
 _CONTENT_ERRORS = sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError
 _DAMAGE_CODES = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
@@ -62,72 +64,55 @@ class SqlReading:
         self._driver: Any = engine.dialect.loaded_dbapi
 
     def streams(self) -> list[StreamRecord]:
-        query = select(schema.stream).order_by(schema.stream.c.name)
-        return [rows.STREAM_ROWS.value(row) for row in self._rows(query)]
+        query = select(_STREAM).order_by(_STREAM.c.name)
+        return [rows.decode_row(StreamRecord, row) for row in self._rows(query)]
 
     def names(self) -> list[str]:
-        column = schema.stream.c.name
+        column = _STREAM.c.name
         return [name for (name,) in self._rows(select(column).order_by(column))]
 
     def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
         """Read scale events after the marks, so all that precede a mark are included."""
-        column = schema.stream.c.name
+        column = _STREAM.c.name
         named = column.in_(names)
         with self._convert_errors(), self._reading.connect() as connection:
-            stream_rows = connection.execute(select(schema.stream).where(named).order_by(column))
-            records = [rows.STREAM_ROWS.value(row) for row in stream_rows]
+            stream_rows = connection.execute(select(_STREAM).where(named).order_by(column))
+            records = [rows.decode_row(StreamRecord, row) for row in stream_rows]
             marks = _read_last_marks(connection, records)
             scales = _read_scales(connection, named)
         return [
             StreamSummary(each, marks.get(each.id, {}), scales.get(each.id, ())) for each in records
         ]
 
-    def scales(self, stream_id: str) -> list[ScaleEvent]:
-        events = _select_stream(schema.scale, stream_id).order_by(schema.scale.c.seq)
-        return [rows.scale_of(row) for row in self._rows(events)]
+    def load(self, kind: type[R], stream_id: str) -> list[R]:
+        return [rows.decode_row(kind, row) for row in self._rows(_select_all(kind, stream_id))]
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
-        query = _select_stream(schema.member, stream_id).order_by(schema.member.c.writer)
-        return map(rows.member_of, self._many_rows(query))
+        return map(rows.decode_member, self._many_rows(_select_all(StoredMember, stream_id)))
 
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
-        columns = schema.mark.c
-        chain = _select_stream(schema.mark, stream_id).where(columns.domain == domain)
-        return rows.marks_of(self._many_rows(chain.order_by(columns.seq)))
-
-    def readers(self, stream_id: str) -> list[ReaderRecord]:
-        key = schema.reader.c.reader_group, schema.reader.c.reader
-        query = _select_stream(schema.reader, stream_id).order_by(*key)
-        return [rows.READER_ROWS.value(row) for row in self._rows(query)]
-
-    def backlogs(self, stream_id: str) -> list[BacklogRecord]:
-        query = _select_stream(schema.backlog, stream_id).order_by(schema.backlog.c.reader_group)
-        return [rows.BACKLOG_ROWS.value(row) for row in self._rows(query)]
-
-    def late(self, stream_id: str) -> list[LateRecord]:
-        query = _select_stream(schema.late, stream_id).order_by(*schema.late.primary_key.columns)
-        return [rows.LATE_ROWS.value(row) for row in self._rows(query)]
+        chain = _select_all(AppendedMark, stream_id).where(_MARK.c.domain == domain)
+        return rows.decode_marks(self._many_rows(chain))
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
     ) -> list[LedgerEntry]:
-        seq = schema.ledger.c.seq
-        later = seq < after if newest_first and after else seq > after
-        entries = _select_stream(schema.ledger, stream_id)
-        chain = entries.where(schema.ledger.c.domain == domain, later)
-        page = chain.order_by(seq.desc() if newest_first else seq).limit(limit)
-        return [rows.LEDGER_ROWS.value(row) for row in self._rows(page)]
+        columns = RECORD_TABLES[LedgerEntry].c
+        later = columns.seq < after if newest_first and after else columns.seq > after
+        chain = _select_all(LedgerEntry, stream_id).where(columns.domain == domain, later)
+        if newest_first:
+            chain = chain.order_by(None).order_by(columns.seq.desc())
+        return [rows.decode_row(LedgerEntry, row) for row in self._rows(chain.limit(limit))]
 
-    def changes(
-        self, stream_id: str, *, before: int | None, limit: int
-    ) -> list[tuple[int, Change]]:
-        number = schema.change.c.number
-        page = _select_stream(schema.change, stream_id).order_by(number.desc()).limit(limit)
+    def changes(self, stream_id: str, *, before: int | None, limit: int) -> list[Change]:
+        number = RECORD_TABLES[Change].c.number
+        page = _select_all(Change, stream_id).order_by(None).order_by(number.desc()).limit(limit)
         page = page if before is None else page.where(number < before)
-        return [rows.change_of(row) for row in self._rows(page)]
+        found = self._rows(page)
+        return [replace(rows.decode_row(Change, row), number=row.number) for row in found]
 
     def replicas_secret(self) -> bytes:
-        columns = schema.secret.c
+        columns = secret.c
         secrets = self._rows(select(columns.value).where(columns.name == "replicas"))
         return b"".join(value.encode() for (value,) in secrets)
 
@@ -185,8 +170,10 @@ def build_unavailable(
     return StoreUnavailable(f"{what}: {why}")
 
 
-def _select_stream(table: Table, stream_id: str) -> Select[Any]:
-    return select(table).where(table.c.stream_id == stream_id)
+def _select_all(kind: type[Record], stream_id: str) -> Select[Any]:
+    """Select the records of a stream, by key."""
+    table = RECORD_TABLES[kind]
+    return select(table).where(table.c.stream_id == stream_id).order_by(*table.primary_key)
 
 
 def _read_last_marks(
@@ -206,22 +193,23 @@ def _read_last_marks(
             tails += connection.execute(_TAIL_OF_ONE, {"stream_id": stream_id, "domain": domain})
     marks: dict[str, dict[str, Mark]] = {}
     for _, tail in groupby(tails, itemgetter(0, 1)):
-        each = rows.last_mark_of(list(tail))
+        each = rows.decode_last_mark(list(tail))
         marks.setdefault(each.stream_id, {})[each.domain] = each.mark
     return marks
 
 
 def _read_scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, list[ScaleEvent]]:
-    events = select(schema.scale).join(schema.stream)
+    table = RECORD_TABLES[StoredScale]
     scales: dict[str, list[ScaleEvent]] = {}
-    for row in connection.execute(events.where(named).order_by(schema.scale.c.seq)):
-        scales.setdefault(row.stream_id, []).append(rows.scale_of(row))
+    events = select(table).join(_STREAM).where(named).order_by(table.c.seq)
+    for row in connection.execute(events):
+        scales.setdefault(row.stream_id, []).append(rows.decode_row(StoredScale, row).event)
     return scales
 
 
 def _tail(stream_id: Any, domain: Any) -> Select[Any]:  # noqa: ANN401 - a column or a parameter
     """Return the query of a chain's last rows, from the last whole row on."""
-    mark = schema.mark
+    mark = _MARK
     base = mark.alias("base")
     of_chain = base.c.stream_id == stream_id, base.c.domain == domain, base.c.whole
     whole = select(func.max(base.c.seq)).where(*of_chain).correlate_except(base).scalar_subquery()
@@ -238,4 +226,4 @@ def _tail_of_all() -> Select[Any]:
 
 
 _TAIL_OF_ALL = _tail_of_all()
-_TAIL_OF_ONE = _tail(bindparam("stream_id"), bindparam("domain")).order_by(schema.mark.c.seq)
+_TAIL_OF_ONE = _tail(bindparam("stream_id"), bindparam("domain")).order_by(_MARK.c.seq)

@@ -1,6 +1,6 @@
-"""Converts values of the port to rows of the tables, and back.
+"""Converts records to rows of their tables, and back.
 
-Most tables have key columns and a `record`, the value as compact JSON; marks and members have
+Most tables have key columns and a `record`, the record as compact JSON; marks and members have
 separate columns, to save bytes and time.
 
 A mark's row is *whole* if it has all offsets of its cut. Others have only the changed ones. These
@@ -16,27 +16,24 @@ Some tables have a last column for the CRC-32 of the row. It is null if the data
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from sys import intern
-from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 from zlib import crc32
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Table
 
-from controller.store import schema
-from controller.store.port import (
+from controller.store.port import StoreDamaged
+from controller.store.records import (
+    RECORD_KINDS,
     AppendedMark,
-    BacklogRecord,
-    Change,
-    LateRecord,
     LedgerEntry,
-    ReaderRecord,
-    StoreDamaged,
-    StreamRecord,
+    R,
+    Record,
+    StoredMember,
 )
-from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut
+from noted_time import Mark, MemberRecord, StreamCut
 
 Values = tuple[Any, ...]
 Value = TypeVar("Value")
@@ -45,25 +42,30 @@ CUT_COLUMN = 5
 
 encode = msgspec.json.Encoder(enc_hook=dict).encode
 
+_FIELDS = {kind: attrgetter(*kind.key_fields, *kind.column_fields) for kind in RECORD_KINDS}
+_DECODERS: dict[type[Record], Callable[[Any], Any]] = {
+    kind: msgspec.json.Decoder(kind).decode for kind in RECORD_KINDS if kind.has_json
+}
+
 _offsets = msgspec.json.Decoder(dict[int, int]).decode
 _times = msgspec.json.Decoder(dict[str, int]).decode
 _names = msgspec.json.Decoder(tuple[str, ...]).decode
-_scale = msgspec.json.Decoder(ScaleEvent).decode
-_change = msgspec.json.Decoder(Change).decode
 
 
 def add_crc(row: Values) -> Values:
     return (*row, crc32(encode(row)))
 
 
-def read_row(table: Table, row: Sequence[Any], decode: Callable[[Sequence[Any]], Value]) -> Value:
+def read_row(
+    kind: type[Record], row: Sequence[Any], decode: Callable[[Sequence[Any]], Value]
+) -> Value:
     """Raise `StoreDamaged` for a damaged row."""
     try:
-        return decode(_remove_crc(row) if "crc" in table.columns else row)
+        return decode(_remove_crc(row) if kind.has_crc else row)
     except Exception as error:  # damaged rows may raise any
-        key = ", ".join(map(str, row[: len(table.primary_key)]))
+        key = ", ".join(map(str, row[: len(kind.key_fields)]))
         raise StoreDamaged(
-            f"the row ({key}) of the table {table.name}", f"damaged: {error}"
+            f"the row ({key}) of the table {kind.table_name}", f"damaged: {error}"
         ) from error
 
 
@@ -74,34 +76,32 @@ def _remove_crc(row: Sequence[Any]) -> Sequence[Any]:
     return bare
 
 
-class RowFormat(Generic[Value]):
-    """Converts values of one kind to rows; `key` returns the columns before the record."""
-
-    def __init__(
-        self, table: Table, kind: type[Value], key: Callable[[Value], tuple[Any, ...]]
-    ) -> None:
-        self._table, self._key = table, key
-        self._decode = msgspec.json.Decoder(kind).decode
-
-    def row(self, value: Value) -> Values:
-        return (*self._key(value), encode(value).decode())
-
-    def value(self, row: Sequence[Any]) -> Value:
-        return read_row(self._table, row, lambda bare: self._decode(bare[-1]))
+def encode_row(record: Record) -> Values:
+    """Return the row without its CRC-32."""
+    kind = type(record)
+    if isinstance(record, LedgerEntry):
+        record = _encode_writers(record)
+    fields: Values = _FIELDS[kind](record)
+    return (*fields, encode(record).decode()) if kind.has_json else fields
 
 
-STREAM_ROWS = RowFormat(schema.stream, StreamRecord, attrgetter("id", "name"))
-READER_ROWS = RowFormat(schema.reader, ReaderRecord, attrgetter("stream_id", "group", "reader"))
-BACKLOG_ROWS = RowFormat(schema.backlog, BacklogRecord, attrgetter("stream_id", "group"))
-LATE_ROWS = RowFormat(schema.late, LateRecord, attrgetter("key"))
-LEDGER_ROWS = RowFormat(
-    schema.ledger, LedgerEntry, attrgetter("stream_id", "domain", "seq", "served_at")
-)
+def decode_row(kind: type[R], row: Sequence[Any]) -> R:
+    record: R = read_row(kind, row, lambda bare: _DECODERS[kind](bare[-1]))
+    return record
+
+
+def _encode_writers(entry: LedgerEntry) -> LedgerEntry:
+    """Encode each writer separately, so that the event loop is not blocked."""
+    writers: Any = tuple([msgspec.Raw(encode(each)) for each in entry.answer.writers])
+    return replace(entry, answer=replace(entry.answer, writers=writers))
 
 
 _RECORD_HINTS = get_type_hints(MemberRecord)
 _RECORD_DEFAULTS = {"excluded": None} | MemberRecord._field_defaults
-_OTHER_FIELDS = tuple(name for name in MemberRecord._fields if name not in schema.member.columns)
+_MEMBER_PATHS = {*StoredMember.key_fields, *StoredMember.column_fields}
+_OTHER_FIELDS = tuple(
+    name for name in MemberRecord._fields if f"member.{name}" not in _MEMBER_PATHS
+)
 _others_of = attrgetter(*_OTHER_FIELDS)
 _OTHER_DEFAULTS = tuple(_RECORD_DEFAULTS[name] for name in _OTHER_FIELDS)
 _Others = msgspec.defstruct(
@@ -112,14 +112,15 @@ _Others = msgspec.defstruct(
 _others = msgspec.json.Decoder(_Others).decode
 
 
-def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> Iterator[Values]:
+def encode_members(members: Iterable[StoredMember]) -> Iterator[Values]:
     """Sort rows to write pages in order, and so that overlapping batches cannot deadlock."""
     # a combined key would hold the interpreter's lock longer
-    by_writer = sorted(members, key=lambda each: each[1].writer)
-    for stream_id, each in sorted(by_writer, key=itemgetter(0)):
+    by_writer = sorted(members, key=attrgetter("member.writer"))
+    for stored in sorted(by_writer, key=attrgetter("stream_id")):
+        each = stored.member
         others = _others_of(each)
         yield (
-            stream_id,
+            stored.stream_id,
             each.writer,
             each.state,
             encode(each.position).decode(),
@@ -133,11 +134,11 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> Iterator[Values]
         )
 
 
-def member_of(row: Sequence[Any]) -> MemberRecord:
-    return read_row(schema.member, row, _member_of)
+def decode_member(row: Sequence[Any]) -> MemberRecord:
+    return read_row(StoredMember, row, _decode_member)
 
 
-def _member_of(row: Sequence[Any]) -> MemberRecord:
+def _decode_member(row: Sequence[Any]) -> MemberRecord:
     _, writer, state, position, times, max_times, *counts, others = row
     noted_at, since, sequence, heard_at = counts
     rest = msgspec.structs.astuple(_others(others)) if others else _OTHER_DEFAULTS
@@ -153,30 +154,6 @@ def _member_of(row: Sequence[Any]) -> MemberRecord:
         heard_at=heard_at,
         **dict(zip(_OTHER_FIELDS, rest, strict=True)),
     )
-
-
-def ledger_row(entry: LedgerEntry) -> Values:
-    """Encode each writer separately, so that the event loop is not blocked."""
-    writers: Any = tuple([msgspec.Raw(encode(each)) for each in entry.writers])
-    return LEDGER_ROWS.row(replace(entry, writers=writers))
-
-
-def scale_row(scale: tuple[str, int, ScaleEvent]) -> Values:
-    stream_id, seq, event = scale
-    return (stream_id, seq, encode(event).decode())
-
-
-def scale_of(row: Sequence[Any]) -> ScaleEvent:
-    return read_row(schema.scale, row, lambda bare: _scale(bare[-1]))
-
-
-def change_row(change: Change) -> Values:
-    """Give the stream id twice, because the second selects the number."""
-    return (change.stream_id, change.stream_id, change.served_at, encode(change).decode())
-
-
-def change_of(row: Sequence[Any]) -> tuple[int, Change]:
-    return row[1], read_row(schema.change, row, lambda bare: _change(bare[-1]))
 
 
 ROW_OFFSETS = 8  # they take as much space as a row's other columns
@@ -217,18 +194,18 @@ def extend_tail(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int
     return Tail(mark.seq, offsets), offsets
 
 
-def mark_rows(marks: Iterable[AppendedMark], tails: Tails) -> list[Values]:
+def encode_marks(marks: Iterable[AppendedMark], tails: Tails) -> list[Values]:
     """Update the marks' chains in `tails`."""
     values = []
     for appended in marks:
         chain = appended.stream_id, appended.domain
         tail, stored = extend_tail(tails.get(chain), appended.mark)
         tails[chain] = tail
-        values.append(_mark_row(appended, stored, whole=not tail.cost))
+        values.append(_encode_mark(appended, stored, whole=not tail.cost))
     return values
 
 
-def _mark_row(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool) -> Values:
+def _encode_mark(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool) -> Values:
     mark = appended.mark
     return (
         appended.stream_id,
@@ -247,23 +224,23 @@ def _mark_row(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool
     )
 
 
-def marks_of(chain: Iterable[Sequence[Any]]) -> Iterator[AppendedMark]:
+def decode_marks(chain: Iterable[Sequence[Any]]) -> Iterator[AppendedMark]:
     """Yield the marks of a chain's rows, the first a whole row."""
     offsets: Mapping[int, int] = {}
     for row in chain:
-        each = _mark_of(row, offsets)
+        each = _decode_mark(row, offsets)
         offsets = each.mark.cut.offsets
         yield each
 
 
-def last_mark_of(chain: Sequence[Sequence[Any]]) -> AppendedMark:
-    return _mark_of(chain[-1], join_cuts(chain[:-1]))
+def decode_last_mark(chain: Sequence[Sequence[Any]]) -> AppendedMark:
+    return _decode_mark(chain[-1], join_cuts(chain[:-1]))
 
 
 def join_cuts(chain: Iterable[Sequence[Any]]) -> dict[int, int]:
     offsets: dict[int, int] = {}
     for row in chain:
-        offsets |= read_row(schema.mark, row, lambda bare: _offsets(bare[CUT_COLUMN]))
+        offsets |= read_row(AppendedMark, row, lambda bare: _offsets(bare[CUT_COLUMN]))
     return offsets
 
 
@@ -273,7 +250,7 @@ def build_whole_row(chain: Sequence[Values]) -> Values:
     return (*last[:CUT_COLUMN], encode(join_cuts(chain)).decode(), *last[CUT_COLUMN + 1 : -2], True)
 
 
-def _mark_of(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
+def _decode_mark(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
 
     def decode(bare: Sequence[Any]) -> AppendedMark:
         stream_id, domain, seq, lower, upper, cut, written_at, excluded, *more = bare
@@ -286,4 +263,4 @@ def _mark_of(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
             stream_id, domain, mark, appended_at, last_writer and intern(last_writer)
         )
 
-    return read_row(schema.mark, row, decode)
+    return read_row(AppendedMark, row, decode)

@@ -5,7 +5,7 @@ The driver's `executemany` takes text statements several times faster than SQLAl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cache
 from itertools import chain, groupby, islice
@@ -15,9 +15,21 @@ from typing import Any
 from sqlalchemy import Engine, Table, select
 from sqlalchemy.engine.interfaces import DBAPICursor
 
-from controller.store import rows, schema
-from controller.store.port import StoreUnavailable, Transaction, check_marks
+from controller.store import rows
+from controller.store.port import StoreUnavailable, check_marks
 from controller.store.reading import SqlReading
+from controller.store.records import (
+    RECORD_KINDS,
+    AppendedMark,
+    BucketClock,
+    Change,
+    ChangeSet,
+    LedgerEntry,
+    Record,
+    StoredMember,
+    StreamRecord,
+)
+from controller.store.schema import RECORD_TABLES, SCHEMA_REVISION
 from noted_time.installation import name_program
 
 Seqs = Collection[tuple[str, str, int]]
@@ -29,21 +41,24 @@ WHERE revision = (SELECT version_num FROM noted_time_version)
 
 ROWS_AT_ONCE = 64  # with 16 or 256, each member takes longer
 
-_FORGET_LEDGER = "DELETE FROM noted_time_ledger WHERE stream_id = ? AND served_at < ?"
-_FORGET_CHANGES = """
+_DELETE_CHANGES = """
 DELETE FROM noted_time_change AS old WHERE stream_id = ? AND served_at < ? AND EXISTS (
     SELECT 1 FROM noted_time_change later
     WHERE later.stream_id = old.stream_id AND later.number > old.number
 )
 """
-_SET_CLOCK = "UPDATE noted_time_bucket SET service_ms = ? WHERE number = ?"
-_FORGET_MARKS = """
+_DELETE_OLD = {
+    LedgerEntry: "DELETE FROM noted_time_ledger WHERE stream_id = ? AND served_at < ?",
+    Change: _DELETE_CHANGES,
+}
+_DELETE_MARKS = """
 DELETE FROM noted_time_mark AS old WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
     SELECT 1 FROM noted_time_mark later
     WHERE later.stream_id = old.stream_id AND later.domain = old.domain AND later.seq > old.seq
 )
 """
 
+_NEXT_NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM noted_time_change WHERE stream_id = ?)"
 _ONE_CHAIN = "(SELECT ? AS stream_id, ? AS domain, ? AS seq) chain"
 _LAST_SEQ = """
 SELECT chain.stream_id, chain.domain, (
@@ -80,42 +95,22 @@ class SqlStore(SqlReading):
         self._tails: rows.Tails = {}
 
     def clocks(self) -> dict[int, int]:
-        return {number: int(ms) for number, ms in self._rows(select(schema.bucket))}
+        return {number: int(ms) for number, ms in self._rows(select(RECORD_TABLES[BucketClock]))}
 
-    def commit(self, batch: Transaction) -> None:
-        batch = batch.without_dropped()
+    def commit(self, batch: ChangeSet) -> None:
+        tails: rows.Tails = {}
         with self._convert_errors(), self._transaction() as cursor:
-            self._many(cursor, _DROP_STREAM, [(stream_id,) for stream_id in batch.dropped])
-            self._many(
-                cursor, _PUT_STREAM, self._add_crcs(map(rows.STREAM_ROWS.row, batch.streams))
-            )
-            self._many(cursor, _APPEND_SCALE, self._add_crcs(map(rows.scale_row, batch.scales)))
-            self._many(cursor, _FORGET_MEMBER, batch.forgotten_members)
-            self._put_members(cursor, rows.member_rows(batch.members))
-            last = self._last_seqs(cursor, {(each.stream_id, each.domain) for each in batch.marks})
-            check_marks(last, batch.marks)
-            tails = self._take_tails(last)
-            marks = self._add_crcs(rows.mark_rows(batch.marks, tails))
-            self._many(cursor, _APPEND_MARK, marks)
-            self._many(cursor, _FORGET_READER, batch.forgotten_readers)
-            self._many(cursor, _PUT_READER, list(map(rows.READER_ROWS.row, batch.readers)))
-            self._many(cursor, _FORGET_BACKLOG, batch.forgotten_backlogs)
-            self._many(cursor, _PUT_BACKLOG, list(map(rows.BACKLOG_ROWS.row, batch.backlogs)))
-            self._many(cursor, _FORGET_LATE, batch.forgotten_late)
-            self._many(cursor, _PUT_LATE, list(map(rows.LATE_ROWS.row, batch.late)))
-            self._many(cursor, _APPEND_LEDGER, list(map(rows.ledger_row, batch.ledger)))
-            self._many(cursor, _APPEND_CHANGE, list(map(rows.change_row, batch.changes)))
-            self._many(cursor, _FORGET_LEDGER, batch.forgotten_ledger)
-            self._many(cursor, _FORGET_CHANGES, batch.forgotten_changes)
-            whole = self._add_crcs(self._find_whole_rows(cursor, batch.forgotten))
-            self._many(cursor, _PUT_MARK, whole)
-            self._many(cursor, _FORGET_MARKS, batch.forgotten)
-            clocks = [(ms, bucket) for bucket, ms in sorted(batch.clocks.items())]
-            self._many(cursor, _SET_CLOCK, clocks)
+            for kind in RECORD_KINDS:
+                if drops := batch.list_drops(kind):
+                    self._many(cursor, _delete(kind), drops)
+                if kind is AppendedMark:
+                    tails = self._append_marks(cursor, batch.list_puts(AppendedMark))
+                elif puts := batch.list_puts(kind):
+                    self._put(cursor, kind, puts)
+            self._delete_old(cursor, batch)
         self._tails |= tails
-        if batch.dropped:
-            dropped = set(batch.dropped)
-            self._tails = {of: tail for of, tail in self._tails.items() if of[0] not in dropped}
+        for (dropped,) in batch.list_drops(StreamRecord):
+            self._tails = {of: tail for of, tail in self._tails.items() if of[0] != dropped}
 
     def close(self) -> None:
         super().close()
@@ -130,11 +125,22 @@ class SqlStore(SqlReading):
             yield cursor
             connection.commit()
 
-    def _many(self, cursor: DBAPICursor, statement: str, parameters: Sequence[Any]) -> None:
+    def _many(self, cursor: DBAPICursor, statement: str, parameters: Collection[Any]) -> None:
         if parameters:
-            cursor.executemany(statement.replace("?", self.placeholder), parameters)
+            cursor.executemany(statement.replace("?", self.placeholder), list(parameters))
 
-    def _add_crcs(self, values: Iterable[rows.Values]) -> list[rows.Values]:
+    def _put(self, cursor: DBAPICursor, kind: type[Record], records: Collection[Any]) -> None:
+        if kind is StoredMember:
+            self._put_members(cursor, rows.encode_members(records))
+            return
+        values = self._add_crcs(kind, map(rows.encode_row, records))
+        if kind is Change:
+            values = [(stream_id, stream_id, *more) for stream_id, _, *more in values]
+        self._many(cursor, _write(kind), values)
+
+    def _add_crcs(self, kind: type[Record], values: Iterable[rows.Values]) -> list[rows.Values]:
+        if not kind.has_crc:
+            return list(values)
         if self.has_checksums:
             return [(*row, None) for row in values]
         return [rows.add_crc(row) for row in values]
@@ -144,8 +150,26 @@ class SqlStore(SqlReading):
 
         Each row is encoded just before, so that it is still in the processor's caches.
         """
-        while some := self._add_crcs(islice(members, ROWS_AT_ONCE)):
+        while some := self._add_crcs(StoredMember, islice(members, ROWS_AT_ONCE)):
             cursor.execute(_put_members(len(some)), list(chain.from_iterable(some)))
+
+    def _append_marks(self, cursor: DBAPICursor, marks: Collection[AppendedMark]) -> rows.Tails:
+        """Return the new tails of the chains."""
+        last = self._last_seqs(cursor, {(each.stream_id, each.domain) for each in marks})
+        check_marks(last, marks)
+        tails = self._take_tails(last)
+        values = self._add_crcs(AppendedMark, rows.encode_marks(marks, tails))
+        self._many(cursor, _write(AppendedMark), values)
+        return tails
+
+    def _delete_old(self, cursor: DBAPICursor, batch: ChangeSet) -> None:
+        for (kind, stream_id), before in batch.expired.items():
+            self._many(cursor, _DELETE_OLD[kind], [(stream_id, before)])
+        if batch.truncated:
+            truncated = [(*chain, through) for chain, through in batch.truncated.items()]
+            whole = self._add_crcs(AppendedMark, self._find_whole_rows(cursor, truncated))
+            self._many(cursor, upsert(RECORD_TABLES[AppendedMark]), whole)
+            self._many(cursor, _DELETE_MARKS, truncated)
 
     def _last_seqs(
         self, cursor: DBAPICursor, chains: Iterable[tuple[str, str]]
@@ -179,17 +203,18 @@ class SqlStore(SqlReading):
 
 @cache
 def _put_members(count: int) -> str:
-    row = f"({', '.join('?' * len(schema.member.columns))})"
-    return upsert(schema.member, f"VALUES {', '.join([row] * count)}")
+    table = RECORD_TABLES[StoredMember]
+    row = f"({', '.join('?' * len(table.columns))})"
+    return upsert(table, f"VALUES {', '.join([row] * count)}")
 
 
 def check_revision(revision: object, ask: Callable[[str], Any]) -> None:
-    if revision == schema.SCHEMA_REVISION or (
-        str(revision) > schema.SCHEMA_REVISION and is_compatible(ask(SELECT_OLDEST_REVISION))
+    if revision == SCHEMA_REVISION or (
+        str(revision) > SCHEMA_REVISION and is_compatible(ask(SELECT_OLDEST_REVISION))
     ):
         return
     raise StoreUnavailable(
-        f"the schema of the database is at {revision}, not at {schema.SCHEMA_REVISION}, and this "
+        f"the schema of the database is at {revision}, not at {SCHEMA_REVISION}, and this "
         "controller does not work with it: start the version that created it, or run "
         f"`{name_program()} migrate`"
     )
@@ -198,14 +223,14 @@ def check_revision(revision: object, ask: Callable[[str], Any]) -> None:
 def is_compatible(oldest: str | None) -> bool:
     """Return whether this code works with a later schema that needs code from `oldest` on.
 
-    >>> is_compatible(schema.SCHEMA_REVISION), is_compatible("9999"), is_compatible(None)
+    >>> is_compatible(SCHEMA_REVISION), is_compatible("9999"), is_compatible(None)
     (True, False, False)
     """
-    return oldest is not None and oldest <= schema.SCHEMA_REVISION
+    return oldest is not None and oldest <= SCHEMA_REVISION
 
 
 def insert(table: Table, source: str = "") -> str:
-    names = ", ".join(table.columns.keys())
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
     values = ", ".join("?" * len(table.columns))
     return f"INSERT INTO {table.name} ({names}) {source or f'VALUES ({values})'}"
 
@@ -213,28 +238,26 @@ def insert(table: Table, source: str = "") -> str:
 def upsert(table: Table, source: str = "") -> str:
     """Insert one row or the rows of `source`, or replace rows with the same key.
 
-    >>> upsert(schema.bucket).partition(" ON ")[2]
-    'CONFLICT (number) DO UPDATE SET service_ms = excluded.service_ms'
+    >>> upsert(RECORD_TABLES[BucketClock]).partition(" ON ")[2]
+    'CONFLICT ("number") DO UPDATE SET "service_ms" = excluded."service_ms"'
     """
-    key = ", ".join(table.primary_key.columns.keys())
+    key = ", ".join(f'"{column.name}"' for column in table.primary_key)
     others = [column.name for column in table.columns if not column.primary_key]
-    changes = ", ".join(f"{name} = excluded.{name}" for name in others)
+    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in others)
     return f"{insert(table, source)} ON CONFLICT ({key}) DO UPDATE SET {changes}"
 
 
-def delete(table: Table) -> str:
-    key = " AND ".join(f"{column.name} = ?" for column in table.primary_key)
+@cache
+def _write(kind: type[Record]) -> str:
+    """Return the statement that writes a row; the store numbers changes."""
+    table = RECORD_TABLES[kind]
+    if kind is Change:
+        return insert(table, f"VALUES (?, {_NEXT_NUMBER}{', ?' * (len(table.columns) - 2)})")
+    return insert(table) if kind.is_appended else upsert(table)
+
+
+@cache
+def _delete(kind: type[Record]) -> str:
+    table = RECORD_TABLES[kind]
+    key = " AND ".join(f'"{column.name}" = ?' for column in table.primary_key)
     return f"DELETE FROM {table.name} WHERE {key}"  # noqa: S608 - names from the schema
-
-
-_PUT_STREAM, _DROP_STREAM = upsert(schema.stream), delete(schema.stream)
-_PUT_READER, _FORGET_READER = upsert(schema.reader), delete(schema.reader)
-_PUT_BACKLOG, _FORGET_BACKLOG = upsert(schema.backlog), delete(schema.backlog)
-_PUT_LATE, _FORGET_LATE = upsert(schema.late), delete(schema.late)
-_APPEND_MARK, _PUT_MARK = insert(schema.mark), upsert(schema.mark)
-_APPEND_SCALE, _APPEND_LEDGER = insert(schema.scale), insert(schema.ledger)
-_FORGET_MEMBER = delete(schema.member)
-_NEXT_NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM noted_time_change WHERE stream_id = ?)"
-_APPEND_CHANGE = insert(
-    schema.change, f"VALUES (?, {_NEXT_NUMBER}{', ?' * (len(schema.change.columns) - 2)})"
-)

@@ -15,15 +15,9 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, 
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from controller.store import rows
-from controller.store.port import (
-    Leases,
-    Reading,
-    StoreDamaged,
-    StoreLost,
-    StoreUnavailable,
-    Transaction,
-)
-from controller.store.schema import stream
+from controller.store.port import Leases, Reading, StoreDamaged, StoreLost, StoreUnavailable
+from controller.store.records import ChangeSet, StreamRecord
+from controller.store.schema import RECORD_TABLES
 from controller.store.sql import SqlStore, check_revision
 from noted_time import Rejected
 
@@ -113,7 +107,8 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         with self._convert_errors(), self._reading.connect() as connection:
             ask = connection.exec_driver_sql
             faults = [why for each in checks for (why,) in ask(each) if why != "ok"]
-            streams = map(rows.STREAM_ROWS.value, connection.execute(select(stream)))
+            found = connection.execute(select(RECORD_TABLES[StreamRecord]))
+            streams = [rows.decode_row(StreamRecord, row) for row in found]
             domains = {each.id: {None, *each.settings.domains} for each in streams}
             groups = ask(_SELECT_GROUPS).fetchall()
         many = Counter(tuple(group) for *group, _ in groups)
@@ -124,7 +119,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         if faults:
             raise StoreDamaged(str(self._files.file), f"damaged: {faults[0]}")
 
-    def commit(self, batch: Transaction) -> None:
+    def commit(self, batch: ChangeSet) -> None:
         super().commit(batch)
         self._check_files()  # the batch may be in a lost file
 

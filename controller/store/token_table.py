@@ -7,30 +7,19 @@ forever.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
+from msgspec.structs import asdict
 from sqlalchemy import Engine, func, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from controller.store.reading import build_unavailable
-from controller.store.schema import token
+from controller.store.records import TokenRecord
+from controller.store.schema import RECORD_TABLES
 from noted_time import Conflict
 
-
-@dataclass(frozen=True, slots=True)
-class TokenRecord:
-    """One token: `digest` is the SHA-256 of its secret in hex, times are in Unix ms."""
-
-    id: str
-    digest: str
-    scopes: Mapping[str, Any]
-    label: str
-    created_at: int
-    expires_at: int | None = None
-    revoked_at: int | None = None
+token = RECORD_TABLES[TokenRecord]
 
 
 class Tokens:
@@ -55,8 +44,7 @@ class Tokens:
 
     def add(self, record: TokenRecord) -> None:
         """Raise `Conflict` if the id exists."""
-        row = {name: getattr(record, name) for name in record.__slots__}
-        row["scopes"] = json.dumps(record.scopes)
+        row = asdict(record) | {"scopes": json.dumps(record.scopes)}
         with _convert_errors(self._writing), self._writing.begin() as connection:
             connection.execute(insert(token).values(row))
 

@@ -61,7 +61,7 @@ def _crc() -> sa.Column[Any]:
 
 def _create_service() -> None:
     bucket = op.create_table(
-        "noted_time_bucket", _key("number", sa.Integer), *_not_null(sa.BigInteger, "service_ms")
+        "noted_time_bucket", _key("number", sa.BigInteger), *_not_null(sa.BigInteger, "service_ms")
     )
     is_shared = op.get_bind().dialect.name == "postgresql"
     numbers = range(BUCKETS_WHEN_SHARED if is_shared else 1)
@@ -83,7 +83,7 @@ def _create_service() -> None:
 def _create_tokens() -> None:
     op.create_table(
         "noted_time_token",
-        sa.Column("id", sa.Text, primary_key=True),
+        _key("id"),
         *_not_null(sa.Text, "digest", "scopes", "label"),
         *_not_null(sa.BigInteger, "created_at"),
         sa.Column("expires_at", sa.BigInteger),
@@ -133,9 +133,9 @@ def _create_marks() -> None:
 
 def _create_readers() -> None:
     _create_stream_table(
-        "noted_time_reader", _key("reader_group"), _key("reader"), *_not_null(sa.Text, "record")
+        "noted_time_reader", _key("group"), _key("reader"), *_not_null(sa.Text, "record")
     )
-    _create_stream_table("noted_time_backlog", _key("reader_group"), *_not_null(sa.Text, "record"))
+    _create_stream_table("noted_time_backlog", _key("group"), *_not_null(sa.Text, "record"))
 
 
 def _create_history() -> None:

@@ -22,7 +22,8 @@ from noted_time_cli.terminal.output import echo, print_table, say
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.store.token_table import TokenRecord, Tokens
+    from controller.store.records import TokenRecord
+    from controller.store.token_table import Tokens
 
 DEFAULT_DATABASE = "sqlite:///noted-time.db"
 

@@ -5,21 +5,22 @@ import re
 import sqlite3
 import time
 from contextlib import closing
-from dataclasses import replace
 from hashlib import sha256
 from itertools import product
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from controller.api.gate.access import AccessDenied, Gate, Need, RequestInfo
 from controller.service.permissions import FULL_GRANT, Grant, Patterns
 from controller.service.tokens import LONGEST_HEADER, MOST_SPELLINGS, mint
 from controller.store.open import open_tokens
 from controller.store.port import StoreUnavailable
+from controller.store.records import TokenRecord
 from controller.store.sqlite import parse_file
-from controller.store.token_table import TokenRecord, Tokens
+from controller.store.token_table import Tokens
 from noted_time import Conflict, Rejected
 from tests.support.gates import NOW, Guarded
 

@@ -14,6 +14,7 @@ from controller.aggregation import operations, retention
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import maintenance
 from controller.service.controller import Controller
+from controller.store.records import LateRecord
 from noted_time import Aggregator, Mark, Note, StreamSettings, TimeWindow
 from noted_time.values import DAY_MS, LateRows
 from noted_time.values.settings import ReturningWriter
@@ -156,7 +157,12 @@ async def test_a_wall_clock_far_ahead_deletes_nothing(store: Watched, time: Give
         found = controller.stream("s")
         ledger = store.ledger(found.id, "default", after=0, limit=9)
         changes = store.changes(found.id, before=None, limit=9)
-        return [*store.marks(found.id, "default")], ledger, changes, store.late(found.id)
+        return (
+            [*store.marks(found.id, "default")],
+            ledger,
+            changes,
+            store.load(LateRecord, found.id),
+        )
 
     async with serving(store, time, max_time_ahead_ms=None) as controller:
         await made(controller)

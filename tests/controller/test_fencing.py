@@ -109,7 +109,7 @@ async def test_a_bounded_number_of_takeovers_is_recorded_within_an_hour(
         await deliver(controller, note("later", 1))
         found = await controller.views.changes("s", before=None, limit=1000)
 
-    changed = [change.writer for _, change in found if change.action == "taken_over"]
+    changed = [change.writer for change in found if change.action == "taken_over"]
     assert changed == ["a"] * (MOST_RECORDED + 1)
 
 

@@ -4,12 +4,11 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 from structlog.testing import CapturedCall, CapturingLogger
 
 from controller.aggregation import operations
@@ -19,8 +18,9 @@ from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.service import committer
 from controller.service.controller import Controller
-from controller.store.port import StoreLost, StoreUnavailable, Transaction
-from noted_time import Accepted, Note, ScaleEvent
+from controller.store.port import StoreLost, StoreUnavailable
+from controller.store.records import AppendedMark, ChangeSet, StoredMember, StreamRecord
+from noted_time import Accepted, MemberRecord, Note, ScaleEvent
 from noted_time.rules import SLICE_SIZE
 from noted_time.values import MarkConflict
 from tests.support.controllers import (
@@ -53,7 +53,7 @@ async def test_what_arrives_during_a_commit_shares_the_next(
         store.watch.open.set()
         await asyncio.gather(first, *rest)
 
-        assert [len(batch.members) for batch in store.watch.batches[1:]] == [1, 30, 20]
+        assert [len(members_of(batch)) for batch in store.watch.batches[1:]] == [1, 30, 20]
 
 
 async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: Watched) -> None:
@@ -61,7 +61,8 @@ async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: 
         await deliver(controller, Note("a", 5, {0: 7}))
 
         batch = store.watch.batches[-1]
-        assert (len(batch.members), [m.mark for m in batch.marks]) == (1, marks_of(controller))
+        marks = [each.mark for each in batch.list_puts(AppendedMark)]
+        assert (len(members_of(batch)), marks) == (1, marks_of(controller))
 
 
 async def test_a_caller_that_went_away_holds_up_no_other(memory: WatchedMemory) -> None:
@@ -126,27 +127,32 @@ async def test_a_closed_controller_refuses_work(memory: WatchedMemory) -> None:
 WRITERS = [f"w{n}" for n in range(5)]
 
 
+def members_of(batch: ChangeSet) -> list[MemberRecord]:
+    return [each.member for each in batch.list_puts(StoredMember)]
+
+
 def drafted() -> tuple[Draft, StreamState]:
     state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
     state.take_notes([Note(writer) for writer in WRITERS], draft, 10_000)
     return draft, state
 
 
-def finished(draft: Draft) -> Transaction:
+def finish(draft: Draft) -> list[MemberRecord]:
+    """Return the members that the draft writes."""
     for _ in draft.finish():
         pass
-    return draft.batch
+    return members_of(draft.batch)
 
 
 def written(draft: Draft) -> list[str]:
-    return sorted(record.writer for _, record in finished(draft).members)
+    return sorted(record.writer for record in finish(draft))
 
 
 def test_who_notes_more_than_once_is_written_once() -> None:
     draft, state = drafted()
     state.take_notes([Note("w0", 3), Note("w0", 4)], draft, 10_000)
 
-    members = [each for _, each in finished(draft).members if each.writer == "w0"]
+    members = [each for each in finish(draft) if each.writer == "w0"]
     assert [(each.state, each.times) for each in members] == [("live", {"default": 4})]
 
 
@@ -154,18 +160,18 @@ def test_a_draft_is_finished_in_slices() -> None:
     state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
     state.take_notes([Note(f"w{n}") for n in range(SLICE_SIZE + 1)], draft, 10_000)
 
-    assert [len(draft.batch.members) for _ in draft.finish()] == [SLICE_SIZE]
-    assert len(draft.batch.members) == SLICE_SIZE + 1
+    assert [len(members_of(draft.batch)) for _ in draft.finish()] == [SLICE_SIZE]
+    assert len(members_of(draft.batch)) == SLICE_SIZE + 1
 
 
 def test_what_is_noted_after_a_draft_is_finished_does_not_change_it() -> None:
     """Another thread writes it."""
     state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
     state.take_notes([Note("a", 1, {0: 1})], draft, 10)
-    batch = finished(draft)
+    members = finish(draft)
     state.take_notes([Note("a", 2, {0: 2})], Draft(Moment(0, 0, 0)), 10)
 
-    assert [(each.times, each.position) for _, each in batch.members] == [({"default": 1}, {0: 1})]
+    assert [(each.times, each.position) for each in members] == [({"default": 1}, {0: 1})]
 
 
 def test_who_is_forgotten_is_written_no_more() -> None:
@@ -173,20 +179,16 @@ def test_who_is_forgotten_is_written_no_more() -> None:
     draft.forget(state, ["w3", "w1"])
 
     assert written(draft) == ["w0", "w2", "w4"]
-    assert draft.batch.forgotten_members == [("id-1", "w1"), ("id-1", "w3")]
+    assert [*draft.batch.list_drops(StoredMember)] == [("id-1", "w1"), ("id-1", "w3")]
 
 
 def test_a_dropped_stream_is_written_no_more() -> None:
     draft, state = drafted()
-    draft.batch.streams.append(state.record)
+    draft.batch.put(state.record)
     draft.drop(state)
 
-    assert (written(draft), draft.batch.streams, draft.batch.dropped, draft.is_empty) == (
-        [],
-        [],
-        ["id-1"],
-        False,
-    )
+    puts, drops = (of(StreamRecord) for of in (draft.batch.list_puts, draft.batch.list_drops))
+    assert (written(draft), [*puts], [*drops], draft.is_empty) == ([], [], [("id-1",)], False)
 
 
 def test_notes_are_something_to_write() -> None:
@@ -382,15 +384,14 @@ async def test_lost_marks_are_reported_once_their_stream_is_loaded(
 
     async with serving(memory, domains=("default", "order")) as controller:
         await deliver(controller, Note("a", 1), Note("a", 1, domain="order"))
-        before = deepcopy(memory._streams)
+        before = deepcopy(memory._tables)
         await controller.put_stream("s", {"domains": ("default", "order", "ship")})
         await deliver(controller, *(Note("a", 2, domain=each) for each in ("default", *LOST)))
-        ((stream_id, kept),) = memory._streams.items()
-        last = kept.marks["default"][2]  # the copy was written to
-        before[stream_id].marks["default"][2] = replace(
-            last, mark=structs.replace(last.mark, written_at=7)
-        )
-        memory._streams = before
+        ((stream_id, kept),) = memory._tables[AppendedMark].items()
+        key = stream_id, "default", 2
+        mark = replace(kept[key].mark, written_at=7)  # the copy was written to
+        before[AppendedMark][stream_id][key] = replace(kept[key], mark=mark)
+        memory._tables = before
         memory.watch.failures.append(StoreUnavailable("no"))
         monkeypatch.setattr(memory, "clocks", fail_once)
         with pytest.raises(StoreUnavailable):
@@ -399,7 +400,7 @@ async def test_lost_marks_are_reported_once_their_stream_is_loaded(
         changes = await controller.views.changes("s", before=None, limit=3)
         lost = scraped(controller, "noted_time_lost_marks_total")
 
-    assert [(each.was, each.became) for _, each in changes] == [
+    assert [(each.was, each.became) for each in changes] == [
         ({"domain": "ship", "seq": 1}, {"domain": "ship", "seq": 0}),
         ({"domain": "order", "seq": 2}, {"domain": "order", "seq": 1}),
         ({"domain": "default", "seq": 2}, {"domain": "default", "seq": 1}),

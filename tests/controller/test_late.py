@@ -4,6 +4,7 @@ import pytest
 
 from controller.aggregation import retention, stream
 from controller.service.controller import Controller
+from controller.store.records import LateRecord
 from noted_time import Note
 from noted_time.reading import Tiling
 from noted_time.values import DAY_MS, HOUR_MS, Late, LateRows, LateWriter
@@ -164,7 +165,7 @@ async def test_a_hostile_writer_fills_no_memory(
             await deliver(controller, Note("evil", 10**9, late=late))
         reports = list(controller.stream("s").late["default"])
         before = await windows(controller)
-        stored = len(store.late(controller.stream("s").id))
+        stored = len(store.load(LateRecord, controller.stream("s").id))
     async with running(store.reopened(), time) as controller:
         after = await windows(controller)
 

@@ -15,7 +15,7 @@ from controller.aggregation.stream import StreamState
 from controller.service.controller import Controller
 from controller.service.intervals import Intervals
 from controller.service.polls import WOKEN_AT_A_TIME, AwaitedMark, LongPollNotifier, NewMarks
-from controller.store.port import StreamRecord
+from controller.store.records import AppendedMark, StreamRecord
 from noted_time import Mark, Note, StreamCut, StreamSettings
 from noted_time.values import UnknownStream
 from tests.support.controllers import (
@@ -151,7 +151,7 @@ async def test_marks_are_due_when_the_interval_is_over() -> None:
     draft = Draft(at(INTERVAL_MS))
     intervals.advance(draft, owned)
 
-    assert (early, late, len(draft.batch.marks)) == (False, True, 2)
+    assert (early, late, len(draft.batch.list_puts(AppendedMark))) == (False, True, 2)
     assert not intervals.are_over(at(10 * INTERVAL_MS))
 
 
@@ -162,7 +162,7 @@ async def test_a_stream_that_went_is_not_marked() -> None:
     draft = Draft(at(INTERVAL_MS))
     intervals.advance(draft, owned)
 
-    assert draft.batch.marks == []
+    assert not draft.batch.list_puts(AppendedMark)
 
 
 async def polling(controller: Controller, after: int = 0) -> asyncio.Task[NewMarks]:

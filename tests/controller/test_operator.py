@@ -8,7 +8,7 @@ from controller.aggregation import operations
 from controller.aggregation.operations import ANONYMOUS_ORDER, Order
 from controller.service import maintenance
 from controller.service.controller import Controller
-from controller.store.port import Change
+from controller.store.records import Change
 from noted_time import Note, NotedMeanwhile
 from noted_time.values import DAY_MS
 from tests.support.controllers import (
@@ -26,7 +26,7 @@ from tests.support.http import Caller
 OPS = Order("ops", "it is slow")
 
 
-async def changes(controller: Controller) -> list[tuple[int, Change]]:
+async def changes(controller: Controller) -> list[Change]:
     return await controller.views.changes("s", before=None, limit=1000)
 
 
@@ -41,7 +41,7 @@ async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> 
         serve_for(controller, time, maintenance.FORGET_RECORDS_EVERY_MS)
         await until(lambda: store.changes(controller.stream("s").id, before=2, limit=9) == [])
 
-        assert [number for number, _ in await changes(controller)] == [2]
+        assert [each.number for each in await changes(controller)] == [2]
 
 
 async def test_a_note_that_came_first_is_seen_by_the_removal(

@@ -11,7 +11,7 @@ from controller.aggregation.groups import GroupLimits, OwnBacklog, ReaderGroups
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import maintenance
 from controller.service.controller import Controller
-from controller.store.port import ReaderRecord
+from controller.store.records import BacklogRecord, ChangeSet, ReaderRecord
 from noted_time import BacklogPolicy, Note
 from noted_time.answers import Cause
 from noted_time.values import DAY_MS, SEGMENTS_PER_POSITION, LimitReached, UnknownReader
@@ -35,7 +35,7 @@ def online(controller: Controller, group: str = "g") -> set[str]:
 
 def stored(controller: Controller, store: Watched) -> list[tuple[str, str, bool]]:
     """Return the stored readers: group, reader, whether it is online."""
-    readers = store.readers(controller.stream("s").id)
+    readers = store.load(ReaderRecord, controller.stream("s").id)
     return [(each.group, each.reader, each.online) for each in readers]
 
 
@@ -123,20 +123,15 @@ async def test_large_reports_do_not_stop_the_loop(memory: WatchedMemory) -> None
         assert memory.watch.attempts - before >= 3
 
 
-def test_a_reader_removed_in_a_draft_is_not_written_by_it() -> None:
+def test_reader_dropped_after_its_report_is_not_written() -> None:
     record = ReaderRecord("id", "g", "r", online=True, position={}, reported_at=1)
-    key = ("id", "g", "r")
-    removed, back = Draft(Moment(0, 0, 0)), Draft(Moment(0, 0, 0))
-    removed.report([record])
-    removed.forget_readers([key])
-    back.forget_readers([key])
-    back.report([record])
+    dropped, back = ChangeSet(record), ChangeSet()
+    dropped.drop(ReaderRecord, *record.key)
+    back.drop(ReaderRecord, *record.key)
+    back.put(record)
 
-    assert [*removed.finish(), *back.finish()] == []
-    assert [(each.batch.readers, each.batch.forgotten_readers) for each in (removed, back)] == [
-        ([], [key]),
-        ([record], []),
-    ]
+    written = [[*each.list_puts(ReaderRecord)] for each in (dropped, back)]
+    assert written == [[], [record]]
 
 
 WALL = 1_700_000_000_000
@@ -166,7 +161,7 @@ async def test_a_group_that_was_never_asked_for_has_no_backlog_and_leaves_no_rec
         await controller.report("s", "g", "r", {0: 10})
 
         assert await controller.backlog("s", "g") == GroupBacklog()
-        assert memory.backlogs(controller.stream("s").id) == []
+        assert memory.load(BacklogRecord, controller.stream("s").id) == []
 
 
 async def test_policy_flag_and_reports_outlast_a_restart(store: Watched, time: GivenTime) -> None:
@@ -222,11 +217,11 @@ async def test_a_group_with_a_policy_is_forgotten_by_an_operator_only(
             await controller.offline("s", group, "r", {})
         serve_for(controller, time, maintenance.FORGET_EVERY_MS)
         await until(lambda: len(controller.stream("s").groups) == 1)
-        kept = [record.group for record in store.backlogs(controller.stream("s").id)]
+        kept = [record.group for record in store.load(BacklogRecord, controller.stream("s").id)]
         await controller.remove_group("s", "kept")
 
         assert kept == ["kept"]
-        assert store.backlogs(controller.stream("s").id) == []
+        assert store.load(BacklogRecord, controller.stream("s").id) == []
         with pytest.raises(UnknownReader):
             await controller.backlog("s", "kept")
 

@@ -9,7 +9,8 @@ from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.inspection import writers
-from controller.store.port import StoreUnavailable, StreamRecord
+from controller.store.port import StoreUnavailable
+from controller.store.records import StoredMember, StreamRecord
 from noted_time import Accepted, Note, ScaleEvent, StreamSettings
 from tests.support.controllers import Watched, deliver, marks_of, running, serving
 from tests.support.counting import counted
@@ -43,7 +44,8 @@ async def test_changed_settings_write_the_writers_that_they_concern(memory: Watc
         await deliver(controller, Note("late", 6))
         for changes in ({"mark_retention_ms": 60_000}, {"returning_writer": "exclude"}):
             await controller.put_stream("s", changes)
-            written.append([member.writer for _, member in memory.watch.batches[-1].members])
+            members = memory.watch.batches[-1].list_puts(StoredMember)
+            written.append([each.member.writer for each in members])
 
     assert written == [[], ["late"]]
 

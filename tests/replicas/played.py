@@ -17,7 +17,8 @@ from controller.api.replicas.shared_secret import SECRET_HEADER
 from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
 from controller.service.limits import Limits
-from controller.store.port import Leases, Transaction
+from controller.store.port import Leases
+from controller.store.records import ChangeSet
 from noted_time import StreamSettings
 from tests.support.controllers import until
 from tests.support.http import answering
@@ -42,7 +43,7 @@ class Shared(MemoryStore):
         self.open.set()
         self.commits = 0
 
-    def commit(self, batch: Transaction) -> None:
+    def commit(self, batch: ChangeSet) -> None:
         """Wait while the test holds the database up."""
         self.commits += 1
         assert self.open.wait(90)

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from controller.store.port import StreamRecord, Transaction
+from controller.store.records import ChangeSet, StreamRecord
 from noted_time import Note
 from tests.replicas.played import HERE, OTHER, THERE, Played, played, settings, stream_of
 from tests.support.calls import HTTP
@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 def kept_there(this: Played) -> None:
     """Have the database know the stream of the other replica, with a mark."""
     record = StreamRecord("id-1", THERE, settings())
-    this.store.commit(Transaction({}, streams=[record], marks=[mark(1)]))
+    this.store.commit(ChangeSet(record, mark(1)))
 
 
 async def seen(this: Played, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - any parameter

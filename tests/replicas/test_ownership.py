@@ -189,7 +189,7 @@ async def test_a_controller_reports_marks_that_its_database_has_lost(
             await noted_durably(controller, time)
         await asyncio.to_thread(put_in_place, server, copy, own)
         await noted_durably(controller, 5)
-        change = (await controller.views.changes("s", before=None, limit=1))[0][1]
+        change = (await controller.views.changes("s", before=None, limit=1))[0]
         lost = scraped(controller, "noted_time_lost_marks_total")
 
     said = [call for call in logger.calls if call.args == ("went_back",)]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.store.port import LEASE_MS, Leases, StoreUnavailable, Transaction
+from controller.store.port import LEASE_MS, Leases, StoreUnavailable
+from controller.store.records import ChangeSet
 from demo.trials.ports import listens
 from tests.replicas.played import BUCKETS, HERE, OTHER, RESULTS, THERE, Played
 from tests.replicas.served import buckets, lowers, note, status
@@ -85,7 +86,7 @@ async def test_a_failed_commit_does_not_keep_the_streams(
     """Its callers get the error, with those that waited behind it, and the streams go."""
     opened = threading.Event()
 
-    def fail(_: Transaction) -> None:
+    def fail(_: ChangeSet) -> None:
         assert opened.wait(90)
         monkeypatch.undo()
         raise StoreUnavailable("away")

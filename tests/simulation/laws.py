@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from controller.store.port import StreamRecord, Transaction
+from controller.store.records import (
+    AppendedMark,
+    BucketClock,
+    Change,
+    ChangeSet,
+    StoredMember,
+    StoredScale,
+    StreamRecord,
+)
 from noted_time import Accepted, Mark, MemberRecord, Refused, Succession
 from noted_time.values import Note, reaches
 
@@ -64,42 +72,44 @@ class Laws:
         if not holds:
             self.violations.append(f"{name}: {', '.join(map(str, facts))}")
 
-    def committed(self, batch: Transaction, now_s: float) -> None:
+    def committed(self, batch: ChangeSet, now_s: float) -> None:
         """Judge a batch by what was committed before it, and by what was sent."""
         for stream in self.streams.values():
             stream.timeout_ms = stream.record.settings.writer_timeout_ms
-        for record in batch.streams:
+        for record in batch.list_puts(StreamRecord):
             stream = self.streams.setdefault(record.id, Stream(record))
             stream.record = record
             stream.timeout_ms = min(stream.timeout_ms, record.settings.writer_timeout_ms)
-        for bucket, ms in batch.clocks.items():
+        for clock in batch.list_puts(BucketClock):
+            bucket, ms = clock.number, clock.service_ms
             was_ms = self._clocks.get(bucket, 0)
             holds = was_ms <= ms <= now_s * 1000 + 1
             self.law("clock", holds, f"bucket {bucket}", ms, was_ms, now_s)
             self._clocks[bucket] = ms
-        truncated = {each.stream_id for each in batch.changes if each.action == "truncated"}
-        forgotten = {stream_id for stream_id, _, _ in batch.forgotten}
+        changes = batch.list_puts(Change)
+        members = [(each.stream_id, each.member) for each in batch.list_puts(StoredMember)]
+        truncated = {each.stream_id for each in changes if each.action == "truncated"}
+        forgotten = {stream_id for stream_id, _ in batch.truncated}
         self.law("kept", forgotten <= truncated, forgotten, truncated)
-        written = {each.stream_id for each in batch.marks} | {key for key, _ in batch.members}
+        marks = [each for each in batch.list_puts(AppendedMark) if each.domain == DOMAIN]
+        written = {each.stream_id for each in marks} | {key for key, _ in members}
         before = {key: self.streams[key].members.copy() for key in written}
-        removed = {
-            (each.stream_id, each.writer) for each in batch.changes if each.action == "removed"
-        }
-        self._judge_timeouts(batch, before)
-        for key, member in batch.members:
+        removed = {(each.stream_id, each.writer) for each in changes if each.action == "removed"}
+        self._judge_timeouts(members, before)
+        for key, member in members:
             was = before[key].get(member.writer)
             again = (key, member.writer) in removed
             self._member(self.streams[key], was, member, starts_again=again)
-        marks = [each for each in batch.marks if each.domain == DOMAIN]
         for each in marks:
             stream = self.streams[each.stream_id]
             self._mark(stream, before[each.stream_id], each.mark)
             stream.last = each.mark
             stream.reached.append(Moment(each.appended_at, each.mark.lower))
             stream.latest = max(stream.latest, each.appended_at)
-        for key, _, event in batch.scales:
-            self.streams[key].succession.scale(event, event.sealed.keys())
-        for key, member in batch.members:
+        for scale in batch.list_puts(StoredScale):
+            succession = self.streams[scale.stream_id].succession
+            succession.scale(scale.event, scale.event.sealed.keys())
+        for key, member in members:
             was = before[key].get(member.writer)
             if _is_out(member) and member.state == "live" and not (was and _is_out(was)):
                 self.streams[key].owed.add(member.writer)
@@ -141,10 +151,12 @@ class Laws:
             stream.noted[writer].append(Moment(after.noted_at, time))
 
     def _judge_timeouts(
-        self, batch: Transaction, before: Mapping[str, Mapping[str, MemberRecord]]
+        self,
+        members: Iterable[tuple[str, MemberRecord]],
+        before: Mapping[str, Mapping[str, MemberRecord]],
     ) -> None:
         """Count the times of writers that the batch removes, perhaps after the timeouts."""
-        for key, member in batch.members:
+        for key, member in members:
             was = before[key].get(member.writer)
             if member.excluded == "timed_out" and (was is None or was.excluded is None):
                 self._timed_out(self.streams[key], member)

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.aggregation.owned_streams import bucket_of
-from controller.store.port import Leases, Reading, StoreUnavailable, Transaction
+from controller.store.port import Leases, Reading, StoreUnavailable
+from controller.store.records import AppendedMark, BucketClock, ChangeSet
 from tests.support.memory_store import MemoryStore
 
 BUCKETS = 4
+NEW_CLOCKS = ChangeSet(*(BucketClock(bucket, 0) for bucket in range(BUCKETS)))
 SILENT_S = 3.0
 """How long a session may be silent before other controllers end it."""
 
@@ -33,25 +35,25 @@ class Database:
     """
 
     now: Callable[[], float]
-    committed: Callable[[str, Transaction], None]
+    committed: Callable[[str, ChangeSet], None]
     fails: Callable[[], bool]
     kept: MemoryStore = field(default_factory=MemoryStore)
     sessions: list[Session] = field(default_factory=list)
     owners: dict[int, Session] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
-    log: list[Transaction] = field(default_factory=list)
+    log: list[ChangeSet] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.kept.commit(Transaction(dict.fromkeys(range(BUCKETS), 0)))
+        self.kept.commit(NEW_CLOCKS)
 
     def lose(self, kept_commits: int) -> None:
         """Keep the first commits only, and no session, as when a standby lacks the others."""
         del self.log[kept_commits:]
         kept = MemoryStore()
-        kept.commit(Transaction(dict.fromkeys(range(BUCKETS), 0)))
+        kept.commit(NEW_CLOCKS)
         for batch in self.log:
             kept.commit(batch)
-        for name in ("_clocks", "_streams"):  # which the stores share
+        for name in ("_clocks", "_tables"):  # which the stores share
             whole: dict[Any, Any] = vars(self.kept)[name]
             whole.clear()
             whole.update(vars(kept)[name])
@@ -121,15 +123,17 @@ class LeasedStore(MemoryStore):
         """End the session."""
         self.database.end(self._live())
 
-    def commit(self, batch: Transaction) -> None:
+    def commit(self, batch: ChangeSet) -> None:
         """Keep a batch, which has to be of this store's own buckets."""
         session = self._live()
         if self.database.fails():
             raise StoreUnavailable("the batch did not come")
         own = {bucket for bucket, each in self.database.owners.items() if each is session}
         kept, names = self.database.kept, {each.id: each.name for each in self.streams()}
-        written = {bucket_of(names[each.stream_id], BUCKETS) for each in batch.marks}
-        if not_owned := (written | batch.clocks.keys()) - own:
+        marks = batch.list_puts(AppendedMark)
+        written = {bucket_of(names[each.stream_id], BUCKETS) for each in marks}
+        written |= {each.number for each in batch.list_puts(BucketClock)}
+        if not_owned := written - own:
             self.database.violations.append(f"{self._url} wrote to {not_owned} without a lease")
         kept.commit(batch)
         self.database.log.append(batch)

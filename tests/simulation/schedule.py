@@ -18,7 +18,8 @@ from controller.aggregation.owned_streams import NotOwner, bucket_of
 from controller.service import maintenance
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
-from controller.store.port import LEASE_MS, StoreUnavailable, Transaction
+from controller.store.port import LEASE_MS, StoreUnavailable
+from controller.store.records import AppendedMark, BucketClock, ChangeSet
 from noted_time import Accepted, Mark, ScaleEvent, SealRequest
 from noted_time.client import mark_to_wire
 from noted_time.values import DAY_MS, Note, NotedTimeError, NotLive, State, UnknownWriter
@@ -481,12 +482,13 @@ class Schedule:
     def _fails(self) -> bool:
         return not self.is_calm and self.chance.random() < 0.02
 
-    def _committed(self, by: str, batch: Transaction) -> None:
+    def _committed(self, by: str, batch: ChangeSet) -> None:
         by = by.removeprefix("http://")
         self.laws.committed(batch, self.loop.time() + self._skipped_ms[""] / 1000)
         spent = sum(self.loop.spent[by, name] for name in TURN)
         asked_at = self.loop.asked_at
-        for bucket, ms in batch.clocks.items():
+        for clock in batch.list_puts(BucketClock):
+            bucket, ms = clock.number, clock.service_ms
             was, at, was_spent, was_ms = self._turns.get(bucket, ("", 0.0, 0.0, 0))
             most = (asked_at - at - spent + was_spent) * 1000 + 2
             holds = was != by or self._disturbed_at[by] >= at or ms - was_ms <= most
@@ -568,7 +570,7 @@ class Schedule:
             at = self._stores[name].acquired.get(bucket_of(stream.record.name, BUCKETS))
             if at is None or held is None:
                 continue
-            marks = (m for each in self.database.log[:at] for m in each.marks)
+            marks = (m for each in self.database.log[:at] for m in each.list_puts(AppendedMark))
             found = {m.mark.written_at for m in marks if (m.stream_id, m.domain) == (key, DOMAIN)}
             if held.written_at not in found:
                 told = max(self._reported(key), default=0) >= held.seq
@@ -577,7 +579,7 @@ class Schedule:
     def _reported(self, stream_id: str) -> list[int]:
         """Return the last seqs of which controllers reported that the database lost them."""
         changes = self.database.kept.changes(stream_id, before=None, limit=1000)
-        return [each.was["seq"] for _, each in changes if each.action == "went_back" and each.was]
+        return [each.was["seq"] for each in changes if each.action == "went_back" and each.was]
 
 
 async def _put(stream: str, settings: Mapping[str, Any], controller: Controller) -> object:

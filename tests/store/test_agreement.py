@@ -2,22 +2,26 @@
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+from typing import Any
 
 from hypothesis import event, given
 from hypothesis import strategies as st
-from msgspec import structs
+from msgspec.structs import replace
 
-from controller.store.port import (
+from controller.store.port import Store
+from controller.store.records import (
     AppendedMark,
     BacklogRecord,
+    BucketClock,
     Change,
+    ChangeSet,
     LateRecord,
     LedgerEntry,
     ReaderRecord,
-    Store,
+    Record,
+    StoredMember,
+    StoredScale,
     StreamRecord,
-    Transaction,
 )
 from noted_time import (
     BacklogPolicy,
@@ -28,6 +32,7 @@ from noted_time import (
     StreamCut,
     StreamSettings,
 )
+from noted_time.answers import EntryAnswer
 from noted_time.values import (
     HOUR_MS,
     MAX_INT64,
@@ -144,8 +149,8 @@ absences = st.builds(
     st.none() | natural,
     st.none() | int64,
 )
-entries = st.builds(
-    LedgerEntry,
+answers = st.builds(
+    EntryAnswer,
     natural,
     natural,
     st.none() | int64,
@@ -153,19 +158,15 @@ entries = st.builds(
     st.lists(absences, max_size=2).map(tuple),
     st.none() | names,
     excluded,
-    stream_id=ids,
-    domain=domains,
-    served_at=natural,
 )
+entries = st.builds(LedgerEntry, ids, domains, natural, answers)
 
 small = st.integers(-2, 2).map(lambda hour: hour * HOUR_MS) | int64
-late = st.builds(
-    LateRecord,
-    ids,
-    domains,
-    st.builds(
-        LateReport, keys, natural, small, small, natural, natural, natural, served_at=natural
-    ),
+reports = st.builds(
+    LateReport, keys, natural, small, small, natural, natural, natural, served_at=natural
+)
+late = st.tuples(ids, domains, reports).map(
+    lambda drawn: LateRecord(drawn[0], drawn[1], *drawn[2].place, drawn[2])
 )
 details = st.none() | st.dictionaries(
     names, st.none() | int64 | names | st.lists(names), min_size=1
@@ -185,58 +186,62 @@ changes = st.builds(
     reasons,
 )
 
-batches = st.builds(
-    Transaction,
-    natural.map(lambda ms: {0: ms}),
-    streams=st.lists(st.builds(StreamRecord, ids, names, stream_settings), max_size=2),
-    scales=st.lists(st.tuples(ids, st.integers(1, 4), scale_events), max_size=1),
-    forgotten_members=st.lists(st.tuples(ids, keys), max_size=2),
-    members=st.lists(
-        st.tuples(ids, members), max_size=6, unique_by=lambda of: (of[0], of[1].writer)
-    ),
-    marks=st.lists(appended, max_size=2),
-    readers=st.lists(readers, max_size=2),
-    backlogs=st.lists(backlogs, max_size=2),
-    late=st.lists(late, max_size=3),
-    ledger=st.lists(entries, max_size=2, unique_by=lambda of: (of.stream_id, of.domain, of.seq)),
-    changes=st.lists(changes, max_size=2),
-    forgotten_readers=st.lists(st.tuples(ids, keys, keys), max_size=2),
-    forgotten_backlogs=st.lists(st.tuples(ids, keys), max_size=2),
-    forgotten_late=st.lists(late.map(lambda each: each.key), max_size=2),
-    forgotten_ledger=st.lists(st.tuples(ids, natural), max_size=1),
-    forgotten_changes=st.lists(st.tuples(ids, natural), max_size=1),
-    forgotten=st.lists(st.tuples(ids, domains, st.integers(0, 4)), max_size=1),
-    dropped=st.lists(ids, max_size=1),
+streams = st.builds(StreamRecord, ids, names, stream_settings)
+stored_members = st.builds(StoredMember, ids, members)
+scales = st.builds(StoredScale, ids, st.integers(1, 4), scale_events)
+old_kinds: st.SearchStrategy[type[Record]] = st.sampled_from((LedgerEntry, Change))
+record_lists = st.tuples(
+    st.lists(streams, max_size=2),
+    st.lists(scales, max_size=1),
+    st.lists(stored_members, max_size=6),
+    st.lists(appended, max_size=2),
+    st.lists(readers | backlogs | changes, max_size=4),
+    st.lists(late, max_size=3),
+    st.lists(entries, max_size=2),
+).map(lambda drawn: [record for some in drawn for record in some])
+dropped = st.one_of(
+    st.tuples(st.just(StoredMember), ids, keys),
+    st.tuples(st.just(ReaderRecord), ids, keys, keys),
+    st.tuples(st.just(BacklogRecord), ids, keys),
+    late.map(lambda each: (LateRecord, *each.key)),
 )
 
 
-ledgers = st.lists(
-    entries.map(lambda each: structs.replace(each, stream_id=IDS[0], seq=max(1, each.seq))),
-    max_size=3,
-    unique_by=lambda of: (of.domain, of.seq),
-).map(lambda drawn: sorted(drawn, key=lambda each: (each.domain, each.seq)))
+@st.composite
+def batches(draw: st.DrawFn) -> ChangeSet:
+    """Draw puts before and after drops, so that each may replace the other."""
+    batch = ChangeSet(BucketClock(0, draw(natural)), *draw(record_lists))
+    for key in draw(st.lists(dropped, max_size=4)):
+        batch.drop(*key)
+    batch.put(*draw(st.lists(readers | backlogs | stored_members | late, max_size=2)))
+    for stream_id in draw(st.lists(ids, max_size=1)):
+        batch.drop_old(draw(old_kinds), stream_id, draw(natural))
+    for chain in draw(st.lists(st.tuples(ids, domains, st.integers(0, 4)), max_size=1)):
+        batch.drop_marks(*chain)
+    for stream_id in draw(st.lists(ids, max_size=1)):
+        batch.drop(StreamRecord, stream_id)
+    return batch
 
 
-reports = st.lists(
-    late.map(lambda each: replace(each, stream_id=IDS[0])), max_size=3, unique_by=lambda of: of.key
-).map(lambda drawn: sorted(drawn, key=lambda each: each.key))
+def sort_unique(records: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    """Return lists of the first stream's records, by key."""
+    of_stream = records.map(lambda each: replace(each, stream_id=IDS[0]))
+    drawn = st.lists(of_stream, max_size=3, unique_by=lambda each: each.key)
+    return drawn.map(lambda some: sorted(some, key=lambda each: each.key))
 
 
 @st.composite
 def whole_streams(draw: st.DrawFn) -> Kept:
     """Draw all that a store may keep of the first stream, each list in the order of its names."""
     noted = dict(draw(st.lists(members.map(lambda each: (each.writer, each)))))
-    found = draw(st.lists(readers.map(lambda each: replace(each, stream_id=IDS[0]))))
-    of_groups = {each.group: replace(each, stream_id=IDS[0]) for each in draw(st.lists(backlogs))}
-    by_name = {(reader.group, reader.reader): reader for reader in found}
     return Kept(
-        scales=draw(st.lists(scale_events, max_size=3)),
+        scales=draw(sort_unique(scales)),
         members=[noted[writer] for writer in sorted(noted)],
         marks={domain: draw(chains(domain)) for domain in DOMAINS},
-        readers=[by_name[name] for name in sorted(by_name)],
-        backlogs=[of_groups[name] for name in sorted(of_groups)],
-        ledger=draw(ledgers),
-        late=draw(reports),
+        readers=draw(sort_unique(readers)),
+        backlogs=draw(sort_unique(backlogs)),
+        ledger=draw(sort_unique(entries)),
+        late=draw(sort_unique(late)),
     )
 
 
@@ -244,13 +249,13 @@ def chains(domain: str) -> st.SearchStrategy[list[AppendedMark]]:
     """Return the chains of marks of the first stream that begin at seq 1."""
     return st.lists(st.tuples(marks, natural), max_size=5).map(
         lambda drawn: [
-            AppendedMark(IDS[0], domain, structs.replace(mark, seq=seq), appended_at)
+            AppendedMark(IDS[0], domain, replace(mark, seq=seq), appended_at)
             for seq, (mark, appended_at) in enumerate(drawn, 1)
         ]
     )
 
 
-def outcome(store: Store, batch: Transaction) -> str:
+def outcome(store: Store, batch: ChangeSet) -> str:
     """Commit the batch and return how that ended."""
     try:
         store.commit(batch)
@@ -263,8 +268,7 @@ def outcome(store: Store, batch: Transaction) -> str:
 
 def all_of(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
     """Return all that the store gives back."""
-    streams = {stream_id: kept(store, stream_id, DOMAINS) for stream_id in IDS}
-    return store.clocks()[0], store.streams(), streams
+    return store.clocks()[0], store.streams(), {each: kept(store, each, DOMAINS) for each in IDS}
 
 
 @costly(4)
@@ -275,16 +279,13 @@ def test_load_gives_back_exactly_what_was_committed(
     make_store: Callable[[], Store], record: StreamRecord, written: Kept
 ) -> None:
     """Whatever the offsets, times, names and settings are, and in whatever order they came."""
-    batch = Transaction(
-        {0: 1},
-        streams=[record],
-        scales=[(record.id, seq, scale) for seq, scale in enumerate(written.scales)],
-        members=records(*reversed(written.members)),
-        marks=[mark for chain in written.marks.values() for mark in chain],
-        readers=written.readers[::-1],
-        backlogs=written.backlogs[::-1],
-        ledger=written.ledger[::-1],
-        late=written.late[::-1],
+    lists: list[list[Any]] = [written.readers, written.backlogs, written.ledger, written.late]
+    batch = ChangeSet(
+        record,
+        *written.scales,
+        *records(*reversed(written.members)),
+        *(mark for chain in written.marks.values() for mark in chain),
+        *(each for some in lists for each in reversed(some)),
     )
     with closing(make_store()) as store:
         store.commit(batch)
@@ -293,13 +294,13 @@ def test_load_gives_back_exactly_what_was_committed(
 
 
 @costly(4)
-@given(written=st.lists(batches, max_size=8))
+@given(written=st.lists(batches(), max_size=8))
 def test_every_store_does_the_same(
-    make_durables: list[Callable[[], Store]], written: list[Transaction]
+    make_durables: list[Callable[[], Store]], written: list[ChangeSet]
 ) -> None:
     """After any batches, refused ones among them, the stores give back the same."""
-    streams = [StreamRecord(stream_id, stream_id, StreamSettings()) for stream_id in IDS]
-    history = (Transaction({0: 0}, streams=streams), *written)
+    made = [StreamRecord(stream_id, stream_id, StreamSettings()) for stream_id in IDS]
+    history = (ChangeSet(*made), *written)
     found = []
     for make in (MemoryStore, *make_durables):
         with closing(make()) as store:

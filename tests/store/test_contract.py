@@ -1,16 +1,24 @@
 """The contract of the port, on every store."""
 
-from dataclasses import replace
-
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
-from controller.store.port import BacklogRecord, ReaderRecord, Store, StoreUnavailable, Transaction
+from controller.store.port import Store, StoreUnavailable
+from controller.store.records import (
+    BacklogRecord,
+    BucketClock,
+    ChangeSet,
+    ReaderRecord,
+    Record,
+    StoredMember,
+    StoredScale,
+)
 from noted_time import Conflict, ScaleEvent, Seal, SealRequest
 from noted_time.values import MAX_INT64, MIN_INT64, MarkConflict
 from tests.support.stored import (
     Kept,
     change,
+    commit,
     kept,
     mark,
     member,
@@ -32,9 +40,7 @@ def test_a_new_store_is_empty_at_service_time_zero(store: Store) -> None:
 
 def test_streams_come_in_the_order_of_their_names(store: Store) -> None:
     """The order is that of code points, whatever the order of making."""
-    store.commit(
-        Transaction({0: 1}, streams=[stream("1", "b"), stream("2", "B"), stream("3", "a")])
-    )
+    commit(store, stream("1", "b"), stream("2", "B"), stream("3", "a"))
 
     assert [record.name for record in store.streams()] == store.names() == ["B", "a", "b"]
 
@@ -44,8 +50,8 @@ def test_many_streams_are_summarised_together(store: Store) -> None:
     events = [ScaleEvent({0: 500}, {2: (0,)}), ScaleEvent({2: 600}, {3: (2,)})]
     marks = [mark(1), mark(2), mark(1, domain="ship_time"), mark(1, "id-3"), mark(2, "id-3")]
     streams = [stream(), stream("id-2", "trains"), stream("id-3", "buses"), stream("id-4", "ships")]
-    scales = [("id-3", seq, event) for seq, event in enumerate(events)]
-    store.commit(Transaction({0: 1}, streams=streams, scales=scales, marks=marks))
+    scales = [StoredScale("id-3", seq, event) for seq, event in enumerate(events)]
+    commit(store, *streams, *scales, *marks)
 
     found = store.summaries(["trains", "nothing", "flights", "buses"])
 
@@ -59,10 +65,10 @@ def test_many_streams_are_summarised_together(store: Store) -> None:
 
 def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store) -> None:
     """Changing settings deletes nothing: what belongs to the stream stays."""
-    store.commit(replace(of_one_stream(upto=2), members=records(member())))
-    changed = replace(stream(), settings=structs.replace(stream().settings, writer_timeout_ms=99))
+    store.commit(of_one_stream(*records(member()), upto=2))
+    changed = replace(stream(), settings=replace(stream().settings, writer_timeout_ms=99))
 
-    store.commit(Transaction({0: 2}, streams=[changed]))
+    commit(store, changed)
 
     assert (store.streams(), seqs(store), list(store.members("id-1"))) == (
         [changed],
@@ -76,10 +82,10 @@ def test_a_sealed_stream_comes_back_with_its_seal_and_last_mark(store: Store) ->
     asked = SealRequest({0: 25}, {"ship_time": 99})
     sealed = replace(stream(), seal=Seal(asked, {0: 25, 3: 0}, 1234, ("UA",)))
     last = mark(2)
-    last = replace(last, mark=structs.replace(last.mark, final=True))
+    last = replace(last, mark=replace(last.mark, final=True))
     store.commit(of_one_stream(upto=1))
 
-    store.commit(Transaction({0: 2}, streams=[sealed], marks=[last]))
+    commit(store, sealed, last)
 
     (summary,) = store.summaries(["flights"])
     assert (store.streams(), list(store.marks("id-1", "default"))) == ([sealed], [mark(1), last])
@@ -89,11 +95,12 @@ def test_a_sealed_stream_comes_back_with_its_seal_and_last_mark(store: Store) ->
 def test_a_forgotten_member_is_gone_and_the_others_stay(store: Store) -> None:
     """Writers are forgotten by stream and name; an unknown one counts as forgotten."""
     both = [each for i in ("id-1", "id-2") for each in records(member("DL"), member("UA"), of=i)]
-    store.commit(Transaction({0: 1}, streams=[stream(), stream("id-2", "ships")], members=both))
+    commit(store, stream(), stream("id-2", "ships"), *both)
 
-    store.commit(
-        Transaction({0: 2}, forgotten_members=[("id-1", "DL"), ("id-2", "nobody"), ("id-9", "UA")])
-    )
+    batch = ChangeSet()
+    for key in (("id-1", "DL"), ("id-2", "nobody"), ("id-9", "UA")):
+        batch.drop(StoredMember, *key)
+    store.commit(batch)
 
     assert [[each.writer for each in store.members(i)] for i in ("id-1", "id-2")] == [
         ["UA"],
@@ -103,11 +110,12 @@ def test_a_forgotten_member_is_gone_and_the_others_stay(store: Store) -> None:
 
 def test_a_member_may_come_back_in_the_batch_that_forgets_it(store: Store) -> None:
     """Members are forgotten before others are written."""
-    store.commit(replace(of_one_stream(), members=records(member(time=9))))
+    store.commit(of_one_stream(*records(member(time=9))))
 
-    store.commit(
-        Transaction({0: 2}, forgotten_members=[("id-1", "UA")], members=records(member(time=5)))
-    )
+    batch = ChangeSet()
+    batch.drop(StoredMember, "id-1", "UA")
+    batch.put(*records(member(time=5)))
+    store.commit(batch)
 
     assert list(store.members("id-1")) == [member(time=5)]
 
@@ -118,7 +126,7 @@ def test_a_mark_without_its_predecessor_is_a_conflict(store: Store, wrong: int) 
     store.commit(of_one_stream(upto=2))
 
     with pytest.raises(MarkConflict) as conflict:
-        store.commit(Transaction({0: 2}, marks=[mark(wrong)]))
+        commit(store, mark(wrong))
 
     assert (conflict.value.stream, conflict.value.domain, conflict.value.seq) == (
         "id-1",
@@ -129,19 +137,19 @@ def test_a_mark_without_its_predecessor_is_a_conflict(store: Store, wrong: int) 
 
 def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
     """Neither what precedes the mark nor what follows it, of this stream or another."""
-    store.commit(replace(of_one_stream(upto=2), members=records(member())))
+    store.commit(of_one_stream(*records(member()), upto=2))
     before = (store.clocks()[0], store.streams(), kept(store), kept(store, "id-2"))
-    doomed = Transaction(
-        {0: 9},
-        streams=[stream("id-2", "ships")],
-        scales=[("id-1", 1, ScaleEvent({0: 5}, {1: (0,)}))],
-        members=[*records(member(time=6)), *records(member(), of="id-2")],
-        marks=[mark(3), mark(1, "id-2"), mark(3)],
-        readers=[ReaderRecord("id-1", "g", "a", online=True, position={})],
-        changes=[change(1)],
-        forgotten=[("id-1", "default", 1)],
-        forgotten_members=[("id-1", "UA")],
+    doomed = ChangeSet(
+        BucketClock(0, 9),
+        stream("id-2", "ships"),
+        StoredScale("id-1", 1, ScaleEvent({0: 5}, {1: (0,)})),
+        *records(member(), of="id-2"),
+        *(mark(3), mark(1, "id-2"), mark(5)),
+        ReaderRecord("id-1", "g", "a", online=True, position={}),
+        change(1),
     )
+    doomed.drop_marks("id-1", "default", 1)
+    doomed.drop(StoredMember, "id-1", "UA")
 
     with pytest.raises(MarkConflict):
         store.commit(doomed)
@@ -150,32 +158,33 @@ def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "batch",
+    "record",
     [
-        Transaction({0: 1}, members=records(member(), of="id-9")),
-        Transaction({0: 1}, scales=[("id-9", 1, ScaleEvent({0: 5}, {}))]),
-        Transaction({0: 1}, marks=[mark(1, "id-9")]),
-        Transaction({0: 1}, readers=[ReaderRecord("id-9", "g", "a", online=True, position={})]),
-        Transaction({0: 1}, backlogs=[BacklogRecord("id-9", "g")]),
-        Transaction({0: 1}, changes=[change(1, "id-9")]),
-        Transaction({0: 1}, streams=[stream("id-9", "flights")]),
-        Transaction({0: 1}, scales=[("id-1", 1, ScaleEvent({0: 5}, {}))]),
+        StoredMember("id-9", member()),
+        StoredScale("id-9", 1, ScaleEvent({0: 5}, {})),
+        mark(1, "id-9"),
+        ReaderRecord("id-9", "g", "a", online=True, position={}),
+        BacklogRecord("id-9", "g"),
+        change(1, "id-9"),
+        stream("id-9", "flights"),
+        StoredScale("id-1", 1, ScaleEvent({0: 5}, {})),
     ],
     ids=["member", "scale", "mark", "reader", "backlog", "change", "name", "scale-again"],
 )
 def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(
-    store: Store, batch: Transaction
+    store: Store, record: Record
 ) -> None:
     """It names an unknown stream, or a name or scale event that exists; nothing is written."""
-    store.commit(replace(of_one_stream(4), scales=[("id-1", 1, ScaleEvent({9: 9}, {}))]))
+    scale = StoredScale("id-1", 1, ScaleEvent({9: 9}, {}))
+    store.commit(of_one_stream(scale, service_ms=4))
 
     with pytest.raises(Conflict):
-        store.commit(batch)
+        commit(store, record)
 
     assert (store.clocks()[0], store.streams(), kept(store), kept(store, "id-9")) == (
         4,
         [stream()],
-        Kept([ScaleEvent({9: 9}, {})], [], {"default": []}, []),
+        Kept([scale], [], {"default": []}, []),
         Kept([], [], {"default": []}, []),
     )
 
@@ -189,11 +198,11 @@ def test_the_controllers_of_a_database_share_a_secret(store: Store) -> None:
 
 def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:
     """A commit between two members that are read neither fails nor is seen."""
-    store.commit(replace(of_one_stream(), members=records(*(member(w) for w in ("a", "c")))))
+    store.commit(of_one_stream(*records(member("a"), member("c"))))
     members = store.members("id-1")
     found = [next(members)]
 
-    store.commit(Transaction({0: 2}, members=records(member("b"), member("c", time=9))))
+    commit(store, *records(member("b"), member("c", time=9)))
 
     assert [*found, *members] == [member("a"), member("c")]
 
@@ -203,7 +212,7 @@ def test_a_closed_store_is_unavailable(store: Store) -> None:
     store.close()
 
     with pytest.raises(StoreUnavailable, match="closed"):
-        store.commit(Transaction({0: 1}))
+        commit(store)
     with pytest.raises(StoreUnavailable, match="closed"):
         store.ping()
 
@@ -216,11 +225,11 @@ def test_a_batch_of_any_size_is_given_back(store: Store, count: int) -> None:
     odd.append(member("ends")._replace(excluded="timed_out", position=ends[0], times=ends[1]))
     odd.append(member("late")._replace(noted_at=MAX_INT64, since=0, max_times=ends[1]))
     members = [*odd, *(member(f"writer-{n:05}") for n in range(count - len(odd)))]
-    store.commit(replace(of_one_stream(), members=records(*members)))
+    store.commit(of_one_stream(*records(*members)))
     first = list(store.members("id-1"))
     later = [each._replace(state="finished", position={9: 1}) for each in members]
 
-    store.commit(Transaction({0: 2}, members=records(*later), marks=[mark(1)]))
+    commit(store, *records(*later), mark(1))
 
     assert first == sorted(members, key=lambda each: each.writer)
     by_name = sorted(later, key=lambda each: each.writer)

@@ -3,24 +3,30 @@
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
-from controller.store.port import (
+from msgspec.structs import replace
+
+from controller.store.port import Store
+from controller.store.records import (
     BacklogRecord,
     Change,
+    ChangeSet,
     LateRecord,
     LedgerEntry,
     ReaderRecord,
-    Store,
-    Transaction,
+    Record,
+    StoredScale,
+    StreamRecord,
 )
 from controller.store.sqlite import SqliteStore
 from noted_time import BacklogPolicy, ScaleEvent
+from noted_time.answers import EntryAnswer
 from noted_time.values import LateReport
 from tests.support.stored import (
     Kept,
     change,
+    commit,
     kept,
     mark,
     member,
@@ -35,44 +41,63 @@ POLICY = BacklogPolicy(watermark_lag_ms=1000, behind_ms=None, rule="sticky")
 
 def numbers(store: Store, stream_id: str = "id-1") -> list[int]:
     """Return the numbers of the changes that the store keeps of a stream, the newest first."""
-    return [number for number, _ in store.changes(stream_id, before=None, limit=1000)]
+    return [each.number for each in store.changes(stream_id, before=None, limit=1000)]
+
+
+def entry(seq: int, of: str = "id-1", domain: str = "default") -> LedgerEntry:
+    return LedgerEntry(of, domain, seq, EntryAnswer(seq, 1000 - seq, seq - 1, seq, ()))
+
+
+def without_old(kind: type[Record], before: int, *written: Record) -> ChangeSet:
+    """Return the changes that write records, and delete old ones of the first stream."""
+    batch = ChangeSet(*written)
+    batch.drop_old(kind, "id-1", before)
+    return batch
+
+
+def without_stream(*written: Record) -> ChangeSet:
+    """Return the changes that write records, and drop the first stream."""
+    batch = ChangeSet(*written)
+    batch.drop(StreamRecord, "id-1")
+    return batch
 
 
 def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
     """A reader that went offline keeps only the segments that it was the last to report."""
     online = ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 1: 2})
     other = ReaderRecord("id-1", "h", "a", online=True, position={})
-    store.commit(replace(of_one_stream(), readers=[other, online]))
+    store.commit(of_one_stream(other, online))
 
-    store.commit(Transaction({0: 2}, readers=[replace(online, online=False, position={0: 1})]))
+    commit(store, replace(online, online=False, position={0: 1}))
 
-    assert store.readers("id-1") == [replace(online, online=False, position={0: 1}), other]
+    assert store.load(ReaderRecord, "id-1") == [
+        replace(online, online=False, position={0: 1}),
+        other,
+    ]
 
 
 def test_a_backlog_written_again_replaces_what_was_there(store: Store) -> None:
     """The last one of a batch counts, and one that is forgotten in it first is written."""
     record = BacklogRecord("id-1", "g", POLICY)
-    store.commit(replace(of_one_stream(), backlogs=[record]))
+    store.commit(of_one_stream(record))
     changed = [replace(record, since=3), replace(record, since=4, policy=None)]
-    store.commit(Transaction({0: 2}, backlogs=changed, forgotten_backlogs=[("id-1", "g")]))
+    batch = ChangeSet()
+    batch.drop(BacklogRecord, "id-1", "g")
+    batch.put(*changed)
+    store.commit(batch)
 
-    assert store.backlogs("id-1") == changed[1:]
+    assert store.load(BacklogRecord, "id-1") == changed[1:]
 
 
 def test_the_ledger_is_read_from_either_end(store: Store) -> None:
     """After a seq in the requested order, up to a maximum, of one domain."""
-    entries = [
-        LedgerEntry(
-            seq, 1000 - seq, seq - 1, seq, (), stream_id="id-1", domain=domain, served_at=seq
-        )
-        for seq in (3, 1, 7, 5)
-        for domain in ("default", "ship_time")
-    ]
-    store.commit(replace(of_one_stream(), ledger=entries))
+    seqs = (3, 1, 7, 5)
+    entries = [entry(seq, domain=each) for seq in seqs for each in ("default", "ship_time")]
+    store.commit(of_one_stream(*entries))
 
     def read(after: int, *, newest_first: bool) -> list[int]:
         found = store.ledger("id-1", "default", after=after, limit=2, newest_first=newest_first)
-        return [entry.seq for entry in found]
+        return [each.answer.seq for each in found]
 
     oldest = [read(after, newest_first=False) for after in (0, 3, 4, 7)]
     newest = [read(after, newest_first=True) for after in (0, 5, 4, 1)]
@@ -81,31 +106,31 @@ def test_the_ledger_is_read_from_either_end(store: Store) -> None:
 
 def test_old_entries_of_the_ledger_go_by_served_time(store: Store) -> None:
     """Their wall time, which falls here, decides nothing; those of other streams stay."""
-    entries = [
-        LedgerEntry(n, 9 - n, n - 1, n, (), stream_id=of, domain="default", served_at=n)
-        for of in ("id-1", "id-2")
-        for n in (1, 2, 3)
-    ]
-    store.commit(Transaction({0: 1}, streams=[stream(), stream("id-2", "ships")], ledger=entries))
+    entries = [entry(seq, of=each) for each in ("id-1", "id-2") for seq in (1, 2, 3)]
+    commit(store, stream(), stream("id-2", "ships"), *entries)
 
-    store.commit(Transaction({0: 2}, forgotten_ledger=[("id-1", 3)]))
+    store.commit(without_old(LedgerEntry, 3))
 
     assert [*kept(store).ledger, *kept(store, "id-2").ledger] == entries[2:]
 
 
-def late(writer: str, least: int, rows: int = 1, of: str = "id-1") -> LateRecord:
-    """Return late rows of one time that were reported once."""
-    return LateRecord(of, "default", LateReport(writer, rows, least, least, 7, 7, served_at=4))
+def late(writer: str) -> LateRecord:
+    """Return a late row that was reported once."""
+    report = LateReport(writer, 1, 5, 5, 7, 7, served_at=4)
+    return LateRecord("id-1", "default", *report.place, report)
 
 
 def test_forgotten_late_rows_are_gone(store: Store) -> None:
     """By their keys, one that is not there among them; what is written again stays."""
-    records = [late("a", 5), late("b", 5), late("c", 5)]
-    store.commit(replace(of_one_stream(), late=records))
-    keys = [each.key for each in (records[0], late("z", 5), records[2])]
-    store.commit(Transaction({0: 2}, forgotten_late=keys, late=[records[2]]))
+    records = [late(writer) for writer in "abc"]
+    store.commit(of_one_stream(*records))
+    batch = ChangeSet()
+    for each in (records[0], late("z"), records[2]):
+        batch.drop(LateRecord, *each.key)
+    batch.put(records[2])
+    store.commit(batch)
 
-    assert store.late("id-1") == records[1:]
+    assert store.load(LateRecord, "id-1") == records[1:]
 
 
 def test_changes_come_back_as_they_were_with_the_newest_first(store: Store) -> None:
@@ -113,18 +138,17 @@ def test_changes_come_back_as_they_were_with_the_newest_first(store: Store) -> N
     settings = {"domains": ["a"], "max_time_ahead_ms": None}
     made = [change(1), Change("id-1", 9, 2, "settings", None, settings, {"domains": []}), change(3)]
 
-    store.commit(replace(of_one_stream(), changes=made))
+    store.commit(of_one_stream(*made))
 
     found = store.changes("id-1", before=None, limit=9)
-    assert found == [(3, made[2]), (2, made[1]), (1, made[0])]
+    assert found == [replace(made[number - 1], number=number) for number in (3, 2, 1)]
 
 
 def test_numbers_rise_by_one_in_each_stream(store: Store) -> None:
     """Over the batches, and whatever other streams have."""
-    store.commit(replace(of_one_stream(), changes=[change(1)]))
-    batch = Transaction({0: 1}, streams=[stream("id-2", "ships")])
-    batch.changes = [change(2), change(2, "id-2"), change(2), change(2, "id-2")]
-    store.commit(batch)
+    store.commit(of_one_stream(change(1)))
+    changes = [change(2), change(2, "id-2"), change(2), change(2, "id-2")]
+    commit(store, stream("id-2", "ships"), *changes)
 
     assert (numbers(store), numbers(store, "id-2")) == ([3, 2, 1], [2, 1])
 
@@ -133,22 +157,22 @@ def test_old_changes_go_but_for_the_last(store: Store) -> None:
     """So the numbers of the next ones continue; those of other streams stay."""
     streams = [stream(), stream("id-2", "ships")]
     changes = [*map(change, (1, 2, 3)), change(1, "id-2"), change(2, "id-2")]
-    store.commit(Transaction({0: 1}, streams=streams, changes=changes))
+    commit(store, *streams, *changes)
 
-    store.commit(Transaction({0: 2}, forgotten_changes=[("id-1", 3)]))
+    store.commit(without_old(Change, 3))
     some = numbers(store)
-    store.commit(Transaction({0: 3}, forgotten_changes=[("id-1", 99)], changes=[change(5)]))
-    store.commit(Transaction({0: 3}, forgotten_changes=[("id-1", 99)]))
-    store.commit(Transaction({0: 4}, changes=[change(6)]))
+    store.commit(without_old(Change, 99, change(5)))
+    store.commit(without_old(Change, 99))
+    commit(store, change(6))
 
     assert (some, numbers(store), numbers(store, "id-2")) == ([3], [5, 4], [2, 1])
 
 
 def test_a_change_and_the_forgetting_of_others_may_share_a_batch(store: Store) -> None:
     """Changes are added before others are forgotten, so the last one is the new one."""
-    store.commit(replace(of_one_stream(), changes=[change(1)]))
+    store.commit(of_one_stream(change(1)))
 
-    store.commit(Transaction({0: 2}, changes=[change(2)], forgotten_changes=[("id-1", 99)]))
+    store.commit(without_old(Change, 99, change(2)))
 
     assert numbers(store) == [2]
 
@@ -159,28 +183,30 @@ def test_a_change_and_the_forgetting_of_others_may_share_a_batch(store: Store) -
 def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
     """To forget goes up to and with the seq, in one chain only."""
     store.commit(of_one_stream(upto=4))
-    store.commit(Transaction({0: 2}, marks=[mark(seq, domain="ship_time") for seq in (1, 2, 3)]))
+    commit(store, *(mark(seq, domain="ship_time") for seq in (1, 2, 3)))
 
-    store.commit(Transaction({0: 3}, forgotten=[("id-1", "default", 2)]))
+    batch = ChangeSet()
+    batch.drop_marks("id-1", "default", 2)
+    store.commit(batch)
 
     assert (seqs(store), seqs(store, domain="ship_time")) == ([3, 4], [1, 2, 3])
 
 
 def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
     """Nothing of it is left; what belongs to another stays."""
-    full = replace(
-        of_one_stream(upto=2),
-        streams=[stream(), stream("id-2", "ships")],
-        scales=[("id-1", 1, ScaleEvent({0: 5}, {}))],
-        members=[*records(member()), *records(member(), of="id-2")],
-        readers=[ReaderRecord("id-1", "g", "a", online=True, position={})],
-        backlogs=[BacklogRecord("id-1", "g")],
-        late=[LateRecord("id-1", "default", LateReport("UA", 1, 5, 5, 7, 7))],
-        changes=[change(1)],
+    full = of_one_stream(
+        stream("id-2", "ships"),
+        StoredScale("id-1", 1, ScaleEvent({0: 5}, {})),
+        *(*records(member()), *records(member(), of="id-2")),
+        ReaderRecord("id-1", "g", "a", online=True, position={}),
+        BacklogRecord("id-1", "g"),
+        late("UA"),
+        change(1),
+        upto=2,
     )
     store.commit(full)
 
-    store.commit(Transaction({0: 2}, dropped=["id-1"]))
+    store.commit(without_stream())
 
     assert (store.streams(), kept(store), kept(store, "id-2")) == (
         [stream("id-2", "ships")],
@@ -191,10 +217,10 @@ def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
 
 def test_a_stream_made_again_begins_empty(store: Store) -> None:
     """It has the old name and a new id, even when one batch drops the one and makes the other."""
-    store.commit(replace(of_one_stream(upto=2), members=records(member())))
+    store.commit(of_one_stream(*records(member()), upto=2))
     again = stream("id-2")
 
-    store.commit(Transaction({0: 2}, streams=[again], marks=[mark(1, "id-2")], dropped=["id-1"]))
+    store.commit(without_stream(again, mark(1, "id-2")))
 
     assert (store.streams(), seqs(store), seqs(store, "id-2")) == ([again], [], [1])
 
@@ -203,9 +229,7 @@ def test_what_a_batch_writes_to_a_stream_that_it_drops_is_dropped(store: Store) 
     """One transaction may take notes of a stream and its deletion, in this order."""
     store.commit(of_one_stream(upto=2))
 
-    store.commit(
-        Transaction({0: 2}, members=records(member()), changes=[change(1)], dropped=["id-1"])
-    )
+    store.commit(without_stream(*records(member()), change(1)))
 
     assert (store.streams(), kept(store)) == ([], Kept([], [], {"default": []}, []))
 
@@ -220,15 +244,14 @@ WRITERS = 50
 ENDLESS = f"""
 import sys
 from itertools import count
-from controller.store.port import Transaction
 from controller.store.sqlite import SqliteStore
-from tests.support.stored import mark, member, of_one_stream, records
+from tests.support.stored import commit, mark, member, of_one_stream, records
 
 store = SqliteStore(sys.argv[1])
 store.commit(of_one_stream())
 for n in count(1):
     members = records(*(member(f"writer-{{i:02}}", time=n) for i in range({WRITERS})))
-    store.commit(Transaction({{0: n}}, members=members, marks=[mark(n)]))
+    commit(store, *members, mark(n), at=n)
     print(n, flush=True)
 """
 

@@ -14,7 +14,8 @@ import pytest
 
 from controller.store import sqlite
 from controller.store.open import open_store
-from controller.store.port import Store, StoreDamaged, StoreUnavailable, Transaction
+from controller.store.port import Store, StoreDamaged, StoreUnavailable
+from controller.store.records import ChangeSet, StoredScale
 from controller.store.sqlite import SqliteStore
 from noted_time import ScaleEvent
 from tests.support.stored import kept, mark, member, of_one_stream, records, stream
@@ -39,21 +40,17 @@ def everything(store: Store) -> list[Any]:
 def file(database: Path) -> Path:
     """A database that nothing serves, with rows of each sealed table; a few marks were dropped."""
     ids = [f"id-{number}" for number in range(1, 5)]
-    events = [ScaleEvent({seq: 5}, {seq + 1: (seq,)}) for seq in (0, 1)]
+    batch = ChangeSet()
+    for each in ids:
+        batch.put(stream(each, f"flights {each}"))
+        batch.put(*(StoredScale(each, n, ScaleEvent({n: 5}, {n + 1: (n,)})) for n in (0, 1)))
+        batch.put(*records(*map(member, "abcde"), of=each))
+        batch.put(*(mark(seq, each, domain) for domain in DOMAINS for seq in range(1, MARKS)))
     with closing(SqliteStore(database)) as store:
-        store.commit(
-            Transaction(
-                streams=[stream(each, f"flights {each}") for each in ids],
-                scales=[(each, seq, event) for each in ids for seq, event in enumerate(events)],
-                members=[
-                    row for each in ids for w in "abcde" for row in records(member(w), of=each)
-                ],
-                marks=[
-                    mark(seq, each, d) for each in ids for d in DOMAINS for seq in range(1, MARKS)
-                ],
-            )
-        )
-        store.commit(Transaction(forgotten=[(ids[0], "default", 3)]))
+        store.commit(batch)
+        old = ChangeSet()
+        old.drop_marks(ids[0], "default", 3)
+        store.commit(old)
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return database
@@ -166,8 +163,7 @@ def test_the_refusal_names_the_row_that_is_damaged(database: Path, what: str) ->
     """By its table and key, whether its seal is wrong or it cannot be read at all."""
     statement, sentence = CHANGED[what]
     with closing(SqliteStore(database)) as store:
-        store.commit(of_one_stream(upto=1))
-        store.commit(Transaction(members=records(member())))
+        store.commit(of_one_stream(*records(member()), upto=1))
     with closing(sqlite3.connect(database)) as connection:
         connection.execute(statement)
         connection.commit()
@@ -181,8 +177,7 @@ def test_the_refusal_names_the_row_that_is_damaged(database: Path, what: str) ->
 def test_row_with_crc_set_to_null_is_read(database: Path) -> None:
     """An operator may edit a row so."""
     with closing(SqliteStore(database)) as store:
-        store.commit(of_one_stream(upto=1))
-        store.commit(Transaction(members=records(member())))
+        store.commit(of_one_stream(*records(member()), upto=1))
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("UPDATE noted_time_member SET sequence = 1006, crc = NULL")
         connection.execute("""UPDATE noted_time_mark SET cut = '{"0":11}', crc = NULL""")

@@ -2,22 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
+from msgspec.structs import replace
 from sqlalchemy import func, select
 
-from controller.store.port import AppendedMark, Reading, Store, Transaction
-from controller.store.schema import mark as mark_table
+from controller.store.port import Reading, Store
+from controller.store.records import AppendedMark, ChangeSet
+from controller.store.schema import RECORD_TABLES
 from controller.store.sql import SqlStore
 from noted_time import Conflict, Mark, StreamCut
 from tests.support.memory_store import MemoryStore
 from tests.support.properties import costly
-from tests.support.stored import mark, of_one_stream
+from tests.support.stored import commit, mark, of_one_stream
 
 MANY = 4096
 DOMAINS = ("default", "ship_time")
@@ -26,7 +26,7 @@ DOMAINS = ("default", "ship_time")
 def with_cut(seq: int, offsets: dict[int, int], domain: str = "default") -> AppendedMark:
     """Return the mark number `seq` with that cut."""
     made = mark(seq, domain=domain)
-    return replace(made, mark=structs.replace(made.mark, cut=StreamCut(offsets)))
+    return replace(made, mark=replace(made.mark, cut=StreamCut(offsets)))
 
 
 def moving(segments: int, upto: int) -> list[AppendedMark]:
@@ -37,7 +37,8 @@ def moving(segments: int, upto: int) -> list[AppendedMark]:
 
 def stored_characters(store: SqlStore) -> list[int]:
     """Return how long the cut is that each row of a mark has."""
-    lengths = select(func.length(mark_table.c.cut)).order_by(mark_table.c.seq)
+    columns = RECORD_TABLES[AppendedMark].c
+    lengths = select(func.length(columns.cut)).order_by(columns.seq)
     return [length for (length,) in store._rows(lengths)]
 
 
@@ -62,7 +63,7 @@ def test_segments_that_do_not_move_take_no_room_in_the_rows_of_marks(
     with closing(sql_store):
         sql_store.commit(of_one_stream())
         for first in range(0, 100, at_once):
-            sql_store.commit(Transaction({0: 2}, marks=marks[first : first + at_once]))
+            sql_store.commit(ChangeSet(*marks[first : first + at_once]))
 
         first_row, *others = stored_characters(sql_store)
         assert (first_row > 10 * MANY, max(others) < 20) == (True, True)
@@ -75,7 +76,7 @@ def test_whole_cuts_double_at_most_what_moved(sql_store: SqlStore) -> None:
     with closing(sql_store):
         sql_store.commit(of_one_stream())
         for each in marks:
-            sql_store.commit(Transaction({0: 2}, marks=[each]))
+            sql_store.commit(ChangeSet(each))
 
         whole = [length > 20 for length in stored_characters(sql_store)]
         assert (whole[:20], sum(whole)) == ([True, *[False] * 18, True], 11)
@@ -89,9 +90,11 @@ def test_the_first_mark_that_is_kept_has_all_its_segments(sql_store: SqlStore) -
     """Those before it are forgotten, with the row that named the segments."""
     marks = moving(MANY, 9)
     with closing(sql_store):
-        sql_store.commit(replace(of_one_stream(), marks=marks[:8]))
+        sql_store.commit(of_one_stream(*marks[:8]))
 
-        sql_store.commit(Transaction({0: 2}, marks=marks[8:], forgotten=[("id-1", "default", 5)]))
+        batch = ChangeSet(*marks[8:])
+        batch.drop_marks("id-1", "default", 5)
+        sql_store.commit(batch)
 
         lengths = stored_characters(sql_store)
         assert [length > 20 for length in lengths] == [True, False, False, False]
@@ -106,9 +109,9 @@ def test_after_another_store_appended_a_mark_is_compared_with_that_one(
     offsets = dict.fromkeys(range(40), 5)
     marks = [with_cut(seq, {**offsets, 0: 5 + seq % 2}) for seq in (1, 2, 3)]
     with closing(one), closing(other):
-        one.commit(replace(of_one_stream(), marks=marks[:1]))
-        other.commit(Transaction({0: 2}, marks=marks[1:2]))
-        one.commit(Transaction({0: 3}, marks=marks[2:]))
+        one.commit(of_one_stream(*marks[:1]))
+        commit(other, *marks[1:2])
+        commit(one, *marks[2:])
 
         assert all_of(other) == ({"default": marks, "ship_time": []}, [{"default": marks[-1].mark}])
 
@@ -143,8 +146,11 @@ def test_marks_are_read_as_written_whatever_is_appended_and_forgotten(
                 last[domain] = with_cut(before.seq + 1, offsets, domain)
                 marks.append(last[domain])
             with pytest.raises(Conflict):
-                pair[by].commit(Transaction({0: 2}, marks=[*marks, with_cut(99, {})]))
+                commit(pair[by], *marks, with_cut(99, {}))
+            batch = ChangeSet(*marks)
+            for chain in of_marks:
+                batch.drop_marks(*chain)
             for store in (pair[by], model):
-                store.commit(Transaction({0: 2}, marks=marks, forgotten=of_marks))
+                store.commit(batch)
 
             assert [all_of(store) for store in pair] == [all_of(model)] * 2

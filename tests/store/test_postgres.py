@@ -3,19 +3,18 @@
 import signal
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 
 from controller.store.migrate import check, create_if_new, migrate, read_revision
 from controller.store.open import open_store, open_tokens
-from controller.store.port import StoreUnavailable, Transaction
+from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresReading, PostgresStore, create_postgres_engine
+from controller.store.records import TokenRecord
 from controller.store.schema import SCHEMA_REVISION
-from controller.store.token_table import TokenRecord
 from noted_time import Rejected
 from tests.support.postgres import PASSWORD, Server, binaries
-from tests.support.stored import mark, member, of_one_stream, records, seqs, stream
+from tests.support.stored import commit, mark, member, of_one_stream, records, seqs, stream
 
 
 @pytest.fixture
@@ -33,10 +32,10 @@ def test_after_a_lost_session_a_heartbeat_starts_again(
     store.commit(of_one_stream(upto=1))
     server.cut(url)
     with pytest.raises(StoreUnavailable):
-        store.commit(Transaction({0: 2}, marks=[mark(2)]))
+        commit(store, mark(2), at=3)
 
     had = store.heartbeat().mine
-    store.commit(Transaction({0: 3}, marks=[mark(2)]))
+    commit(store, mark(2), at=3)
 
     assert (had, store.streams(), store.clocks()[0], seqs(store)) == (
         frozenset(),
@@ -51,18 +50,18 @@ def test_a_server_that_comes_back_has_all_that_was_committed(
     store: PostgresStore, server: Server, how: signal.Signals
 ) -> None:
     """While it is away the store is unavailable; then the store works again."""
-    store.commit(of_one_stream(4, upto=2))
+    store.commit(of_one_stream(service_ms=4, upto=2))
     server.stop(how)
     try:
         with pytest.raises(StoreUnavailable):
-            store.commit(Transaction({0: 5}, marks=[mark(3)]))
+            commit(store, mark(3), at=5)
         with pytest.raises(StoreUnavailable):
             store.heartbeat()
     finally:
         server.start()
 
     store.heartbeat()
-    store.commit(Transaction({0: 5}, marks=[mark(3)]))
+    commit(store, mark(3), at=5)
 
     assert (store.clocks()[0], seqs(store)) == (5, [1, 2, 3])
 
@@ -122,7 +121,7 @@ def test_the_encoding_of_a_database_does_not_matter(server: Server, encoding: st
     with closing(open_tokens(url)) as tokens, closing(PostgresStore(url)) as store:
         tokens.add(record)
         store.acquire(store.heartbeat().free)
-        store.commit(replace(of_one_stream(), members=records(member("Zoë"))))
+        store.commit(of_one_stream(*records(member("Zoë"))))
 
         assert (tokens.all(), list(store.members("id-1"))) == ([record], [member("Zoë")])
 

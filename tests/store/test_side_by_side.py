@@ -18,13 +18,13 @@ from controller.store.migrate import (
     read_revision,
 )
 from controller.store.open import open_store
-from controller.store.port import StoreUnavailable, Transaction
+from controller.store.port import StoreUnavailable
 from controller.store.schema import SCHEMA_REVISION
 from tests.store.conftest import DURABLE
 from tests.support.next_version import NEXT, NextVersion
 from tests.support.postgres import Server
 from tests.support.processes import command
-from tests.support.stored import mark, of_one_stream, seqs
+from tests.support.stored import commit, mark, of_one_stream, seqs
 
 IN_A_FILE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 """For what no kind of database decides."""
@@ -54,7 +54,7 @@ def test_a_store_works_on_after_an_expansion(url: str, later: NextVersion) -> No
         store.commit(of_one_stream(upto=1))
         later.migrate(url)
         store.ping()
-        store.commit(Transaction({0: 2}, marks=[mark(2)]))
+        commit(store, mark(2))
     with closing(open_store(url)) as again:
         again.heartbeat()
         again.ping()

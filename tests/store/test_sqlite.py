@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from controller.store.port import StoreLost, StoreUnavailable, Transaction
+from controller.store.port import StoreLost, StoreUnavailable
 from controller.store.sql import SqlStore
 from controller.store.sqlite import SqliteStore
 from noted_time.values import MarkConflict
-from tests.support.stored import mark, member, of_one_stream, records, seqs
+from tests.support.stored import commit, mark, member, of_one_stream, records, seqs
 
 NOBODY = 65534
 
@@ -110,12 +110,12 @@ def test_a_batch_without_room_on_the_disk_is_not_written_at_all(
 ) -> None:
     """The disk is full in the middle of a commit; with free space, the store works again."""
     members = records(*(member(f"writer-{n}") for n in range(3000)))
-    store.commit(of_one_stream(4, upto=1))
+    store.commit(of_one_stream(service_ms=4, upto=1))
     with files_no_larger_than(database.stat().st_size + 100_000), pytest.raises(StoreUnavailable):
-        store.commit(Transaction({0: 5}, members=members))
+        commit(store, *members, at=5)
     found = store.clocks()[0], seqs(store), list(store.members("id-1"))
 
-    store.commit(Transaction({0: 6}, members=members))
+    commit(store, *members, at=6)
 
     assert (found, len(list(store.members("id-1")))) == ((4, [1], []), 3000)
 
@@ -126,10 +126,10 @@ def test_of_two_stores_that_append_the_same_mark_one_has_a_conflict(
     """The compare-and-set looks at the file, not at what a process remembers."""
     store.commit(of_one_stream(upto=1))
     with closing(SqliteStore(database)) as other:
-        other.commit(Transaction({0: 2}, marks=[mark(2)]))
+        commit(other, mark(2))
 
         with pytest.raises(MarkConflict):
-            store.commit(Transaction({0: 3}, marks=[mark(2)]))
+            commit(store, mark(2))
 
 
 def test_every_commit_is_synced(store: SqliteStore) -> None:
@@ -160,17 +160,17 @@ def test_a_log_that_was_removed_takes_no_batch(
     store.commit(of_one_stream(upto=1))
     database.with_name(f"{database.name}{beside}").unlink()
     with pytest.raises(StoreLost, match=rf"{beside} was removed .* restart the controller"):
-        store.commit(Transaction({0: 7}))
+        commit(store)
     database.with_name(f"{database.name}{beside}").touch()
 
-    for call in (store.ping, store.streams, lambda: store.commit(Transaction({0: 8}))):
+    for call in (store.ping, store.streams, lambda: commit(store)):
         with pytest.raises(StoreLost):
             call()
 
 
 def test_what_was_in_a_removed_log_is_saved(store: SqliteStore, database: Path) -> None:
     """It is copied into the database file when its removal is noticed, as long as it is open."""
-    store.commit(of_one_stream(4, upto=2))
+    store.commit(of_one_stream(service_ms=4, upto=2))
     database.with_name(f"{database.name}-wal").unlink()
     with pytest.raises(StoreLost, match="acknowledged notes were saved in the database file"):
         store.ping()
@@ -204,7 +204,7 @@ def test_a_removal_during_a_commit_is_noticed_before_it_returns(
     monkeypatch.setattr(SqlStore, "_many", removing)
 
     with pytest.raises(StoreLost):
-        store.commit(Transaction({0: 7}))
+        commit(store)
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from controller.aggregation.views.inspection import build_writer_row, explain
 from controller.aggregation.views.view import View
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
-from controller.store.port import Store, Transaction
+from controller.store.port import Store
+from controller.store.records import ChangeSet
 from controller.store.sqlite import SqliteStore
 from noted_time import Accepted, Mark, Note, Refused
 from noted_time.answers import Explanation, WriterRow
@@ -44,7 +45,7 @@ class Watch:
     `open` is not set.
     """
 
-    batches: list[Transaction] = field(default_factory=list)
+    batches: list[ChangeSet] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
     lies: list[Exception] = field(default_factory=list)
     loads: list[Exception] = field(default_factory=list)
@@ -54,7 +55,7 @@ class Watch:
     def __post_init__(self) -> None:
         self.open.set()
 
-    def commit(self, batch: Transaction, commit: Callable[[Transaction], None]) -> None:
+    def commit(self, batch: ChangeSet, commit: Callable[[ChangeSet], None]) -> None:
         self.attempts += 1
         self.open.wait()
         if self.failures:
@@ -76,7 +77,7 @@ class Watching(MemoryStore if TYPE_CHECKING else object):  # type: ignore[misc]
             raise self.watch.loads.pop(0)
         return super().streams()
 
-    def commit(self, batch: Transaction) -> None:
+    def commit(self, batch: ChangeSet) -> None:
         self.watch.commit(batch, super().commit)
 
 

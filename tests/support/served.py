@@ -93,10 +93,10 @@ class Served(Calls):
     @contextmanager
     def going_back(self) -> Iterator[None]:
         """Lose all that is written meanwhile, like a restored backup."""
-        streams = deepcopy(self._store._streams)
+        tables = deepcopy(self._store._tables)
         yield
         self.stop()
-        self._store._streams = streams
+        self._store._tables = tables
         self.start()
 
     def __enter__(self) -> Self:

@@ -2,29 +2,33 @@
 
 from typing import NamedTuple
 
-from controller.store.port import (
+from controller.store.port import Store
+from controller.store.records import (
     AppendedMark,
     BacklogRecord,
+    BucketClock,
     Change,
+    ChangeSet,
     LateRecord,
     LedgerEntry,
     ReaderRecord,
-    Store,
+    Record,
+    StoredMember,
+    StoredScale,
     StreamRecord,
-    Transaction,
 )
-from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
+from noted_time import Mark, MemberRecord, StreamCut, StreamSettings
 
 
 class Kept(NamedTuple):
     """All records of one stream."""
 
-    scales: list[ScaleEvent]
+    scales: list[StoredScale]
     members: list[MemberRecord]
     marks: dict[str, list[AppendedMark]]
     readers: list[ReaderRecord]
     ledger: list[LedgerEntry] = []  # noqa: RUF012 - nothing is added to it
-    changes: list[tuple[int, Change]] = []  # noqa: RUF012 - nor to it
+    changes: list[Change] = []  # noqa: RUF012 - nor to it
     backlogs: list[BacklogRecord] = []  # noqa: RUF012 - nor to it
     late: list[LateRecord] = []  # noqa: RUF012 - nor to it
 
@@ -49,9 +53,9 @@ def member(writer: str = "UA", time: int = 5) -> MemberRecord:
     )
 
 
-def records(*members: MemberRecord, of: str = "id-1") -> list[tuple[str, MemberRecord]]:
-    """Return a batch's records of a stream's members."""
-    return [(of, member) for member in members]
+def records(*members: MemberRecord, of: str = "id-1") -> list[StoredMember]:
+    """Return the records of a stream's members."""
+    return [StoredMember(of, member) for member in members]
 
 
 def mark(seq: int, stream_id: str = "id-1", domain: str = "default") -> AppendedMark:
@@ -68,10 +72,15 @@ def change(at: int, of: str = "id-1") -> Change:
     )
 
 
-def of_one_stream(service_ms: int = 1, upto: int = 0) -> Transaction:
-    """Return the batch that makes a stream with the marks 1 to `upto`."""
+def commit(store: Store, *written: Record, at: int = 2) -> None:
+    """Write the records at a time of the service clock."""
+    store.commit(ChangeSet(BucketClock(0, at), *written))
+
+
+def of_one_stream(*more: Record, service_ms: int = 1, upto: int = 0) -> ChangeSet:
+    """Return the changes that make a stream with the marks 1 to `upto`, and more records."""
     marks = [mark(seq) for seq in range(1, upto + 1)]
-    return Transaction({0: service_ms}, streams=[stream()], marks=marks)
+    return ChangeSet(BucketClock(0, service_ms), stream(), *marks, *more)
 
 
 def seqs(store: Store, stream_id: str = "id-1", domain: str = "default") -> list[int]:
@@ -80,16 +89,12 @@ def seqs(store: Store, stream_id: str = "id-1", domain: str = "default") -> list
 
 def kept(store: Store, stream_id: str = "id-1", domains: tuple[str, ...] = ("default",)) -> Kept:
     return Kept(
-        scales=store.scales(stream_id),
+        scales=store.load(StoredScale, stream_id),
         members=list(store.members(stream_id)),
         marks={domain: list(store.marks(stream_id, domain)) for domain in domains},
-        readers=store.readers(stream_id),
-        ledger=[
-            entry
-            for domain in domains
-            for entry in store.ledger(stream_id, domain, after=0, limit=1000)
-        ],
+        readers=store.load(ReaderRecord, stream_id),
+        ledger=store.load(LedgerEntry, stream_id),
         changes=store.changes(stream_id, before=None, limit=1000),
-        backlogs=store.backlogs(stream_id),
-        late=store.late(stream_id),
+        backlogs=store.load(BacklogRecord, stream_id),
+        late=store.load(LateRecord, stream_id),
     )

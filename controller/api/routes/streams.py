@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
+from msgspec.structs import replace
 
 from controller.aggregation import operations
 from controller.api.routes.deps import CallDep, ControllerDep, LimitQuery, OrderDep, StreamName
@@ -186,10 +186,10 @@ async def list_changes(
     limit: LimitQuery = 100,
 ) -> Response:
     """List the changes by operators, with caller and reason, newest first."""
-    numbered_changes = await controller.views.changes(stream, before=before, limit=limit + 1)
+    found = await controller.views.changes(stream, before=before, limit=limit + 1)
     changes = [
-        ChangeAnswer(n, c.at, c.action, c.writer, c.was, c.became, c.by, c.comment)
-        for n, c in numbered_changes[:limit]
+        ChangeAnswer(c.number, c.at, c.action, c.writer, c.was, c.became, c.by, c.comment)
+        for c in found[:limit]
     ]
-    next_page = numbered_changes[limit - 1][0] if len(numbered_changes) > limit else None
+    next_page = found[limit - 1].number if len(found) > limit else None
     return reply(ChangesPage(changes=changes, next=next_page))

@@ -6,7 +6,6 @@ from heapq import nlargest
 from operator import attrgetter
 from typing import Annotated, Literal
 
-import msgspec
 from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import BaseModel, Field
 
@@ -29,7 +28,7 @@ from controller.api.wire.encoding import reply
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.schemas import declare
 from controller.service.controller import Controller
-from noted_time.answers import EntryAnswer, Explanation, LedgerPage, WriterRow, WritersPage
+from noted_time.answers import Explanation, LedgerPage, WriterRow, WritersPage
 from noted_time.rules import HOLDERS_NAMED
 from noted_time.values import MAX_INT64, WRITERS_NAMED
 
@@ -163,7 +162,7 @@ async def list_ledger(
     entries = await controller.views.ledger(
         stream, asked.domain, after=asked.after, limit=limit + 1, newest_first=is_newest_first
     )
-    page = msgspec.convert(entries[:limit], list[EntryAnswer], from_attributes=True)
-    next_page = entries[limit - 1].seq if len(entries) > limit else None
+    page = [entry.answer for entry in entries[:limit]]
+    next_page = entries[limit - 1].answer.seq if len(entries) > limit else None
     answer = LedgerPage(entries=page, next=next_page, late=newest, late_count=len(late))
     return reply(answer)

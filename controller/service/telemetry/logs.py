@@ -10,7 +10,7 @@ import structlog
 from structlog.typing import Processor
 
 from controller.aggregation.owned_streams import OwnedStreams
-from controller.store.port import Transaction
+from controller.store.records import Change, ChangeSet
 
 log = structlog.get_logger()
 
@@ -54,8 +54,8 @@ def configure(level: str, form: Format = "auto") -> None:
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.ERROR)
 
 
-def log_changes(streams: OwnedStreams, batch: Transaction) -> None:
-    for change in batch.changes:
+def log_changes(streams: OwnedStreams, batch: ChangeSet) -> None:
+    for change in batch.list_puts(Change):
         for stream in streams.find_by_ids((change.stream_id,)):
             facts = {"action": change.action, "writer": change.writer, "by": change.by}
             if change.action in WARNING_ACTIONS:

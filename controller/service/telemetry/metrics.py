@@ -29,7 +29,8 @@ from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.views.inspection import DomainReading, StreamReading, read_stream
 from controller.aggregation.views.reader_lags import read_groups
 from controller.service.limits import Overloaded
-from controller.store.port import Leases, Transaction
+from controller.store.port import Leases
+from controller.store.records import ChangeSet, StoredMember
 from noted_time.values import UNIX_MS
 
 Kind = type[GaugeMetricFamily | CounterMetricFamily]
@@ -122,9 +123,9 @@ class Metrics:
         self._overloaded.inc()
         return Overloaded(message)
 
-    def count_commit(self, batch: Transaction, took_s: float) -> None:
+    def count_commit(self, batch: ChangeSet, took_s: float) -> None:
         self.commit_seconds.observe(took_s)
-        self.commit_members.observe(len(batch.members))
+        self.commit_members.observe(len(batch.list_puts(StoredMember)))
 
     def _add_gauge(self, name: str, sentence: str) -> Gauge:
         return Gauge(name, sentence, registry=self.registry)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 from opentelemetry import trace
 
-from controller.store.port import Transaction
+from controller.store.records import AppendedMark, ChangeSet, StoredMember, StreamRecord
 
 _tracer = trace.get_tracer("noted-time")
 
@@ -35,13 +35,13 @@ def is_configured() -> bool:
 
 
 @contextmanager
-def commit(batch: Transaction) -> Iterator[None]:
+def commit(batch: ChangeSet) -> Iterator[None]:
     if not is_configured():  # even an unused span takes 50 µs
         yield
         return
     with _tracer.start_as_current_span("commit") as span:
         if span.is_recording():
-            span.set_attribute("noted_time.members", len(batch.members))
-            span.set_attribute("noted_time.marks", len(batch.marks))
-            span.set_attribute("noted_time.streams", len(batch.streams))
+            span.set_attribute("noted_time.members", len(batch.list_puts(StoredMember)))
+            span.set_attribute("noted_time.marks", len(batch.list_puts(AppendedMark)))
+            span.set_attribute("noted_time.streams", len(batch.list_puts(StreamRecord)))
         yield

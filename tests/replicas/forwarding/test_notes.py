@@ -12,7 +12,7 @@ from controller.api.replicas import forwarding
 from controller.api.replicas.forwarding import FRAME_BYTES, FRAMES_AT_ONCE, MOST_ITEMS, Item
 from controller.api.wire.responses import NOT_MINE, PROBLEM, Answer
 from controller.service.limits import Limits
-from controller.store.port import StreamRecord, Transaction
+from controller.store.records import ChangeSet, StreamRecord
 from tests.replicas.played import (
     ELSEWHERE,
     HERE,
@@ -153,7 +153,7 @@ async def test_notes_wait_for_a_stream_without_an_owner(this: Played) -> None:
 
 async def test_notes_are_taken_here_if_the_stream_comes_here(this: Played) -> None:
     """As if it had been here from the first."""
-    this.store.commit(Transaction(streams=[StreamRecord("id-there", THERE, settings())]))
+    this.store.commit(ChangeSet(StreamRecord("id-there", THERE, settings())))
     this.owner.trouble = [httpx.ConnectError("it was killed")] * 1000
     asked = asyncio.create_task(this.note(THERE))
     await until(lambda: bool(this.owner.frames))

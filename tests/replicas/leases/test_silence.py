@@ -8,7 +8,7 @@ import pytest
 
 from controller.aggregation.owned_streams import load
 from controller.store import leases
-from controller.store.port import StoreUnavailable, Transaction
+from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresStore
 from tests.replicas.leased import (
     ALL,
@@ -22,7 +22,7 @@ from tests.replicas.leased import (
     while_leases_end,
 )
 from tests.support.postgres import Server
-from tests.support.stored import mark, of_one_stream, seqs, stream
+from tests.support.stored import commit, mark, of_one_stream, seqs, stream
 
 
 def test_a_silent_session_is_ended_after_its_lease(
@@ -60,7 +60,7 @@ def test_who_works_is_not_silent(
     monkeypatch.setattr(leases, "RENEW_S", FAIR_MS / 8000)
     more = [stream(f"id-{number}", f"s{number}") for number in range(2, 10)]
     a.commit(of_one_stream(upto=1))
-    a.commit(Transaction(streams=more))
+    commit(a, *more)
     a.heartbeat()
     lease(FAIR_MS)
     for _ in while_leases_end():
@@ -186,11 +186,11 @@ def test_a_commit_in_a_session_that_was_ended_appends_nothing(
     silent(lease)
     b.heartbeat()
     lease(LONG_MS)
-    reported = [lost(lambda: a.commit(Transaction(marks=[mark(2)])))]
+    reported = [lost(lambda: commit(a, mark(2)))]
     free = seqs(b)
     b.acquire(ALL)
-    b.commit(Transaction(marks=[mark(2)]))
-    reported.append(lost(lambda: a.commit(Transaction(marks=[mark(3)]))))
+    commit(b, mark(2))
+    reported.append(lost(lambda: commit(a, mark(3))))
 
     assert (reported, free, seqs(b)) == ([True, True], [1], [1, 2])
 
@@ -202,15 +202,15 @@ def test_a_commit_that_was_under_way_is_undone(
     a.commit(of_one_stream(upto=1))
     outcome: list[str] = []
 
-    def commit() -> None:
+    def commit_mark() -> None:
         try:
-            a.commit(Transaction({0: 7}, marks=[mark(2)]))
+            commit(a, mark(2), at=7)
         except StoreUnavailable as error:
             outcome.append(type(error).__name__)
 
     with server.session(url) as other, other.transaction():
         other.execute("SELECT * FROM noted_time_bucket FOR UPDATE")  # holds the last statement up
-        under_way = threading.Thread(target=commit)
+        under_way = threading.Thread(target=commit_mark)
         under_way.start()
         time.sleep(0.2)
         end_session_of("http://a", server, url)
