@@ -26,8 +26,17 @@ def filter_body(_context: schemathesis.HookContext, body: Any) -> bool:  # noqa:
 
 @schemathesis.hook
 def filter_case(_context: schemathesis.HookContext, case: schemathesis.Case[Any]) -> bool:
-    """Leave out parameters that contradict each other, which OpenAPI cannot say."""
-    return not {"changed_since", "wait_ms"} <= case.query.keys()
+    """Leave out what contradicts itself, which OpenAPI cannot say."""
+    asks_twice = {"changed_since", "wait_ms"} <= case.query.keys()
+    return not (asks_twice or _is_sticky_without_threshold(case.body))
+
+
+def _is_sticky_without_threshold(body: object) -> bool:
+    policy = body.get("backlog") if isinstance(body, dict) else None
+    if not isinstance(policy, dict):
+        return False
+    thresholds = policy.get("watermark_lag_ms"), policy.get("behind_ms")
+    return policy.get("rule") == "sticky" and thresholds == (None, None)
 
 
 def _has_whole_float(value: object) -> bool:
