@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from noted_time import Rejected, UnknownStream
+from noted_time.answers import StreamAnswer
 from noted_time.client import Question, stream_path
 from noted_time.client.transport import Transport
 from noted_time.installation import name_program
@@ -87,7 +88,7 @@ def _is_unexpected(warning: logging.LogRecord) -> bool:
 
 def _create(transport: Transport, name: str) -> None:
     try:
-        found = transport.ask(Question("GET", stream_path(name)))
+        found = transport.ask(Question("GET", stream_path(name), answer=StreamAnswer))
     except UnknownStream:
         settings = {
             "writer_timeout_ms": WRITER_TIMEOUT_S * 1000,
@@ -95,7 +96,7 @@ def _create(transport: Transport, name: str) -> None:
         }
         transport.ask(Question("PUT", stream_path(name), body=settings))
     else:
-        if found["expected_writers"] != list(WRITER_RATES):
+        if found.expected_writers != tuple(WRITER_RATES):
             raise Rejected(
                 f"there is a stream {name!r} already, which demo-stream did not create: use "
                 "another name"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from noted_time.client import Json, Question, run_async
+from noted_time.client import Question, run_async
 from noted_time.client.transport import AsyncTransport
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark, NotedTimeError, Rejected, Time, convert_position, unix_ms_of
@@ -150,7 +150,7 @@ class AsyncRepeating(Repeated[AsyncWakeup]):
         self,
         name: str,
         step: Callable[[], Steps],
-        ask: Callable[[Question], Awaitable[Json]],
+        ask: Callable[[Question[Any]], Awaitable[object]],
         health: Health,
     ) -> None:
         super().__init__(name, health, AsyncWakeup)
@@ -162,11 +162,11 @@ class AsyncRepeating(Repeated[AsyncWakeup]):
         self._task.cancel()
         await asyncio.wait([self._task])
 
-    async def _perform(self, effect: Question | Pause | BackOff) -> Json:
+    async def _perform(self, effect: Question[Any] | Pause | BackOff) -> object:
         if isinstance(effect, Question):
             answer = await self._ask(effect)
             self.attempts.had_answer = True
             return answer
         waker = self._pausing if isinstance(effect, Pause) else self._backing_off
         await waker.wait(effect.seconds)
-        return {}
+        return None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import httpx
 
-from noted_time.client import Json
+from noted_time.answers import Explanation
 from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
 from noted_time.values import NotAllowed, NotedTimeError, Rejected, StreamCut, UnknownStream
@@ -95,8 +95,8 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             return self._transport.run(self._exchange.find_cut_without_log())
         return StreamCut({})
 
-    def explain(self, query: Mapping[str, str]) -> Json:
-        """Return the explanation of the stream, as the HTTP API does."""
+    def explain(self, query: Mapping[str, str]) -> Explanation:
+        """Return the explanation of the stream."""
         return self._transport.run(self._exchange.explain(query))
 
     def close(self, timeout: float = 10.0) -> None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from noted_time.json_types import Offsets
 from noted_time.reading import CompleteWindow, Uncovered
-from noted_time.values import Mark, NotVouching, StreamCut, VouchedBy
+from noted_time.values import Int64, Mark, NotVouching, StreamCut, VouchedBy
 
 
 class MarksAnswer(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class MarksAnswer(Struct, frozen=True, kw_only=True):
     marks: tuple[Mark, ...]
     has_more: bool = False
     ahead_of_stream: bool = False
-    first_lower: int | None = None
+    first_lower: Int64 | None = None
     logs: tuple[str, ...] = ()
 
 
@@ -49,15 +49,15 @@ class CutAnswer(Uncovered, frozen=True, kw_only=True):
     """
 
     seq: int
-    lower: int
-    upper: int
+    lower: Int64
+    upper: Int64
     cut: StreamCut
-    written_at: int = 0
+    written_at: Int64 = 0
     excluded: tuple[str, ...] = ()
     upper_is_bound: bool = False
     final: bool = False
     has_position: bool
-    first_lower: int | None
+    first_lower: Int64 | None
     vouched: VouchedBy
     unmet: tuple[NotVouching, ...]
     logs: tuple[str, ...]
@@ -75,7 +75,7 @@ class CompleteWindowsPage(Struct, frozen=True, kw_only=True):
 
     stream_id: str
     windows: tuple[CompleteWindow, ...]
-    next: int | None
+    next: Int64 | None
     has_more: bool
     logs: tuple[str, ...]
     changes_are_known: bool | None = None

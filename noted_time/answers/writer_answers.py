@@ -15,6 +15,7 @@ from noted_time.values import (
     ExcludedSince,
     Forecast,
     HeldName,
+    Int64,
     LateRows,
     LogFact,
     MemberState,
@@ -58,16 +59,16 @@ class Explanation(Struct, frozen=True):
     - `sentences`: the explanation in words. The decision comes first, the dry run last.
     """
 
-    now: int
+    now: Int64
     decision: DecisionName
     condition: Condition
-    lower: int | None
-    written_at: int | None
-    next_lower: int | None
+    lower: Int64 | None
+    written_at: Int64 | None
+    next_lower: Int64 | None
     waiting_for: Sequence[Waiting]
     holders: int
     overtaking: Overtaking | None
-    lower_without: Mapping[str, int | None]
+    lower_without: Mapping[str, Int64 | None]
     by_itself: Forecast | None
     would: Would | None
     hints: Sequence[Hint]
@@ -85,7 +86,7 @@ class CountedPeriod(Struct, frozen=True):
     """
 
     from_seq: int
-    until: int | None
+    until: Int64 | None
 
 
 class WriterRow(Struct, frozen=True):

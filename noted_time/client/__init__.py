@@ -12,14 +12,4 @@ from noted_time.client.protocol import (
     stream_path,
 )
 from noted_time.client.retrying import Backoff, Outage, delay_s, draw_chance
-from noted_time.client.wire import (
-    MISREAD_ERRORS,
-    Json,
-    mark_to_wire,
-    note_to_wire,
-    parse_int64,
-    parse_text,
-    position_from_wire,
-    position_to_wire,
-    read_value,
-)
+from noted_time.client.wire import Json, note_to_wire, position_from_wire, position_to_wire

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import cache
+from typing import Any, TypedDict, get_type_hints
+
+import msgspec
 
 from noted_time.values import (
     Bounds,
@@ -34,6 +37,8 @@ def error_of(
 ) -> NotedTimeError:
     """Return the exception for an answer, whose decoded body is `problem`.
 
+    Raises `msgspec.ValidationError` if a fact has a wrong type.
+
     >>> error_of(404, {"type": "not_complete_yet", "lower": 7}, stream="flights").lower
     7
     >>> error_of(503, {}, stream="flights", retry_after="2").retry_after_s
@@ -52,7 +57,16 @@ def error_of(
     error_class = ERRORS_BY_CODE.get(code)
     if error_class is None:
         return _build_generic_error(status, problem)
-    return error_class(**error_class.kind.arguments(problem))
+    known: Any = error_class
+    facts = msgspec.convert(problem, _type_facts(known))
+    return error_class(**error_class.kind.arguments(facts))
+
+
+@cache
+def _type_facts(error_class: Any) -> Any:  # noqa: ANN401 - types
+    hints, kind = get_type_hints(error_class.__init__, include_extras=True), error_class.kind
+    types = {name: hints[kind.attributes.get(name, name)] for name in kind.facts}
+    return TypedDict("Facts", types, total=False)  # type: ignore[operator]
 
 
 def retry_after_s(header: str | None) -> float | None:
@@ -62,10 +76,6 @@ def retry_after_s(header: str | None) -> float | None:
 def _kind_of(problem: Mapping[str, Any]) -> str:
     words = _WORD_PATTERN.findall(str(problem.get("type", "")))
     return words[-1] if words else ""
-
-
-def is_known(problem: Mapping[str, Any]) -> bool:
-    return _kind_of(problem) in ERRORS_BY_CODE or _kind_of(problem) == NotesRefused.kind.code
 
 
 def _list_subclasses(kind: type[NotedTimeError]) -> Iterator[type[NotedTimeError]]:

@@ -9,20 +9,24 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from msgspec import ValidationError
 
 from noted_time.client.controllers import OWNER_HEADER, Controllers
-from noted_time.client.decoding import SHOWN_CHARACTERS, check_types
-from noted_time.client.problems import SUCCESS_STATUSES, error_of, is_known
+from noted_time.client.problems import SUCCESS_STATUSES, error_of
+from noted_time.coding import DECODE_ERRORS, build_decoder
 from noted_time.installation import name_program
-from noted_time.values import UnexpectedAnswer, Unreachable, validate_name
+from noted_time.values import Rejected, UnexpectedAnswer, Unreachable, validate_name
 
+Answer = TypeVar("Answer")
 Effect = TypeVar("Effect")
 Outcome = TypeVar("Outcome")
 Result = TypeVar("Result")
 
 STREAMS_PATH = "/v1/streams"
 NO_CONTENT = 204
+SHOWN_CHARACTERS = 200
 
 MOST_BYTES = 32 * 1024 * 1024
 """The maximum size of an answer; a controller's have a few MiB."""
@@ -31,14 +35,15 @@ UNCOMPRESSED_HEADERS = {"accept-encoding": "identity"}
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One request. `path` is relative to the controller's URL."""
+class Question(Generic[Answer]):
+    """One request, and the type of its answer. `path` is relative to the controller's URL."""
 
     method: str
     path: str
     query: Mapping[str, Any] = field(default_factory=dict)
     body: object = None
     wait_ms: int = 0
+    answer: type[Answer] = dict  # type: ignore[assignment] # any JSON object
 
     @property
     def stream(self) -> str:
@@ -49,7 +54,7 @@ class AddressedQuestion(NamedTuple):
     """A question and the URL of the controller to ask."""
 
     url: str
-    question: Question
+    question: Question[Any]
 
 
 def stream_path(stream: str, *below: str) -> str:
@@ -64,23 +69,34 @@ class Reply:
     headers: Mapping[str, str]
     content: bytes
 
-    def read_body(self, stream: str) -> dict[str, Any]:
-        """Return the JSON object in a controller's answer, or raise its problem.
+    def read(self, question: Question[Answer]) -> Answer:
+        """Return the answer to a question, or raise the controller's problem.
 
         Raises `UnexpectedAnswer` if the answer is not a controller's.
         """
-        body = _parse_object(self.content) if self.status != NO_CONTENT else {}
-        if body is not None and (self.status in SUCCESS_STATUSES or is_known(body)):
-            try:
-                check_types(body)
-            except TypeError as odd:
-                raise self.build_error(str(odd)) from odd
-        if self.status in SUCCESS_STATUSES and body is not None:
-            return body
+        self.check(question.stream)
+        content = self.content if self.status != NO_CONTENT else b"{}"
+        kind: Any = question.answer
+        try:
+            answer: Answer = build_decoder(kind).decode(content)
+        except DECODE_ERRORS as odd:
+            is_known = isinstance(odd, ValidationError | Rejected)
+            raise self.build_error(str(odd) if is_known else "") from odd
+        return answer
+
+    def check(self, stream: str) -> None:
+        """Raise the controller's problem, if the answer is one."""
         if self.status in SUCCESS_STATUSES:
-            raise self.build_error()
-        after = self.headers.get("retry-after")
-        error = error_of(self.status, body or {}, stream=stream, retry_after=after)
+            return
+        try:
+            error = error_of(
+                self.status,
+                _parse_object(self.content),
+                stream=stream,
+                retry_after=self.headers.get("retry-after"),
+            )
+        except ValidationError as odd:
+            raise self.build_error(str(odd)) from odd
         raise self.build_error() if isinstance(error, UnexpectedAnswer) else error
 
     def build_error(self, why: str = "") -> UnexpectedAnswer:
@@ -141,15 +157,13 @@ def build_unreachable(addressed: AddressedQuestion, error: Exception) -> Unreach
 
 
 def ask(
-    controllers: Controllers, question: Question
-) -> Generator[AddressedQuestion, Reply, dict[str, Any]]:
-    return ask_in_turn(
-        controllers, lambda: question, lambda reply: reply.read_body(question.stream)
-    )
+    controllers: Controllers, question: Question[Answer]
+) -> Generator[AddressedQuestion, Reply, Answer]:
+    return ask_in_turn(controllers, lambda: question, lambda reply: reply.read(question))
 
 
 def ask_in_turn(
-    controllers: Controllers, question: Callable[[], Question], read: Callable[[Reply], Result]
+    controllers: Controllers, question: Callable[[], Question[Any]], read: Callable[[Reply], Result]
 ) -> Generator[AddressedQuestion, Reply, Result]:
     """Ask each controller once, until one answers, or raise the last `Unreachable`."""
     failure = Unreachable("no controller was asked")
@@ -199,9 +213,9 @@ async def run_async(
         return result
 
 
-def _parse_object(content: bytes) -> dict[str, Any] | None:
+def _parse_object(content: bytes) -> Mapping[str, Any]:
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
-        return None
-    return body if isinstance(body, dict) else None
+        return {}
+    return body if isinstance(body, dict) else {}

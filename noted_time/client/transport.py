@@ -15,6 +15,7 @@ from noted_time.client.controllers import Controllers, build_authorization
 from noted_time.client.protocol import (
     UNCOMPRESSED_HEADERS,
     AddressedQuestion,
+    Answer,
     IncomingReply,
     Question,
     Reply,
@@ -53,7 +54,7 @@ class Transport:
         self._timeout_s = timeout_s
         self._lines = ConnectionPool({"transport": transport, **_build_options(token, transport)})
 
-    def ask(self, question: Question) -> dict[str, Any]:
+    def ask(self, question: Question[Answer]) -> Answer:
         return self.run(ask(self.controllers, question))
 
     def run(self, routine: Generator[AddressedQuestion, Reply, Result]) -> Result:
@@ -101,7 +102,7 @@ class AsyncTransport:
         self._timeout_s = timeout_s
         self._http = httpx.AsyncClient(transport=transport, **_build_options(token, transport))
 
-    async def ask(self, question: Question) -> dict[str, Any]:
+    async def ask(self, question: Question[Answer]) -> Answer:
         return await self.run(ask(self.controllers, question))
 
     async def run(self, routine: Generator[AddressedQuestion, Reply, Result]) -> Result:

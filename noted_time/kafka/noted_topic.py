@@ -6,12 +6,10 @@ repeat marks, so a reader keeps the largest `lower`.
 
 from __future__ import annotations
 
-import json
-
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from noted_time.client import MISREAD_ERRORS, mark_to_wire, read_value
+from noted_time.coding import DECODE_ERRORS, build_decoder, encode
 from noted_time.values import Mark, Rejected
 
 
@@ -41,14 +39,17 @@ class NotedRecord(_MarkedTopic, frozen=True):
 
     @property
     def value(self) -> bytes:
-        names = _MarkedTopic.__struct_fields__
-        wire = {name: getattr(self, name) for name in names} | mark_to_wire(self.mark)
-        return json.dumps(wire, separators=(",", ":")).encode()
+        return encode(
+            {name: getattr(self, name) for name in _MarkedTopic.__struct_fields__}
+            | asdict(self.mark)
+        )
 
     @classmethod
     def read(cls, value: bytes | None) -> NotedRecord:
         try:
-            wire = json.loads(value or b"")
-            return cls(**asdict(read_value(_MarkedTopic, wire)), mark=read_value(Mark, wire))
-        except (*MISREAD_ERRORS, RecursionError) as error:
+            place, mark = (
+                build_decoder(kind).decode(value or b"") for kind in (_MarkedTopic, Mark)
+            )
+        except DECODE_ERRORS as error:
             raise Rejected(f"no relay has written {value!r:.80}") from error
+        return cls(**asdict(place), mark=mark)

@@ -22,6 +22,7 @@ from noted_time.values import (
     LEAST_TIME,
     MAX_INT64,
     VOUCHED_NOT_KNOWN,
+    Int64,
     Late,
     LateWriter,
     Mark,
@@ -73,12 +74,12 @@ class CompleteWindow(Struct, frozen=True):
     part of the window `before_first_mark`. The watermark waited for `last_writer` last, if known.
     """
 
-    start: int
-    end: int
+    start: Int64
+    end: Int64
     from_cut: StreamCut = field(name="from")
     to_cut: StreamCut = field(name="to")
     seq: int
-    written_at: int
+    written_at: Int64
     excluded: tuple[str, ...] = ()
     exact: bool = False
     missing_writers: tuple[MissingWriter, ...] = field(name="missing", default=())

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, convert, to_builtins
 
 from noted_time.values.errors import Rejected
 from noted_time.values.settings import INGESTION_NAME, NAME_PATTERN
-from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64, pluralize
+from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64, Int64, pluralize
 
 KEY_PREFIX = "noted-time."
 
@@ -32,8 +32,6 @@ LARGEST_RECORD = 1 << 20
 NOT_A_RECORD = "{} holds no claim: {!r}"
 
 VOUCHED_FIELDS = ("count", "expected", "expected_vouching")
-
-Int64 = Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
 
 
 class ClaimSource(NamedTuple):

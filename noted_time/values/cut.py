@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from noted_time.json_types import OFFSETS_SCHEMA, SEGMENT_PATTERN
 from noted_time.values.errors import Rejected
-from noted_time.values.times import MAX_INT64
+from noted_time.values.times import MAX_INT64, Int64
 
 SEGMENTS_PER_POSITION = 4096
 """The limit for one position, and for all notes of a writer."""
@@ -82,10 +82,10 @@ class Mark(Struct, frozen=True):
     """
 
     seq: int
-    lower: int
-    upper: int
+    lower: Int64
+    upper: Int64
     cut: StreamCut
-    written_at: int = 0
+    written_at: Int64 = 0
     excluded: tuple[str, ...] = ()
     upper_is_bound: bool = False
     final: bool = False

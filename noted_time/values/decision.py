@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from noted_time.open_enum import OpenEnum
 from noted_time.values.cut import StreamCut
+from noted_time.values.times import Int64
 
 DecisionName = OpenEnum["advance", "hold", "quiet", "sealed"]
 
@@ -18,7 +19,7 @@ class Waiting(Struct, frozen=True):
     """
 
     writer: str
-    time: int | None
+    time: Int64 | None
     held_for_ms: int
     times_out_in_ms: int
 

@@ -42,7 +42,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
@@ -51,7 +51,7 @@ from noted_time.installation import name_program
 from noted_time.values.fencing import Session
 from noted_time.values.membership import Late, Missing
 from noted_time.values.spelling import OtherLog
-from noted_time.values.times import Beyond, format_time, pluralize
+from noted_time.values.times import Beyond, Int64, format_time, pluralize
 
 
 class ProblemKind(Struct, frozen=True):
@@ -172,7 +172,7 @@ class ImplausibleTime(Rejected):
 
     kind = ProblemKind("implausible_time", 422, {"time": 0, "lower": 0}, has_own_class=True)
 
-    def __init__(self, time: int, lower: int) -> None:
+    def __init__(self, time: Int64, lower: Int64) -> None:
         super().__init__(
             f"is {time} in seconds? The times of the stream are in milliseconds, "
             f"so ask for {time * 1000}; the lower is {format_time(lower)}"
@@ -354,7 +354,7 @@ class UnknownDomain(Rejected):
         has_own_class=True,
     )
 
-    def __init__(self, domain: str, declared: Iterable[str]) -> None:
+    def __init__(self, domain: str, declared: Collection[str]) -> None:
         self.domain = domain
         self.declared = tuple(declared)
         super().__init__(
@@ -457,7 +457,7 @@ class NotedMeanwhile(Conflict):
 
     kind = ProblemKind("noted_meanwhile", 409, {"writer": "", "noted_at": 0}, has_own_class=True)
 
-    def __init__(self, writer: str, noted_at: int) -> None:
+    def __init__(self, writer: str, noted_at: Int64) -> None:
         super().__init__(
             f"writer {writer!r} has noted meanwhile; check it again before you remove it"
         )
@@ -490,7 +490,7 @@ class NotCompleteYet(Conflict):
         has_own_class=True,
     )
 
-    def __init__(self, time: int, lower: int | None) -> None:
+    def __init__(self, time: Int64, lower: Int64 | None) -> None:
         now = "there is no mark yet" if lower is None else f"the lower is {format_time(lower)}"
         super().__init__(f"time {format_time(time)} is not complete yet: {now}")
         self.time = time

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from noted_time.values.times import Int64
+
 FORMER_KEPT = 8
 
 SESSION_LENGTH = 64
@@ -25,7 +27,7 @@ class HeldName(Struct, frozen=True):
 
     session: str | None
     label: str
-    since: int
+    since: Int64
 
 
 class Session(Struct, frozen=True):

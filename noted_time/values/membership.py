@@ -152,7 +152,7 @@ class ExcludedSince(Struct, frozen=True):
     """
 
     reason: ExclusionReason
-    since: int
+    since: Int64
 
 
 class Absence(Struct, frozen=True):
@@ -179,8 +179,8 @@ class MissingWriter(Struct, frozen=True):
 
     writer: str
     reason: MissingReason
-    since: int | None
-    time: int | None
+    since: Int64 | None
+    time: Int64 | None
 
     @property
     def joined_later(self) -> bool:
@@ -198,9 +198,9 @@ class LateWriter(Struct, frozen=True):
 
     writer: str
     rows: int
-    least: int | None
-    most: int
-    last_seen: int
+    least: Int64 | None
+    most: Int64
+    last_seen: Int64
     at_most: bool = False
     unknown: bool = False
 
@@ -280,7 +280,7 @@ class NotVouching(Struct, frozen=True):
 
     writer: str
     reason: WriterStanding
-    until: int | None = None
+    until: Int64 | None = None
     is_expected: bool = False
 
     @property

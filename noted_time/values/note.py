@@ -202,7 +202,7 @@ def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRow
     return late if isinstance(late, list | tuple) else (late,)
 
 
-class Accepted(Struct, frozen=True):
+class Accepted(Struct, frozen=True, rename={"exclusion": "excluded"}):
     """The note was accepted.
 
     - `lower`: the lower of the domain's last mark, or `None` before the first mark.
@@ -211,11 +211,11 @@ class Accepted(Struct, frozen=True):
     - `took_over`: if the process took over the name, the sessions that lost it.
     """
 
-    lower: int | None
+    lower: Int64 | None
     exclusion: ExcludedSince | None = None
-    position: Mapping[int, int] | None = None
-    times: Mapping[str, int] | None = None
-    timeout_ms: int | None = None
+    position: Mapping[Offset, Offset] | None = None
+    times: Mapping[str, Int64] | None = None
+    timeout_ms: Int64 | None = None
     took_over: tuple[str, ...] | None = None
 
     @property

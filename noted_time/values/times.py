@@ -107,7 +107,7 @@ class Beyond(Struct, frozen=True):
     """
 
     field: str
-    time: int
+    time: Int64
 
     def sentence(self, bound: int) -> str:
         if abs(self.time) >= MAX_INT64:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec.json import format as format_json
 
 from noted_time import NotedTimeError, UnexpectedAnswer, UnknownStream, UnknownWriter
+from noted_time.answers import StreamsPage, WritersPage
 from noted_time.client import Json, Question, Reply, ask_in_turn, stream_path
 from noted_time.client.protocol import STREAMS_PATH
 from noted_time.client.transport import Transport
+from noted_time.coding import convert_to_json, encode
 from noted_time.installation import name_program
 from noted_time.values import validate_name
 from noted_time_cli.terminal.flags import list_flags, set_flags, unfold_flags
@@ -24,6 +27,9 @@ MOST_ROWS = 1000
 
 SIMILARITY_CUTOFF = 0.75
 
+Answer = TypeVar("Answer")
+Page = TypeVar("Page")
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -32,30 +38,23 @@ class Caller:
     transport: Transport
     as_json: bool = False
 
-    def ask(self, method: str, path: str, **given: Any) -> Json:  # noqa: ANN401 - as `answer`'s
-        return self.answer(method, path, **given)[1]
+    def ask(self, question: Question[Answer]) -> Answer:
+        return self.answer(question)[1]
 
-    def ask_question(self, question: Question) -> Json:
-        query = dict(question.query)
-        return self.ask(question.method, question.path, query=query, body=question.body)
+    def ask_json(self, question: Question[Any]) -> Json:
+        """Return an answer as dicts, whose fields are checked."""
+        found: Json = convert_to_json(self.ask(question))
+        return found
 
-    def answer(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Json | None = None,
-        body: object = None,
-        wait_ms: int = 0,
-    ) -> tuple[int, Json]:
-        """Return status and body. Empty values of the query are not sent."""
-        given = {name: value for name, value in (query or {}).items() if value not in (None, [])}
-        question = Question(method, path, given, body, wait_ms)
+    def answer(self, question: Question[Answer]) -> tuple[int, Answer]:
+        """Return status and answer. Empty values of the query are not sent."""
+        given = {k: value for k, value in question.query.items() if value not in (None, [])}
+        asked = replace(question, query=given)
         controllers = self.transport.controllers
 
-        def read(reply: Reply) -> tuple[int, Json]:
+        def read(reply: Reply) -> tuple[int, Answer]:
             try:
-                return reply.status, reply.read_body(question.stream)
+                return reply.status, reply.read(asked)
             except UnexpectedAnswer as other:
                 fact = f"sent an unexpected answer: {other.why}"
                 if not other.why:
@@ -63,58 +62,64 @@ class Caller:
                 raise UnexpectedAnswer(f"{controllers.current} {fact}", other.why) from other
 
         try:
-            return self.transport.run(ask_in_turn(controllers, lambda: question, read))
+            return self.transport.run(ask_in_turn(controllers, lambda: asked, read))
         except UnknownStream as unknown:
-            alike = self._find_similar(unknown.stream, STREAMS_PATH, "name")
+            alike = self._find_similar(
+                unknown.stream,
+                Question("GET", STREAMS_PATH, {"limit": MOST_ROWS}, answer=StreamsPage),
+                lambda page: [each.name for each in page.streams],
+            )
             remedy = f"`{name_program()} stream list` lists the streams"
             raise UnknownStream(unknown.stream, alike, remedy) from None
         except UnknownWriter as unknown:
+            path = stream_path(question.stream, "writers")
             alike = self._find_similar(
-                unknown.writer, stream_path(question.stream, "writers"), "writer"
+                unknown.writer,
+                Question("GET", path, {"limit": MOST_ROWS}, answer=WritersPage),
+                lambda page: [each.writer for each in page.writers],
             )
             raise UnknownWriter(unknown.writer, alike) from None
 
-    def _find_similar(self, mistyped: str, path: str, field: str) -> list[str]:
-        question = Question("GET", path, {"limit": MOST_ROWS})
+    def _find_similar(
+        self, mistyped: str, question: Question[Answer], names: Callable[[Answer], list[str]]
+    ) -> list[str]:
         with suppress(NotedTimeError):
             page = self.transport.ask(question)
-            rows = page[path.rpartition("/")[2]]
-            return get_close_matches(
-                mistyped, [row[field] for row in rows], cutoff=SIMILARITY_CUTOFF
-            )
+            return get_close_matches(mistyped, names(page), cutoff=SIMILARITY_CUTOFF)
         return []
 
     def print_json(self, found: object) -> bool:
         if self.as_json:
-            echo(json.dumps(found, ensure_ascii=False))
+            echo(format_json(encode(found), indent=0).decode())
         return self.as_json
 
     def print_list(  # noqa: PLR0913 - the differences of lists
         self,
-        path: str,
+        question: Question[Page],
         name: str,
         columns: Columns,
         *,
         cursor: str,
         limit: int,
-        query: Json | None = None,
         rows: Callable[[Json], Iterable[Json]] = lambda item: (item,),
         also: tuple[str, Columns] | None = None,
-    ) -> Json:
+    ) -> Page:
         """Print up to `limit` items of a paged list, and return the last page.
 
         `also` names a second list of the page.
         """
         items: list[Json] = []
-        asked = dict(query or {})
+        next_item = None
         while True:
-            asked["limit"] = min(limit - len(items), MOST_ROWS)
-            page = self.ask("GET", path, query=asked)
-            items += page[name]
-            asked[cursor] = next_item = page["next"] if page.get("has_more", True) else None
+            further = {"limit": min(limit - len(items), MOST_ROWS)}
+            further |= {} if next_item is None else {cursor: next_item}
+            page = self.ask(replace(question, query={**question.query, **further}))
+            found: Json = convert_to_json(page)
+            items += found[name]
+            next_item = found["next"] if found.get("has_more", True) else None
             if next_item is None or len(items) >= limit:
                 break
-        second = {} if also is None else {also[0]: page[also[0]]}
+        second = {} if also is None else {also[0]: found[also[0]]}
         if self.print_json({name: items, "next": next_item} | second):
             return page
         print_table(columns, chain.from_iterable(map(rows, items)))

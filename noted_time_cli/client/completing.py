@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from typing import Annotated
 
@@ -10,10 +11,12 @@ import typer
 
 from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, join_names
 from noted_time import OpenStream
-from noted_time.answers import CutAnswer
-from noted_time.client import Json, run, stream_path
+from noted_time.answers import CompleteWindowsPage
+from noted_time.client import Question, run, stream_path
 from noted_time.client.waiting import NotYet
+from noted_time.coding import convert_to_json
 from noted_time.installation import name_program
+from noted_time.reading import CompleteWindow
 from noted_time.values import (
     DAY_MS,
     HOUR_MS,
@@ -49,7 +52,6 @@ from noted_time_cli.terminal.options import (
     zone_option,
 )
 from noted_time_cli.terminal.output import Columns, echo, fail, say
-from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.completeness import (
     find_last_reached,
     find_last_rounded,
@@ -125,7 +127,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     source = read_by.create_source(stream) if read_by.is_named else None
     asked = find_last_rounded if source is None else find_last_reached
     question = asked(stream, domain, lambda lower: floor_time(lower, floor, zone))
-    perform = make_performer(call.ask_question, source)
+    perform = make_performer(call.ask, source)
     time, mark, read = run(question, perform)
     if required:
         try:
@@ -134,13 +136,13 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
             )
         except (OpenStream, NotYet) as error:
             fail(str(error), status=MISSING_STATUS)
-    lacks = run(find_objections(stream, decode_answer(CutAnswer, mark), required), perform)
+    lacks = run(find_objections(stream, mark, required), perform)
     sentence = describe_complete(stream, format_in_zone(time, zone), mark)
     sentence = "; ".join([sentence, *read.remarks, *lacks])
     if lacks:
         fail(sentence, status=MISSING_STATUS)
     say(f"noted-time: {sentence}")
-    if not call.print_json({"complete_to": time} | mark):
+    if not call.print_json({"complete_to": time} | convert_to_json(mark)):
         echo(format_in_zone(time, zone))
 
 
@@ -165,17 +167,18 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
     """
     after = None if since is None else parse_time(since)
     query = {"size_ms": window, "after": after, "domain": domain, "limit": limit}
-    page = call.ask("GET", stream_path(stream, "windows"), query=query)
+    path = stream_path(stream, "windows")
+    page = call.ask(Question("GET", path, query, answer=CompleteWindowsPage))
     if call.print_json(page):
         return
-    for each in page["windows"]:
-        echo(f"{_format_start(each['start'], window)} {_describe_window(each)}")
-    if page["has_more"]:
-        say(f"There are more than these {limit}: use --since {format_time(page['next'])}.")
+    for each in page.windows:
+        echo(f"{_format_start(each.start, window)} {_describe_window(each)}")
+    if page.has_more:
+        say(f"There are more than these {limit}: use --since {format_time(page.next)}.")
         return
     waits = f": it waits for {holders}" if (holders := ask_holders(call, stream, domain)) else ""
-    if page["windows"]:
-        echo(f"{_format_start(page['next'], window)} is not complete{waits}")
+    if page.windows:
+        echo(f"{_format_start(page.next or 0, window)} is not complete{waits}")
     else:
         echo(f"no window is complete yet{waits}")
 
@@ -185,12 +188,12 @@ def _format_start(start: int, size_ms: int) -> str:
     return shown if size_ms % DAY_MS else shown.removesuffix("T00:00:00Z")
 
 
-def _describe_window(window: Json) -> str:
-    last = f", {window['last_writer']} was the last" if window["last_writer"] else ""
+def _describe_window(window: CompleteWindow) -> str:
+    last = f", {window.last_writer} was the last" if window.last_writer else ""
     without = format_missing(window, int(clock.time() * 1000)) + format_late(window)
-    if window["before_first_mark"]:
+    if window.before_first_mark:
         without += ", but nobody vouches for times before the first mark"
-    return f"is complete since {format_time(window['written_at'] // 1000 * 1000)}{last}{without}"
+    return f"is complete since {format_time(window.written_at // 1000 * 1000)}{last}{without}"
 
 
 CHANGED_COLUMNS: Columns = {
@@ -233,16 +236,20 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     path = stream_path(stream, "windows")
     most = MAX_INT64 if everything else limit
     page = call.print_list(
-        path, "windows", CHANGED_COLUMNS, cursor="after", limit=most, query=query
+        Question("GET", path, query, answer=CompleteWindowsPage),
+        "windows",
+        CHANGED_COLUMNS,
+        cursor="after",
+        limit=most,
     )
-    if not page["changes_are_known"]:
-        why = _describe_unknown_changes(stream, page["writers_without_least"], domain)
+    if not page.changes_are_known:
+        why = _describe_unknown_changes(stream, page.writers_without_least, domain)
         say(f"noted-time: {why} all windows again, and ask from now on")
-    if page["has_more"] or not page["changes_are_known"]:
+    if page.has_more or not page.changes_are_known:
         raise typer.Exit(CUT_SHORT)
 
 
-def _describe_unknown_changes(stream: str, writers: list[str], domain: str | None) -> str:
+def _describe_unknown_changes(stream: str, writers: Sequence[str], domain: str | None) -> str:
     if not writers:
         clock = "the controller's clock is before TIME"
         return f"{NOT_SO_FAR}, or {clock}: other windows may have changed, too. Load"

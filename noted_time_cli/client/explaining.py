@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from noted_time.client import Json, stream_path
+from noted_time.answers import Explanation
+from noted_time.client import Json, Question, stream_path
 from noted_time.values import format_seconds, format_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.terminal.options import (
@@ -66,7 +67,8 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
     reached = json.dumps(parse_offsets(position, "--position")) if position else None
     query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": writer_timeout}
     query["position"] = reached
-    explanation = call.ask("GET", stream_path(stream, "explain"), query=query)
+    path = stream_path(stream, "explain")
+    explanation = call.ask_json(Question("GET", path, query, answer=Explanation))
     if not call.print_json(explanation):
         _print(explanation)
 

@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 import typer
 
 from controller.aggregation.views.sentences import REASON_WORDS
-from noted_time import Accepted, Note, Rejected, UnknownStream, UnknownWriter
-from noted_time.client import Json, note_to_wire, stream_path
+from noted_time import Accepted, Note, Rejected, UnexpectedAnswer, UnknownStream, UnknownWriter
+from noted_time.answers import WriterRow
+from noted_time.client import Json, Question, note_to_wire, stream_path
+from noted_time.coding import DECODE_ERRORS, encode
 from noted_time.installation import name_program
 from noted_time.reading import describe_doubt, look_like_seconds
 from noted_time.values import (
@@ -117,7 +119,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     path = writer_path(stream, writer)
     try:
         if not join:
-            call.ask("GET", path)
+            call.ask(Question("GET", path, answer=WriterRow))
         answer, result = _post(call, stream, sent)
         is_unknown = isinstance(result, Refused) and result.status == "unknown_writer"
         if join and is_unknown:  # only a member may leave
@@ -138,10 +140,15 @@ def note(  # noqa: PLR0913 - one parameter for each flag
 def _post(call: Caller, stream: str, *notes: Note) -> tuple[Json, Accepted | Refused]:
     body = {"notes": [note_to_wire(each) for each in notes]}
     try:
-        answer = call.ask("POST", stream_path(stream, "notes"), body=body)
+        answer: Json = call.ask(Question("POST", stream_path(stream, "notes"), body=body))
     except NotesRefused as refused:
         answer = dict(refused.answer)
-    return answer["results"][-1], read_answer(answer, len(notes)).results[-1]
+    try:
+        result = read_answer(encode(answer), len(notes)).results[-1]
+    except DECODE_ERRORS as odd:
+        message = f"the controller sent an unexpected answer: {odd}"
+        raise UnexpectedAnswer(message, str(odd)) from odd
+    return answer["results"][-1], result
 
 
 def _build_late_rows(rows: int | None, least: str | None, most: str | None) -> LateRows | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from noted_time.answers import ControllersAnswer
+from noted_time.client import Question
 from noted_time.values import format_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.terminal.output import Columns, print_table, say
@@ -24,7 +26,7 @@ def status(call: Caller) -> None:
 
     Try it:  noted-time status
     """
-    answer = call.ask("GET", "/v1/controllers")
+    answer = call.ask_json(Question("GET", "/v1/controllers", answer=ControllersAnswer))
     if not call.print_json(answer):
         print_table(CONTROLLER_COLUMNS, answer["controllers"])
         if risk := answer["risk"]:

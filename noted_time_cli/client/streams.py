@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noted_time.client import Json, stream_path
+from noted_time.answers import (
+    ChangeAnswer,
+    ChangesPage,
+    DroppedAnswer,
+    SealedAnswer,
+    StreamAnswer,
+    StreamsPage,
+    WritersPage,
+)
+from noted_time.client import Json, Question, stream_path
+from noted_time.coding import convert_to_json
 from noted_time.installation import name_program
 from noted_time.values import Rejected, UnknownStream, format_time, log_id, pluralize
 from noted_time_cli.client.caller import Caller, client_command
@@ -25,7 +35,7 @@ from noted_time_cli.terminal.options import (
 from noted_time_cli.terminal.output import Columns, confirm, format_position, print_table, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 OPEN_STREAM = (
     "{0} expects no writers, so its first writer alone makes it complete, and missing writers are "
@@ -55,8 +65,9 @@ def list_streams(call: Caller, *, limit: LimitOption = 100) -> None:
 
     Try it:  noted-time stream list --json
     """
+    question = Question("GET", "/v1/streams", answer=StreamsPage)
     call.print_list(
-        "/v1/streams", "streams", MARK_COLUMNS, rows=_list_marks, cursor="after", limit=limit
+        question, "streams", MARK_COLUMNS, rows=_list_marks, cursor="after", limit=limit
     )
 
 
@@ -89,16 +100,18 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     last_change = 0
     with suppress(UnknownStream if add else Rejected):  # it may not be readable
         changes = _list_changes(call, stream) if add else []
-        last_change = max((each["number"] for each in changes), default=0)
-        before = call.ask("GET", path)
+        last_change = max((each.number for each in changes), default=0)
+        before = call.ask_json(Question("GET", path, answer=StreamAnswer))
     is_addition = bool(add) and "expected_writers" not in settings
     if add:
         expected: Json = dict.fromkeys((before | settings).get("expected_writers", ()))
         settings["expected_writers"] = list(expected | dict.fromkeys(add))
-    status, created = call.answer("PUT", path, query=query, body=settings)
+    question = Question("PUT", path, query, settings, answer=StreamAnswer)
+    status, answer = call.answer(question)
     while is_addition and (lost := _find_overwritten(call, stream, settings, last_change)):
         settings["expected_writers"] += lost
-        created = call.ask("PUT", path, query=query, body=settings)
+        answer = call.ask(question)
+    created: Json = convert_to_json(answer)
     if not call.print_json(created):
         changed = _describe_changes(before, created, settings)
         is_new = status == HTTPStatus.CREATED
@@ -111,9 +124,9 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         say(f"noted-time: {FEWER_WRITERS.format(stream, ', '.join(left))}")
 
 
-def _list_changes(call: Caller, stream: str) -> list[Json]:
-    changes: list[Json] = call.ask("GET", stream_path(stream, "changes"))["changes"]
-    return changes
+def _list_changes(call: Caller, stream: str) -> Sequence[ChangeAnswer]:
+    path = stream_path(stream, "changes")
+    return call.ask(Question("GET", path, answer=ChangesPage)).changes
 
 
 def _find_overwritten(call: Caller, stream: str, settings: Json, last_change: int) -> list[str]:
@@ -123,8 +136,8 @@ def _find_overwritten(call: Caller, stream: str, settings: Json, last_change: in
     """
     sent = settings["expected_writers"]
     for change in _list_changes(call, stream):
-        if change["number"] > last_change and (change["is"] or {}).get("expected_writers") == sent:
-            replaced = (change["was"] or {}).get("expected_writers", ())
+        if change.number > last_change and (change.became or {}).get("expected_writers") == sent:
+            replaced = (change.was or {}).get("expected_writers", ())
             return [each for each in replaced if each not in sent]
     return []
 
@@ -146,10 +159,13 @@ def _describe_changes(before: Json, now: Json, given: Iterable[str]) -> str:
 
 def _describe_dropped(call: Caller, stream: str, settings: Json) -> str:
     try:
-        would = call.ask("PUT", stream_path(stream), query={"dry_run": True}, body=settings)
+        query = {"dry_run": True}
+        would = call.ask(
+            Question("PUT", stream_path(stream), query, settings, answer=DroppedAnswer)
+        )
     except UnknownStream:
         return ""
-    counts = would["dropped"].items()
+    counts = would.dropped.items()
     return ", ".join(f"{pluralize(count, 'mark')} of {domain}" for domain, count in counts if count)
 
 
@@ -160,7 +176,7 @@ def show(call: Caller, stream: Stream) -> None:
 
     Try it:  noted-time stream show flights
     """
-    answer = call.ask("GET", stream_path(stream))
+    answer = call.ask_json(Question("GET", stream_path(stream), answer=StreamAnswer))
     if call.print_json(answer):
         return
     _print_settings(answer)
@@ -190,11 +206,11 @@ def log(
     Try it:  noted-time stream log flights l-Nn1Hl_QmqdyIVaRTaVpA
     """
     log = log_id(log)
-    known = call.ask("GET", stream_path(stream))["logs"]
+    known = call.ask(Question("GET", stream_path(stream), answer=StreamAnswer)).logs
     present = known[-1] if known else "the log so far"
     confirm(f"Has log {log} the same records at the same offsets as {present}?", yes=yes)
     body = {"log": log, "same_offsets": True}
-    call.ask("PUT", stream_path(stream), query={"comment": comment}, body=body)
+    call.ask(Question("PUT", stream_path(stream), {"comment": comment}, body, answer=StreamAnswer))
     say(f"{stream} takes positions of log {log}.")
 
 
@@ -205,14 +221,15 @@ def delete(call: Caller, stream: Stream, *, yes: Yes = False) -> None:
 
     Try it:  noted-time stream delete flights
     """
-    marks = call.ask("GET", stream_path(stream))["marks"].values()
-    writers = call.ask("GET", stream_path(stream, "writers"), query={"limit": 1})["total"]
+    marks = call.ask(Question("GET", stream_path(stream), answer=StreamAnswer)).marks.values()
+    path = stream_path(stream, "writers")
+    writers = call.ask(Question("GET", path, {"limit": 1}, answer=WritersPage)).total
     counts = (
         pluralize(writers, "writer"),
-        pluralize(sum(each["seq"] for each in marks if each), "mark"),
+        pluralize(sum(each.seq for each in marks if each), "mark"),
     )
     confirm(f"Remove {stream} with {' and '.join(counts)}, for good?", yes=yes)
-    call.ask("DELETE", stream_path(stream))
+    call.ask(Question("DELETE", stream_path(stream)))
     say(f"Removed stream {stream}.")
 
 
@@ -227,7 +244,7 @@ def seal(call: Caller, stream: Stream, *, comment: CommentOption = None, yes: Ye
     """
     confirm(f"Seal {stream}? It will take no more notes; this cannot be undone.", yes=yes)
     path, query = stream_path(stream, "seal"), {"comment": comment}
-    sealed = call.ask("POST", path, query=query, body={})
+    sealed = call.ask_json(Question("POST", path, query, {}, answer=SealedAnswer))
     if call.print_json(sealed):
         return
     for sentence in _describe_seal(stream, sealed):

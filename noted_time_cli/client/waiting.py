@@ -10,13 +10,13 @@ import typer
 
 from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, REASON_WORDS, join_names
 from noted_time import Conflict, NotCompleteYet, OpenStream, Unreachable
-from noted_time.answers import CutAnswer
-from noted_time.client import Json, read_value, run, stream_path
+from noted_time.answers import CutAnswer, Explanation
+from noted_time.client import Json, Question, position_to_wire, run, stream_path
 from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep, until_complete
 from noted_time.progress import ReadOffsets
-from noted_time.reading import Uncovered
+from noted_time.reading import CompleteWindow
 from noted_time.tables import TableClaim
-from noted_time.values import HOUR_MS, VouchedBy, format_seconds, format_time, parse_time
+from noted_time.values import HOUR_MS, format_seconds, format_time, parse_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.offsets import ReadBy
 from noted_time_cli.client.tables import (
@@ -35,7 +35,6 @@ from noted_time_cli.terminal.options import (
     option,
 )
 from noted_time_cli.terminal.output import UNANSWERED_STATUS, echo, fail, format_position, say
-from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.completeness import check_reached, make_performer
 from reader_client.protocol.requirements import (
     NOT_SO_FAR,
@@ -143,32 +142,31 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         mark, read = _wait_until_found(look, stream, complete_to, timeout / 1000)
     except OpenStream as error:
         fail(str(error), status=MISSING_STATUS)
-    cut = decode_answer(CutAnswer, mark)
-    lacks = run(find_objections(stream, cut, required), call.ask_question)
+    lacks = run(find_objections(stream, mark, required), call.ask)
     if require_all and since is not None:
         lacks += _find_late_objections(mark)
     if not call.print_json(mark):
         sentence = describe_complete(stream, shown, mark)
-        echo(f"{sentence}: mark {mark['seq']}, {_describe_reach(mark, read)}")
+        echo(f"{sentence}: mark {mark.seq}, {_describe_reach(mark, read)}")
     if lacks:
         fail("; ".join(lacks), status=MISSING_STATUS)
 
 
-def describe_complete(stream: str, time: str, mark: Json) -> str:
+def describe_complete(stream: str, time: str, mark: CutAnswer) -> str:
     late = format_late(mark)
-    if mark["before_first_mark"]:
+    if mark.before_first_mark:
         return f"nobody vouches for {time}, which is before the first mark of {stream}{late}"
-    by = read_value(VouchedBy, mark["vouched"]).sentence
+    by = mark.vouched.sentence
     without = format_missing(mark, int(clock.time() * 1000)) + late
     return f"{stream} is complete to {time}, {by}{without}"
 
 
-def _describe_reach(mark: Json, read: ReadOffsets) -> str:
+def _describe_reach(mark: CutAnswer, read: ReadOffsets) -> str:
     if read.by:
         return "; ".join([f"read by {read.by}", *read.remarks])
-    if not mark["cut"]:
+    if not mark.cut.offsets:
         return "without a cut, because its writers note times and no positions"
-    return f"cut {format_position(mark['cut'])}"
+    return f"cut {format_position(position_to_wire(mark.cut.offsets))}"
 
 
 def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
@@ -206,13 +204,13 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
 
 def _make_look(
     call: Caller, stream: str, query: Json, read_by: ReadBy
-) -> Callable[[Poll], tuple[Json, ReadOffsets]]:
+) -> Callable[[Poll], tuple[CutAnswer, ReadOffsets]]:
     if not read_by.is_named:
         return lambda step: (_find_mark(call, stream, query, step), ReadOffsets({}))
     source = read_by.create_source(stream, again=True)
-    perform = make_performer(call.ask_question, source)
+    perform = make_performer(call.ask, source)
 
-    def look(step: Poll) -> tuple[Json, ReadOffsets]:
+    def look(step: Poll) -> tuple[CutAnswer, ReadOffsets]:
         mark = _find_mark(call, stream, query, step)
         reached = check_reached(stream, mark, query["complete_to"], query["domain"])
         return mark, run(reached, perform)
@@ -220,10 +218,10 @@ def _make_look(
     return look
 
 
-def _find_mark(call: Caller, stream: str, query: Json, step: Poll) -> Json:
-    asked = query | {"wait_ms": step.wait_ms}
+def _find_mark(call: Caller, stream: str, query: Json, step: Poll) -> CutAnswer:
+    path, asked = stream_path(stream, "cut"), query | {"wait_ms": step.wait_ms}
     try:
-        mark = call.ask("GET", stream_path(stream, "cut"), query=asked, wait_ms=step.wait_ms)
+        mark = call.ask(Question("GET", path, asked, wait_ms=step.wait_ms, answer=CutAnswer))
     except NotCompleteYet as error:
         why = "there is no mark yet"
         if error.lower is not None:
@@ -231,18 +229,19 @@ def _find_mark(call: Caller, stream: str, query: Json, step: Poll) -> Json:
         if holders := ask_holders(call, stream, query["domain"]):
             why += f", and it waits for {holders}"
         raise NotYet(why, PAUSE_S) from error
-    cut = decode_answer(CutAnswer, mark)
-    if cut.unmet and not cut.before_first_mark and all(each.may_come for each in cut.unmet):
-        why = ", ".join(each.sentence for each in cut.unmet)
+    if mark.unmet and not mark.before_first_mark and all(each.may_come for each in mark.unmet):
+        why = ", ".join(each.sentence for each in mark.unmet)
         raise NotYet(f"no mark has the rows of {why} yet", PAUSE_S)
     return mark
 
 
 def ask_holders(call: Caller, stream: str, domain: str | None) -> str:
     query = {"domain": domain, "limit": NAMES_PER_SENTENCE}
-    explanation = call.ask("GET", stream_path(stream, "explain"), query=query)
-    named = [each["writer"] for each in explanation["waiting_for"]]
-    return join_names(named, explanation["holders"]) if named else ""
+    explanation = call.ask(
+        Question("GET", stream_path(stream, "explain"), query, answer=Explanation)
+    )
+    named = [each.writer for each in explanation.waiting_for]
+    return join_names(named, explanation.holders) if named else ""
 
 
 def _wait_until_found(
@@ -267,38 +266,42 @@ def _wait_until_found(
     return found
 
 
-def _find_late_objections(mark: Json) -> Iterator[str]:
-    if mark["late_count"]:
-        yield f"writers with late rows: {mark['late_count']}"
-    if not mark["late_is_known"]:
+def _find_late_objections(mark: CutAnswer) -> Iterator[str]:
+    if mark.late_count:
+        yield f"writers with late rows: {mark.late_count}"
+    if not mark.late_is_known:
         yield f"{NOT_SO_FAR}: it is not known which rows are late"
 
 
-def format_missing(found: Json, now: int) -> str:
-    """Return the writers that are missing in a mark, as the end of a sentence.
+def format_missing(found: CutAnswer | CompleteWindow, now: int) -> str:
+    """Return the writers that are missing in a mark or window, as the end of a sentence.
 
-    >>> away = {"writer": "stock", "reason": "timed_out", "since": 0, "time": 5}
-    >>> new = {"writer": "paris", "reason": "not_expected", "since": 0, "time": None}
-    >>> found = {"missing": [away, new], "missing_count": 2, "missing_joined_later": 1}
-    >>> format_missing(found, now=14_400_000)
+    >>> from noted_time import StreamCut
+    >>> from noted_time.values import MissingWriter
+    >>> away = MissingWriter("stock", "timed_out", 0, 5)
+    >>> new = MissingWriter("paris", "not_expected", 0, None)
+    >>> counts = {"missing_count": 2, "missing_joined_later": 1}
+    >>> window = CompleteWindow(
+    ...     0, 1, StreamCut({}), StreamCut({}), 1, 0, missing_writers=(away, new), **counts
+    ... )
+    >>> format_missing(window, now=14_400_000)
     ', without stock: timed out 4h ago; paris was not expected yet'
     """
     absent, newer = [], []
-    for each in found["missing"][:NAMES_PER_SENTENCE]:
-        words = REASON_WORDS.get(each["reason"], each["reason"])
-        if each["reason"].startswith("not_"):
-            newer.append(f"{each['writer']} {words}")
+    for each in found.missing_writers[:NAMES_PER_SENTENCE]:
+        words = REASON_WORDS.get(each.reason, each.reason)
+        if each.reason.startswith("not_"):
+            newer.append(f"{each.writer} {words}")
             continue
-        ago = "" if each["since"] is None else f" {format_seconds(now - each['since'])} ago"
-        absent.append(f"{each['writer']}: {words}{ago}")
-    later = found["missing_joined_later"]
-    without = f", without {join_names(absent, found['missing_count'] - later)}" if absent else ""
+        ago = "" if each.since is None else f" {format_seconds(now - each.since)} ago"
+        absent.append(f"{each.writer}: {words}{ago}")
+    later = found.missing_joined_later
+    without = f", without {join_names(absent, found.missing_count - later)}" if absent else ""
     return f"{without}; {join_names(newer, later)}" if newer else without
 
 
-def format_late(found: Json) -> str:
+def format_late(found: CutAnswer | CompleteWindow) -> str:
     named = [
-        f"{each.writer} ({each.row_count})"
-        for each in read_value(Uncovered, found).late_writers[:NAMES_PER_SENTENCE]
+        f"{each.writer} ({each.row_count})" for each in found.late_writers[:NAMES_PER_SENTENCE]
     ]
-    return f", with late rows of {join_names(named, found['late_count'])}" if named else ""
+    return f", with late rows of {join_names(named, found.late_count)}" if named else ""

@@ -60,7 +60,7 @@ def why(  # noqa: PLR0913 - one parameter for each flag
     _check_options(context, root, as_dot=as_dot)
     asked = None if time is None else parse_time(time)
     kafka = build_kafka_config("", config) if config else {}
-    found = HopReader(call.ask_question, asked, kafka).find_why(root, tuple(name))
+    found = HopReader(call.ask, asked, kafka).find_why(root, tuple(name))
     if as_dot:
         for line in found.to_dot().splitlines():
             echo(line)

@@ -9,7 +9,15 @@ from typing import Annotated
 import typer
 
 from noted_time import Rejected
-from noted_time.client import Json, stream_path
+from noted_time.answers import (
+    ChangesPage,
+    Explanation,
+    LedgerPage,
+    StreamAnswer,
+    WriterRow,
+    WritersPage,
+)
+from noted_time.client import Json, Question, stream_path
 from noted_time.values import (
     LONGEST_HOLD_MS,
     NotedMeanwhile,
@@ -104,11 +112,11 @@ def writers(
     Try it:  noted-time writers flights --limit 10
     """
     if writer is None:
-        path = stream_path(stream, "writers")
-        call.print_list(path, "writers", WRITER_COLUMNS, cursor="start", limit=limit)
+        question = Question("GET", stream_path(stream, "writers"), answer=WritersPage)
+        call.print_list(question, "writers", WRITER_COLUMNS, cursor="start", limit=limit)
         return
     refuse_options(context, "with WRITER", "limit")
-    member = call.ask("GET", writer_path(stream, writer))
+    member = call.ask_json(Question("GET", writer_path(stream, writer), answer=WriterRow))
     if not call.print_json(member):
         print_table(WRITER_COLUMNS, [member])
 
@@ -131,7 +139,7 @@ def remove(
     """
     path = writer_path(stream, writer)
     for turn in count(1):
-        row = call.ask("GET", path)
+        row = call.ask_json(Question("GET", path, answer=WriterRow))
         noted_at, excluded = row["noted_at"], row["excluded"]
         if excluded and excluded["reason"] == "removed":
             since = format_time(excluded["since"])
@@ -145,7 +153,7 @@ def remove(
         confirm(f"Remove {writer}?", yes=yes)
         query = {"unless_noted_since": noted_at, "comment": comment}
         try:
-            removed = call.ask("DELETE", path, query=query)
+            removed = call.ask_json(Question("DELETE", path, query, answer=WriterRow))
             break
         except NotedMeanwhile as noted:
             if yes and turn == REMOVAL_ATTEMPTS:
@@ -158,10 +166,11 @@ def remove(
 
 
 def _dry_run(call: Caller, stream: str, writer: str) -> Iterator[str]:
-    for domain in call.ask("GET", stream_path(stream))["domains"]:
+    path = stream_path(stream, "explain")
+    for domain in call.ask(Question("GET", stream_path(stream), answer=StreamAnswer)).domains:
         query = {"domain": domain, "exclude": [writer]}
-        explanation = call.ask("GET", stream_path(stream, "explain"), query=query)
-        yield f"{explanation['sentences'][0]} {explanation['sentences'][-1]}"
+        explanation = call.ask(Question("GET", path, query, answer=Explanation))
+        yield f"{explanation.sentences[0]} {explanation.sentences[-1]}"
 
 
 @client_command
@@ -186,15 +195,15 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
         raise typer.BadParameter("use either --for DURATION or --release")
     path, query = writer_path(stream, writer, "hold"), {"comment": comment}
     if lasting is None:
-        answered = call.ask("DELETE", path, query=query)
+        question = Question("DELETE", path, query, answer=WriterRow)
         done = f"The timeout of {writer} applies again."
     else:
         shown, longest = format_duration(lasting), format_duration(LONGEST_HOLD_MS)
         if lasting > LONGEST_HOLD_MS:
             raise Rejected(f"--for {shown} is too long: hold a writer for {longest} at most")
-        answered = call.ask("POST", path, query=query, body={"for_ms": lasting})
+        question = Question("POST", path, query, {"for_ms": lasting}, answer=WriterRow)
         done = f"{stream} waits for {writer} for {shown}, and ignores its timeout."
-    if not call.print_json(answered):
+    if not call.print_json(call.ask(question)):
         say(done)
 
 
@@ -207,11 +216,10 @@ def ledger(
     Try it:  noted-time ledger flights
     """
     call.print_list(
-        stream_path(stream, "ledger"),
+        Question("GET", stream_path(stream, "ledger"), {"domain": domain}, answer=LedgerPage),
         "entries",
         LEDGER_COLUMNS,
         rows=_list_absences,
-        query={"domain": domain},
         cursor="after",
         limit=limit,
         also=("late", LATE_COLUMNS),
@@ -229,9 +237,8 @@ def changes(call: Caller, stream: Stream, *, limit: LimitOption = 100) -> None:
 
     Try it:  noted-time changes flights --limit 10
     """
-    call.print_list(
-        stream_path(stream, "changes"), "changes", CHANGE_COLUMNS, cursor="before", limit=limit
-    )
+    question = Question("GET", stream_path(stream, "changes"), answer=ChangesPage)
+    call.print_list(question, "changes", CHANGE_COLUMNS, cursor="before", limit=limit)
 
 
 def _describe_change(change: Json) -> str:

@@ -14,6 +14,13 @@ import typer
 
 from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, join_names
 from noted_time import NotAllowed, NotedTimeError, Rejected, UnexpectedAnswer, UnknownStream
+from noted_time.answers import (
+    AccessAnswer,
+    ControllersAnswer,
+    Explanation,
+    StreamAnswer,
+    WritersPage,
+)
 from noted_time.client import Question, Reply, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
 from noted_time.filelog import LogDirectories
@@ -133,14 +140,14 @@ def _examine(
 def _check_controller(url: str, url_origin: str) -> list[Finding]:
     sent = unix_ms()
     reply, received = _fetch_ready(url), unix_ms()
-    reply.read_body("")
+    reply.read(Question("GET", "/readyz"))
     is_ready = Finding("controller", "ok", f"{url} ({url_origin}) is ready")
     return [is_ready, *controller_rules.judge_clock(reply.headers.get("date"), sent, received)]
 
 
 def _fetch_ready(url: str) -> Reply:
     with closing(Transport(url, timeout_s=CHECK_S)) as transport:
-        question = Question("GET", "/readyz")
+        question: Question[dict[str, object]] = Question("GET", "/readyz")
         asked = ask_in_turn(transport.controllers, lambda: question, lambda reply: reply)
         return transport.run(asked)
 
@@ -161,7 +168,7 @@ def _find_answer_remedy(error: NotedTimeError) -> str:
 
 def _is_allowed(report: Report, call: Caller, stream: str | None, token_origin: str) -> bool:
     try:
-        access = call.ask("GET", "/v1/access")
+        access = call.ask_json(Question("GET", "/v1/access", answer=AccessAnswer))
     except NotAllowed as error:
         given = f" (a token {token_origin} was sent)" if token_origin else ""
         create = f"{name_program()} token create --scope read"
@@ -171,23 +178,29 @@ def _is_allowed(report: Report, call: Caller, stream: str | None, token_origin: 
     report.add(controller_rules.judge_versions(access["version"], version("noted-time")))
     report.add(controller_rules.judge_token(access, stream))
     if controller_rules.parse_grant(access).may_read_all():
-        found = call.ask("GET", "/v1/controllers", query={"check": "true"})
-        report.add(controller_rules.judge_database(found["risk"]))
+        query = {"check": "true"}
+        found = call.ask(Question("GET", "/v1/controllers", query, answer=ControllersAnswer))
+        report.add(controller_rules.judge_database(found.risk))
     return True
 
 
 def _check_stream(report: Report, call: Caller, name: str) -> ExaminedStream | None:
     try:
-        stream = call.ask("GET", stream_path(name))
+        stream = call.ask_json(Question("GET", stream_path(name), answer=StreamAnswer))
     except NotAllowed as error:
         read = f"{name_program()} token create --scope read --stream {name}"
         report.add([Finding("stream", "not checked", str(error), read)])
         return None
-    page = call.ask("GET", stream_path(name, "writers"), query={"limit": MOST_ROWS})
-    path, domains = stream_path(name, "explain"), stream["domains"]
+    path, query = stream_path(name, "writers"), {"limit": MOST_ROWS}
+    page = call.ask_json(Question("GET", path, query, answer=WritersPage))
+    domains: list[str] = stream["domains"]
     if len(domains) > MOST_DOMAINS:  # another service has answered
         raise UnexpectedAnswer(f"the controller sent an unexpected answer: {len(domains)} domains")
-    explained = {each: call.ask("GET", path, query={"domain": each}) for each in domains}
+    path = stream_path(name, "explain")
+    explained = {
+        each: call.ask_json(Question("GET", path, {"domain": each}, answer=Explanation))
+        for each in domains
+    }
     facts = ExaminedStream(stream, page, explained)
     report.add(stream_rules.judge_stream(facts))
     return facts
@@ -257,6 +270,6 @@ def _check_checkpoint(
 
 def _find_stream_id(call: Caller, stream: str) -> str | None:
     try:
-        return str(call.ask("GET", stream_path(stream))["id"])
+        return call.ask(Question("GET", stream_path(stream), answer=StreamAnswer)).id
     except UnknownStream:
         return None

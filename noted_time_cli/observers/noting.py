@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from noted_time.answers import StreamAnswer
 from noted_time.client import Question, stream_path
 from noted_time.client.transport import Transport
 from noted_time.installation import name_program
@@ -90,8 +91,10 @@ class Noting:
     def choose_form(self, client: WriterClient, given: TimeForm) -> TimeForm:
         """Take numbers as ms without `max_time_ahead_ms`; they may not be wall-clock times."""
         with suppress(NotedTimeError), closing(Transport(self.url, token=self.token)) as transport:
-            settings = transport.ask(Question("GET", stream_path(client.stream)))
-            if given.unit is None and settings["max_time_ahead_ms"] is None:
+            settings = transport.ask(
+                Question("GET", stream_path(client.stream), answer=StreamAnswer)
+            )
+            if given.unit is None and settings.max_time_ahead_ms is None:
                 return replace(given, unit="ms")
         return given
 

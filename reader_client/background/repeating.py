@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from noted_time.client import Backoff, Json, Outage, Question, delay_s, draw_chance, run
+from noted_time.client import Backoff, Outage, Question, delay_s, draw_chance, run
 from noted_time.values import ClientFailed, NotedTimeError, Rejected
 from reader_client.background.wakeup import Wakeup
 from reader_client.protocol.questions import Pause, Steps
@@ -79,7 +79,7 @@ class Attempts:
 
     def repeat(
         self, step: Callable[[], Steps]
-    ) -> Generator[Question | Pause | BackOff, Json, None]:
+    ) -> Generator[Question[Any] | Pause | BackOff, Any, None]:
         """Repeat a step until it returns false; any error but `NotedTimeError` is a fault."""
         try:
             has_more = True
@@ -129,7 +129,11 @@ class Repeating(Repeated[Wakeup]):
     """A daemon thread that repeats a step until `stop`."""
 
     def __init__(
-        self, name: str, step: Callable[[], Steps], ask: Callable[[Question], Json], health: Health
+        self,
+        name: str,
+        step: Callable[[], Steps],
+        ask: Callable[[Question[Any]], object],
+        health: Health,
     ) -> None:
         super().__init__(name, health, Wakeup)
         self._step = step
@@ -152,7 +156,7 @@ class Repeating(Repeated[Wakeup]):
     def _run(self) -> None:
         run(self.attempts.repeat(self._step), self._perform)
 
-    def _perform(self, effect: Question | Pause | BackOff) -> Json:
+    def _perform(self, effect: Question[Any] | Pause | BackOff) -> object:
         if self._stopping:
             raise Stopped
         if isinstance(effect, Question):
@@ -165,7 +169,7 @@ class Repeating(Repeated[Wakeup]):
             self.attempts.had_answer = True
             return answer
         (self._pausing if isinstance(effect, Pause) else self._backing_off).wait(effect.seconds)
-        return {}
+        return None
 
 
 def _warn(sentence: str | None) -> None:

@@ -14,7 +14,7 @@ from reader_client.background.repeating import Begin, Repeated
 from reader_client.background.wakeup import News
 from reader_client.group.reports import LeaveRequest, Reports
 from reader_client.protocol import questions
-from reader_client.protocol.answers import GroupReply, StreamReply, decode_answer
+from reader_client.protocol.answers import GroupReply, StreamReply
 from reader_client.protocol.questions import Pause, Steps
 
 logger = logging.getLogger("noted_time.reader")
@@ -188,7 +188,7 @@ class Reporting:
         position, own = self._reports.take(), self.backlog.take()
         question = questions.report_position(*self.reader, position, dict(own))
         try:
-            answer = decode_answer(GroupReply, (yield question))
+            answer: GroupReply = yield question
         except BaseException:
             self._reports.put_back()
             raise
@@ -200,7 +200,7 @@ class Reporting:
     def _go_offline(self, leaving: LeaveRequest) -> Steps:
         question = questions.report_offline(*self.reader, leaving.position)
         try:
-            answer = decode_answer(GroupReply, (yield question))
+            answer: GroupReply = yield question
         except UnknownReader:
             self._reports.record_offline(leaving)
         else:
@@ -211,7 +211,7 @@ class Reporting:
 
     def _refresh(self) -> Steps:
         try:
-            answer = decode_answer(GroupReply, (yield questions.ask_group(*self.reader[:2])))
+            answer: GroupReply = yield questions.ask_group(*self.reader[:2])
         except UnknownReader:
             self._announce()
             return True

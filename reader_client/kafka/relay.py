@@ -10,7 +10,6 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 from msgspec.structs import replace
 
-from noted_time.answers import MarksAnswer
 from noted_time.client.polling import PollingLoop
 from noted_time.client.transport import Transport
 from noted_time.kafka.connecting import create_client
@@ -19,7 +18,7 @@ from noted_time.kafka.records import TopicReader
 from noted_time.kafka.topic import Topic
 from noted_time.reading import NEW_SEGMENT_MS, RelayQueue, describe_difference
 from noted_time.values import MAX_INT64, AnotherLog, Mark, Rejected, Unreachable, validate_name
-from reader_client.protocol.answers import StreamReply, decode_answer
+from reader_client.protocol.answers import StreamReply
 from reader_client.protocol.questions import MARKS_PER_PAGE, ask_marks, ask_stream
 
 POLL_MS, LOOK_MS = 100, 1000
@@ -106,7 +105,7 @@ class KafkaRelay(PollingLoop):
             super().close()
 
     def _ask_about_stream(self) -> StreamReply:
-        stream = decode_answer(StreamReply, self._transport.ask(ask_stream(self.stream)))
+        stream = self._transport.ask(ask_stream(self.stream))
         before, self._known = self._known or stream, stream
         if before.id != stream.id:
             raise self._build_outdated(f"stream {self.stream!r} was deleted and created again")
@@ -123,7 +122,7 @@ class KafkaRelay(PollingLoop):
             newest, last_seq = self._queue.newest(domain), stream.last_seqs.get(domain, 0)
             after = max(0, last_seq - MARKS_PER_PAGE, newest.seq if newest else 0)
             question = ask_marks(self.stream, after, domain, wait_ms)
-            answer = decode_answer(MarksAnswer, self._transport.ask(question))
+            answer = self._transport.ask(question)
             if answer.stream_id == stream.id:
                 is_all = answer.final_cut is not None and not answer.marks
                 self._queue.add(domain, answer.marks, is_all=is_all)
@@ -183,7 +182,7 @@ class KafkaRelay(PollingLoop):
 
     def _compare(self, stream: StreamReply, domain: str, mark: Mark, where: str) -> None:
         question = ask_marks(self.stream, mark.seq - 1, domain, 0, 1)
-        answer = decode_answer(MarksAnswer, self._transport.ask(question))
+        answer = self._transport.ask(question)
         if answer.marks and answer.stream_id == stream.id:
             differs = describe_difference(mark, answer.marks[0])
             if differs:

@@ -9,12 +9,11 @@ from typing import Generic, TypeVar
 from msgspec.structs import replace
 
 from noted_time.answers import CompleteWindowsPage
-from noted_time.client import Json, Question
+from noted_time.client import Question
 from noted_time.reading import CompleteWindow, Tiling, Uncovered
 from noted_time.values import Mark
 from reader_client.marks.follower import Follower
 from reader_client.marks.following import Following
-from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.questions import ask_windows
 
 Item = TypeVar("Item")
@@ -97,18 +96,16 @@ class WindowCursor(Cursor["CompleteWindow"]):
         super().__init__(following, domain, after, after)
         self._tiling = tiling
 
-    def ask_missing(self, page: Sequence[CompleteWindow]) -> Question:
+    def ask_missing(self, page: Sequence[CompleteWindow]) -> Question[CompleteWindowsPage]:
         tiling = replace(self._tiling, origin=page[0].start)
         return ask_windows(self._following.stream, tiling, len(page), self._domain)
 
     def add_missing(
-        self, page: Sequence[CompleteWindow], answer: Json | None
+        self, page: Sequence[CompleteWindow], answer: CompleteWindowsPage | None
     ) -> Iterator[CompleteWindow]:
         known = {}
-        if answer is not None and answer.get("stream_id") == self._stream_id:
-            known = {
-                each.start: each for each in decode_answer(CompleteWindowsPage, answer).windows
-            }
+        if answer is not None and answer.stream_id == self._stream_id:
+            known = {each.start: each for each in answer.windows}
         for window in page:
             found = known.get(window.start, window)
             yield replace(

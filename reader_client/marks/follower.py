@@ -39,7 +39,16 @@ class Follower:
     >>> from noted_time import Mark, StreamCut
     >>> from noted_time.answers import MarksAnswer
     >>> from reader_client.protocol.answers import StreamReply
-    >>> stream = StreamReply("a", ("default",), (), {"default": None}, 60_000)
+    >>> settings = {"reader_timeout_ms": 60_000, "writer_retention_ms": 1, "max_time_ahead_ms": 1}
+    >>> stream = StreamReply(
+    ...     id="a",
+    ...     domains=("default",),
+    ...     scale_events=(),
+    ...     marks={"default": None},
+    ...     seal=None,
+    ...     logs=(),
+    ...     **settings,
+    ... )
     >>> mark = Mark(1, lower=10, upper=14, cut=StreamCut({0: 100}))
     >>> follower = Follower("default", keep_last=1000)
     >>> follower.take_stream(stream)
@@ -84,7 +93,7 @@ class Follower:
             self.restarted_at = self._last_known
             self.caught_up = self.was_at_end = False
             self.stream_id = stream.id
-        self.succession = stream.succession
+        self.succession = stream.build_succession()
         self._scale_events = len(stream.scale_events)
         self._are_unix_ms = stream.are_unix_ms
         self.needs_stream = False

@@ -21,7 +21,7 @@ from noted_time.values import (
 from reader_client.background.repeating import Begin, Repeated
 from reader_client.background.wakeup import News
 from reader_client.marks.follower import ALL_MARKS, Follower, StartMark
-from reader_client.protocol.answers import StreamReply, decode_answer
+from reader_client.protocol.answers import StreamReply
 from reader_client.protocol.questions import Pause, Steps, ask_marks, ask_stream
 
 logger = logging.getLogger("noted_time.reader")
@@ -94,7 +94,7 @@ class Following:
         return list(self._steps.values())
 
     def _learn_domains(self, begin: Begin) -> Steps:
-        stream = decode_answer(StreamReply, (yield ask_stream(self.stream)))
+        stream: StreamReply = yield ask_stream(self.stream)
         self._on_stream(stream)
         self._follow(stream.domains, begin)
         self._news.notify()
@@ -122,15 +122,15 @@ class Following:
 
     def _ask(self, follower: Follower) -> Steps:
         if follower.needs_stream:
-            stream = decode_answer(StreamReply, (yield ask_stream(self.stream)))
+            stream: StreamReply = yield ask_stream(self.stream)
             self._take_stream(follower, stream)
         # Ask without waiting after a failure, to see the controller's return, and until the last
         # mark, to see a seal.
         asks_at_once = follower.domain in self._failing or not follower.was_at_end
         wait_ms = 0 if asks_at_once else self._wait_ms
         asked_at = time.monotonic()
-        question = ask_marks(self.stream, follower.after, follower.domain, wait_ms)
-        answer = decode_answer(MarksAnswer, (yield question))
+        answer: MarksAnswer
+        answer = yield ask_marks(self.stream, follower.after, follower.domain, wait_ms)
         self._take_marks(follower, answer)
         if follower.is_sealed:
             yield Pause(SEALED_S)

@@ -1,36 +1,31 @@
-"""Decodes the controller's answers to a reader."""
+"""The parts of the controller's answers that a reader needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeVar
+from collections.abc import Mapping
 
-from noted_time.answers import Cause
-from noted_time.client import MISREAD_ERRORS, Json, read_value
-from noted_time.client.decoding import SHOWN_CHARACTERS
+from msgspec import Struct
+
+from noted_time.answers import Cause, SealAnswer
 from noted_time.open_enum import list_names
 from noted_time.progress import BacklogState, Reason
-from noted_time.values import Mark, ScaleEvent, Succession, UnexpectedAnswer
-
-Answer = TypeVar("Answer")
+from noted_time.values import Int64, Mark, Offset, ScaleEvent, Succession
 
 
-@dataclass(frozen=True)
-class StreamReply:
+class StreamReply(Struct, frozen=True, kw_only=True):
     """A stream, as readers need it."""
 
     id: str
     domains: tuple[str, ...]
     scale_events: tuple[ScaleEvent, ...]
     marks: Mapping[str, Mark | None]
-    reader_timeout_ms: int
-    max_time_ahead_ms: int | None = None
-    logs: tuple[str, ...] = ()
+    reader_timeout_ms: Int64
+    writer_retention_ms: Int64
+    max_time_ahead_ms: Int64 | None
+    seal: SealAnswer | None
+    logs: tuple[str, ...]
 
-    @cached_property
-    def succession(self) -> Succession:
+    def build_succession(self) -> Succession:
         succession = Succession()
         for event in self.scale_events:
             # the controller has checked the event against segments that the answer lacks
@@ -46,15 +41,14 @@ class StreamReply:
         return self.max_time_ahead_ms is not None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupReply:
+class GroupReply(Struct, frozen=True):
     """The position of a reader group, its online readers and its backlog."""
 
-    position: Mapping[int, int]
-    readers: Mapping[str, Mapping[int, int]]
+    position: Mapping[Offset, Offset]
+    readers: Mapping[str, Mapping[Offset, Offset]]
     backlog: bool
     because: tuple[Cause, ...]
-    since: int | None
+    since: Int64 | None
 
     @property
     def state(self) -> BacklogState:
@@ -63,18 +57,8 @@ class GroupReply:
         return BacklogState(self.backlog, because, self.since)
 
 
-def decode_answer(kind: Callable[..., Answer], wire: Json) -> Answer:
-    """Decode an answer, or raise `UnexpectedAnswer`.
+class ReachedMark(Struct, frozen=True):
+    """The last mark that a position reaches, if any."""
 
-    >>> from noted_time.answers import MarksAnswer
-    >>> decode_answer(MarksAnswer, {"stream_id": "a"})
-    Traceback (most recent call last):
-        ...
-    noted_time.UnexpectedAnswer: an answer of another shape (Rejected: a MarksAnswer without ...
-    """
-    try:
-        return read_value(kind, wire)
-    except MISREAD_ERRORS as error:
-        why = f"{type(error).__name__}: {error}"
-        message = f"an answer of another shape ({why}): {str(wire)[:SHOWN_CHARACTERS]}"
-        raise UnexpectedAnswer(message) from error
+    lower: Int64 | None
+    lower_seq: int | None

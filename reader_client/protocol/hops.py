@@ -11,22 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from noted_time import UnknownStream
-from noted_time.client import Json, Question, read_value, run
+from noted_time.answers import CutAnswer, Explanation
+from noted_time.client import Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown
 from noted_time.extras import require_extra
 from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource, Why, describe_table, walk
 from noted_time.progress import ReadOffsets
 from noted_time.tables.table_urls import open_history
-from noted_time.values import (
-    MIN_INT64,
-    UNIX_MS,
-    YEAR_MS,
-    ClaimSource,
-    Rejected,
-    VouchedBy,
-    format_time,
-)
+from noted_time.values import UNIX_MS, YEAR_MS, ClaimSource, Rejected, format_time
 from reader_client.protocol.completeness import find_last_reached, make_performer
 from reader_client.protocol.questions import ask_cut, ask_explanation
 from reader_client.protocol.requirements import find_domain
@@ -48,7 +41,7 @@ _GROUP_URL = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
 class HopReader:
     """Reads one hop, for a requested time in Unix ms; `kafka` has settings of librdkafka."""
 
-    ask: Callable[[Question], Json]
+    ask: Callable[[Question[Any]], Any]
     time: int | None = None
     kafka: Mapping[str, Any] = field(default_factory=dict)
 
@@ -72,20 +65,20 @@ class HopReader:
                 return self._read_reader(dataset, checkpoints.open_streams(dataset.name))
 
     def _read_stream(self, dataset: Dataset) -> Hop:
-        found = self.ask(ask_explanation(dataset.name, None, dataset.domain or None))
-        lower, without = found["lower"], found["lower_without"].values()
+        found: Explanation = self.ask(ask_explanation(dataset.name, None, dataset.domain or None))
+        lower, without = found.lower, found.lower_without.values()
         ahead_to = lower
-        if lower is not None and found["condition"] != "sealed":
-            is_near = lower in UNIX_MS and found["now"] - lower < YEAR_MS
+        if lower is not None and found.condition != "sealed":
+            is_near = lower in UNIX_MS and found.now - lower < YEAR_MS
             known = [each for each in without if each is not None]
-            ahead_to = found["now"] if is_near else max(known, default=lower)
+            ahead_to = found.now if is_near else max(known, default=lower)
         options = f" --domain {dataset.domain}" if str(dataset) != dataset.name else ""
         return Hop(
             dataset,
             lower,
             why=_describe_holders(found),
             remedy=EXPLAIN_WRITERS.format(options),
-            lack=f", {read_value(VouchedBy, each).sentence}" if (each := found["vouched"]) else "",
+            lack=f", {found.vouched.sentence}" if found.vouched else "",
             doubt=self._find_doubt(dataset, lower),
             ahead_to=ahead_to,
         )
@@ -93,8 +86,8 @@ class HopReader:
     def _find_doubt(self, stream: Dataset, complete_to: int | None) -> str:
         if self.time is None or complete_to is None or complete_to < self.time:
             return ""
-        mark = self.ask(ask_cut(stream.name, self.time, stream.domain or None))
-        return NOBODY_VOUCHES.format(stream) if mark["before_first_mark"] else ""
+        mark: CutAnswer = self.ask(ask_cut(stream.name, self.time, stream.domain or None))
+        return NOBODY_VOUCHES.format(stream) if mark.before_first_mark else ""
 
     def _open_group(self, name: str) -> dict[str, Offsets]:
         found = _GROUP_URL.fullmatch(name)
@@ -132,19 +125,14 @@ class HopReader:
         )
 
 
-def _get_time(writer: Json) -> int:
-    time: int | None = writer["time"]
-    return MIN_INT64 if time is None else time
-
-
-def _describe_holders(explained: Json) -> str:
-    if not explained["waiting_for"]:
-        return str(explained["sentences"][0]).rstrip(".")
-    first = min(explained["waiting_for"], key=_get_time)
-    time = "" if first["time"] is None else f" after {format_time(first['time'])}"
-    more = explained["holders"] - 1
+def _describe_holders(explained: Explanation) -> str:
+    if not explained.waiting_for:
+        return explained.sentences[0].rstrip(".")
+    first = min(explained.waiting_for, key=lambda each: (each.time is not None, each.time))
+    time = "" if first.time is None else f" after {format_time(first.time)}"
+    more = explained.holders - 1
     others = f", and {more:,} more" if more else ""
-    return f"{first['writer']} has noted no time{time or ' yet'}{others}"
+    return f"{first.writer} has noted no time{time or ' yet'}{others}"
 
 
 def why(  # noqa: PLR0913 - three of them are positional

@@ -7,8 +7,16 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from noted_time.answers import (
+    CompleteWindowsPage,
+    CutAnswer,
+    Explanation,
+    MarksAnswer,
+    SegmentsPage,
+)
 from noted_time.client import Json, Question, position_to_wire, stream_path
 from noted_time.reading import Tiling
+from reader_client.protocol.answers import GroupReply, ReachedMark, StreamReply
 
 MARKS_PER_PAGE = 10_000
 NOTHING_REQUIRED: Mapping[str, object] = {}
@@ -21,27 +29,29 @@ class Pause:
     seconds: float
 
 
-Steps = Generator[Question | Pause, Json, bool]  # repeated while it returns true
+Steps = Generator[Question[Any] | Pause, Any, bool]  # repeated while it returns true
 
 
-def ask_stream(stream: str) -> Question:
-    return Question("GET", stream_path(stream))
+def ask_stream(stream: str) -> Question[StreamReply]:
+    return Question("GET", stream_path(stream), answer=StreamReply)
 
 
 def ask_marks(
     stream: str, seq: int, domain: str, wait_ms: int, limit: int = MARKS_PER_PAGE
-) -> Question:
+) -> Question[MarksAnswer]:
     query = {"domain": domain, "after": seq, "limit": limit, "wait_ms": wait_ms}
-    return Question("GET", stream_path(stream, "marks"), query, wait_ms=wait_ms)
+    return Question("GET", stream_path(stream, "marks"), query, wait_ms=wait_ms, answer=MarksAnswer)
 
 
 def ask_windows(
     stream: str, tiling: Tiling, limit: int, domain: str | None, wait_ms: int = 0
-) -> Question:
+) -> Question[CompleteWindowsPage]:
     """Ask for the windows from the tiling's origin on."""
     query = {"size_ms": tiling.size_ms, "origin": tiling.origin, "after": tiling.origin}
     query |= {"limit": limit} | _build_query(domain) | {"wait_ms": wait_ms}
-    return Question("GET", stream_path(stream, "windows"), query, wait_ms=wait_ms)
+    return Question(
+        "GET", stream_path(stream, "windows"), query, wait_ms=wait_ms, answer=CompleteWindowsPage
+    )
 
 
 def ask_cut(
@@ -50,44 +60,52 @@ def ask_cut(
     domain: str | None,
     wait_ms: int = 0,
     required: Mapping[str, object] = NOTHING_REQUIRED,
-) -> Question:
+) -> Question[CutAnswer]:
     """Ask for the first mark complete to a time; `required` is a `Requirement.query`."""
     query = {"complete_to": time} | _build_query(domain) | ({"wait_ms": wait_ms} if wait_ms else {})
     query |= required
-    return Question("GET", stream_path(stream, "cut"), query, wait_ms=wait_ms)
+    return Question("GET", stream_path(stream, "cut"), query, wait_ms=wait_ms, answer=CutAnswer)
 
 
-def ask_time_window(stream: str, position: Mapping[int, int], domain: str | None) -> Question:
+def ask_time_window(
+    stream: str, position: Mapping[int, int], domain: str | None
+) -> Question[ReachedMark]:
     body = {"position": position_to_wire(position)} | _build_query(domain)
-    return Question("POST", stream_path(stream, "time-window"), body=body)
+    return Question("POST", stream_path(stream, "time-window"), body=body, answer=ReachedMark)
 
 
 def ask_explanation(
     stream: str, position: Mapping[int, int] | None, domain: str | None
-) -> Question:
+) -> Question[Explanation]:
     query = {} if position is None else {"position": json.dumps(position_to_wire(position))}
-    return Question("GET", stream_path(stream, "explain"), query | _build_query(domain))
+    return Question(
+        "GET", stream_path(stream, "explain"), query | _build_query(domain), answer=Explanation
+    )
 
 
-def ask_segments(stream: str, start: int, domain: str | None) -> Question:
+def ask_segments(stream: str, start: int, domain: str | None) -> Question[SegmentsPage]:
     query = {"start": start, "limit": 1000} | _build_query(domain)
-    return Question("GET", stream_path(stream, "segments"), query)
+    return Question("GET", stream_path(stream, "segments"), query, answer=SegmentsPage)
 
 
-def ask_group(stream: str, group: str) -> Question:
-    return Question("GET", stream_path(stream, "reader-groups", group))
+def ask_group(stream: str, group: str) -> Question[GroupReply]:
+    return Question("GET", stream_path(stream, "reader-groups", group), answer=GroupReply)
 
 
 def report_position(
     stream: str, group: str, reader: str, position: Mapping[int, int], own: Json | None = None
-) -> Question:
+) -> Question[GroupReply]:
     path = stream_path(stream, "reader-groups", group, "readers", reader)
-    return Question("PUT", path, body={"position": position_to_wire(position), **(own or {})})
+    return Question(
+        "PUT", path, body={"position": position_to_wire(position), **(own or {})}, answer=GroupReply
+    )
 
 
-def report_offline(stream: str, group: str, reader: str, position: Mapping[int, int]) -> Question:
+def report_offline(
+    stream: str, group: str, reader: str, position: Mapping[int, int]
+) -> Question[GroupReply]:
     path = stream_path(stream, "reader-groups", group, "readers", reader, "offline")
-    return Question("POST", path, body={"position": position_to_wire(position)})
+    return Question("POST", path, body={"position": position_to_wire(position)}, answer=GroupReply)
 
 
 def _build_query(domain: str | None) -> dict[str, Any]:

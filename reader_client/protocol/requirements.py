@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from noted_time.answers import CutAnswer
-from noted_time.client import Json, Question
+from noted_time.client import Question
 from noted_time.reading.claims import BEFORE_FIRST_MARK
 from noted_time.tables import TableClaim, standing
 from noted_time.values import (
@@ -19,7 +19,6 @@ from noted_time.values import (
     format_duration,
     format_time,
 )
-from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.questions import ask_cut, ask_stream
 
 NOT_SO_FAR = "the ledger does not reach back so far"
@@ -64,14 +63,14 @@ FORGOTTEN = (
 
 def find_objections(
     stream: str, cut: CutAnswer, required: Requirement
-) -> Generator[Question, Json, list[str]]:
+) -> Generator[Question[Any], Any, list[str]]:
     objections = [f"{each.sentence} does not vouch" for each in cut.unmet]
     if cut.before_first_mark and cut.first_lower is not None:
         objections.append(BEFORE_FIRST_MARK.format(format_time(cut.first_lower)))
     elif required.everyone and not cut.missing.is_known:
         objections.append(f"which writers are missing is not known: {NOT_SO_FAR}")
     if any(each.reason == "unknown" for each in cut.unmet):
-        retention_ms = (yield ask_stream(stream))["writer_retention_ms"]
+        retention_ms = (yield ask_stream(stream)).writer_retention_ms
         objections.append(FORGOTTEN.format(stream=stream, retention=format_duration(retention_ms)))
     return objections
 
@@ -107,14 +106,14 @@ def find_unanswered(claim: TableClaim, required: Requirement) -> list[ClaimSourc
     return [*dict.fromkeys(source for each in unanswered for source in each.sources)]
 
 
-def find_domain(source: ClaimSource) -> Generator[Question, Json, str]:
+def find_domain(source: ClaimSource) -> Generator[Question[Any], Any, str]:
     """Return the domain of a source, by default the only one that its stream has ever had.
 
     Raises `Rejected` if the stream has several.
     """
     if source.domain is not None:
         return source.domain
-    domains: list[str] = (yield ask_stream(source.stream))["domains"]
+    domains: tuple[str, ...] = (yield ask_stream(source.stream)).domains
     if len(domains) > 1 or domains[0] == INGESTION_NAME:  # whose lag is not known
         raise Rejected(NO_DOMAIN)
     return domains[0]
@@ -133,7 +132,7 @@ class TableAnswer(NamedTuple):
 
 def find_table_objections(
     claim: TableClaim, time: int, required: Requirement
-) -> Generator[Question, Json, TableAnswer]:
+) -> Generator[Question[Any], Any, TableAnswer]:
     named = claim.missing_writers
     objections = [f"{writer} is missing" for writer in required.writers if writer in named]
     if required.everyone:
@@ -155,17 +154,17 @@ def find_table_objections(
 
 def _judge_source(
     source: ClaimSource, claim: TableClaim, time: int, required: Requirement
-) -> Generator[Question, Json, TableAnswer]:
+) -> Generator[Question[Any], Any, TableAnswer]:
     stream, time = source.stream, time + source.lag_ms
     try:
         domain = yield from find_domain(source)
     except Rejected as error:
         return TableAnswer([str(error)])
-    cut = decode_answer(CutAnswer, (yield ask_cut(stream, time, domain, required=required.query)))
+    cut: CutAnswer = yield ask_cut(stream, time, domain, required=required.query)
     objections = yield from find_objections(stream, cut, required)
     may_come = [each.may_come for each in cut.unmet] == [True] * len(objections)
     if cut.lower > claim.complete_to + source.lag_ms:  # the query has read only the first mark
-        first = decode_answer(CutAnswer, (yield ask_cut(stream, time, domain)))
+        first: CutAnswer = yield ask_cut(stream, time, domain)
         if first.seq < cut.seq:
             objections.append(f"they vouch from {format_time(cut.lower)} on")
     answer = f"{cut.vouched.sentence}, {cut.missing.sentence}"

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeVar
 
 from noted_time.analysis import AbsencePeriod, NotedMarks, WriterPromise
-from noted_time.answers import MarksAnswer
-from noted_time.client import Json, Question, position_from_wire, stream_path
+from noted_time.answers import EntryAnswer, LedgerPage, MarksAnswer, WriterRow, WritersPage
+from noted_time.client import Json, Question, stream_path
 from noted_time.observing import INGESTION_NAME
 from noted_time.open_enum import list_names
 from noted_time.values import (
     MAX_INT64,
+    Absence,
     Conflict,
     ExclusionReason,
     Rejected,
@@ -20,11 +23,13 @@ from noted_time.values import (
     VouchingPeriod,
     choose_domain,
 )
-from reader_client.protocol.answers import StreamReply, decode_answer
+from reader_client.protocol.answers import StreamReply
 from reader_client.protocol.questions import ask_marks, ask_stream
 
 ROWS_PER_PAGE = 1000
 JOINED_LATER = ("not_joined", "not_expected")
+
+Page = TypeVar("Page", LedgerPage, WritersPage)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,9 +44,9 @@ class NotedMarksAnswer:
     logs: tuple[str, ...]
 
 
-def read_noted(stream: str, domain: str | None) -> Generator[Question, Json, NotedMarksAnswer]:
+def read_noted(stream: str, domain: str | None) -> Generator[Question[Any], Any, NotedMarksAnswer]:
     """Ask for the marks, ledger and writers of a domain of event times."""
-    read = decode_answer(StreamReply, (yield ask_stream(stream)))
+    read: StreamReply = yield ask_stream(stream)
     chosen = domain or choose_domain(read.domains)
     if chosen not in read.domains:
         raise UnknownDomain(chosen, read.domains)
@@ -49,23 +54,27 @@ def read_noted(stream: str, domain: str | None) -> Generator[Question, Json, Not
         raise Rejected("marks of ingestion say when rows came in, and judge no event times")
     marks = yield from _read_marks(stream, read.id, chosen)
     about = {"domain": chosen}
-    entries = yield from _read_pages(stream_path(stream, "ledger"), "entries", "after", about)
-    rows = yield from _read_pages(stream_path(stream, "writers"), "writers", "start", about)
+    ledger = yield from _read_pages(stream_path(stream, "ledger"), LedgerPage, "after", about)
+    listed = yield from _read_pages(stream_path(stream, "writers"), WritersPage, "start", about)
+    entries = [entry for page in ledger for entry in page.entries]
+    rows = [row for page in listed for row in page.writers]
     absences = _find_absences(entries)
     words = {
-        row["writer"]: WriterPromise(_find_periods(row, chosen), absences[row["writer"]])
+        row.writer: WriterPromise(_find_periods(row, chosen), absences[row.writer])
         for row in rows
-        if not row["observes"]
+        if not row.observes
     }
     owners = _find_owners(marks, entries, rows)
     own = {segment: writer for segment, writer in owners.items() if writer in words}
     return NotedMarksAnswer(marks, words, own, read.logs)
 
 
-def _read_marks(stream: str, stream_id: str, domain: str) -> Generator[Question, Json, NotedMarks]:
+def _read_marks(
+    stream: str, stream_id: str, domain: str
+) -> Generator[Question[Any], Any, NotedMarks]:
     marks, seq, has_more = NotedMarks(), 0, True
     while has_more:
-        page = decode_answer(MarksAnswer, (yield ask_marks(stream, seq, domain, 0)))
+        page: MarksAnswer = yield ask_marks(stream, seq, domain, 0)
         has_more = page.has_more
         if page.stream_id != stream_id:
             raise Conflict(f"stream {stream!r} was created again while it was read: read it again")
@@ -78,48 +87,49 @@ def _read_marks(stream: str, stream_id: str, domain: str) -> Generator[Question,
 
 
 def _read_pages(
-    path: str, name: str, cursor: str, about: Json
-) -> Generator[Question, Json, list[Json]]:
-    rows: list[Json] = []
+    path: str, kind: type[Page], cursor: str, about: Json
+) -> Generator[Question[Page], Page, list[Page]]:
+    pages: list[Page] = []
     start: int | None = 0
     while start is not None:
-        page = yield Question("GET", path, {**about, "limit": ROWS_PER_PAGE, cursor: start})
-        rows += page[name]
-        start = page["next"]
-    return rows
+        query = {**about, "limit": ROWS_PER_PAGE, cursor: start}
+        pages.append((yield Question("GET", path, query, answer=kind)))
+        start = pages[-1].next
+    return pages
 
 
 def _find_owners(
-    marks: NotedMarks, entries: Iterable[Json], rows: Iterable[Json]
+    marks: NotedMarks, entries: Iterable[EntryAnswer], rows: Iterable[WriterRow]
 ) -> dict[int, str]:
     """Leave out segments of deleted writers, whose last cut is above the known offset."""
-    absent = (each for entry in entries for each in entry["writers"])
+    absent = (each for entry in entries for each in entry.writers)
     noted: defaultdict[int, dict[str, int]] = defaultdict(dict)
-    for each in (*absent, *rows):
-        for segment, offset in position_from_wire(each["position"]).items():
-            noted[segment][each["writer"]] = offset
+    places: Iterable[Absence | WriterRow] = chain(absent, rows)
+    for each in places:
+        for segment, offset in each.position.items():
+            noted[segment][each.writer] = offset
     last = marks.cut(len(marks) - 1)
     single = {segment: next(iter(who.items())) for segment, who in noted.items() if len(who) == 1}
     return {s: writer for s, (writer, offset) in single.items() if last.get(s, 0) <= offset}
 
 
-def _find_absences(entries: Iterable[Json]) -> defaultdict[str, list[AbsencePeriod]]:
+def _find_absences(entries: Iterable[EntryAnswer]) -> defaultdict[str, list[AbsencePeriod]]:
     absences: defaultdict[str, list[AbsencePeriod]] = defaultdict(list)
     for entry in entries:
-        seq = entry["seq"]
-        for writer in entry["returned"]:
+        seq = entry.seq
+        for writer in entry.returned:
             absences[writer] = [a._replace(last_seq=min(a[1], seq - 1)) for a in absences[writer]]
-        for each in entry["writers"]:
-            if each["reason"] in list_names(ExclusionReason):
-                absences[each["writer"]].append(AbsencePeriod(seq, MAX_INT64, each["reason"]))
-            elif each["reason"] in JOINED_LATER:
-                absences[each["writer"]].append(AbsencePeriod(0, seq - 1, each["reason"]))
+        for each in entry.writers:
+            if each.reason in list_names(ExclusionReason):
+                absences[each.writer].append(AbsencePeriod(seq, MAX_INT64, each.reason))
+            elif each.reason in JOINED_LATER:
+                absences[each.writer].append(AbsencePeriod(0, seq - 1, each.reason))
     return absences
 
 
-def _find_periods(row: Json, domain: str) -> list[VouchingPeriod]:
-    periods = (row.get("vouching") or {}).get(domain, ())
+def _find_periods(row: WriterRow, domain: str) -> list[VouchingPeriod]:
+    periods = row.vouching.get(domain, ())
     return [
-        VouchingPeriod(each["from_seq"], MAX_INT64 if each["until"] is None else each["until"])
+        VouchingPeriod(each.from_seq, MAX_INT64 if each.until is None else each.until)
         for each in periods
     ]

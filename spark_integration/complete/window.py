@@ -7,16 +7,15 @@ import time as clocks
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from noted_time import AnotherLog, CompleteWindow, Rejected, RowsLate, WritersMissing
 from noted_time.answers import CompleteWindowsPage, CutAnswer
-from noted_time.client import Json, Question, run
+from noted_time.client import Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NotYet, Poll, Sleep, until_complete
 from noted_time.reading import Tiling
 from noted_time.values import Time, format_time
-from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.questions import ask_cut, ask_windows
 from spark_integration.marks.arguments import Noted, check_one_of, check_promised, convert_time
 from spark_integration.marks.feed import ask_event_domain
@@ -94,13 +93,13 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
 
 def _ask_window(
     stream: str, times: tuple[int, int], domain: str | None, wait_ms: int
-) -> Generator[Question, Json, CompleteWindowsPage]:
+) -> Generator[Question[Any], Any, CompleteWindowsPage]:
     start, end = times
     domain = domain or (yield from ask_event_domain(stream))
-    question = ask_windows(stream, Tiling(end - start, start), 1, domain, wait_ms)
-    page = decode_answer(CompleteWindowsPage, (yield question))
+    page: CompleteWindowsPage
+    page = yield ask_windows(stream, Tiling(end - start, start), 1, domain, wait_ms)
     if not page.windows:
-        last = decode_answer(CutAnswer, (yield ask_cut(stream, end, domain)))
+        last: CutAnswer = yield ask_cut(stream, end, domain)
         if last.lower < end:
             raise Rejected(f"{stream} is sealed at {format_time(last.lower)}: no window follows")
         raise NotYet(f"{stream} became complete to {format_time(end)} just now", 0.0)

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
 from noted_time import Mark, Rejected, Succession, UnexpectedAnswer, UnknownDomain, Unreachable
-from noted_time.answers import Explanation
-from noted_time.client import Backoff, Json, Question
+from noted_time.client import Backoff, Question
 from noted_time.client.transport import Transport
 from noted_time.installation import name_program
 from noted_time.reading import check_time
@@ -19,7 +18,7 @@ from reader_client.background.repeating import Health, Repeating
 from reader_client.background.wakeup import News
 from reader_client.marks.follower import ALL_MARKS, Follower, StartMark
 from reader_client.marks.following import Following
-from reader_client.protocol.answers import StreamReply, decode_answer
+from reader_client.protocol.answers import StreamReply
 from reader_client.protocol.questions import Steps, ask_explanation, ask_stream
 from spark_integration.marks.arguments import check_promised
 from spark_integration.marks.released import Released
@@ -121,7 +120,7 @@ class ControllerFeed:
 
     def explain(self, position: Mapping[int, int]) -> str:
         question = ask_explanation(self._stream, position, self._domain)
-        answer = decode_answer(Explanation, self._transport.ask(question))
+        answer = self._transport.ask(question)
         said = answer.sentences[:EXPLAINED_SENTENCES]
         return " ".join((*said, f"Ask again: {name_program()} explain {self._stream}"))
 
@@ -168,9 +167,9 @@ class ControllerFeed:
             self._changed.notify_all()
 
 
-def ask_event_domain(stream: str) -> Generator[Question, Json, str]:
+def ask_event_domain(stream: str) -> Generator[Question[StreamReply], StreamReply, str]:
     """Return the domain of a call that names none, or raise `Rejected` if it has no event times."""
-    domain = choose_domain(decode_answer(StreamReply, (yield ask_stream(stream))).domains)
+    domain = choose_domain((yield ask_stream(stream)).domains)
     check_promised(domain)
     return domain
 
@@ -180,8 +179,7 @@ def check_known(
 ) -> StreamReply | None:
     """Return the stream, or `None` if the controller is unreachable."""
     try:
-        stream = transport.ask(ask_stream(name))
-        reply = decode_answer(StreamReply, stream)
+        reply = transport.ask(ask_stream(name))
     except UnexpectedAnswer:
         raise
     except Unreachable:
@@ -191,7 +189,7 @@ def check_known(
         raise UnknownDomain(chosen, reply.domains)
     if domain is None:
         check_promised(chosen)
-    last = stream["marks"].get(chosen)
+    last = reply.marks.get(chosen)
     if isinstance(end_at, int) and last and reply.are_unix_ms:
-        check_time(end_at, last["lower"])
+        check_time(end_at, last.lower)
     return reply

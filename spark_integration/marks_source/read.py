@@ -14,7 +14,6 @@ from pyspark.sql.types import StructField
 
 from noted_time import AnotherLog, Rejected
 from noted_time.client.transport import Transport
-from reader_client.protocol.answers import StreamReply, decode_answer
 from reader_client.protocol.questions import ask_stream
 from spark_integration.checkpoint.files import parse_place
 from spark_integration.checkpoint.source_positions import KafkaTopic, PositionOf
@@ -69,7 +68,7 @@ def _check_log(noted: Noted, topic: str, client: Mapping[str, Any]) -> None:
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     with closing(Transport(noted.url, token=noted.token)) as transport:
-        logs = decode_answer(StreamReply, transport.ask(ask_stream(noted.name))).logs
+        logs = transport.ask(ask_stream(noted.name)).logs
     AnotherLog.check(noted.name, logs, Topic(client, topic).look().id)
 
 

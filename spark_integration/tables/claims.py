@@ -22,7 +22,6 @@ from noted_time.kafka.noted_topic import name_noted_topic
 from noted_time.reading import (
     WHOLE_LOG,
     TableHistory,
-    Uncovered,
     WholeFrom,
     combine_whole,
     find_committed_part,
@@ -180,7 +179,7 @@ class TableClaims:
     def _add_writers(self, claim: Claim) -> Claim:
         if self.controller_url is None or claim.complete_to is None or len(claim.sources) != 1:
             return claim
-        from noted_time.client import read_value, run  # noqa: PLC0415 - HTTP is slow to import
+        from noted_time.client import run  # noqa: PLC0415 - HTTP is slow to import
         from noted_time.client.transport import Transport  # noqa: PLC0415
         from reader_client.protocol.questions import ask_cut, ask_stream  # noqa: PLC0415
         from reader_client.protocol.requirements import find_domain  # noqa: PLC0415
@@ -197,16 +196,15 @@ class TableClaims:
             return claim
         finally:
             transport.close()
-        missing, by = read_value(Uncovered, answer).missing, answer["vouched"]
-        first = MIN_INT64 if stream["seal"] else answer["first_lower"]
+        missing, first = answer.missing, MIN_INT64 if stream.seal else answer.first_lower
         named = tuple(each.writer for each in missing.writers if not each.joined_later)
         return replace(
             claim,
             domain=domain,
             first_lower=None if first is None else shift_bound(first, -source.lag_ms),
-            max_time_ahead_ms=None if stream["seal"] else stream["max_time_ahead_ms"],
+            max_time_ahead_ms=None if stream.seal else stream.max_time_ahead_ms,
             missing=named if named or missing.is_known else None,
-            vouched={key: by[key] for key in VOUCHED_FIELDS},
+            vouched={key: getattr(answer.vouched, key) for key in VOUCHED_FIELDS},
         )
 
 

@@ -4,6 +4,7 @@ from typing import Any
 import httpx
 import pytest
 
+from noted_time.client import Question
 from noted_time_cli.client.caller import Caller
 from tests.cli.conftest import Console, note
 from tests.support.calls import TEN
@@ -17,10 +18,10 @@ def test_writers_that_are_added_at_once_are_all_expected(
     run.served.call("PUT", f"/{stream}", {"expected_writers": ["lima"]})
     answer, others = Caller.answer, ["rome", "oslo"]
 
-    def answer_later(self: Caller, method: str, *words: Any, **options: Any) -> Any:  # noqa: ANN401
-        if method == "PUT" and others:
+    def answer_later(self: Caller, question: Question[Any]) -> Any:  # noqa: ANN401 - its answer
+        if question.method == "PUT" and others:
             run.served.call("PUT", f"/{stream}", {"expected_writers": ["lima", others.pop()]})
-        return answer(self, method, *words, **options)
+        return answer(self, question)
 
     monkeypatch.setattr(Caller, "answer", answer_later)
     added = run("stream", "create", stream, "--add-expected-writer", "paris", "--json")

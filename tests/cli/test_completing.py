@@ -24,7 +24,7 @@ ZONES = ["UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "Austral
 def test_it_is_said_if_the_ledger_no_longer_has_all_that_changed() -> None:
     """It keeps reports for 90 days; while it has forgotten none, any moment may be asked about."""
     answer = {"windows": [], "has_more": False, "next": None, "changes_are_known": False}
-    answer["writers_without_least"] = []
+    answer |= {"stream_id": "a", "logs": [], "writers_without_least": []}
     with odd_controller({"/windows": answer}) as url:
         said = Commands(url)("changed-since", "s", "2020-01-01T00:00Z")
 

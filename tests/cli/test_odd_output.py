@@ -7,28 +7,54 @@ from typing import Any
 
 import pytest
 
+from noted_time.answers import Explanation
 from noted_time.values import MOST_DOMAINS, Claim
 from tests.cli.conftest import Commands
 from tests.cli.test_doctor_rules import LIVE
 from tests.cli.test_doctor_rules import STREAM as FLIGHTS
 from tests.support.claimed import TEN, Orders
+from tests.support.http import as_json
 from tests.support.odd_controller import odd_controller
 
 EVIL = "\x1b]0;owned\x07\x9b2J\u202elive\r\nnoted-time: all is well"
 SHOWN = r"\u001b]0;owned\u0007\u009b2J\u202elive\r\nnoted-time: all is well"
 CONTROLS = frozenset("\x1b\x07\x9b\u202e\r")
-ACCESS = {"version": version("noted-time"), "tokens": False, "administer": True, "token": None}
-STREAM = FLIGHTS | {"name": "s", "marks": {"default": None}}
-PAGE = {"writers": [], "states": {}, "now": 5}
-EXPLAINED = {
-    "condition": "advancing",
-    "sentences": ["Quiet."],
-    "lower": None,
-    "hints": [],
-    "waiting_for": [],
-    "silence": None,
-    "reader": None,
+RIGHTS: dict[str, Any] = {
+    "token": None,
+    "administer": True,
+    "read_all": True,
+    "read": [],
+    "write": [],
 }
+ACCESS = {"version": version("noted-time"), "tokens": False, "writers": [], **RIGHTS}
+STREAM = FLIGHTS | {"name": "s", "marks": {"default": None}, "scale_events": []}
+PAGE = {"writers": [], "states": {}, "now": 5, "total": 0, "next": None}
+WITHOUT = (
+    *("out_at", "session", "held", "times_out_in_ms", "lower_without"),
+    *("held_by", "held_for", "silent_ms"),
+)
+WRITER = dict.fromkeys(WITHOUT) | LIVE | {"late": {}, "session": None, "vouching": {}}
+EXPLAINED = as_json(
+    Explanation(
+        now=5,
+        decision="advance",
+        condition="advancing",
+        lower=None,
+        written_at=None,
+        next_lower=None,
+        waiting_for=(),
+        holders=0,
+        overtaking=None,
+        lower_without={},
+        by_itself=None,
+        would=None,
+        hints=(),
+        silence=None,
+        vouched=None,
+        reader=None,
+        sentences=("Quiet.",),
+    )
+)
 ANSWERS: dict[str, Any] = {
     "/access": ACCESS,
     "/controllers": {"controllers": [], "risk": None},
@@ -80,7 +106,7 @@ def test_as_many_domains_as_there_may_be_are_looked_at() -> None:
     domains = [f"d{number}" for number in range(MOST_DOMAINS)]
     hints = [{"writer": "UA", "detail": "d", "hint": str(number)} for number in range(2000)]
     odd = {"/streams/s": STREAM | {"domains": domains}, "/explain": EXPLAINED | {"hints": hints}}
-    odd["/writers"] = PAGE | {"writers": [LIVE | {"times": {}}]}
+    odd["/writers"] = PAGE | {"writers": [WRITER | {"times": {}}]}
     with odd_controller(ANSWERS | odd) as url:
         found = Commands(url)("doctor", "s", "--json").json["verdicts"]
 
@@ -93,8 +119,7 @@ def test_as_many_domains_as_there_may_be_are_looked_at() -> None:
 def test_what_a_controller_says_is_shown_with_its_controls_escaped(words: tuple[str, ...]) -> None:
     """In sentences and cells."""
     waited = {"writer": EVIL, "time": 5, "held_for_ms": 5, "times_out_in_ms": 5}
-    explained = EXPLAINED | {"sentences": [EVIL], "waiting_for": [waited], "lower_without": {}}
-    explained |= {"now": 5}
+    explained = EXPLAINED | {"sentences": [EVIL], "waiting_for": [waited]}
     history: dict[str, Any] = {"now": 5, "before": None, "points": []}
     with odd_controller(ANSWERS | {"/explain": explained, "/history": history}) as url:
         done = Commands(url)(*words)

@@ -151,7 +151,7 @@ async def read_on_a_loop(url: str) -> None:
 async def command(url: str) -> None:
     """Ask as the commands do."""
     with closing(Transport(url)) as transport:
-        Caller(transport).ask("GET", "/v1/streams")
+        Caller(transport).ask(Question("GET", "/v1/streams"))
 
 
 @pytest.mark.parametrize("call", [write, write_on_a_loop, read, read_on_a_loop, command])

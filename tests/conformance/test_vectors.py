@@ -9,7 +9,8 @@ import pytest
 from controller.api.notes.body import decode
 from controller.service.controller import Controller
 from noted_time import Accepted, Mark, StreamCut
-from noted_time.client import mark_to_wire, position_from_wire, position_to_wire
+from noted_time.client import position_from_wire, position_to_wire
+from noted_time.coding import convert_to_json
 from noted_time.reading.history import MarkHistory
 from tests.support.controllers import GivenTime
 from tests.support.http import answering
@@ -30,7 +31,7 @@ def read(name: str) -> list[Vector]:
 
 def shown(domain: str, mark: Mark) -> Vector:
     """Return the part of a mark that a history determines."""
-    wire = mark_to_wire(mark)
+    wire = convert_to_json(mark)
     return {"domain": domain, **{name: wire[name] for name in ("seq", "lower", "upper", "cut")}}
 
 

@@ -6,20 +6,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import ValidationError
 
 from noted_time import InvalidName, Mark, Note, Rejected, StreamCut, StreamSettings
-from noted_time.client import (
-    mark_to_wire,
-    note_to_wire,
-    position_from_wire,
-    position_to_wire,
-    read_value,
-)
+from noted_time.client import note_to_wire, position_from_wire, position_to_wire
 from noted_time.filelog import file_name, segment_directory, start_of
 from noted_time.filelog.layout import segment_of
 from noted_time.kafka.noted_topic import NotedRecord
 from noted_time.values import LateRows, validate_name
-from tests.support.http import as_json
+from tests.support.http import as_json, read_json
 
 int64 = st.integers(1 - 2**63, 2**63 - 1)
 offsets = st.integers(0, 2**63 - 1)
@@ -47,17 +42,16 @@ def test_a_position_survives_the_wire(position: dict[int, int]) -> None:
 @given(mark=marks)
 def test_a_mark_survives_the_wire(mark: Mark) -> None:
     """Cut, times and names."""
-    assert read_value(Mark, as_json(mark)) == mark
-    assert as_json(mark) == json.loads(json.dumps(mark_to_wire(mark)))
+    assert read_json(Mark, as_json(mark)) == mark
 
 
-@given(mark=marks, missing=st.sampled_from(sorted(as_json(Mark(1, 1, 1, StreamCut({}))))))
+@given(mark=marks, missing=st.sampled_from(("seq", "lower", "upper", "cut")))
 def test_a_mark_without_a_field_is_rejected_by_name(mark: Mark, missing: str) -> None:
     wire = as_json(mark)
     del wire[missing]
 
-    with pytest.raises(Rejected, match=f"a Mark without '{missing}'"):
-        read_value(Mark, wire)
+    with pytest.raises(ValidationError, match=f"missing required field `{missing}`"):
+        read_json(Mark, wire)
 
 
 @pytest.mark.parametrize("segment", ["", "-1", "+1", "01", "1.0", " 1", "1e3", "¹", "٣", "x"])

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from demo.trials.kafka import Broker
 from noted_time import NotedTimeError, Rejected, Unreachable
+from noted_time.answers import MarksAnswer
 from noted_time.client import Question
 from noted_time.kafka.noted_topic import NotedRecord
 from noted_time.kafka.topic import Topic
@@ -317,7 +318,7 @@ def test_a_mark_that_the_controller_dropped_is_compared_with_its_next(
                 relayed(relay, broker, 2)
 
 
-def after_one(stream: str, seq: int, *more: Any) -> Question:  # noqa: ANN401 - any argument
+def after_one(stream: str, seq: int, *more: Any) -> Question[MarksAnswer]:  # noqa: ANN401 - any
     """Ask as if the controller had dropped the first mark."""
     return ask_marks(stream, max(seq, 1), *more)
 

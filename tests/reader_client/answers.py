@@ -9,9 +9,8 @@ from noted_time import Mark, ScaleEvent, StreamCut
 from noted_time.answers import MarksAnswer
 from noted_time.client import position_to_wire
 from noted_time.values import join_into
-from reader_client.protocol import answers
 from reader_client.protocol.answers import StreamReply
-from tests.support.http import as_json
+from tests.support.http import as_json, read_json
 from tests.support.served import Served
 
 SEGMENTS = 3
@@ -46,10 +45,13 @@ def stream_answer(
             for event in scales
         ],
         "reader_timeout_ms": 60_000,
+        "writer_retention_ms": 60_000,
         "max_time_ahead_ms": None,
+        "seal": None,
         "logs": [],
     }
-    return answers.decode_answer(StreamReply, wire)
+    reply: StreamReply = read_json(StreamReply, wire)
+    return reply
 
 
 def marks_answer(
@@ -71,7 +73,8 @@ def marks_answer(
         "first_lower": None,
         "logs": [],
     }
-    return answers.decode_answer(MarksAnswer, wire)
+    answer: MarksAnswer = read_json(MarksAnswer, wire)
+    return answer
 
 
 def readers_of(served: Served, stream: str) -> object:

@@ -9,7 +9,8 @@ from noted_time import BacklogState
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.group.reporting import ReportedBacklog
-from reader_client.protocol.answers import GroupReply, decode_answer
+from reader_client.protocol.answers import GroupReply
+from tests.support.http import read_json
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
@@ -121,7 +122,7 @@ def test_a_reason_that_a_later_controller_names_leaves_the_backlog_what_it_is() 
     reasons = ("behind", "new", "behind")
     because = [{"reason": each, "domain": None, "reader": None} for each in reasons]
     group = {"position": {}, "readers": {}, "backlog": True, "because": because, "since": 5}
-    state = decode_answer(GroupReply, group).state
+    state = read_json(GroupReply, group).state
 
     assert state == BacklogState(backlog=True, because=("behind",), since=5)
 

@@ -9,12 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from noted_time import AnotherLog, Mark, MarkHistory, Note, Rejected
-from noted_time.client import Json, Question, mark_to_wire, position_from_wire, run
+from noted_time.answers import CutAnswer, SegmentRow, SegmentsPage
+from noted_time.client import Question, position_from_wire, run
 from noted_time.client.waiting import NothingKnown, NotYet
 from noted_time.progress import ReadOffsets, check_known, find_lookup_starts, parse_offsets
+from noted_time.values import VOUCHED_NOT_KNOWN
 from reader_client import CompleteTo, complete_to
+from reader_client.protocol.answers import ReachedMark
 from reader_client.protocol.completeness import OffsetsUpTo, check_reached, find_last_reached
 from tests.support.calls import TEN
 from tests.support.served import Served
@@ -129,19 +133,34 @@ class History:
             position[number] = end if self.chance.random() < 0.5 else (own or [0])[-1]
         deliver(self.stream, Note(writer, self.promised[writer], position))
 
-    def answer(self, step: Question | OffsetsUpTo, read: ReadOffsets) -> Json | ReadOffsets:
+    def answer(self, step: Question[Any] | OffsetsUpTo, read: ReadOffsets) -> object:
         """Answer as the controller does."""
         if isinstance(step, OffsetsUpTo):
             return read
         history = self.known
         if step.method == "POST":
             assert isinstance(step.body, dict)
-            return history.window(position_from_wire(step.body["position"]))._asdict()
+            window = history.window(position_from_wire(step.body["position"]))
+            return ReachedMark(window.lower, window.lower_seq)
         if step.path.endswith("segments"):
-            segments = range(len(self.topic.partitions))
-            return {"segments": [{"segment": each} for each in segments], "next": None}
-        mark = history.complete_to(step.query["complete_to"])
-        return mark_to_wire(mark) | {"logs": []}
+            segments = [
+                SegmentRow(each, "open", (), (), 0, None, None, None, (), 0)
+                for each in range(len(self.topic.partitions))
+            ]
+            return SegmentsPage(now=0, segments=segments, next=None)
+        return cut_of(history.complete_to(step.query["complete_to"]))
+
+
+def cut_of(mark: Mark) -> CutAnswer:
+    """Return the answer about a mark for which all writers vouch."""
+    return CutAnswer(
+        **asdict(mark),
+        has_position=True,
+        first_lower=None,
+        vouched=VOUCHED_NOT_KNOWN,
+        unmet=(),
+        logs=(),
+    )
 
 
 def read_of(topic: Topic, committed: Mapping[int, int], cut: Mapping[int, int]) -> ReadOffsets:
@@ -158,25 +177,25 @@ def reached(history: History, committed: Mapping[int, int]) -> tuple[int, int] |
     `wait` says the same of each mark.
     """
 
-    def perform(step: Question | OffsetsUpTo) -> Any:  # noqa: ANN401 - of either
+    def perform(step: Question[Any] | OffsetsUpTo) -> Any:  # noqa: ANN401 - of either
         cut = step.cut if isinstance(step, OffsetsUpTo) else {}
         return history.answer(step, read_of(history.topic, committed, cut))
 
     try:
         time, mark, _ = run(find_last_reached("s", None), perform)
+        found = time, mark.seq
     except NothingKnown:
-        time, mark = -1, {"seq": 0}
+        time, found = -1, None
     for each in history.marks[-5:]:
-        wire = mark_to_wire(each) | {"logs": []}
-        if not wire["cut"]:
+        if not each.cut.offsets:
             continue
         try:
-            run(check_reached("s", wire, each.lower, None), perform)
+            run(check_reached("s", cut_of(each), each.lower, None), perform)
             is_reached = True
         except NotYet:
             is_reached = False
         assert is_reached == (each.lower <= time)
-    return (time, mark["seq"]) if mark["seq"] else None
+    return found
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -8,7 +8,7 @@ import pytest
 
 from noted_time import Rejected, UnknownDomain
 from noted_time.analysis import AbsencePeriod, WriterPromise
-from noted_time.client import Json, Question, run
+from noted_time.client import run
 from noted_time.client.transport import Transport
 from noted_time.values import MAX_INT64, VouchingPeriod
 from reader_client.protocol import vouching
@@ -95,23 +95,6 @@ def test_lists_are_read_page_by_page(
     monkeypatch.setattr(vouching, "ROWS_PER_PAGE", 1)
 
     assert sorted(read(served, stream).words) == ["a", "b"]
-
-
-def test_a_controller_that_does_not_say_who_vouched_is_not_guessed_for(
-    served: Served, stream: str
-) -> None:
-    """Such a writer has no period, so none of its rows counts as broken."""
-    with closing(Transport(served.url)) as transport:
-
-        def older(question: Question) -> Json:
-            answer = transport.ask(question)
-            for row in answer.get("writers", ()):
-                row.pop("vouching")
-            return answer
-
-        found = run(read_noted(stream, None), older)
-
-    assert found.words == {"a": WriterPromise([], []), "b": WriterPromise([], [])}
 
 
 def test_without_a_mark_or_the_domain_there_is_nothing_to_judge(served: Served) -> None:

@@ -16,7 +16,8 @@ import msgspec
 
 from controller.service import long_reads, polls
 from noted_time import Unreachable
-from noted_time.client import Json, mark_to_wire, position_from_wire
+from noted_time.client import Json, position_from_wire
+from noted_time.coding import convert_to_json
 from noted_time.values import Note
 from reader_client import AsyncReaderClient
 from reader_client.background import repeating
@@ -166,7 +167,7 @@ class Pair:
         """Return all marks of the stream from seq `first` on, as a new client reads them."""
         async with self._reader() as client:
             await client.catch_up(60)
-            marks = [mark_to_wire(mark) async for mark in client.marks()]
+            marks = [convert_to_json(mark) async for mark in client.marks()]
         self.answers.append(Answer(0, marks, first))
         return marks
 
@@ -175,7 +176,7 @@ class Pair:
 
     async def _take(self, client: AsyncReaderClient, after: int) -> int:
         try:
-            marks = [mark_to_wire(mark) async for mark in client.marks(after)]
+            marks = [convert_to_json(mark) async for mark in client.marks(after)]
         except Unreachable:  # it knows no marks yet
             return after
         if marks:

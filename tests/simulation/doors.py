@@ -38,7 +38,7 @@ class Door:
         answer = msgspec.json.decode(reply.content)
         if "results" not in answer:
             raise StoreUnavailable(answer["detail"])
-        return list(read_answer(answer, 1).results)
+        return list(read_answer(reply.content, 1).results)
 
     async def answer(
         self, method: str, target: str, body: bytes, *shown: tuple[bytes, bytes]

@@ -21,7 +21,7 @@ from controller.service.controller import Controller
 from controller.store.port import LEASE_MS, StoreUnavailable
 from controller.store.records import AppendedMark, BucketClock, ChangeSet
 from noted_time import Accepted, Mark, ScaleEvent, SealRequest
-from noted_time.client import mark_to_wire
+from noted_time.coding import convert_to_json
 from noted_time.values import DAY_MS, Note, NotedTimeError, NotLive, State, UnknownWriter
 from tests.simulation import clients
 from tests.simulation.clients import Network, Pair, seeded
@@ -283,7 +283,7 @@ class Schedule:
         if not self._is_lossy and ended_s > LEASE_MS / 1000:  # by which it has heard of it
             self.laws.law("register", lower >= self._told[stream], stream, lower)
         self._told[stream] = max(self._told[stream], lower)
-        marks = [mark_to_wire(mark) for mark in history.after(after, 1000)]
+        marks = [convert_to_json(mark) for mark in history.after(after, 1000)]
         if marks:
             self.answers[stream].append(Answer(after, marks, history.first_seq))
         return True

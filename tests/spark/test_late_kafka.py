@@ -12,9 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.kafka import Broker
 from noted_time import AnotherLog, Mark, Rejected
-from noted_time.client import read_value
 from spark_integration import KafkaRecords, Noted, read_late_kafka
 from tests.support.bundles import taken
+from tests.support.http import read_json
 from tests.support.served import Served
 from tests.support.spark_sessions import FAILED
 
@@ -96,7 +96,7 @@ class Lied:
     @property
     def marks(self) -> list[Mark]:
         """The marks that are kept."""
-        return [read_value(Mark, each) for each in self.served.all_marks(self.name)]
+        return [read_json(Mark, each) for each in self.served.all_marks(self.name)]
 
     def expected(self, since: int | None = None) -> list[Late]:
         """Return the late rows, by a loop over rows and marks."""

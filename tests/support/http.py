@@ -14,7 +14,7 @@ from controller.api.gate.access import Gate
 from controller.api.middleware import Middleware
 from controller.api.replicas.forwarding import Forwarding
 from controller.service.controller import Controller
-from noted_time.coding import encode
+from noted_time.coding import build_decoder, encode
 from tests.support.waiting import PATIENCE_S
 
 JSON = {"content-type": "application/json"}
@@ -22,6 +22,11 @@ JSON = {"content-type": "application/json"}
 
 def as_json(value: object) -> Any:  # noqa: ANN401 - any JSON
     return json.loads(encode(value))
+
+
+def read_json(kind: Any, value: object) -> Any:  # noqa: ANN401 - a type and its value
+    """Return a value as clients read it from its JSON."""
+    return build_decoder(kind).decode(json.dumps(value).encode())
 
 
 @dataclass

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, Note, StreamSettings
 from noted_time.client import position_to_wire
+from noted_time.coding import encode
 from noted_time.values import find_gained, join_into
 from writer_client.sending.answers import read_answer
 from writer_client.sending.outbox import Outbox
@@ -145,7 +146,7 @@ class Run:
         results = [] if fate == "lost" else self.apply(batch)
         if fate == "answered":
             domains = list(self.heard.settings.domains)
-            answer = read_answer({"results": results, "domains": domains}, len(batch))
+            answer = read_answer(encode({"results": results, "domains": domains}), len(batch))
             self.outbox.record_answer(batch, answer)
         else:
             self.outbox.put_back(batch)

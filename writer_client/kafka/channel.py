@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from noted_time.client import MISREAD_ERRORS
 from noted_time.kafka.connecting import create_client
 from noted_time.values import (
     ClientFailed,
@@ -172,14 +171,14 @@ class Channel:
         topic, far = self._ends.topic, ""
         try:
             asked = {"position": json.dumps(topic.look_again().ends), **self._first_domain}
-            waited = self.client.explain(asked)["reader"]["waiting_for"]
-            ahead = {each["segment"]: each for each in waited}
-            noted = (f"{n} to {each['needed']} by {each['writer']}" for n, each in ahead.items())
+            reader = self.client.explain(asked).reader
+            ahead = {each.segment: each for each in reader.waiting_for} if reader else {}
+            noted = (f"{n} to {each.needed} by {each.writer}" for n, each in ahead.items())
             if far := ", ".join(noted):
-                self._ends.check_same({n: each["needed"] for n, each in ahead.items()})
+                self._ends.check_same({n: each.needed for n, each in ahead.items()})
         except Recreated:
             log.warning(BEYOND_WARNING, self.client.stream, topic.name, far)
-        except (NotedTimeError, *MISREAD_ERRORS) as error:  # such as a token that may not read
+        except NotedTimeError as error:  # such as a token that may not read
             log.debug("%s", error)
 
     def _watch(self) -> None:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from noted_time.client import (
-    MISREAD_ERRORS,
-    Reply,
-    parse_int64,
-    parse_text,
-    position_from_wire,
-    read_value,
-)
+from msgspec import Raw, Struct
+
+from noted_time.client import Reply
+from noted_time.coding import DECODE_ERRORS, build_decoder
 from noted_time.values import (
     Accepted,
     Beyond,
-    ExcludedSince,
+    HeldName,
+    Int64,
     Note,
     NotesRefused,
+    Offset,
     OtherLog,
     Refused,
     Session,
@@ -47,30 +45,37 @@ class NotesReply:
     declared: tuple[str, ...] = ()  # empty if unknown
 
 
+class _Results(Struct, frozen=True):
+    results: tuple[Raw, ...]
+    domains: tuple[str, ...] = ()
+
+
+class _Result(Struct, frozen=True):
+    status: str
+    last: Raw = Raw(b"null")
+
+
 def decode_reply(reply: Reply, count: int, stream: str) -> NotesReply:
     """Decode a reply to `count` notes, or raise the controller's problem."""
-    body: Mapping[str, Any]
+    with suppress(NotesRefused):
+        reply.check(stream)
     try:
-        body = reply.read_body(stream)
-    except NotesRefused as refused:
-        body = refused.answer
-    try:
-        return read_answer(body, count)
-    except MISREAD_ERRORS as unknown:
-        raise reply.build_error(f"{type(unknown).__name__}: {unknown}") from unknown
+        return read_answer(reply.content, count)
+    except DECODE_ERRORS as odd:
+        raise reply.build_error(str(odd)) from odd
 
 
-def read_answer(body: Mapping[str, Any], count: int) -> NotesReply:
-    """Decode an answer, or raise one of `MISREAD_ERRORS`.
+def read_answer(content: bytes, count: int) -> NotesReply:
+    """Decode an answer, or raise one of `DECODE_ERRORS`.
 
-    >>> read_answer({"results": [{"status": "accepted", "lower": 7}]}, 1).results
+    >>> read_answer(b'{"results": [{"status": "accepted", "lower": 7}]}', 1).results
     (Accepted(lower=7, exclusion=None, position=None, times=None, timeout_ms=None, took_over=None),)
     """
-    results = body["results"]
-    if len(results) != count:
-        raise ValueError(f"{len(results)} results for {count} notes")
-    domains = _decode_names(body.get("domains", []))
-    return NotesReply(tuple(_decode_result(each, domains) for each in results), declared=domains)
+    found: _Results = build_decoder(_Results).decode(content)
+    if len(found.results) != count:
+        raise ValueError(f"{len(found.results)} results for {count} notes")
+    results = tuple(_decode_result(each, found.domains) for each in found.results)
+    return NotesReply(results, declared=found.domains)
 
 
 def can_be_resent(note: Note, result: Refused, *, may_join: bool) -> bool:
@@ -91,64 +96,35 @@ def find_holder(answer: NotesReply) -> Session | None:
     return next((each for each in last if isinstance(each, Session)), None)
 
 
-def _decode_result(result: Mapping[str, Any], domains: tuple[str, ...]) -> Accepted | Refused:
-    status = result["status"]
+def _decode_result(content: Raw, domains: tuple[str, ...]) -> Accepted | Refused:
+    result: _Result = build_decoder(_Result).decode(content)
+    status: Any = result.status
     if status == "accepted":
-        return _decode_accepted(result)
+        accepted: Accepted = build_decoder(Accepted).decode(content)
+        return accepted
     if status == "unknown_domain":
         return Refused(status, domains)
     if status == "another_log":
-        return Refused(status, read_value(OtherLog, result))
-    if status not in _LAST_DECODERS:
+        return Refused(status, build_decoder(OtherLog).decode(content))
+    if status not in _TYPES_OF_LAST:
         raise ValueError(f"status {status!r:.80}")
+    last = build_decoder(_TYPES_OF_LAST[status]).decode(result.last)
+    if isinstance(last, HeldName):
+        last = Session(last.session, last.label, last.since)
     is_beyond = status == "too_far_ahead"
-    beyond = read_value(Beyond, result) if is_beyond else None
-    return Refused(status, _LAST_DECODERS[status](result["last"]), beyond)
+    return Refused(status, last, build_decoder(Beyond).decode(content) if is_beyond else None)
 
 
-def _decode_accepted(result: Mapping[str, Any]) -> Accepted:
-    def decode_field(name: str, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - the type that `read` returns
-        value = result.get(name)
-        return None if value is None else read(value)
-
-    lower = result["lower"]
-    return Accepted(
-        None if lower is None else parse_int64(lower),
-        decode_field("excluded", partial(read_value, ExcludedSince)),
-        decode_field("position", position_from_wire),
-        decode_field(
-            "times", lambda it: {domain: parse_int64(time) for domain, time in it.items()}
-        ),
-        decode_field("timeout_ms", parse_int64),
-        decode_field("took_over", _decode_names),
-    )
-
-
-def _decode_names(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - checked here
-    if not isinstance(value, list):
-        raise TypeError(f"names {value!r:.80}")
-    return tuple(parse_text(name) for name in value)
-
-
-def _decode_session(session: Any) -> Session:  # noqa: ANN401 - checked here
-    return Session(
-        parse_text(session["session"]), parse_text(session["label"]), parse_int64(session["since"])
-    )
-
-
-_LAST_DECODERS: Mapping[
-    str, Callable[[Any], int | Mapping[int, int] | tuple[str, ...] | Session | None]
-]
-_LAST_DECODERS = {
-    "invalid_time": parse_int64,
-    "invalid_position": position_from_wire,
-    "implausible_position": position_from_wire,
-    "superseded": parse_int64,
-    "too_far_ahead": parse_int64,
-    "too_many_segments": parse_int64,
-    "too_many_writers": parse_int64,
-    "unknown_writer": lambda _: None,
-    "not_vouched": _decode_names,
-    "sealed": lambda _: None,
-    "fenced": _decode_session,
+_TYPES_OF_LAST: Mapping[str, Any] = {
+    "invalid_time": Int64,
+    "invalid_position": Mapping[Offset, Offset],
+    "implausible_position": Mapping[Offset, Offset],
+    "superseded": Int64,
+    "too_far_ahead": Int64,
+    "too_many_segments": Int64,
+    "too_many_writers": Int64,
+    "unknown_writer": None,
+    "not_vouched": tuple[str, ...],
+    "sealed": None,
+    "fenced": HeldName,
 }

@@ -5,23 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping
 from functools import reduce
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from noted_time.answers import Explanation, WritersPage
 from noted_time.client import (
-    MISREAD_ERRORS,
     AddressedQuestion,
     Controllers,
-    Json,
     Question,
     Reply,
     ask,
     ask_in_turn,
     note_to_wire,
-    position_from_wire,
     stream_path,
 )
-from noted_time.values import Refused, SharedName, StreamCut, UnexpectedAnswer
+from noted_time.values import Mark, Refused, SharedName, StreamCut
 from writer_client.sending.answers import NotesReply, decode_reply
 from writer_client.sending.pending_notes import Batch
 
@@ -58,6 +58,11 @@ class RequestNumbers:
         self._last = max(self._last, number)
 
 
+class _MarkedStream(Struct, frozen=True):
+    logs: tuple[str, ...]
+    marks: Mapping[str, Mark | None]
+
+
 class Exchange:
     """Posts the notes of one writer, and seals its stream."""
 
@@ -80,21 +85,20 @@ class Exchange:
         raise SharedName(batch[0].note.writer)
 
     def find_cut_without_log(self) -> Generator[AddressedQuestion, Reply, StreamCut]:
-        stream = yield from ask(self._controllers, Question("GET", stream_path(self._stream)))
-        try:
-            marks = () if stream["logs"] else filter(None, stream["marks"].values())
-            cuts = (StreamCut(position_from_wire(mark["cut"])) for mark in marks)
-            return reduce(StreamCut.join, cuts, StreamCut({}))
-        except MISREAD_ERRORS as error:
-            raise UnexpectedAnswer(f"the controller sent an unexpected stream: {error}") from error
+        question = Question("GET", stream_path(self._stream), answer=_MarkedStream)
+        stream = yield from ask(self._controllers, question)
+        marks = () if stream.logs else filter(None, stream.marks.values())
+        return reduce(StreamCut.join, (mark.cut for mark in marks), StreamCut({}))
 
-    def explain(self, query: Mapping[str, str]) -> Generator[AddressedQuestion, Reply, Json]:
-        return ask(self._controllers, Question("GET", stream_path(self._stream, "explain"), query))
+    def explain(self, query: Mapping[str, str]) -> Generator[AddressedQuestion, Reply, Explanation]:
+        path = stream_path(self._stream, "explain")
+        return ask(self._controllers, Question("GET", path, query, answer=Explanation))
 
     def seal(self, writer: str) -> Generator[AddressedQuestion, Reply, bool]:
-        two = Question("GET", stream_path(self._stream, "writers"), {"limit": 2})
+        path = stream_path(self._stream, "writers")
+        two = Question("GET", path, {"limit": 2}, answer=WritersPage)
         members = yield from ask(self._controllers, two)
-        if any(each["writer"] != writer for each in members["writers"]):
+        if any(each.writer != writer for each in members.writers):
             return False
         why = {"comment": f"{writer}, its only writer, has finished"}
         yield from ask(
@@ -103,7 +107,7 @@ class Exchange:
         return True
 
     def _ask(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesReply]:
-        def build_question() -> Question:
+        def build_question() -> Question[Any]:
             number = self._numbers.take()
             notes = [note_to_wire(replace(p.note, sequence=number)) for p in batch]
             return Question("POST", stream_path(self._stream, "notes"), body={"notes": notes})

@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 from noted_time import NotCompleteYet, OpenStream, Rejected
 from noted_time.answers import CutAnswer
-from noted_time.client import Json, Question
+from noted_time.client import Json, Question, position_to_wire
 from noted_time.client.waiting import PAUSE_S, NotYet
 from noted_time.tables import NoClaim, standing
 from noted_time.values import UnexpectedAnswer, format_time
-from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.completeness import check_reached
 from reader_client.protocol.questions import ask_cut
 from reader_client.protocol.requirements import (
@@ -80,7 +79,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
     stream, required = wanted.stream, wanted.requirement
     question = ask_cut(stream, wanted.complete_to, wanted.domain, wait_ms, required.query)
     try:
-        answer = yield question
+        cut: CutAnswer = yield question
     except NotCompleteYet as error:
         raise NotYet(f"{stream}: {error}", PAUSE_S) from error
     except OpenStream as error:
@@ -88,14 +87,13 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
             raise
         found = yield from look_at_stream(replace(wanted, missing="accept"), wait_ms)
         return _judge(found, wanted, [str(error)], may_pass=False)
-    cut = decode_answer(CutAnswer, answer)
     if cut.lower < wanted.complete_to and not cut.final:
         so_far, asked = format_time(cut.lower), format_time(wanted.complete_to)
         raise UnexpectedAnswer(f"{stream}: the answer to {asked} is a mark of {so_far}, before it")
     lacks = [each.sentence for each in (cut.missing, cut.late) if each]
     if wanted.group:
         try:
-            read = yield from check_reached(stream, answer, wanted.complete_to, wanted.domain)
+            read = yield from check_reached(stream, cut, wanted.complete_to, wanted.domain)
             lacks += read.remarks
         except NotYet as error:
             raise wanted.not_yet(f"group {wanted.group!r}: {error}") from error
@@ -104,7 +102,11 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
         "complete",
         sentence,
         is_warning=bool(cut.late) or (bool(cut.missing) and wanted.missing != "accept"),
-        found={"complete_to": wanted.complete_to, "seq": cut.seq, "cut": answer["cut"]},
+        found={
+            "complete_to": wanted.complete_to,
+            "seq": cut.seq,
+            "cut": position_to_wire(cut.cut.offsets),
+        },
     )
     objections = yield from find_objections(stream, cut, required)
     may_pass = bool(cut.unmet) and not cut.before_first_mark
@@ -112,7 +114,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
     return _judge(verdict, wanted, objections, may_pass=may_pass)
 
 
-def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Verdict]:
+def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question[Any], Any, Verdict]:
     """Return the verdict on a table whose claims are complete by the required writers.
 
     The first complete version decides which writers are missing. If it `asks`, a controller names
