@@ -18,7 +18,6 @@ from pydantic.warnings import UnsupportedFieldAttributeWarning
 
 from controller.api.gate.access import OPEN_PATHS, Gate
 from controller.api.middleware import Middleware
-from controller.api.notes.body import NotesBody
 from controller.api.pages import assets
 from controller.api.replicas.forwarding import Forwarding
 from controller.api.routes import readers, streams, views, writers
@@ -26,7 +25,6 @@ from controller.api.routes.deps import CallDep, ControllerDep, check_parameters
 from controller.api.wire import problems
 from controller.api.wire.encoding import reply
 from controller.api.wire.problems import PROBLEM_RESPONSES
-from controller.api.wire.requests import REQUEST_BODIES
 from controller.api.wire.schemas import add_schemas, declare
 from controller.service.controller import Controller
 from controller.service.telemetry import traces
@@ -128,7 +126,7 @@ class Api(FastAPI):
         return Api.document | {"security": [{"token": []}, *unauthenticated]}
 
     def _build_document(self) -> dict[str, Any]:
-        document = add_schemas(super().openapi(), (NotesBody, *REQUEST_BODIES))
+        document = add_schemas(super().openapi())
         note = document["components"]["schemas"]["NoteBody"]
         del note["properties"]["timeout_ms"]["default"]  # means "absent"
         _mark_open_paths(document)

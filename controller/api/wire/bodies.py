@@ -27,20 +27,29 @@ from controller.api.wire.faults import (
     format_path,
 )
 from noted_time.json_types import SEGMENT_PATTERN
-from noted_time.values import NAME_PATTERN
+from noted_time.values import NAME_SCHEMA
 
 EXPLAINED_BYTES = 16 * 1024  # in a larger body only the first fault is reported
 
-MUST_BE_AN_OBJECT = "must be a JSON object"
-MUST_BE_A_BODY = f"{MUST_BE_AN_OBJECT}, sent with Content-Type: application/json"
-LIST_TYPES = (inspect.ListType, inspect.VarTupleType)
+MUST_BE_A_BODY = "must be a JSON object, sent with Content-Type: application/json"
+
+# the type in Python, and the faults of another type, of too few and of too many
+LIST_FAULTS = (list, "list_type", "too_short", "too_long")
+KNOWN_FAULTS: Mapping[Any, tuple[Any, str, str, str]] = {
+    inspect.StructType: (dict, "object_type", "", ""),
+    inspect.DictType: (dict, "dict_type", "too_short", "too_long"),
+    inspect.ListType: LIST_FAULTS,
+    inspect.VarTupleType: LIST_FAULTS,
+    inspect.StrType: (str, "string_type", "string_too_short", "string_too_long"),
+    inspect.IntType: (int, "int_type", "greater_than_equal", "less_than_equal"),
+    inspect.BoolType: (bool, "bool_type", "", ""),
+}
 NO_SCHEMA: Mapping[str, Any] = MappingProxyType({})
 
 Path = tuple[int | str, ...]
 Faults = Iterator[PlacedFault]
 Body = TypeVar("Body")
 
-_is_segment = re.compile(SEGMENT_PATTERN).fullmatch
 _is_json = re.compile(r"application/([^;]+\+)?json\s*(;|$)", re.IGNORECASE).match
 
 
@@ -59,14 +68,14 @@ def body_of(kind: type[Body], *, is_optional: bool = False) -> Callable[[Request
         body = await request.body()
         if not (body or is_optional):
             raise InvalidRequest([("body", FAULT_WORDS["missing"])])
-        if body and not _is_json(request.headers.get("content-type", "")):
-            raise InvalidRequest([("body", MUST_BE_A_BODY)])
         try:
             given = msgspec.json.decode(body or b"null")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise HTTPException(400, f"body: {error}") from error
         if given is None and is_optional:
             return kind()
+        if not (isinstance(given, dict) and _is_json(request.headers.get("content-type", ""))):
+            raise InvalidRequest([("body", MUST_BE_A_BODY)])
         most = FAULTS_SHOWN if len(body) <= EXPLAINED_BYTES else 1
         decoded: Body = convert_given(kind, given, ("body",), most)
         return decoded
@@ -134,7 +143,7 @@ class Part(NamedTuple):
         if self.given is None and len(possible) < len(parts):
             return self._replace(kind=inspect.NoneType())
         is_list = isinstance(self.given, list)
-        fitting = (each for each in possible if isinstance(each.kind, LIST_TYPES) == is_list)
+        fitting = (each for each in possible if hasattr(each.kind, "item_type") == is_list)
         return next(fitting, possible[0])
 
     def go_to(self, step: int | str) -> Part:
@@ -147,106 +156,72 @@ class Part(NamedTuple):
         words = re.sub(r"\{\w+\}", str(bound), FAULT_WORDS[fault])
         return format_path(self.where), words + describe_input(self.given)
 
+    def list_own_faults(self) -> Faults:
+        kind, pattern, given = self.kind, self.schema.get("pattern"), self.given
+        if isinstance(kind, inspect.LiteralType):
+            if given not in kind.values:
+                *others, last = map(repr, self.schema["enum"])  # msgspec sorts its values
+                yield self.describe("literal_error", f"{', '.join(others)} or {last}")
+            return
+        expected, wrong_type, too_low, too_high = KNOWN_FAULTS[type(kind)]
+        least, most = _find_bounds(kind)
+        size = len(given) if isinstance(given, dict | list | str) else given
+        if type(given) is not expected:
+            yield self.describe(wrong_type)
+        elif pattern and not re.fullmatch(pattern, given):
+            yield format_path(self.where), describe_pattern(pattern)
+        elif least is not None and size < least:
+            yield self.describe(too_low, least)
+        elif most is not None and size > most:
+            yield self.describe(too_high, most)
+
+
+def _find_bounds(kind: Any) -> tuple[int | None, int | None]:  # noqa: ANN401 - any of several types
+    if isinstance(kind, inspect.IntType):
+        return kind.ge, kind.le if kind.lt is None else kind.lt - 1
+    return getattr(kind, "min_length", None), getattr(kind, "max_length", None)
+
 
 def _list_faults(part: Part) -> Faults:
     part = part.narrow()
-    list_own = LISTERS.get(type(part.kind))
-    if list_own is not None:
-        yield from list_own(part.kind, part)
-
-
-def _list_in_object(kind: inspect.StructType, part: Part) -> Faults:
-    given, where = part.given, part.where
-    if not isinstance(given, dict):
-        yield format_path(where), MUST_BE_A_BODY if where == ("body",) else MUST_BE_AN_OBJECT
+    if isinstance(part.kind, inspect.NoneType):
         return
-    for each in kind.fields:
-        if each.name in given:
-            yield from _list_faults(Part(each.type, given[each.name], (*where, each.name)))
-        elif each.required:
-            yield format_path((*where, each.name)), FAULT_WORDS["missing"]
-    known = [each.name for each in kind.fields]
-    for name in given:
-        if name not in known:
-            yield format_path((*where, name)), describe_unknown("field", name, known)
-
-
-def _list_in_dict(kind: inspect.DictType, part: Part) -> Faults:
-    if not isinstance(part.given, dict):
-        yield part.describe("dict_type")
-    elif kind.max_length is not None and len(part.given) > kind.max_length:
-        yield part.describe("too_long", kind.max_length)
-    else:
-        is_of_segments = isinstance(kind.key_type, inspect.IntType)
-        is_key = _is_segment if is_of_segments else NAME_PATTERN.fullmatch
-        for key, value in part.given.items():
-            place = (*part.where, key)
-            if is_key(key):
-                yield from _list_faults(Part(kind.value_type, value, place))
-            else:
-                yield format_path(place), MUST_BE_A_SEGMENT if is_of_segments else MUST_BE_A_NAME
-
-
-def _list_in_list(kind: inspect.ListType | inspect.VarTupleType, part: Part) -> Faults:
-    given = part.given
-    if not isinstance(given, list):
-        yield part.describe("list_type")
-    elif len(given) < (kind.min_length or 0):
-        yield part.describe("too_short", kind.min_length)
-    elif kind.max_length is not None and len(given) > kind.max_length:
-        yield part.describe("too_long", kind.max_length)
-    else:
-        for number, each in enumerate(given):
-            yield from _list_faults(Part(kind.item_type, each, (*part.where, number)))
+    own = [*part.list_own_faults()]
+    yield from own
+    if not own and isinstance(part.kind, inspect.StructType):
+        yield from _list_in_object(part)
+    elif not own and isinstance(part.kind, inspect.DictType):
+        yield from _list_in_dict(part)
+    elif not own and isinstance(part.given, list):
+        for number in range(len(part.given)):
+            yield from _list_faults(part.go_to(number))
         if part.schema.get("uniqueItems"):
-            counts = Counter(each for each in given if isinstance(each, str))
-            yield from (
-                (format_path(part.where), f"{name!r} appears more than once")
-                for name, count in counts.items()
-                if count > 1
-            )
+            named = Counter(map(str, part.given))
+            twice = next((name for name, count in named.items() if count > 1), None)
+            if twice is not None:
+                yield format_path(part.where), f"{twice!r} appears more than once"
 
 
-def _list_in_text(kind: inspect.StrType, part: Part) -> Faults:
-    given, pattern = part.given, part.schema.get("pattern")
-    if not isinstance(given, str):
-        yield part.describe("string_type")
-    elif pattern and not re.fullmatch(pattern, given):
-        yield format_path(part.where), describe_pattern(pattern)
-    elif len(given) < (kind.min_length or 0):
-        yield part.describe("string_too_short", kind.min_length)
-    elif kind.max_length is not None and len(given) > kind.max_length:
-        yield part.describe("string_too_long", kind.max_length)
+def _list_in_object(part: Part) -> Faults:
+    fields = {each.name: each for each in part.kind.fields}
+    for name, each in fields.items():
+        if name in part.given:
+            yield from _list_faults(part.go_to(name))
+        elif each.required:
+            yield format_path((*part.where, name)), FAULT_WORDS["missing"]
+    for name in part.given:
+        if name not in fields:
+            yield format_path((*part.where, name)), describe_unknown("field", name, [*fields])
 
 
-def _list_in_number(kind: inspect.IntType, part: Part) -> Faults:
-    given, most = part.given, kind.le if kind.lt is None else kind.lt - 1
-    if type(given) is not int:
-        yield part.describe("int_type")
-    elif kind.ge is not None and given < kind.ge:
-        yield part.describe("greater_than_equal", kind.ge)
-    elif most is not None and given > most:
-        yield part.describe("less_than_equal", most)
-
-
-def _list_in_flag(_: inspect.BoolType, part: Part) -> Faults:
-    if not isinstance(part.given, bool):
-        yield part.describe("bool_type")
-
-
-def _list_in_choice(kind: inspect.LiteralType, part: Part) -> Faults:
-    if part.given not in kind.values:
-        *others, last = map(repr, part.schema["enum"])  # msgspec sorts its values
-        yield part.describe("literal_error", f"{', '.join(others)} or {last}")
-
-
-LISTERS: Mapping[type[inspect.Type], Callable[[Any, Part], Faults]] = {
-    inspect.StructType: _list_in_object,
-    inspect.DictType: _list_in_dict,
-    inspect.ListType: _list_in_list,
-    inspect.VarTupleType: _list_in_list,
-    inspect.StrType: _list_in_text,
-    inspect.IntType: _list_in_number,
-    inspect.BoolType: _list_in_flag,
-    inspect.LiteralType: _list_in_choice,
-}
+def _list_in_dict(part: Part) -> Faults:
+    is_of_segments = isinstance(part.kind.key_type, inspect.IntType)
+    pattern, what = (
+        (SEGMENT_PATTERN, MUST_BE_A_SEGMENT) if is_of_segments else (NAME_SCHEMA, MUST_BE_A_NAME)
+    )
+    for key, value in part.given.items():
+        place = (*part.where, key)
+        if re.fullmatch(pattern, key):
+            yield from _list_faults(Part(part.kind.value_type, value, place))
+        else:
+            yield format_path(place), what

@@ -30,6 +30,7 @@ FAULT_WORDS: Mapping[str, str] = {
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
     "dict_type": "must be an object",
+    "object_type": "must be a JSON object",
     "greater_than_equal": "must be at least {ge}",
     "int_from_float": "must be an integer",
     "int_parsing": "must be an integer",

@@ -175,9 +175,10 @@ class ReaderLeave(Request, frozen=True):
     position: Position = field(default_factory=dict)
 
 
-class ReaderReport(ReaderLeave, frozen=True):
+class ReaderReport(Request, frozen=True):
     """A reader's position, and its own report of a backlog."""
 
+    position: Position = field(default_factory=dict)
     backlog: Annotated[
         bool | UnsetType | None,
         Meta(
@@ -220,17 +221,8 @@ class TruncateRequest(Request, frozen=True):
     cut: Annotated[dict[SegmentNumber, Offset], Meta(extra_json_schema=OFFSETS_SCHEMA)]
 
 
-REQUEST_BODIES = (
-    StreamChanges,
-    GroupChanges,
-    HoldRequest,
-    WindowRequest,
-    ReaderLeave,
-    ReaderReport,
-    ScaleRequest,
-    SealBody,
-    TruncateRequest,
-)
+def list_bodies() -> list[type[Struct]]:
+    return [StreamChanges, *Request.__subclasses__()]
 
 
 def describe_body(name: str, *, is_optional: bool = False) -> dict[str, Any]:

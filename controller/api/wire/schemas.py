@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from inspect import cleandoc
 from typing import Any
 
 import msgspec
 
 from controller.api.wire.problems import Responses
+from controller.api.wire.requests import list_bodies
 from noted_time import CompleteWindow, StreamCut, TimeWindow, answers
 from noted_time.json_types import OFFSETS_SCHEMA, SCHEMA_REF
 from noted_time.values import MAX_INT64
@@ -43,7 +43,7 @@ def declare(*kinds: type[Any]) -> Responses:
     return {200: {"content": {"application/json": {"schema": schema}}}}
 
 
-def add_schemas(document: Schema, requests: Iterable[type[Any]]) -> Schema:
+def add_schemas(document: Schema) -> Schema:
     """Return the document with the schemas of requests and answers, and with bounds as integers.
 
     FastAPI writes every bound as a float, which cannot hold the largest int64.
@@ -52,7 +52,7 @@ def add_schemas(document: Schema, requests: Iterable[type[Any]]) -> Schema:
         ANSWER_STRUCTS.values(), schema_hook=_describe_cut, ref_template=SCHEMA_REF
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    _, bodies = msgspec.json.schema_components(requests, ref_template=SCHEMA_REF)
+    _, bodies = msgspec.json.schema_components(list_bodies(), ref_template=SCHEMA_REF)
     for name, body in bodies.items():
         schemas[name] = body | {"description": cleandoc(body["description"])}
     used = set(SCHEMA_REFERENCE.findall(str((document, found))))
