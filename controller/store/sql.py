@@ -82,8 +82,8 @@ ORDER BY 1, 2, 3, mark.seq
 class SqlStore(SqlReading):
     """A `Store` without leases, over two engines of one database.
 
-    Transactions of the engine `writing` take the write lock at once. Rows have CRC-32s if the
-    database `has_checksums` not.
+    Transactions of the engine `writing` take the write lock at once. Rows have CRC-32s unless
+    the database `has_checksums`.
     """
 
     placeholder = "?"
