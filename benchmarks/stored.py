@@ -42,7 +42,8 @@ def rows_as_of(database: str, stream: str, other: str) -> list[Values]:
         found = _found(reading, other)
     if found is None:
         raise LookupError(other)
-    return list(encode_members(StoredMember(found.id, each) for each in _members(database, stream)))
+    members = (StoredMember(found.id, each) for each in _members(database, stream))
+    return [(*row, None) for row in encode_members(members)]  # without a CRC-32
 
 
 def _members(database: str, stream: str) -> list[MemberRecord]:
