@@ -13,7 +13,7 @@ from controller.aggregation.operations import Order
 from controller.api.gate.admitted import Call
 from controller.api.wire.bodies import InvalidRequest, convert_given
 from controller.api.wire.faults import REPEATED_FIELD, UNKNOWN_FIELD, list_parameters
-from controller.api.wire.requests import Line, Name
+from controller.api.wire.requests import LineParameter, NameParameter
 from controller.service.controller import Controller
 from noted_time.values import Position
 
@@ -33,7 +33,7 @@ async def get_call(request: Request) -> Call:
 CallDep = Annotated[Call, Depends(get_call)]
 ControllerDep = Annotated[Controller, Depends(get_controller)]
 CommentQuery = Annotated[
-    Line | None,
+    LineParameter | None,
     Query(min_length=1, max_length=500, description="why, in one line; recorded with the change"),
 ]
 
@@ -65,8 +65,10 @@ async def parse_position(
 
 
 PositionDep = Annotated[Position | None, Depends(parse_position)]
-StreamName = Annotated[Name, Path(description="name of a stream")]
-DomainQuery = Annotated[Name | None, Query(description="by default the only one, or `default`")]
+StreamName = Annotated[NameParameter, Path(description="name of a stream")]
+DomainQuery = Annotated[
+    NameParameter | None, Query(description="by default the only one, or `default`")
+]
 LimitQuery = Annotated[int, Query(ge=1, le=1000)]
 StartQuery = Annotated[int, Query(ge=0, le=10**9)]
 

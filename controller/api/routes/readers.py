@@ -62,13 +62,13 @@ READER_PATH = GROUP_PATH + "/readers/{reader}"
 WaitQuery = Annotated[int, Field(ge=0, le=30_000)]
 KEPT_BYTES = 64 * 1024  # of a cached answer
 
-PathName = Annotated[requests.Name, Path()]
+PathName = Annotated[requests.NameParameter, Path()]
 
 
 class MarksAsked(BaseModel, frozen=True):
     """The marks that a poll requests, and how long it waits for the first."""
 
-    domain: requests.Name | None = None
+    domain: requests.NameParameter | None = None
     after: Annotated[int, Field(ge=0, le=MAX_INT64)] = 0
     limit: Annotated[int, Field(ge=1, le=10_000)] = 1000
     wait_ms: WaitQuery = 0
@@ -197,10 +197,10 @@ async def get_segment_times(
 class CutAsked(BaseModel, frozen=True):
     """A time, and the writers that have to vouch for it."""
 
-    complete_to: requests.Int64
-    since: requests.Int64 | None = None
-    domain: requests.Name | None = None
-    require: Annotated[list[requests.Name], Field(max_length=1000)] = []
+    complete_to: requests.Int64Parameter
+    since: requests.Int64Parameter | None = None
+    domain: requests.NameParameter | None = None
+    require: Annotated[list[requests.NameParameter], Field(max_length=1000)] = []
     require_all: bool = False
     require_known: bool = False
     wait_ms: WaitQuery = 0
@@ -263,13 +263,13 @@ async def cut(
 class WindowsAsked(BaseModel, frozen=True):
     """The complete windows of a domain, and how long a poll waits for the first."""
 
-    domain: requests.Name | None = None
+    domain: requests.NameParameter | None = None
     size_ms: Annotated[int, Field(ge=1, le=MAX_INT64)] = 3_600_000
-    origin: requests.Int64 = 0
-    after: requests.Int64 | None = None
+    origin: requests.Int64Parameter = 0
+    after: requests.Int64Parameter | None = None
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     wait_ms: WaitQuery = 0
-    changed_since: requests.Int64 | None = None
+    changed_since: requests.Int64Parameter | None = None
 
 
 @router.get("/windows", responses=declare(CompleteWindowsPage), operation_id="listCompleteWindows")

@@ -23,7 +23,7 @@ from controller.api.wire.schemas import declare
 from noted_time.answers import OverviewPage, Period, SegmentsPage, StreamRow
 
 router = APIRouter(tags=["views"], responses=PROBLEM_RESPONSES)
-MomentQuery = Annotated[requests.Int64 | None, Query(description="wall time in Unix ms")]
+MomentQuery = Annotated[requests.Int64Parameter | None, Query(description="wall time in Unix ms")]
 
 
 class OverviewAsked(BaseModel, frozen=True):

@@ -35,7 +35,7 @@ from noted_time.values import MAX_INT64, WRITERS_NAMED
 router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEM_RESPONSES)
 WRITER_PATH = "/writers/{writer}"
 
-WriterName = Annotated[requests.Name, Path(description="name of a writer")]
+WriterName = Annotated[requests.NameParameter, Path(description="name of a writer")]
 
 
 class WritersAsked(BaseModel, frozen=True):
@@ -117,7 +117,7 @@ class ExplanationAsked(BaseModel, frozen=True):
     """A domain, the assumptions of a dry run, and the number of holders to name."""
 
     domain: DomainQuery = None
-    exclude: Annotated[list[requests.Name], Field(max_length=1000)] = []
+    exclude: Annotated[list[requests.NameParameter], Field(max_length=1000)] = []
     writer_timeout_ms: Annotated[int | None, Field(ge=1, le=MAX_INT64)] = None
     limit: LimitQuery = HOLDERS_NAMED
 

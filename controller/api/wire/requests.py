@@ -34,11 +34,11 @@ from noted_time.values import (
 NOTHING_NESTED: Mapping[Any, Any] = MappingProxyType({})
 
 # types of queries and paths, for pydantic
-Name = Annotated[
+NameParameter = Annotated[
     str, Field(pattern=NAME_SCHEMA, description="1 to 249 of A-Z a-z 0-9 . _ -, neither . nor ..")
 ]
-Line = Annotated[str, Field(pattern=LINE_SCHEMA)]
-Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
+LineParameter = Annotated[str, Field(pattern=LINE_SCHEMA)]
+Int64Parameter = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
 
 
 def request_of(
