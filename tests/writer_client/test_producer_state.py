@@ -4,6 +4,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -109,6 +110,11 @@ class Client(Noting):
     def end(self, timeout_s: float) -> None:
         """End."""
 
+    @staticmethod
+    def explain(_asked: object) -> SimpleNamespace:
+        """No reader is known."""
+        return SimpleNamespace(reader=None)
+
 
 class Walk:
     """Calls in an order that nobody plans."""
@@ -166,7 +172,8 @@ class Walk:
 @pytest.fixture(scope="module", autouse=True)
 def _without_servers() -> Iterator[None]:
     """Replace Kafka and the topic; `Channel` itself is the real one."""
-    topic = type("Topic", (), {"name": "orders", "id": None, "look_again": lambda *_, **__: None})
+    look = SimpleNamespace(ends={})
+    topic = type("Topic", (), {"name": "orders", "id": None, "look_again": lambda *_, **__: look})
     topic.settings = lambda *_, **__: {}  # type: ignore[attr-defined]
     nothing = dict.fromkeys(("__init__", "check_same"), lambda *_, **__: None)
     ends = type("Ends", (), {**nothing, "topic": topic()})
