@@ -22,12 +22,9 @@ def position_to_wire(position: Mapping[int, int]) -> dict[str, int]:
     return {str(segment): offset for segment, offset in sorted(position.items())}
 
 
-def cut_from_wire(wire: Mapping[str, object]) -> StreamCut:
-    return StreamCut({_parse_segment(s): _check_integer(s, offset) for s, offset in wire.items()})
-
-
 def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
-    return dict(cut_from_wire(wire).offsets)
+    position = {_parse_segment(s): _check_integer(s, offset) for s, offset in wire.items()}
+    return dict(StreamCut(position).offsets)
 
 
 def note_to_wire(note: Note) -> Json:
