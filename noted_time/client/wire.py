@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import Any
 
-from msgspec.structs import asdict, fields
-
+from noted_time.coding import convert_to_json
 from noted_time.values import Note, Rejected, StreamCut, list_reports
 
 Json = dict[str, Any]
-
-NOTE_FIELDS = tuple(each.name for each in fields(Note) if each.name != "position")
-NOTE_DEFAULTS = tuple(each.default for each in fields(Note) if each.name != "position")
-
-_values = attrgetter(*NOTE_FIELDS)
 
 
 def position_to_wire(position: Mapping[int, int]) -> dict[str, int]:
@@ -28,16 +21,13 @@ def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
 
 
 def note_to_wire(note: Note) -> Json:
-    values = zip(NOTE_FIELDS, _values(note), NOTE_DEFAULTS, strict=True)
-    wire = {name: value for name, value, default in values if value != default}
-    wire["state"] = note.state
-    if note.position:
-        wire["position"] = position_to_wire(note.position)
+    """Return the JSON of a note without the fields that have their defaults, except its state."""
+    wire = {"state": note.state, **convert_to_json(note)}
     if note.late is not None:
-        late = [_without_none(asdict(each)) for each in list_reports(note.late)]
+        late = [_without_none(convert_to_json(each)) for each in list_reports(note.late)]
         wire["late"] = late[0] if len(late) == 1 else late
     if note.because:
-        wire["because"] = [_without_none(asdict(each)) for each in note.because]
+        wire["because"] = [_without_none(each) for each in wire["because"]]
     return wire
 
 

@@ -89,7 +89,7 @@ class LogFact(Struct, frozen=True):
     ] = None
 
 
-class Note(Struct, frozen=True):
+class Note(Struct, frozen=True, omit_defaults=True):
     """The claim of a writer: all my events with time < `time` are below `position` (PDP-33).
 
     Times are int64 of the application's own clock, by convention Unix ms. A note without a time
