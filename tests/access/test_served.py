@@ -225,6 +225,8 @@ STREAM = {
     "scale_events": [],
     "marks": {"default": None},
     "reader_timeout_ms": 60_000,
+    "writer_retention_ms": 60_000,
+    "seal": None,
     "max_time_ahead_ms": None,
     "logs": [],
 }

@@ -6,6 +6,7 @@ import tarfile
 from email import message_from_bytes
 from email.message import Message
 from hashlib import sha1
+from importlib.metadata import version
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -82,6 +83,7 @@ def test_a_repository_is_installed_by_the_first_pip_of_python_3_11(tmp_path: Pat
     python = str(tmp_path / "bin" / "python")
     building.completed([sys.executable, "-m", "venv", str(tmp_path)])
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    building.completed([*pip, f"msgspec=={version('msgspec')}"])
     building.completed([*pip, "pip==22.3"])
     building.completed([*pip, "--no-deps", f"noted-time[kafka] @ git+file://localhost{ROOT}"])
 

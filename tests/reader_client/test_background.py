@@ -5,12 +5,12 @@ import os
 import signal
 import sys
 import threading
-from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from noted_time import ClientFailed, Rejected
 from noted_time.client import Backoff
@@ -19,8 +19,10 @@ from reader_client.background.wakeup import News
 from reader_client.group import reporting
 from reader_client.marks.follower import Follower
 from reader_client.protocol import questions
+from reader_client.protocol.answers import GroupReply
 from tests.reader_client.answers import readers_of, stream_answer
 from tests.support.faults import Fault, Faults
+from tests.support.http import read_json
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, eventually
 
@@ -220,7 +222,7 @@ def test_signs_of_life_fit_into_the_streams_timeout() -> None:
     reports.learn(stream)
     round_ = reports._step()
     question = next(round_)
-    pause = round_.send({"position": {}, "readers": {"r": {}}, **NO_BACKLOG})
+    pause = round_.send(read_json(GroupReply, {"position": {}, "readers": {"r": {}}, **NO_BACKLOG}))
 
     assert (question, pause) == (
         questions.report_position("s", "g", "r", {}),

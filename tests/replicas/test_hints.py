@@ -7,9 +7,8 @@ import httpx
 import pytest
 
 from noted_time import Note
-from noted_time.client import OWNER_HEADER
+from noted_time.client import OWNER_HEADER, Question, stream_path
 from noted_time.client.transport import Transport
-from reader_client.protocol.questions import ask_stream
 from tests.replicas.played import HERE, OTHER, THERE, Played
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.pending_notes import PendingNote
@@ -71,7 +70,7 @@ def test_clients_go_to_the_owner_of_their_stream(
     post(3)
     with closing(Transport(f"{A},{B}", transport=httpx.MockTransport(replicas))) as transport:
         for _ in range(3):
-            transport.ask(ask_stream("s"))
+            transport.ask(Question("GET", stream_path("s")))
 
     assert replicas.asked == [A, B, B] * 2
 

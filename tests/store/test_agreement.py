@@ -79,7 +79,7 @@ stream_settings = st.builds(
     positive,
 )
 reasons_out = st.sampled_from(["timed_out", "removed", "returned_late"])
-late_rows = st.builds(LateRows, natural, int64, st.none() | int64)
+late_rows = st.builds(LateRows, positive, int64, st.none() | int64)
 former = st.lists(st.builds(FormerSession, names, names)).map(tuple)
 periods = st.builds(VouchingPeriod, natural, int64)
 members = st.builds(
