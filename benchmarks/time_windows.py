@@ -73,6 +73,7 @@ def following(history: MarkHistory) -> Iterator[ReaderClient]:
         if not request.url.path.endswith("/marks"):
             stream: dict[str, object] = {"id": "a", "domains": ["default"], "scale_events": []}
             stream |= {"logs": [], "reader_timeout_ms": 60_000, "max_time_ahead_ms": None}
+            stream |= {"writer_retention_ms": 60_000, "seal": None}
             last = {"default": history.mark(history.last_seq)}
             return httpx.Response(200, content=encode({**stream, "marks": last}))
         asked = request.url.params

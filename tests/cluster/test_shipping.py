@@ -125,7 +125,7 @@ def test_a_packed_environment_lies_in_the_drivers_directory_too(run: Runs, ways:
     assert run("stream", python="./environment/bin/python", settings=settings) == [2]
 
 
-def test_a_python_that_lacks_pyarrow_is_told_which_variable_names_another(
+def test_python_without_a_package_is_told_which_variable_names_another(
     run: Runs, ways: Ways, tmp_path: Path
 ) -> None:
     """That of a driver started by its path is not the one that Spark finds on the PATH."""
@@ -136,7 +136,7 @@ def test_a_python_that_lacks_pyarrow_is_told_which_variable_names_another(
     (said,) = run("stream", python=str(python), settings=settings)
 
     assert f"{python} on " in str(said)
-    assert " has no module 'pyarrow', " in str(said)
+    assert " has no module 'msgspec', " in str(said)
     assert f" The driver's {sys.executable} has it: set PYSPARK_PYTHON to such a " in str(said)
 
 
