@@ -133,9 +133,12 @@ class IncomingReply:
 
 _NOT_HTTP = "if this repeats, correct the URL: the port is of a Kafka broker, or needs https://"
 _NOT_STARTED = f"start a controller there (`{name_program()} serve`), or correct the URL"
+_NO_TLS = "the port does not use TLS"
+_USE_HTTP = "use http://, or correct the port in the URL"
 _EXPLANATIONS = (
     ("CERTIFICATE_VERIFY", "", "set SSL_CERT_FILE to the certificate of its authority"),
-    ("[SSL", "the port does not use TLS", "use http://, or correct the port in the URL"),
+    ("[SSL", _NO_TLS, _USE_HTTP),
+    ("TLS/SSL connection", _NO_TLS, _USE_HTTP),
     ("[Errno -", "", "correct the name of the host in the URL"),
     ("illegal status line", "the answer is not HTTP", _NOT_HTTP),
     ("disconnected", "", _NOT_HTTP),

@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 
 import pytest
 
+from noted_time.client.protocol import AddressedQuestion, Question, build_unreachable
 from tests.cli.conftest import Commands
 
 
@@ -51,3 +52,11 @@ def test_a_port_of_another_server_is_explained(run: Commands, other_server: str)
         for each, then in zip((plain, encrypted), remedies, strict=True)
     ]
     assert (ends, plain.status, encrypted.status) == ([*remedies], 69, 69)
+
+
+def test_connection_closed_before_tls_begins_is_explained() -> None:
+    asked = AddressedQuestion("https://127.0.0.1:9092", Question("GET", "/v1/streams"))
+
+    error = build_unreachable(asked, OSError("TLS/SSL connection has been closed (EOF)"))
+
+    assert str(error).endswith("does not use TLS; use http://, or correct the port in the URL")
