@@ -26,8 +26,8 @@ class Record(Struct, frozen=True):
 
     The fields in `key_fields` are its primary key. These and `column_fields` have columns, each
     named by the last part of its path. If the record `has_json`, a column `record` has all fields,
-    and if it `has_crc`, a last column has the CRC-32 of the others. If it `is_appended`, another
-    one with its key is a conflict.
+    and if it `has_crc`, a last column has the CRC-32 of the others. If it `is_appended`, a stored
+    record with its key is a conflict.
     """
 
     table_name: ClassVar[str]
