@@ -37,7 +37,7 @@ def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
 def add_forgotten(by_domain: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:
     """Add missing members whose entries in the ledger have been deleted."""
     for number, (domain, missing) in enumerate(by_domain.items()):
-        for writer in aggregator.domains[domain].absences.missing - missing.open.keys():
+        for writer in aggregator.domains[domain].roster.missing - missing.open.keys():
             track = aggregator.member(writer).track(number)
             missing.begin(absence_of(track, None), seq=0, at=0)
 

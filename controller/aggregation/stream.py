@@ -170,12 +170,12 @@ class StreamState:
 
     def coverage(self, domain: str | None) -> Coverage:
         name = self.settings.domain_or_default(domain)
-        running = self.aggregator.domains[name]
-        named = tuple(islice(running.not_counted_yet, WRITERS_NAMED))
-        count = len(named) if len(named) < WRITERS_NAMED else len(running.newcomers)
+        roster = self.aggregator.domains[name].roster
+        named = tuple(islice(roster.not_joined, WRITERS_NAMED))
+        count = len(named) if len(named) < WRITERS_NAMED else len(roster.newcomers)
         newcomers = Missing(named, count, joined_later=count, is_known=True)
         first = self.record.first_lowers.get(name)
-        known_from = MIN_INT64 if running.forgotten_lower is None else running.forgotten_lower
+        known_from = MIN_INT64 if roster.forgotten_lower is None else roster.forgotten_lower
         return Coverage(self.missing[name], self.late[name], first, newcomers, known_from)
 
     def window(self, position: Mapping[int, int], domain: str | None) -> TimeWindow:
@@ -363,12 +363,12 @@ class StreamState:
         self, domain: str, before: Mark | None, mark: Mark, draft: Draft, by: str | None = None
     ) -> None:
         running = self.aggregator.domains[domain]
-        now, last_writer = self.service_ms(draft.moment), running.last_writer
-        appended = AppendedMark(self.id, domain, mark, now, last_writer)
+        now, roster = self.service_ms(draft.moment), running.roster
+        appended = AppendedMark(self.id, domain, mark, now, running.last_writer)
         draft.batch.put(appended)
         if before is None:
             self.rewrite(draft, first_lowers={**self.record.first_lowers, domain: mark.lower})
-        absences, returned = running.excluded_by_mark + running.joined, running.returned
+        absences, returned = roster.absences + roster.joined, roster.returned
         if not absences and not returned:
             return
         removed = (each.writer for each in absences if each.reason == "removed")

@@ -97,9 +97,9 @@ class Aggregator:
             for name in settings.domains
         ]
         for domain in domains:
-            domain.is_sealed = sealed is not None
+            domain.roster.is_sealed = sealed is not None
             domain.is_unbounded = domain.name in unbounded
-            domain.forgotten_lower = (forgotten_lowers or {}).get(domain.name)
+            domain.roster.forgotten_lower = (forgotten_lowers or {}).get(domain.name)
         segments = KnownSegments(settings)
         segments.load(self.succession, cuts)
         self._members: dict[str, Member] = {}
@@ -120,7 +120,7 @@ class Aggregator:
     @property
     def forgotten_lowers(self) -> dict[str, int]:
         """The last lower of each domain when a member was last forgotten."""
-        lowers = {domain.name: domain.forgotten_lower for domain in self.domains}
+        lowers = {domain.name: domain.roster.forgotten_lower for domain in self.domains}
         return {name: lower for name, lower in lowers.items() if lower is not None}
 
     def note(self, note: Note, now: int, largest_time: int = LARGEST_TIME) -> Accepted | Refused:
@@ -174,7 +174,7 @@ class Aggregator:
         member, numbers = self.member(note.writer), self.domains.numbers
         number = numbers[self._admission.find_domain(note)]
         lower, track = self._accepted[number].lower, member.track(number)
-        exclusion, missing = track.exclusion, self.domains.by_number[number].absences.missing
+        exclusion, missing = track.exclusion, self.domains.by_number[number].roster.missing
         is_not_in_mark = note.writer not in missing and not track.returned_late
         if exclusion and exclusion.reason == "timed_out" and is_not_in_mark:
             exclusion = None  # no mark has excluded it yet
@@ -332,7 +332,7 @@ class Aggregator:
         sound.
         """
         for domain in self.domains:
-            domain.absences.missing.update((missing or {}).get(domain.name, ()))
+            domain.roster.missing.update((missing or {}).get(domain.name, ()))
         for record in records:
             member = self._join(record.writer, record.noted_at, record.state, record.terms)
             self.domains.restore(member, record)

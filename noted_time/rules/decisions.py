@@ -26,7 +26,7 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
         return step
     waited_for = domain.find_holders()
     if not waited_for:
-        return Sealed() if domain.is_sealed else Quiet()
+        return Sealed() if domain.roster.is_sealed else Quiet()
     first = islice(waited_for.values(), HOLDERS_NAMED)
     longest = sorted(first, key=lambda each: (each.waiting_since, each.member.writer))
     waiting = tuple(
@@ -99,15 +99,14 @@ def dry_run(
         )
         last = domain.last
         lower, cut = (last.lower, last.cut) if last else (None, None)
-        if domain.is_sealed:
+        if domain.roster.is_sealed:
             return Would("sealed", lower, cut, ())
         return Would("hold" if is_waiting else "quiet", lower, cut, ())
-    missing = domain.absences.missing
-    absent = {track.member.writer for track in domain.absences.iter_reported(step.lower)}
+    absent = {track.member.writer for track in domain.roster.list_reported(step.lower)}
     for writer in excluded:
         member = domains.members[writer]
         track = member.track(number)
-        is_missing = track.is_unreported or writer in missing
+        is_missing = domain.roster.is_missing(track)
         is_new = member.is_active or (member.excluded != "removed" and is_missing)
         is_passed = writer in removed or track.is_passed_by(step.lower)
         if is_new and track.vouches_here and is_passed:

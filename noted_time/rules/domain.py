@@ -13,24 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-from noted_time.rules.member import BEFORE_ALL_TIME, Lead, Member, MemberRecord, Role, Track
-from noted_time.rules.queues import BATCH_SIZE, Absences, Ahead, Timeouts
+from noted_time.rules.member import (
+    BEFORE_ALL_TIME,
+    NOT_COUNTED,
+    Lead,
+    Member,
+    MemberRecord,
+    Role,
+    Track,
+)
+from noted_time.rules.queues import BATCH_SIZE, Ahead, Timeouts
+from noted_time.rules.roster import Roster
 from noted_time.rules.running_cut import RunningCut
 from noted_time.rules.segments import Sharing
-from noted_time.values import (
-    FROM_FIRST_MARK,
-    MAX_INT64,
-    Absence,
-    Advance,
-    ExcludedSince,
-    Mark,
-    MissingReason,
-    MissingWriter,
-    VouchingPeriod,
-    reaches,
-)
-
-NOT_COUNTED: tuple[Role, Role] = ("inactive", "late")
+from noted_time.values import Advance, Mark
 
 
 class Domain:
@@ -51,7 +47,7 @@ class Domain:
     ) -> None:
         self.name = name
         self.sharing = sharing
-        self.last = last
+        self.roster = Roster(name, last)
         self.lower = last.lower if last else BEFORE_ALL_TIME
         self.moved_at = moved_at
         self.tracks: Callable[[], Iterable[Track]] = tuple
@@ -62,21 +58,18 @@ class Domain:
         self.upper = last.upper if last else BEFORE_ALL_TIME
         self.undeclared = 0
         self.is_unbounded = False
-        self.is_sealed = False
         self.holders: dict[str, Track] = {}
         self.late: dict[str, Track] = {}
         self.late_rows = 0
         self.last_writer: str | None = None
         self._released_by: str | None = None
-        self.excluded_by_mark: tuple[Absence, ...] = ()
-        self.returned: tuple[str, ...] = ()
-        self.joined: tuple[Absence, ...] = ()
-        self.newcomers: dict[str, Member] = {}
-        self.forgotten_lower: int | None = None
-        self.absences = Absences()
         self.timeouts = Timeouts()
         self.cut = RunningCut(self.lower, last.cut if last else None)
         self._ahead = Ahead()
+
+    @property
+    def last(self) -> Mark | None:
+        return self.roster.last
 
     def note(  # noqa: C901, PLR0912 - few calls, because it runs for every note
         self, track: Track, time: int | None, max_time: int | None, now: int
@@ -156,54 +149,13 @@ class Domain:
                 (self.holders if role == "holds" else self.late)[member.writer] = track
                 self.timeouts.add(track, timeout_ms)
             if is_recounted:
-                self.update_vouching(track)
-        if self.absences.missing:
-            self.absences.check_returned(track, self.lower)
-
-    def update_vouching(self, track: Track) -> None:
-        """Update the ranges of marks that include the member's rows.
-
-        If a member finished and the last cut covers its position, this begins with the last mark.
-        If it was removed, it ends at the last mark, because its times do not count.
-        """
-        periods, member, last = track.vouching_periods, track.member, self.last
-        is_finished = member.state == "finished" and not member.excluded and track.vouches_here
-        if self.is_sealed or (track.role in NOT_COUNTED and not is_finished):
-            is_removed = member.excluded == "removed"
-            if periods and (periods[-1].is_open or is_removed):
-                from_seq, until = periods[-1].from_seq, min(track.time, periods[-1].until)
-                ended = (VouchingPeriod(from_seq, min(until, self.lower) if is_removed else until),)
-                is_empty = track.noted is None or (
-                    is_removed and not (last and from_seq <= last.seq)
-                )
-                track.vouching_periods = periods[:-1] + (() if is_empty else ended)
-        elif not periods or not periods[-1].is_open:
-            new = (VouchingPeriod(last.seq + 1, MAX_INT64),) if last else FROM_FIRST_MARK
-            if (
-                is_finished
-                and last
-                and member.has_written
-                and reaches(last.cut.offsets, member.position)
-            ):
-                new = (VouchingPeriod(last.seq, MAX_INT64),)
-            is_within = bool(periods) and periods[-1].from_seq >= new[0].from_seq
-            track.vouching_periods = new if is_within else periods[-1:] + new
-
-    @property
-    def not_counted_yet(self) -> Iterator[MissingWriter]:
-        for member in self.newcomers.values():
-            if member.vouches_for(self.name):
-                reason: MissingReason = "not_expected" if member.expected_at else "not_joined"
-                yield MissingWriter(member.writer, reason, member.joined_at, None)
-
-    def exclude_returned(self, track: Track, unix_ms: int) -> None:
-        track.returned_late = True
-        track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
-        self.absences.add(track, self.lower)
+                self.roster.update_periods(track)
+        if self.roster.missing:
+            self.roster.check_returned(track)
 
     def can_forget(self, track: Track) -> bool:
         member, last = track.member, self.last
-        if self.absences.has_unreported(track):
+        if self.roster.has_unreported(track):
             return False
         if last is None:
             return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
@@ -217,8 +169,7 @@ class Domain:
         """Drop a departed member; `cut_may_pass` if the cut may cover rows that it did not note."""
         self.undeclared -= track.is_undeclared
         self.is_unbounded = self.is_unbounded or track.is_undeclared or cut_may_pass
-        self.newcomers.pop(track.member.writer, None)
-        self.forgotten_lower = self.last.lower if self.last else None
+        self.roster.forget(track.member)
 
     @property
     def highest(self) -> int:
@@ -304,32 +255,7 @@ class Domain:
             self.record_undeclared(track)
         track.returned_late = self.name in record.returned_late
         track.exclusion = record.exclusions.get(self.name)
-        if not (track.vouches_here and track.is_excluded):
-            return
-        is_missing = record.writer in self.absences.missing
-        is_removed = record.excluded == "removed"
-        is_above = time is not None and time >= self.lower and not is_removed
-        is_new = self.last is None and track.is_for_first_mark
-        # a mark that reports a removal names the writer, which is not missing afterwards
-        is_named = self.last is not None and record.writer in self.last.excluded
-        is_reported = (is_named and not is_missing) if is_removed else is_missing
-        is_unreported = record.since == self.moved_at and not is_reported
-        if is_above or is_new or is_unreported or record.since > self.moved_at:
-            if record.state == "live" or is_missing:
-                self.absences.add(track, self.lower)
-        elif not is_removed:
-            self.absences.missing.add(record.writer)  # the ledger may have dropped its entry
-
-    def restore_vouching(self, track: Track, record: MemberRecord) -> None:
-        track.vouching_periods = record.vouching.get(self.name, FROM_FIRST_MARK)
-        track.first_time = record.first_times.get(self.name)
-        if not self._joined_since_last_mark(track, record.joined_at):
-            self.newcomers.pop(record.writer, None)
-
-    def _joined_since_last_mark(self, track: Track, joined_at: int | None) -> bool:
-        if self.last is None or joined_at is None or joined_at < self.last.written_at:
-            return False
-        return all(each.from_seq > self.last.seq for each in track.vouching_periods)
+        self.roster.restore(track, record, self.moved_at)
 
     def finish_restore(self, last_note_at: int, timeout_ms: int) -> None:
         """Restore the state that depends on all members, after the last `restore`.
@@ -356,7 +282,7 @@ class Domain:
 
         A late live member prevents a flush, as in Flink's valve.
         """
-        if self.holders or self.is_sealed or not self._ahead.settle(self.lower):
+        if self.holders or self.roster.is_sealed or not self._ahead.settle(self.lower):
             return None
         least_time = self._ahead.least
         if least_time is not None:
@@ -375,7 +301,7 @@ class Domain:
         return self.is_settled and self.next_step() is None and not self.find_holders()
 
     def next_step_excluding(self, names: AbstractSet[str]) -> Advance | None:
-        if self.is_sealed or self._ahead.has_before(self.lower + 1):
+        if self.roster.is_sealed or self._ahead.has_before(self.lower + 1):
             return None
         if any(writer not in names for writer in self.holders):
             return None
@@ -407,34 +333,22 @@ class Domain:
     def advance(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
         lower = step.lower
         self.last_writer, self._released_by = self._released_by, None
-        self.returned = self.absences.pop_returned(lower)
-        self.excluded_by_mark = self.absences.pop_reported(
-            lower, self.last.lower if self.last else None
-        )
-        self.joined = self._pop_newcomers()
+        self.roster.report(lower)
         cut = self.cut.at(lower)
-        self.last = Mark(
+        mark = Mark(
             seq=self.last.seq + 1 if self.last else 1,
             lower=lower,
             upper=self.upper,
             cut=cut,
             written_at=written_at,
-            excluded=tuple(each.writer for each in self.excluded_by_mark),
+            excluded=tuple(each.writer for each in self.roster.absences),
             upper_is_bound=self.is_bound(cut.offsets),
         )
+        self.roster.last = mark
         self.lower = lower
         self.moved_at = now
         self.settle(timeout_ms)
-        return self.last
-
-    def _pop_newcomers(self) -> tuple[Absence, ...]:
-        newcomers = self.not_counted_yet
-        start = self.forgotten_lower  # a forgotten member may have had its name
-        joined = tuple(
-            Absence(each.writer, None, {}, each.reason, each.since, start) for each in newcomers
-        )
-        self.newcomers.clear()
-        return joined
+        return mark
 
     @property
     def is_settled(self) -> bool:

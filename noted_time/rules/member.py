@@ -29,6 +29,8 @@ BEFORE_ALL_TIME = MIN_INT64 - 1
 Role = Literal["ahead", "holds", "late", "inactive"]
 """A `late` member is live, but returned below the last lower and is excluded for that."""
 
+NOT_COUNTED: tuple[Role, Role] = ("inactive", "late")
+
 
 @dataclass(slots=True, eq=False)
 class Member:
@@ -165,7 +167,7 @@ class Track:
     vouching_periods: tuple[VouchingPeriod, ...] = ()
     first_time: int | None = None
     in_ahead: bool = False
-    in_absences: bool = False
+    is_queued_as_absent: bool = False
     timeout_queued: int | None = None
 
     @property

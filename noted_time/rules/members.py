@@ -82,8 +82,7 @@ class Domains:
         member.first_track, member.other_tracks = tracks[0], tuple(tracks[1:])
         member.joined_at = member.since + self.unix_ahead
         for domain in self:
-            if domain.last and member.writer not in domain.absences.missing:
-                domain.newcomers[member.writer] = member
+            domain.roster.join(member)
         self.census.update(member)
         return member
 
@@ -159,7 +158,7 @@ class Domains:
         self._update_roles(member, now)
         if member.state == "finished":
             for domain, track in self.list_tracks(member):
-                domain.update_vouching(track)
+                domain.roster.update_periods(track)
             self._departures.add(member)
 
     def _add_position(
@@ -216,7 +215,7 @@ class Domains:
         if was_finished and state != "finished":
             self.sharing.record_writer(member, member.position, again=True)
             for domain, track in self.list_tracks(member):
-                domain.update_vouching(track)
+                domain.roster.update_periods(track)
         for track in member.tracks:
             if state != "live":
                 track.returned_late, track.exclusion = False, None
@@ -236,7 +235,7 @@ class Domains:
         for domain, track in self.list_tracks(member):
             if _is_below_lower(domain, track) and not track.returned_late:
                 member.since = now  # compared with the last mark's moment after a restart
-                domain.exclude_returned(track, now + self.unix_ahead)
+                domain.roster.exclude_returned(track, now + self.unix_ahead)
 
     def _update_roles(self, member: Member, now: int) -> None:
         timeout_ms = self.settings.writer_timeout_ms
@@ -292,15 +291,14 @@ class Domains:
         for domain, track in self.list_tracks(member):
             if track.vouches_here:
                 track.exclusion = exclusion
-                is_missing = track.is_unreported or member.writer in domain.absences.missing
-                if waited_for or is_missing:
-                    domain.absences.add(track, domain.lower)
+                if waited_for or domain.roster.is_missing(track):
+                    domain.roster.exclude(track)
             track.returned_late = False  # a later return is reported again
         self._update_roles(member, now)
         self._departures.add(member)
         if reason == "removed":
             for domain, track in self.list_tracks(member):
-                domain.update_vouching(track)
+                domain.roster.update_periods(track)
                 domain.ignore_removed_times(track.time)
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
@@ -336,7 +334,7 @@ class Domains:
             domain.restore(track, record)
         self._update_roles(member, record.since)
         for domain, track in self.list_tracks(member):
-            domain.restore_vouching(track, record)
+            domain.roster.restore_periods(track, record)
         if member.has_left:
             self._departures.add(member)
 
@@ -350,7 +348,7 @@ class Domains:
             if member.has_written:
                 domain.record_undeclared(track)
             if track.is_for_first_mark:
-                domain.absences.add(track, domain.lower)
+                domain.roster.exclude(track)
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
         old, self.settings = self.settings, settings
@@ -384,12 +382,11 @@ def _declares_max_time(note: Note, domain: Domain, *, is_own: bool) -> bool:
 
 
 def _is_named_missing(domain: Domain, track: Track) -> bool:
-    writer = track.member.writer
-    is_missing = writer in domain.newcomers or writer in domain.absences.missing
-    return is_missing and track.noted is None
+    writer, roster = track.member.writer, domain.roster
+    return track.noted is None and (writer in roster.newcomers or writer in roster.missing)
 
 
 def _is_expected_first(domain: Domain, track: Track) -> bool:
     member = track.member
-    is_new = member.expected_at is not None and member.writer in domain.newcomers
+    is_new = member.expected_at is not None and member.writer in domain.roster.newcomers
     return is_new and track.noted is None

@@ -11,7 +11,6 @@ from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 from noted_time.rules.member import BEFORE_ALL_TIME, Member, Track
-from noted_time.values import Absence
 
 Item = TypeVar("Item")
 
@@ -204,82 +203,3 @@ class Departures:
         for member in kept:
             self.add(member)
         return departed
-
-
-class Absences:
-    """Excluded members, each queued until the first mark above its time reports it.
-
-    `missing` has the writers that the last mark excluded, including forgotten, but not removed
-    ones.
-    """
-
-    __slots__ = ("_queue", "_returning", "missing")
-
-    def __init__(self) -> None:
-        self._queue: TimeQueue[Track] = TimeQueue()
-        self._returning: dict[str, Track] = {}
-        self.missing: set[str] = set()
-
-    def check_returned(self, track: Track, lower: int) -> None:
-        if track.member.writer in self.missing and not track.is_missing_at(lower + 1):
-            self._returning[track.member.writer] = track
-
-    def add(self, track: Track, lower: int) -> None:
-        """Queue the member for the first mark above its time; a removed one for the next mark."""
-        track.is_unreported = True
-        is_removed = track.member.excluded == "removed"
-        if is_removed or not track.in_absences:
-            track.in_absences = True
-            self._queue.push(min(track.time, lower) if is_removed else track.time, track)
-
-    def has_unreported(self, track: Track) -> bool:
-        is_unreported = track.is_unreported and track.member.excluded is not None
-        return is_unreported or track.member.writer in self._returning
-
-    def iter_reported(self, lower: int) -> Iterator[Track]:
-        return (track for track in self._queue.iter_before(lower) if _is_due(track, lower))
-
-    def pop_reported(self, lower: int, last_lower: int | None) -> tuple[Absence, ...]:
-        absences: dict[str, Absence] = {}
-        while self._queue.has_before(lower):
-            for track in self._queue.pop():
-                track.in_absences = False
-                if _is_due(track, lower):
-                    track.is_unreported = False
-                    writer = track.member.writer
-                    absences[writer] = named = absence_of(track, last_lower)
-                    if named.reason == "removed":
-                        self.missing.discard(writer)
-                    else:
-                        self.missing.add(writer)
-                elif track.is_unreported and track.is_excluded:
-                    self.add(track, lower)
-        return tuple(absences[writer] for writer in sorted(absences))
-
-    def pop_returned(self, lower: int) -> tuple[str, ...]:
-        returning = self._returning.items()
-        back = sorted(writer for writer, track in returning if not track.is_missing_at(lower))
-        self._returning.clear()
-        self.missing.difference_update(back)
-        return tuple(back)
-
-
-def _is_due(track: Track, lower: int) -> bool:
-    return track.is_unreported and track.is_excluded and track.is_passed_by(lower)
-
-
-def absence_of(track: Track, last_lower: int | None) -> Absence:
-    member, time = track.member, track.noted
-    missing_from = time
-    if time is None and member.heard_at is not None:
-        missing_from = last_lower
-    elif time is not None and last_lower is not None and member.excluded == "removed":
-        missing_from = min(time, last_lower)
-    return Absence(
-        member.writer,
-        time,
-        dict(member.position),
-        member.excluded or "returned_late",
-        track.exclusion.since if track.exclusion else None,
-        missing_from,
-    )

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Track
 from noted_time.rules.members import Domains
-from noted_time.rules.queues import absence_of
+from noted_time.rules.roster import Roster, absence_of
 from noted_time.values import (
     LARGEST_TIME,
     LEAST_TIME,
@@ -91,17 +91,16 @@ def seal(
     times = _find_final_times(domains, request.final_times, final_cut)
     is_beyond = not StreamCut(known).reaches(StreamCut(final_cut))
     for number, domain in enumerate(domains):
-        domain.is_sealed = True
+        roster = domain.roster
+        roster.is_sealed = True
         lower = times[domain.name]
         if lower is not None:
             domain.is_unbounded = domain.is_unbounded or is_beyond
-            domain.returned = domain.absences.pop_returned(lower)
+            roster.report_returned(lower)
             tracks = [each.track(number) for each in members]
-            domain.excluded_by_mark = yield from _collect_absences(
-                domain, tracks, lower, written_at
-            )
+            roster.absences = yield from _collect_absences(roster, tracks, lower, written_at)
             domain.last_writer = None
-            domain.last = _build_last_mark(domain, lower, final_cut, written_at)
+            roster.last = _build_last_mark(domain, lower, final_cut, written_at)
             domain.lower, domain.moved_at = lower, now
     for batch in split_slices(members):
         for member in batch:
@@ -164,17 +163,17 @@ def _build_last_mark(
         upper=upper,
         cut=StreamCut(final_cut),
         written_at=written_at,
-        excluded=tuple(each.writer for each in domain.excluded_by_mark),
+        excluded=tuple(each.writer for each in domain.roster.absences),
         upper_is_bound=domain.is_bound(final_cut),
         final=True,
     )
 
 
 def _collect_absences(
-    domain: Domain, tracks: list[Track], lower: int, written_at: int
+    roster: Roster, tracks: list[Track], lower: int, written_at: int
 ) -> Slices[tuple[Absence, ...]]:
-    last_lower = domain.last.lower if domain.last else None
-    absences = {each.writer: each for each in domain.absences.pop_reported(lower, last_lower)}
+    last_lower = roster.last.lower if roster.last else None
+    absences = {each.writer: each for each in roster.pop_absences(lower)}
     for batch in split_slices(tracks):
         for track in sorted(batch, key=attrgetter("member.writer")):  # speeds up the last sort
             member = track.member

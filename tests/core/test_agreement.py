@@ -107,8 +107,8 @@ def to_come(stream: Aggregator, now: int) -> list[object]:
         come.append(sorted(each.writer for each in waiting))
         while (mark := stream.advance(domain, now=now, written_at=0)) is not None:
             running = stream.domains[domain]
-            named = [(each.writer, each.reason) for each in running.excluded_by_mark]
-            come.append((mark.seq, mark.lower, mark.excluded, named, running.returned))
+            named = [(each.writer, each.reason) for each in running.roster.absences]
+            come.append((mark.seq, mark.lower, mark.excluded, named, running.roster.returned))
     return come
 
 

@@ -213,7 +213,7 @@ def test_a_writer_that_joins_after_another_was_forgotten_is_missing_in_no_window
     marks_after(stream, Note("a", 20), Note("old", state="finished"))
     assert stream.forget_departed(60, 9) == ("old",)
     (mark,) = marks_after(stream, Note("new", 25, {2: 1}), Note("a", 30, {0: 2}), now=60)
-    missing.take(mark.seq, 0, (20, mark.lower), stream.domains["default"].joined, ())
+    missing.take(mark.seq, 0, (20, mark.lower), stream.domains["default"].roster.joined, ())
 
     assert missing.find_at_mark(mark).count == 0
     assert [each.count for each in missing.find_in_windows([0, 10, 20], 10)] == [0, 0, 0]

@@ -179,7 +179,7 @@ class Scenario:
         return rows([record], [*fields]) if fields else str(record)
 
     def named(self, stream: Aggregator, *fields: str) -> str:
-        return rows(stream.domains["default"].excluded_by_mark, [*fields])
+        return rows(stream.domains["default"].roster.absences, [*fields])
 
     def vouched(self, stream: Aggregator, seq: int, time: int) -> str:
         """Show who vouches for a time at a mark, and who does not."""
@@ -190,12 +190,15 @@ class Scenario:
     def joined(self, stream: Aggregator, *fields: str) -> str:
         """Show the writers that joined at the last mark, and those not counted yet."""
         domain = stream.domains["default"]
-        found = (domain.joined, [*fields] or ["writer"]), (domain.not_counted_yet, ["writer"])
+        found = (
+            (domain.roster.joined, [*fields] or ["writer"]),
+            (domain.roster.not_joined, ["writer"]),
+        )
         return "; ".join(rows(*each) for each in found)
 
     def returned(self, stream: Aggregator) -> str:
         """Show the writers that are no longer missing since the last mark."""
-        return shown(stream.domains["default"].returned)
+        return shown(stream.domains["default"].roster.returned)
 
     def would(self, stream: Aggregator, *removed: str, **within: str) -> str:
         """Show the outcome of a dry run without these writers."""

@@ -321,12 +321,15 @@ class Witness(World):
         if made is not None:
             running = self.stream.domains[domain]
             before = made.before.lower if made.before else None
-            absences, lowers = running.excluded_by_mark + running.joined, (before, made.mark.lower)
-            self.missing[domain].take(made.mark.seq, 0, lowers, absences, running.returned)
+            absences, lowers = (
+                running.roster.absences + running.roster.joined,
+                (before, made.mark.lower),
+            )
+            self.missing[domain].take(made.mark.seq, 0, lowers, absences, running.roster.returned)
         return made
 
     def coverage(self, domain: str) -> Coverage:
-        new = Missing(tuple(self.stream.domains[domain].not_counted_yet))
+        new = Missing(tuple(self.stream.domains[domain].roster.not_joined))
         return Coverage(self.missing[domain], self.late[domain], None, new)
 
     def named(self, domain: str, mark: Mark) -> set[str]:

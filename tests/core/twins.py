@@ -275,7 +275,8 @@ class Twins:
         if mark is not None:
             self.appended_at[domain] = self.now
             lowers = before.lower if before else None, mark.lower
-            said = self.code.domains[domain].excluded_by_mark, self.code.domains[domain].returned
+            roster = self.code.domains[domain].roster
+            said = roster.absences, roster.returned
             self.missing.setdefault(domain, MissingWriters()).take(mark.seq, 0, lowers, *said)
         expected = self.model.advance(domain, self.now)
         if mark is not None and expected is not None:

@@ -20,7 +20,8 @@ from noted_time import Mark, MemberRecord, ServiceClock
 from noted_time.rules.admission import Admission
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import Track
-from noted_time.rules.queues import Absences, Timeouts
+from noted_time.rules.queues import Timeouts, TimeQueue
+from noted_time.rules.roster import Roster
 from noted_time.rules.running_cut import RunningCut
 from noted_time.rules.segments import KnownSegments
 from noted_time.values import Note, Refused
@@ -57,7 +58,7 @@ async def _serve_on(committer: Committer, *_: object) -> None:
     committer.ready = True
 
 
-_run, _move, _check, _restore = Job.run, Domain.advance, Admission.check, Domain.restore
+_run, _move, _check, _restore = Job.run, Domain.advance, Admission.check, Roster.restore
 _find_due = StreamState._find_due_time
 
 
@@ -85,16 +86,15 @@ def _compare_seqs(stream: StreamState, domain: str, held: Mark) -> int:
     return min(stream.histories[domain].last_seq, held.seq)
 
 
-def _restore_unnamed(domain: Domain, track: Track, record: MemberRecord) -> None:
-    queued, domain.absences = domain.absences, Absences()
-    domain.absences.missing = queued.missing
-    _restore(domain, track, record)
-    domain.absences = queued
+def _restore_unnamed(roster: Roster, track: Track, record: MemberRecord, moved_at: int) -> None:
+    queued, roster._unreported = roster._unreported, TimeQueue()
+    _restore(roster, track, record, moved_at)
+    roster._unreported = queued
 
 
-def _restore_as_named(domain: Domain, track: Track, record: MemberRecord) -> None:
-    _restore(domain, track, record)
-    if record.excluded == "removed" and record.since == domain.moved_at:
+def _restore_as_named(roster: Roster, track: Track, record: MemberRecord, moved_at: int) -> None:
+    _restore(roster, track, record, moved_at)
+    if record.excluded == "removed" and record.since == moved_at:
         track.is_unreported = False
 
 
@@ -155,11 +155,11 @@ FIXES: Mapping[str, Reverted] = {
     "a turn with the database is no silence": Reverted(Clocks, "pass_over", _nothing, 0),
     "a pause of the process is no silence": Reverted(ServiceClock, "serve", _count_all, 1),
     "a mark names whom it goes on without": Reverted(Domain, "advance", _name_nobody, 0),
-    "a mark names them after a restart too": Reverted(Domain, "restore", _restore_unnamed, 3),
+    "a mark names them after a restart too": Reverted(Roster, "restore", _restore_unnamed, 3),
     "a mark names who was removed at the moment of the last one": Reverted(
-        Domain, "restore", _restore_as_named, 182
+        Roster, "restore", _restore_as_named, 182
     ),
-    "a writer that returns late is told": Reverted(Domain, "exclude_returned", _nothing, 0),
+    "a writer that returns late is told": Reverted(Roster, "exclude_returned", _nothing, 0),
     "silence runs side by side": Reverted(Track, "overtaken_at", property(lambda _: None), 4),
     "silence counts from who overtook a writer": Reverted(Domain, "finish_restore", _nothing, 1),
     "silence is over when it is due": Reverted(Timeouts, "requeue_all", _nothing, 110),

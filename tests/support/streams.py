@@ -67,8 +67,7 @@ def restarted(
         forgotten_lowers=stream.forgotten_lowers,
     )
     missing = {
-        domain: sorted(stream.domains[domain].absences.missing)
-        for domain in stream.settings.domains
+        domain: sorted(stream.domains[domain].roster.missing) for domain in stream.settings.domains
     }
     again.restore([stream.record(writer) for writer in stream.writers()], missing)
     return again

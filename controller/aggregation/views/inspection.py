@@ -18,7 +18,7 @@ from controller.aggregation.views.sentences import sentences
 from controller.aggregation.views.silence import classify_silence
 from controller.aggregation.views.suspect_notes import find_hints
 from controller.aggregation.views.view import View
-from controller.aggregation.views.vouching import Roster
+from controller.aggregation.views.vouching import VouchingView
 from noted_time import Advance, Hold, Mark
 from noted_time.answers import CountedPeriod, Explanation, WriterRow, WritersPage
 from noted_time.reading import ReaderPlace, locate_reader
@@ -67,7 +67,7 @@ def explain(
         would=would,
         hints=find_hints(view),
         silence=silence,
-        vouched=None if last is None else Roster(view.stream, view.domain).find_vouching(last),
+        vouched=None if last is None else VouchingView(view.stream, view.domain).find_vouching(last),
         reader=None if position is None else _locate_reader(view, position, limit),
         sentences=(),
     )

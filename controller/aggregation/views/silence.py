@@ -25,7 +25,7 @@ def classify_silence(stream: StreamState, wall_ms: int) -> Silence | None:
     if not all(domain.is_quiet for domain in domains):
         return None
     excluded = [*find_excluded(stream)]
-    if any(domain.absences.missing for domain in domains) or any(map(has_never_noted, excluded)):
+    if any(domain.roster.missing for domain in domains) or any(map(has_never_noted, excluded)):
         return "missing"
     since = max((each.exclusion.since for each in excluded if each.exclusion), default=wall_ms)
     return "silent" if wall_ms - since < DAY_MS else "ended"

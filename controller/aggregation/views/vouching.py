@@ -13,7 +13,7 @@ from noted_time.values import NotVouching, OpenStream, VouchedBy, VouchingPeriod
 COUNTED_AT_ONCE = 2000  # examining them takes about 5 ms
 
 
-class Roster:
+class VouchingView:
     """The members that vouch for a domain, and the writers that are expected to."""
 
     def __init__(self, stream: StreamState, domain: str | None) -> None:
@@ -53,7 +53,7 @@ class Roster:
             if member.writer in self._stream.aggregator and member.vouches_for(self._domain):
                 tally.add(member.writer, *self._find_standing(member))
             yield []
-        forgotten_lower = self._stream.aggregator.domains[self._domain].forgotten_lower
+        forgotten_lower = self._stream.aggregator.domains[self._domain].roster.forgotten_lower
         are_names_known = forgotten_lower is None or marks[0][1] > forgotten_lower
         yield tally.results(names_known=are_names_known)
 
@@ -69,7 +69,7 @@ class Roster:
         `known` allows no missing writer and no latecomer, and `every` also needs all expected ones.
         A forgotten writer may have been either, up to the last mark at that moment.
         """
-        lower = self._stream.aggregator.domains[self._domain].forgotten_lower
+        lower = self._stream.aggregator.domains[self._domain].roster.forgotten_lower
         if (every or known) and lower is not None:
             last = self.history.mark(self.history.last_seq)
             first = max(first, self.history.complete_to(min(lower, last.lower)).seq)

@@ -1,0 +1,231 @@
+"""Which members the marks of a domain count.
+
+A member that no mark counts yet has not *joined*. From the next mark on it is *counted*, as long as
+it is live, or has finished. Otherwise it is *idle*, or *absent*: excluded, removed, or back below
+the lower.
+
+| from | to | when |
+|---|---|---|
+| not joined | counted | the next mark, whose entry in the ledger names the writer |
+| counted | idle | it notes so; its last time ends the period |
+| counted | absent | it times out, is removed, or returns below the lower |
+| absent | missing | the first mark above its time; of a removed member the next mark |
+| missing | counted | the first mark that counts it again, whose entry names the return |
+| idle | counted | it is live again, from the next mark on |
+
+Invariants, with their tests in `tests/core`:
+
+1. A member's periods rise and do not overlap, and the last two are kept (`test_vouching`).
+2. Every absence that a mark passed is reported by exactly one mark (`test_missing`).
+3. `missing` has the writers that the last mark lacks, removed ones excepted (`test_agreement`).
+4. A restart restores the roster that a mark would have left (`test_agreement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from noted_time.rules.member import BEFORE_ALL_TIME, NOT_COUNTED, Member, MemberRecord, Track
+from noted_time.rules.queues import TimeQueue
+from noted_time.values import (
+    FROM_FIRST_MARK,
+    MAX_INT64,
+    Absence,
+    ExcludedSince,
+    Mark,
+    MissingReason,
+    MissingWriter,
+    VouchingPeriod,
+    reaches,
+)
+
+
+class Roster:
+    """The members of one domain, as far as its marks count them.
+
+    Attributes:
+    - `last`: the last mark.
+    - `missing`: the writers that the last mark excludes, including forgotten, but not removed ones.
+    - `absences`, `returned` and `joined`: the writers in the ledger's entry of the last mark.
+    - `forgotten_lower`: the lower when a member was last forgotten.
+    """
+
+    def __init__(self, domain: str, last: Mark | None = None) -> None:
+        self.domain = domain
+        self.last = last
+        self.is_sealed = False
+        self.missing: set[str] = set()
+        self.absences: tuple[Absence, ...] = ()
+        self.returned: tuple[str, ...] = ()
+        self.joined: tuple[Absence, ...] = ()
+        self.newcomers: dict[str, Member] = {}
+        self.forgotten_lower: int | None = None
+        self._unreported: TimeQueue[Track] = TimeQueue()
+        self._returning: dict[str, Track] = {}
+
+    @property
+    def lower(self) -> int:
+        return self.last.lower if self.last else BEFORE_ALL_TIME
+
+    def join(self, member: Member) -> None:
+        if self.last and member.writer not in self.missing:
+            self.newcomers[member.writer] = member
+
+    @property
+    def not_joined(self) -> Iterator[MissingWriter]:
+        for member in self.newcomers.values():
+            if member.vouches_for(self.domain):
+                reason: MissingReason = "not_expected" if member.expected_at else "not_joined"
+                yield MissingWriter(member.writer, reason, member.joined_at, None)
+
+    def update_periods(self, track: Track) -> None:
+        """Update the ranges of marks that include the member's rows.
+
+        If a member finished and the last cut covers its position, this begins with the last mark.
+        If it was removed, it ends at the last mark, because its times do not count.
+        """
+        periods, member, last = track.vouching_periods, track.member, self.last
+        is_finished = member.state == "finished" and not member.excluded and track.vouches_here
+        if self.is_sealed or (track.role in NOT_COUNTED and not is_finished):
+            is_removed = member.excluded == "removed"
+            if periods and (periods[-1].is_open or is_removed):
+                from_seq, until = periods[-1].from_seq, min(track.time, periods[-1].until)
+                ended = (VouchingPeriod(from_seq, min(until, self.lower) if is_removed else until),)
+                is_empty = track.noted is None or (
+                    is_removed and not (last and from_seq <= last.seq)
+                )
+                track.vouching_periods = periods[:-1] + (() if is_empty else ended)
+        elif not periods or not periods[-1].is_open:
+            new = (VouchingPeriod(last.seq + 1, MAX_INT64),) if last else FROM_FIRST_MARK
+            if (
+                is_finished
+                and last
+                and member.has_written
+                and reaches(last.cut.offsets, member.position)
+            ):
+                new = (VouchingPeriod(last.seq, MAX_INT64),)
+            is_within = bool(periods) and periods[-1].from_seq >= new[0].from_seq
+            track.vouching_periods = new if is_within else periods[-1:] + new
+
+    def exclude(self, track: Track) -> None:
+        """Report the member at the first mark above its time; a removed one at the next mark."""
+        track.is_unreported = True
+        is_removed = track.member.excluded == "removed"
+        if is_removed or not track.is_queued_as_absent:
+            track.is_queued_as_absent = True
+            self._unreported.push(min(track.time, self.lower) if is_removed else track.time, track)
+
+    def exclude_returned(self, track: Track, unix_ms: int) -> None:
+        track.returned_late = True
+        track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
+        self.exclude(track)
+
+    def check_returned(self, track: Track) -> None:
+        if track.member.writer in self.missing and not track.is_missing_at(self.lower + 1):
+            self._returning[track.member.writer] = track
+
+    def is_missing(self, track: Track) -> bool:
+        return track.is_unreported or track.member.writer in self.missing
+
+    def has_unreported(self, track: Track) -> bool:
+        is_unreported = track.is_unreported and track.member.excluded is not None
+        return is_unreported or track.member.writer in self._returning
+
+    def list_reported(self, lower: int) -> Iterator[Track]:
+        """Yield the members that a mark at `lower` would report."""
+        return (each for each in self._unreported.iter_before(lower) if _is_due(each, lower))
+
+    def report(self, lower: int) -> None:
+        """Find who is missing, returned and joined at the next mark, at `lower`."""
+        self.report_returned(lower)
+        self.absences = self.pop_absences(lower)
+        self.joined = self._pop_newcomers()
+
+    def report_returned(self, lower: int) -> None:
+        returning = self._returning.items()
+        back = sorted(writer for writer, track in returning if not track.is_missing_at(lower))
+        self._returning.clear()
+        self.missing.difference_update(back)
+        self.returned = tuple(back)
+
+    def pop_absences(self, lower: int) -> tuple[Absence, ...]:
+        absences: dict[str, Absence] = {}
+        last_lower = self.last.lower if self.last else None
+        while self._unreported.has_before(lower):
+            for track in self._unreported.pop():
+                track.is_queued_as_absent = False
+                if _is_due(track, lower):
+                    track.is_unreported = False
+                    writer = track.member.writer
+                    absences[writer] = named = absence_of(track, last_lower)
+                    if named.reason == "removed":
+                        self.missing.discard(writer)
+                    else:
+                        self.missing.add(writer)
+                elif track.is_unreported and track.is_excluded:
+                    self.exclude(track)
+        return tuple(absences[writer] for writer in sorted(absences))
+
+    def _pop_newcomers(self) -> tuple[Absence, ...]:
+        start = self.forgotten_lower  # a forgotten member may have had its name
+        joined = tuple(
+            Absence(each.writer, None, {}, each.reason, each.since, start)
+            for each in self.not_joined
+        )
+        self.newcomers.clear()
+        return joined
+
+    def forget(self, member: Member) -> None:
+        self.newcomers.pop(member.writer, None)
+        self.forgotten_lower = self.last.lower if self.last else None
+
+    def restore(self, track: Track, record: MemberRecord, moved_at: int) -> None:
+        """Restore whether a mark has reported the absence of the member."""
+        if not (track.vouches_here and track.is_excluded):
+            return
+        is_missing, last = record.writer in self.missing, self.last
+        is_removed = record.excluded == "removed"
+        is_above = not is_removed and track.noted is not None and track.time >= self.lower
+        is_new = last is None and track.is_for_first_mark
+        # a mark that reports a removal names the writer, which is not missing afterwards
+        is_named = last is not None and record.writer in last.excluded
+        is_reported = (is_named and not is_missing) if is_removed else is_missing
+        is_unreported = record.since == moved_at and not is_reported
+        if is_above or is_new or is_unreported or record.since > moved_at:
+            if record.state == "live" or is_missing:
+                self.exclude(track)
+        elif not is_removed:
+            self.missing.add(record.writer)  # the ledger may have dropped its entry
+
+    def restore_periods(self, track: Track, record: MemberRecord) -> None:
+        track.vouching_periods = record.vouching.get(self.domain, FROM_FIRST_MARK)
+        track.first_time = record.first_times.get(self.domain)
+        if not self._joined_since_last_mark(track, record.joined_at):
+            self.newcomers.pop(record.writer, None)
+
+    def _joined_since_last_mark(self, track: Track, joined_at: int | None) -> bool:
+        last = self.last
+        if last is None or joined_at is None or joined_at < last.written_at:
+            return False
+        return all(each.from_seq > last.seq for each in track.vouching_periods)
+
+
+def _is_due(track: Track, lower: int) -> bool:
+    return track.is_unreported and track.is_excluded and track.is_passed_by(lower)
+
+
+def absence_of(track: Track, last_lower: int | None) -> Absence:
+    member, time = track.member, track.noted
+    missing_from = time
+    if time is None and member.heard_at is not None:
+        missing_from = last_lower
+    elif time is not None and last_lower is not None and member.excluded == "removed":
+        missing_from = min(time, last_lower)
+    return Absence(
+        member.writer,
+        time,
+        dict(member.position),
+        member.excluded or "returned_late",
+        track.exclusion.since if track.exclusion else None,
+        missing_from,
+    )
