@@ -19,7 +19,7 @@ from controller.aggregation.views.overview import (
     rank_stream,
 )
 from controller.aggregation.views.segments import Segments, select_named
-from controller.aggregation.views.vouching import VouchingView
+from controller.aggregation.views.vouching import Vouching
 from controller.service.clocks import Clocks
 from controller.store.port import Reading
 from controller.store.records import Change, LedgerEntry
@@ -133,7 +133,7 @@ class Views:
         return [name async for name in slices if name not in streams and is_shown(name)]
 
 
-async def tally_vouching(roster: VouchingView, marks: Sequence[tuple[int, int]]) -> list[VouchedBy]:
+async def tally_vouching(roster: Vouching, marks: Sequence[tuple[int, int]]) -> list[VouchedBy]:
     """Return who vouches at each of several marks, sorted by seq and time."""
     results: list[VouchedBy] = []
     if marks:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from noted_time.analysis.curves import WindowWaits, group_rows, measure_waits, window_ends
-from noted_time.values import MAX_INT64, Mark, VouchingPeriod
+from noted_time.values import MAX_INT64, Mark, Spell
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -88,25 +88,25 @@ class AbsencePeriod(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WriterPromise:
-    """The last periods when marks included the rows of a writer, and the other marks.
+    """The last spells during which marks counted a writer, and the other marks.
 
     >>> away = AbsencePeriod(0, 2, "not_joined"), AbsencePeriod(5, 9, "timed_out")
-    >>> promise = WriterPromise((VouchingPeriod(3, 20),), away)
+    >>> promise = WriterPromise((Spell(3, 20),), away)
     >>> promise.verdicts(np.array([2, 3, 4, 5]), np.array([10, 10, 20, 20])).tolist()
     ['not_joined', 'broken', 'idle', 'timed_out']
     """
 
-    periods: Sequence[VouchingPeriod]
+    spells: Sequence[Spell]
     away: Sequence[AbsencePeriod] = ()
 
     def verdicts(self, seqs: Times, times: Times) -> NDArray[np.object_]:
-        known_from = self.periods[0].from_seq if self.periods else MAX_INT64
+        known_from = self.spells[0].from_seq if self.spells else MAX_INT64
         results = np.where(seqs < known_from, UNKNOWN_VERDICT, IDLE_VERDICT).astype(object)
         for first, last, reason in self.away:
             is_known = (seqs >= known_from) | (first == 0)
             results[is_known & (first <= seqs) & (seqs <= last)] = reason
-        for from_seq, until in self.periods:
-            results[(seqs >= from_seq) & (times < until)] = BROKEN_VERDICT
+        for each in self.spells:
+            results[(seqs >= each.from_seq) & (times < each.end)] = BROKEN_VERDICT
         return results
 
 

@@ -19,6 +19,7 @@ from noted_time.values import (
     LateRows,
     LogFact,
     MemberState,
+    Spell,
     VouchedBy,
     Waiting,
     Would,
@@ -78,17 +79,6 @@ class Explanation(Struct, frozen=True):
     sentences: Sequence[str]
 
 
-class CountedPeriod(Struct, frozen=True):
-    """A period during which a domain's marks count a writer.
-
-    Marks from `from_seq` on contain all rows of the writer below `until`. While the period lasts,
-    `until` is null, and each mark contains the rows below its own lower.
-    """
-
-    from_seq: int
-    until: Int64 | None
-
-
 class WriterRow(Struct, frozen=True):
     """A member. All moments are in Unix ms.
 
@@ -106,7 +96,7 @@ class WriterRow(Struct, frozen=True):
       log. They are false and empty until the member notes to its current controller.
     - `times_out_in_ms`: how long until a holder of the requested domain times out.
     - `lower_without`: the lower of that domain without this holder.
-    - `vouching`: by domain, the last two periods during which marks count the member.
+    - `vouching`: by domain, the last two spells during which marks count the member.
     """
 
     writer: str
@@ -132,7 +122,7 @@ class WriterRow(Struct, frozen=True):
     because: Sequence[LogFact]
     times_out_in_ms: int | None
     lower_without: int | None
-    vouching: Mapping[str, Sequence[CountedPeriod]]
+    vouching: Mapping[str, Sequence[Spell]]
 
 
 class WritersPage(Struct, frozen=True):

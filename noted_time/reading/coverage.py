@@ -20,8 +20,8 @@ from noted_time.values import (
     Missing,
     MissingWriter,
     NotVouching,
+    Spell,
     VouchedBy,
-    VouchingPeriod,
     WriterStanding,
 )
 
@@ -110,18 +110,18 @@ class Coverage(Struct, frozen=True):
         return Uncovered.of(missing_writers, late, before_first_mark=is_before)
 
 
-Periods = tuple[VouchingPeriod, ...]
+Spells = tuple[Spell, ...]
 
-UNKNOWN_STANDING: tuple[Periods, WriterStanding] = ((), "unknown")
+UNKNOWN_STANDING: tuple[Spells, WriterStanding] = ((), "unknown")
 
 
 class VouchingTally:
     """Counts the writers that vouch for marks, which are pairs of rising seq and time.
 
-    >>> from noted_time.values import FROM_FIRST_MARK, VouchingPeriod
+    >>> from noted_time.values import FROM_FIRST_MARK, Spell
     >>> tally = VouchingTally([(1, 10), (3, 30)], expected=("UA", "DL"))
     >>> tally.add("UA", FROM_FIRST_MARK, "live")
-    >>> tally.add("DL", (VouchingPeriod(1, 20),), "idle")
+    >>> tally.add("DL", (Spell(1, 20),), "idle")
     >>> for vouched in tally.results(names_known=True):
     ...     print(vouched.sentence)
     by 2 writers, all that are expected
@@ -136,7 +136,7 @@ class VouchingTally:
         self._names, self._others = _NameLists(len(marks)), _NameLists(len(marks))
         self._members = 0
 
-    def add(self, writer: str, periods: Periods, standing: WriterStanding) -> None:
+    def add(self, writer: str, periods: Spells, standing: WriterStanding) -> None:
         self._members += 1
         self._unseen.pop(writer, None)
         is_expected, end = writer in self._expected, 0
@@ -151,18 +151,18 @@ class VouchingTally:
                 end = stop
         self._add_others(writer, periods, standing, end, len(self._seqs))
 
-    def _range(self, period: VouchingPeriod) -> tuple[int, int]:
-        return bisect_left(self._seqs, period.from_seq), bisect_right(self._times, period.until)
+    def _range(self, period: Spell) -> tuple[int, int]:
+        return bisect_left(self._seqs, period.from_seq), bisect_right(self._times, period.end)
 
     def _add_others(
-        self, writer: str, periods: Periods, standing: WriterStanding, start: int, stop: int
+        self, writer: str, periods: Spells, standing: WriterStanding, start: int, stop: int
     ) -> None:
         is_expected = writer in self._expected
         joined = bisect_left(self._seqs, periods[0].from_seq) if periods else len(self._seqs)
         later = NotVouching(writer, "joined_later", None, is_expected)
         self._others.add(start, min(stop, joined), later)
         if joined < stop:
-            until = max((each.until for each in periods if not each.is_open), default=None)
+            until = max((each.until for each in periods if each.until is not None), default=None)
             self._others.add(
                 max(start, joined), stop, NotVouching(writer, standing, until, is_expected)
             )
@@ -208,16 +208,16 @@ def find_required_seq(
     first: int,
     last: int,
     time: int,
-    required: Mapping[str, tuple[Periods, WriterStanding]],
+    required: Mapping[str, tuple[Spells, WriterStanding]],
     missing: MissingWriters | None,
 ) -> tuple[int, list[NotVouching]]:
     """Return the first mark that meets the requirements, and the requirements that no mark meets.
 
     Each `required` writer vouches for `time` there, and no member is in `missing`.
 
-    >>> from noted_time.values import MAX_INT64, VouchingPeriod
-    >>> later = (VouchingPeriod(3, 99),), "idle"
-    >>> too_late = (VouchingPeriod(6, MAX_INT64),), "live"
+    >>> from noted_time.values import MAX_INT64, Spell
+    >>> later = (Spell(3, 99),), "idle"
+    >>> too_late = (Spell(6),), "live"
     >>> required = {"UA": later, "DL": UNKNOWN_STANDING, "AA": too_late}
     >>> seq, unmet = find_required_seq(1, 5, 20, required, None)
     >>> seq, [(each.writer, each.reason, each.until) for each in unmet]
@@ -225,11 +225,11 @@ def find_required_seq(
     """
     seq, unmet = first, []
     for writer, (periods, standing) in required.items():
-        vouching = [each.from_seq for each in periods if time <= each.until]
+        vouching = [each.from_seq for each in periods if time <= each.end]
         if vouching and min(vouching) <= last:
             seq = max(seq, min(vouching))
         else:
-            until = max((each.until for each in periods if not each.is_open), default=None)
+            until = max((each.until for each in periods if each.until is not None), default=None)
             reason: WriterStanding = "joined_later" if until is None else "live"
             unmet.append(NotVouching(writer, reason if vouching else standing, until))
     if missing is not None:

@@ -149,7 +149,7 @@ class Domain:
                 (self.holders if role == "holds" else self.late)[member.writer] = track
                 self.timeouts.add(track, timeout_ms)
             if is_recounted:
-                self.roster.update_periods(track)
+                self.roster.update_spells(track)
         if self.roster.missing:
             self.roster.check_returned(track)
 
@@ -242,7 +242,7 @@ class Domain:
         old.member = Member(member.writer, "finished")
         new = self.create_track(member)
         new.max_time, new.exclusion, new.first_time = max_time, old.exclusion, old.first_time
-        new.vouching_periods = tuple(e for e in old.vouching_periods[-1:] if e.until == old.time)
+        new.spells = tuple(e for e in old.spells[-1:] if e.until == old.time)
         if member.has_written and (old.is_undeclared or max_time is None):
             self.record_undeclared(new)
         return new

@@ -18,9 +18,9 @@ from noted_time.values import (
     LogFact,
     MemberState,
     Session,
+    Spell,
     State,
     Terms,
-    VouchingPeriod,
 )
 
 BEFORE_ALL_TIME = MIN_INT64 - 1
@@ -149,7 +149,7 @@ class Track:
 
     - `lead`: when another member noted a later time (service clock), or a shared `Lead`. The moment
       may be too early if the member has noted since.
-    - `vouching_periods`: the last two ranges of marks that include the rows of the member.
+    - `spells`: the last two during which marks count the member.
     - `first_time`: the time of its first note, if this was below the lower.
     """
 
@@ -164,7 +164,7 @@ class Track:
     waiting_since: int = 0
     role: Role = "inactive"
     is_unreported: bool = False
-    vouching_periods: tuple[VouchingPeriod, ...] = ()
+    spells: tuple[Spell, ...] = ()
     first_time: int | None = None
     in_ahead: bool = False
     is_queued_as_absent: bool = False
@@ -235,7 +235,7 @@ class Track:
     @property
     def vouched_to(self) -> int | None:
         """The time to which the member vouched, if it started again since."""
-        return next((each.until for each in self.vouching_periods if not each.is_open), None)
+        return next((each.until for each in self.spells if each.until is not None), None)
 
     @property
     def noted(self) -> int | None:
@@ -271,7 +271,7 @@ class MemberRecord(NamedTuple):
     held: str | None = None
     expected_at: int | None = None
     joined_at: int | None = None
-    vouching: Mapping[str, tuple[VouchingPeriod, ...]] = {}
+    vouching: Mapping[str, tuple[Spell, ...]] = {}
     first_times: Mapping[str, int] = {}
 
     @property
@@ -286,7 +286,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
     late: tuple[str, ...] = ()
     exclusions: dict[str, ExcludedSince] = {}
     undeclared: tuple[str, ...] = ()
-    vouching: dict[str, tuple[VouchingPeriod, ...]] = {}
+    vouching: dict[str, tuple[Spell, ...]] = {}
     first_times: dict[str, int] = {}
     for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
@@ -299,8 +299,8 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
             late += (name,)
         if track.exclusion is not None:
             exclusions[name] = track.exclusion
-        if track.vouching_periods is not FROM_FIRST_MARK:
-            vouching[name] = track.vouching_periods
+        if track.spells is not FROM_FIRST_MARK:
+            vouching[name] = track.spells
         if track.first_time is not None:
             first_times[name] = track.first_time
     return MemberRecord(

@@ -158,7 +158,7 @@ class Domains:
         self._update_roles(member, now)
         if member.state == "finished":
             for domain, track in self.list_tracks(member):
-                domain.roster.update_periods(track)
+                domain.roster.update_spells(track)
             self._departures.add(member)
 
     def _add_position(
@@ -215,7 +215,7 @@ class Domains:
         if was_finished and state != "finished":
             self.sharing.record_writer(member, member.position, again=True)
             for domain, track in self.list_tracks(member):
-                domain.roster.update_periods(track)
+                domain.roster.update_spells(track)
         for track in member.tracks:
             if state != "live":
                 track.returned_late, track.exclusion = False, None
@@ -298,7 +298,7 @@ class Domains:
         self._departures.add(member)
         if reason == "removed":
             for domain, track in self.list_tracks(member):
-                domain.roster.update_periods(track)
+                domain.roster.update_spells(track)
                 domain.ignore_removed_times(track.time)
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
@@ -334,7 +334,7 @@ class Domains:
             domain.restore(track, record)
         self._update_roles(member, record.since)
         for domain, track in self.list_tracks(member):
-            domain.roster.restore_periods(track, record)
+            domain.roster.restore_spells(track, record)
         if member.has_left:
             self._departures.add(member)
 

@@ -7,7 +7,7 @@ the lower.
 | from | to | when |
 |---|---|---|
 | not joined | counted | the next mark, whose entry in the ledger names the writer |
-| counted | idle | it notes so; its last time ends the period |
+| counted | idle | it notes so; its last time ends the spell |
 | counted | absent | it times out, is removed, or returns below the lower |
 | absent | missing | the first mark above its time; of a removed member the next mark |
 | missing | counted | the first mark that counts it again, whose entry names the return |
@@ -15,7 +15,7 @@ the lower.
 
 Invariants, with their tests in `tests/core`:
 
-1. A member's periods rise and do not overlap, and the last two are kept (`test_vouching`).
+1. A member's spells rise and do not overlap, and the last two are kept (`test_vouching`).
 2. Every absence that a mark passed is reported by exactly one mark (`test_missing`).
 3. `missing` has the writers that the last mark lacks, removed ones excepted (`test_agreement`).
 4. A restart restores the roster that a mark would have left (`test_agreement`).
@@ -29,13 +29,12 @@ from noted_time.rules.member import BEFORE_ALL_TIME, NOT_COUNTED, Member, Member
 from noted_time.rules.queues import TimeQueue
 from noted_time.values import (
     FROM_FIRST_MARK,
-    MAX_INT64,
     Absence,
     ExcludedSince,
     Mark,
     MissingReason,
     MissingWriter,
-    VouchingPeriod,
+    Spell,
     reaches,
 )
 
@@ -78,34 +77,34 @@ class Roster:
                 reason: MissingReason = "not_expected" if member.expected_at else "not_joined"
                 yield MissingWriter(member.writer, reason, member.joined_at, None)
 
-    def update_periods(self, track: Track) -> None:
+    def update_spells(self, track: Track) -> None:
         """Update the ranges of marks that include the member's rows.
 
         If a member finished and the last cut covers its position, this begins with the last mark.
         If it was removed, it ends at the last mark, because its times do not count.
         """
-        periods, member, last = track.vouching_periods, track.member, self.last
+        spells, member, last = track.spells, track.member, self.last
         is_finished = member.state == "finished" and not member.excluded and track.vouches_here
         if self.is_sealed or (track.role in NOT_COUNTED and not is_finished):
             is_removed = member.excluded == "removed"
-            if periods and (periods[-1].is_open or is_removed):
-                from_seq, until = periods[-1].from_seq, min(track.time, periods[-1].until)
-                ended = (VouchingPeriod(from_seq, min(until, self.lower) if is_removed else until),)
+            if spells and (spells[-1].until is None or is_removed):
+                from_seq, until = spells[-1].from_seq, min(track.time, spells[-1].end)
+                ended = (Spell(from_seq, min(until, self.lower) if is_removed else until),)
                 is_empty = track.noted is None or (
                     is_removed and not (last and from_seq <= last.seq)
                 )
-                track.vouching_periods = periods[:-1] + (() if is_empty else ended)
-        elif not periods or not periods[-1].is_open:
-            new = (VouchingPeriod(last.seq + 1, MAX_INT64),) if last else FROM_FIRST_MARK
+                track.spells = spells[:-1] + (() if is_empty else ended)
+        elif not spells or spells[-1].until is not None:
+            new = (Spell(last.seq + 1),) if last else FROM_FIRST_MARK
             if (
                 is_finished
                 and last
                 and member.has_written
                 and reaches(last.cut.offsets, member.position)
             ):
-                new = (VouchingPeriod(last.seq, MAX_INT64),)
-            is_within = bool(periods) and periods[-1].from_seq >= new[0].from_seq
-            track.vouching_periods = new if is_within else periods[-1:] + new
+                new = (Spell(last.seq),)
+            is_within = bool(spells) and spells[-1].from_seq >= new[0].from_seq
+            track.spells = new if is_within else spells[-1:] + new
 
     def exclude(self, track: Track) -> None:
         """Report the member at the first mark above its time; a removed one at the next mark."""
@@ -197,8 +196,8 @@ class Roster:
         elif not is_removed:
             self.missing.add(record.writer)  # the ledger may have dropped its entry
 
-    def restore_periods(self, track: Track, record: MemberRecord) -> None:
-        track.vouching_periods = record.vouching.get(self.domain, FROM_FIRST_MARK)
+    def restore_spells(self, track: Track, record: MemberRecord) -> None:
+        track.spells = record.vouching.get(self.domain, FROM_FIRST_MARK)
         track.first_time = record.first_times.get(self.domain)
         if not self._joined_since_last_mark(track, record.joined_at):
             self.newcomers.pop(record.writer, None)
@@ -207,7 +206,7 @@ class Roster:
         last = self.last
         if last is None or joined_at is None or joined_at < last.written_at:
             return False
-        return all(each.from_seq > last.seq for each in track.vouching_periods)
+        return all(each.from_seq > last.seq for each in track.spells)
 
 
 def _is_due(track: Track, lower: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
@@ -48,18 +48,23 @@ class Terms(Struct, frozen=True):
 NO_TERMS = Terms()
 
 
-class VouchingPeriod(NamedTuple):
-    """Marks from `from_seq` on include all rows of a writer with times below `until`."""
+class Spell(Struct, frozen=True):
+    """A spell during which the marks of a domain count a writer.
+
+    Marks from `from_seq` on contain all rows of the writer below `until`. While the spell lasts,
+    `until` is null, and each mark contains the rows below its own lower.
+    """
 
     from_seq: int
-    until: int
+    until: Int64 | None = None
 
     @property
-    def is_open(self) -> bool:
-        return self.until == MAX_INT64
+    def end(self) -> int:
+        """The end of the times that the writer vouches for, after all times while it lasts."""
+        return MAX_INT64 if self.until is None else self.until
 
 
-FROM_FIRST_MARK: tuple[VouchingPeriod] = (VouchingPeriod(1, MAX_INT64),)
+FROM_FIRST_MARK: tuple[Spell] = (Spell(1),)
 
 LONGEST_HOLD_MS = 90 * 24 * 60 * 60_000
 

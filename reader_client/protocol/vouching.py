@@ -20,7 +20,6 @@ from noted_time.values import (
     ExclusionReason,
     Rejected,
     UnknownDomain,
-    VouchingPeriod,
     choose_domain,
 )
 from reader_client.protocol.answers import StreamReply
@@ -60,7 +59,7 @@ def read_noted(stream: str, domain: str | None) -> Generator[Question[Any], Any,
     rows = [row for page in listed for row in page.writers]
     absences = _find_absences(entries)
     words = {
-        row.writer: WriterPromise(_find_periods(row, chosen), absences[row.writer])
+        row.writer: WriterPromise(row.vouching.get(chosen, ()), absences[row.writer])
         for row in rows
         if not row.observes
     }
@@ -125,11 +124,3 @@ def _find_absences(entries: Iterable[EntryAnswer]) -> defaultdict[str, list[Abse
             elif each.reason in JOINED_LATER:
                 absences[each.writer].append(AbsencePeriod(0, seq - 1, each.reason))
     return absences
-
-
-def _find_periods(row: WriterRow, domain: str) -> list[VouchingPeriod]:
-    periods = row.vouching.get(domain, ())
-    return [
-        VouchingPeriod(each.from_seq, MAX_INT64 if each.until is None else each.until)
-        for each in periods
-    ]

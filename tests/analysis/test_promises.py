@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from noted_time.analysis import (
     WriterPromise,
     judge,
 )
-from noted_time.values import MAX_INT64, VouchingPeriod
+from noted_time.values import Spell
 
 MANY = 8 * settings().max_examples
 """Some 500 streams, and more with the deep profile."""
@@ -72,7 +73,7 @@ class Stream(NamedTuple):
             return "broken"
         seq = marks[-1].seq
         away = [each for each in word.away if each.first_seq <= seq <= each.last_seq]
-        if not word.periods or seq < word.periods[0].from_seq:
+        if not word.spells or seq < word.spells[0].from_seq:
             away = [each for each in away if not each.first_seq]
             return away[-1].reason if away else "not known"
         return away[-1].reason if away else "idle"
@@ -80,7 +81,7 @@ class Stream(NamedTuple):
 
 def vouches(word: WriterPromise, mark: Mark, time: int) -> bool:
     """Whether a writer vouches that its row of a time would lie below the cut of a mark."""
-    return any(mark.seq >= each.from_seq and time < each.until for each in word.periods)
+    return any(mark.seq >= each.from_seq and time < each.end for each in word.spells)
 
 
 @st.composite
@@ -104,12 +105,10 @@ def streams(draw: st.DrawFn) -> Stream:
     )
     seqs = st.integers(0, first + 9)
     spans = st.lists(st.tuples(seqs, seqs).map(sorted), max_size=2)
-    periods = st.lists(
-        st.tuples(seqs, st.integers(-30, lower + 9) | st.just(MAX_INT64)), max_size=2
-    )
+    periods = st.lists(st.tuples(seqs, st.integers(-30, lower + 9) | st.none()), max_size=2)
     word = st.builds(
         WriterPromise,
-        periods.map(lambda each: [VouchingPeriod(*period) for period in sorted(each)]),
+        periods.map(lambda each: [Spell(*period) for period in sorted(each, key=itemgetter(0))]),
         spans.map(lambda each: [AbsencePeriod(least, most, "timed_out") for least, most in each]),
     )
     words = {writer: draw(word) for writer in WRITERS}

@@ -1,5 +1,7 @@
 """Which writers vouch for a mark's rows, and which marks meet requirements."""
 
+from operator import attrgetter
+
 from hypothesis import event, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -16,7 +18,7 @@ from noted_time.reading import (
     find_changed_windows,
     find_required_seq,
 )
-from noted_time.reading.coverage import Periods
+from noted_time.reading.coverage import Spells
 from noted_time.values import (
     MAX_INT64,
     MIN_INT64,
@@ -26,8 +28,8 @@ from noted_time.values import (
     LateRows,
     Missing,
     NotVouching,
+    Spell,
     VouchedBy,
-    VouchingPeriod,
     WriterStanding,
 )
 from tests.core.acts import WRITERS, Act, histories, lived, perform, streams
@@ -43,16 +45,16 @@ def tallied(stream: Aggregator, domain: str, seq: int, time: int) -> VouchedBy:
     tally = VouchingTally([(seq, time)])
     for name in stream.writers():
         track = stream.member(name).track(number)
-        tally.add(name, track.vouching_periods, stream.member(name).state)
+        tally.add(name, track.spells, stream.member(name).state)
     return tally.results(names_known=True)[0]
 
 
-def known(stream: Aggregator, name: str, number: int) -> tuple[Periods, WriterStanding]:
+def known(stream: Aggregator, name: str, number: int) -> tuple[Spells, WriterStanding]:
     """Return in which periods marks count a writer in a domain, and its state."""
     if name not in stream:
         return UNKNOWN_STANDING
     member = stream.member(name)
-    return member.track(number).vouching_periods, member.state
+    return member.track(number).spells, member.state
 
 
 def lost_by(world: World, domain: str, mark: Mark, time: int) -> list[str]:
@@ -121,7 +123,7 @@ def test_a_restart_changes_nobody_who_vouches(settings: StreamSettings, history:
 
     periods = [
         {
-            name: [(each.vouching_periods, each.first_time) for each in stream.member(name).tracks]
+            name: [(each.spells, each.first_time) for each in stream.member(name).tracks]
             for name in stream.writers()
         }
         for stream in (world.stream, again)
@@ -180,9 +182,9 @@ def test_a_removed_writer_vouches_to_the_last_mark_at_most(
     ] == []
 
 
-_ends = st.integers(0, 40) | st.just(MAX_INT64)
-_periods = st.lists(st.builds(VouchingPeriod, st.integers(1, 9), _ends), max_size=2).map(
-    lambda periods: tuple(sorted(periods))
+_ends = st.integers(0, 40) | st.none()
+_periods = st.lists(st.builds(Spell, st.integers(1, 9), _ends), max_size=2).map(
+    lambda spells: tuple(sorted(spells, key=attrgetter("from_seq", "end")))
 )
 _standings = st.sampled_from(("live", "idle", "finished"))
 _tallied = st.dictionaries(st.sampled_from("abcd"), st.tuples(_periods, _standings))
@@ -195,7 +197,7 @@ _tallied = st.dictionaries(st.sampled_from("abcd"), st.tuples(_periods, _standin
     st.booleans(),
 )
 def test_a_tally_of_many_marks_is_that_of_each(
-    members: dict[str, tuple[Periods, WriterStanding]],
+    members: dict[str, tuple[Spells, WriterStanding]],
     expected: set[str],
     steps: list[int],
     known: bool,  # noqa: FBT001 - drawn
@@ -212,7 +214,7 @@ def test_a_tally_of_many_marks_is_that_of_each(
 def vouched_at(
     seq: int,
     time: int,
-    members: dict[str, tuple[Periods, WriterStanding]],
+    members: dict[str, tuple[Spells, WriterStanding]],
     expected: set[str],
     *,
     known: bool,
@@ -220,8 +222,8 @@ def vouched_at(
     """Look at every member and each of its periods."""
     names, absent = list[str](), list[NotVouching]()
     for name, (periods, standing) in members.items():
-        ended = [each.until for each in periods if each.until != MAX_INT64]
-        if any(seq >= each.from_seq and time <= each.until for each in periods):
+        ended = [each.until for each in periods if each.until is not None]
+        if any(seq >= each.from_seq and time <= each.end for each in periods):
             names.append(name)
         elif periods and seq >= periods[0].from_seq:
             until = max(ended, default=None)
@@ -247,7 +249,7 @@ def test_a_tally_names_at_most_a_hundred_writers_of_each_mark() -> None:
     tally = VouchingTally([(1, 10), (2, 20)])
     names = [f"w{n:03}" for n in range(WRITERS_NAMED + 1)]
     for name in names:
-        tally.add(name, (VouchingPeriod(2, MAX_INT64),), "live")
+        tally.add(name, (Spell(2),), "live")
     tally.add("new", (), "live")
     before, after = tally.results(names_known=True)
 
@@ -259,7 +261,7 @@ def test_a_tally_names_at_most_a_hundred_writers_of_each_mark() -> None:
 
 def test_a_writer_that_returned_is_not_said_to_have_joined() -> None:
     """It vouches up to its former time, and by the next mark for all below."""
-    back = (VouchingPeriod(1, 9), VouchingPeriod(6, MAX_INT64))
+    back = (Spell(1, 9), Spell(6))
 
     assert find_required_seq(2, 5, 20, {"delhi": (back, "live")}, None) == (
         2,
@@ -269,7 +271,7 @@ def test_a_writer_that_returned_is_not_said_to_have_joined() -> None:
 
 def test_what_none_vouches_for_is_named_and_may_come() -> None:
     """A writer that joined since the last mark is counted by the next."""
-    new, idle = (VouchingPeriod(6, MAX_INT64),), (VouchingPeriod(1, 9),)
+    new, idle = (Spell(6),), (Spell(1, 9),)
     seq, unmet = find_required_seq(2, 5, 20, {"lima": (new, "live"), "delhi": (idle, "idle")}, None)
 
     assert (seq, [(each.writer, each.may_come, each.until) for each in unmet]) == (
@@ -282,7 +284,7 @@ def test_a_missing_member_moves_the_answer_to_the_mark_that_counts_it_again() ->
     """Where it stays missing, it is named once, with its last time."""
     missing = MissingWriters()
     missing.take(2, 0, (10, 20), [Absence("lima", 7, {}, "timed_out", 1, 7)], ())
-    idle: tuple[Periods, WriterStanding] = ((VouchingPeriod(1, 9),), "idle")
+    idle: tuple[Spells, WriterStanding] = ((Spell(1, 9),), "idle")
 
     assert find_required_seq(2, 5, 20, {}, missing) == (2, [NotVouching("lima", "missing", 7)])
     assert find_required_seq(2, 5, 20, {"lima": idle}, missing)[1] == [

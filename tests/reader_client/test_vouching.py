@@ -10,7 +10,7 @@ from noted_time import Rejected, UnknownDomain
 from noted_time.analysis import AbsencePeriod, WriterPromise
 from noted_time.client import run
 from noted_time.client.transport import Transport
-from noted_time.values import MAX_INT64, VouchingPeriod
+from noted_time.values import MAX_INT64, Spell
 from reader_client.protocol import vouching
 from reader_client.protocol.vouching import NotedMarksAnswer, read_noted
 from tests.support.served import Served
@@ -56,14 +56,10 @@ def test_writers_that_rest_return_and_join_later_vouch_in_periods(
 
     assert list(found.marks.lowers) == [10, 20, 30, 40, 50, 60]
     assert found.words == {
-        "a": WriterPromise([VouchingPeriod(1, 40)], [AbsencePeriod(5, MAX_INT64, "removed")]),
-        "b": WriterPromise(
-            [VouchingPeriod(1, 10), VouchingPeriod(4, MAX_INT64)],
-            [AbsencePeriod(3, 3, "returned_late")],
-        ),
+        "a": WriterPromise([Spell(1, 40)], [AbsencePeriod(5, MAX_INT64, "removed")]),
+        "b": WriterPromise([Spell(1, 10), Spell(4)], [AbsencePeriod(3, 3, "returned_late")]),
         "c": WriterPromise(
-            [VouchingPeriod(5, MAX_INT64)],
-            [AbsencePeriod(4, 4, "returned_late"), AbsencePeriod(0, 3, "not_joined")],
+            [Spell(5)], [AbsencePeriod(4, 4, "returned_late"), AbsencePeriod(0, 3, "not_joined")]
         ),
     }
     assert found.owners == {0: "a", 1: "b", 2: "c"}

@@ -43,8 +43,8 @@ from noted_time.values import (
     LateReport,
     LateRows,
     Session,
+    Spell,
     Terms,
-    VouchingPeriod,
 )
 from noted_time.values.fencing import FormerSession
 from tests.support.memory_store import MemoryStore
@@ -81,7 +81,7 @@ stream_settings = st.builds(
 reasons_out = st.sampled_from(["timed_out", "removed", "returned_late"])
 late_rows = st.builds(LateRows, positive, int64, st.none() | int64)
 former = st.lists(st.builds(FormerSession, names, names)).map(tuple)
-periods = st.builds(VouchingPeriod, natural, int64)
+periods = st.builds(Spell, natural, st.none() | int64)
 members = st.builds(
     MemberRecord,
     keys,

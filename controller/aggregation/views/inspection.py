@@ -18,9 +18,9 @@ from controller.aggregation.views.sentences import sentences
 from controller.aggregation.views.silence import classify_silence
 from controller.aggregation.views.suspect_notes import find_hints
 from controller.aggregation.views.view import View
-from controller.aggregation.views.vouching import VouchingView
+from controller.aggregation.views.vouching import Vouching
 from noted_time import Advance, Hold, Mark
-from noted_time.answers import CountedPeriod, Explanation, WriterRow, WritersPage
+from noted_time.answers import Explanation, WriterRow, WritersPage
 from noted_time.reading import ReaderPlace, locate_reader
 from noted_time.rules import HOLDERS_NAMED, Track, forecast, lower_without
 from noted_time.values import FROM_FIRST_MARK, MemberState, Waiting
@@ -67,7 +67,7 @@ def explain(
         would=would,
         hints=find_hints(view),
         silence=silence,
-        vouched=None if last is None else VouchingView(view.stream, view.domain).find_vouching(last),
+        vouched=None if last is None else Vouching(view.stream, view.domain).find_vouching(last),
         reader=None if position is None else _locate_reader(view, position, limit),
         sentences=(),
     )
@@ -178,13 +178,7 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         session=session.held if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,
-        vouching={
-            name: [
-                CountedPeriod(each.from_seq, None if each.is_open else each.until)
-                for each in record.vouching.get(name, FROM_FIRST_MARK)
-            ]
-            for name in running.numbers
-        },
+        vouching={name: record.vouching.get(name, FROM_FIRST_MARK) for name in running.numbers},
     )
 
 

@@ -8,12 +8,12 @@ from controller.aggregation.stream import StreamState
 from noted_time import Mark
 from noted_time.reading import UNKNOWN_STANDING, VouchingTally, find_required_seq
 from noted_time.rules import Member
-from noted_time.values import NotVouching, OpenStream, VouchedBy, VouchingPeriod, WriterStanding
+from noted_time.values import NotVouching, OpenStream, Spell, VouchedBy, WriterStanding
 
 COUNTED_AT_ONCE = 2000  # examining them takes about 5 ms
 
 
-class VouchingView:
+class Vouching:
     """The members that vouch for a domain, and the writers that are expected to."""
 
     def __init__(self, stream: StreamState, domain: str | None) -> None:
@@ -57,9 +57,9 @@ class VouchingView:
         are_names_known = forgotten_lower is None or marks[0][1] > forgotten_lower
         yield tally.results(names_known=are_names_known)
 
-    def _find_standing(self, member: Member) -> tuple[tuple[VouchingPeriod, ...], WriterStanding]:
+    def _find_standing(self, member: Member) -> tuple[tuple[Spell, ...], WriterStanding]:
         standing: WriterStanding = "excluded" if member.exclusion else member.state
-        return member.track(self._number).vouching_periods, standing
+        return member.track(self._number).spells, standing
 
     def find_required_seq(
         self, first: int, time: int, writers: Iterable[str], *, every: bool, known: bool
@@ -74,7 +74,7 @@ class VouchingView:
             last = self.history.mark(self.history.last_seq)
             first = max(first, self.history.complete_to(min(lower, last.lower)).seq)
         members = self._stream.aggregator.domains.members
-        required: dict[str, tuple[tuple[VouchingPeriod, ...], WriterStanding]] = {
+        required: dict[str, tuple[tuple[Spell, ...], WriterStanding]] = {
             name: self._find_standing(members[name]) if name in members else UNKNOWN_STANDING
             for name in (*writers, *(self.expected if every else ()))
         }
@@ -95,5 +95,5 @@ class VouchingView:
             has_no_time = track.noted is None and member.has_written
             if not (has_no_time or track.first_time is not None or member.writer in late):
                 continue  # almost all, in 0.2 µs each
-            if track.vouches_here and all(each.from_seq > first for each in track.vouching_periods):
+            if track.vouches_here and all(each.from_seq > first for each in track.spells):
                 yield member

@@ -19,7 +19,7 @@ from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.owned_streams import NotOwner
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.reader_lags import find_lags, find_reader_lags, locate_position
-from controller.aggregation.views.vouching import VouchingView
+from controller.aggregation.views.vouching import Vouching
 from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.wire import requests
@@ -234,12 +234,12 @@ async def cut(
     if every and known:
         raise Rejected("`require_all` includes `require_known`: leave one out")
     if every:
-        VouchingView(controller.stream(stream), domain).check_expects()
+        Vouching(controller.stream(stream), domain).check_expects()
     first = await controller.polls.cut(
         stream, domain, complete_to, asked.wait_ms, is_admin=call.is_admin
     )
     state = controller.stream(stream)
-    roster, coverage = VouchingView(state, domain), state.coverage(domain)
+    roster, coverage = Vouching(state, domain), state.coverage(domain)
     if roster.history.is_whole and coverage.begins_after(complete_to):
         first = roster.history.mark(roster.history.last_seq)
     seq, unmet = roster.find_required_seq(
@@ -327,7 +327,7 @@ async def _build_page(
     after: int | None,
 ) -> CompleteWindowsPage:
     windows = [each async for each in iterate_in_slices(found)]
-    by = await tally_vouching(VouchingView(state, domain), [(each.seq, each.end) for each in windows])
+    by = await tally_vouching(Vouching(state, domain), [(each.seq, each.end) for each in windows])
     rows = (replace(each, vouched=vouched) for each, vouched in zip(windows, by, strict=True))
     page, last, has_more = await page_of(rows, limit)
     return CompleteWindowsPage(
