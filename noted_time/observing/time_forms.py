@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, tzinfo
+from datetime import date, datetime, time, timedelta, tzinfo
+from decimal import Decimal
 from itertools import islice
 from math import floor, isfinite
 from operator import index
 from typing import Any, Literal
 
 from noted_time.values import (
+    DAY_MS,
     EPOCH,
     INTEGER_PATTERN,
     LARGEST_TIME,
@@ -31,89 +33,122 @@ UNIT_NAMES = dict(zip(UNIT_SIZES, ("seconds", "ms", "microseconds", "nanoseconds
 
 FIRST_TIMES = 1000
 
+FIRST_YEAR = 1990
+"""The first year of digits such as 2026092110, which would be in 2033 as Unix seconds."""
+
+DIGIT_FORMATS = {"%Y%m%d": 8, "%Y%m%d%H": 10, "%Y%m%d%H%M": 12, "%Y%m%d%H%M%S": 14}
+"""The number of digits of each format."""
+
+SHORT_FORMAT = "%y%m%d%H%M"
+
+YEAR_MS = 366 * DAY_MS
+
+ZONE_REMEDY = "pass --zone, for example --zone UTC"
+
 
 @dataclass(frozen=True, slots=True)
 class TimeForm:
-    """The unit of numeric times, and the time zone of text without one.
+    """The unit of numeric times, and the zone of times without one.
 
-    Without a unit, numbers are Unix ms. Text without a zone is rejected unless there is a `zone`,
-    and so is a typed column without a zone if there is one.
+    Without a unit, numbers are Unix ms. Times without a zone, such as dates, are rejected unless
+    there is a `zone`. With a `format`, numbers and texts are in that form of `strptime`.
     """
 
     unit: Unit | None = None
     zone: tzinfo | None = None
+    format: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the unit is to be inferred from the first times."""
+        return self.unit is None and self.format is None
 
     def ms_of(self, value: object) -> int:
-        """Return a time in Unix ms, rounded down: a number, an integer as text, ISO 8601.
+        """Return a time in Unix ms, rounded down: a number, an integer as text, ISO 8601, a date.
 
         >>> TimeForm("s").ms_of(1357034400.25), TimeForm("ns").ms_of("1357034400250000000")
         (1357034400250, 1357034400250)
         >>> TimeForm().ms_of("2013-01-01 10:00 UTC"), TimeForm().ms_of("2013-01-01T11:00+01:00")
         (1357034400000, 1357034400000)
+        >>> TimeForm(format="%d/%b/%Y:%H:%M:%S %z").ms_of("01/Jan/2013:10:00:00 +0000")
+        1357034400000
 
         Raises `Rejected` for everything else, with the value.
         """
-        number = _parse_number(value)
+        number = _parse_number(value) if self.format is None else None
         time = unix_ms_of(self._parse_moment(value)) if number is None else self.scale_to_ms(number)
         if not LEAST_TIME <= time <= LARGEST_TIME:
             raise Rejected(f"{value} is outside int64")
         return time
 
-    def scale_to_ms(self, number: float) -> int:
+    def scale_to_ms(self, number: float | Decimal) -> int:
         """Round down; floats are exact to the microsecond."""
         size = UNIT_SIZES[self.unit or "ms"]
         if isinstance(number, int):
             return number * size // UNIT_SIZES["ms"]
+        if isinstance(number, Decimal):
+            return floor(number * size / UNIT_SIZES["ms"])
         return floor(round(number * (size / UNIT_SIZES["ms"]), 3))
 
-    def infer_unit(self, name: str, values: Iterable[object]) -> TimeForm:
-        """Return the form with a unit, or raise `NotObservable` for a doubt."""
-        doubt = find_doubt(name, values) if self.unit is None else None
+    def infer_unit(self, name: str, values: Iterable[object], now: int) -> TimeForm:
+        """Return the form with a unit, or raise `NotObservable` for a doubt; `now` in Unix ms."""
+        doubt = find_doubt(name, values, now) if self.is_open else None
         if doubt is not None:
             raise NotObservable(doubt)
         return replace(self, unit=self.unit or "ms")
 
-    def check_column(self, name: str, zone: str | None) -> None:
-        """Raise `NotObservable` if a column of timestamps has no zone, but one is given."""
-        if zone is None and self.zone is not None:
-            raise NotObservable(
-                f"column `{name}` has timestamps without a zone, which are read as UTC: leave "
-                "--zone out if they are UTC, or write them with a zone"
-            )
+    def find_zone(self, name: str, zone: str | None) -> tzinfo | None:
+        """Return the zone of a column's local timestamps, `None` if they are instants.
+
+        Raises `NotObservable` for local timestamps without a zone.
+        """
+        if zone is None and self.zone is None:
+            raise NotObservable(f"column `{name}` has timestamps without a zone: {ZONE_REMEDY}")
+        return self.zone if zone is None else None
 
     def _parse_moment(self, value: object) -> datetime:
         moment = value
-        if isinstance(value, str):
+        if self.format is not None and isinstance(value, str | int):
+            moment = _parse_format(str(value).strip(), self.format)
+        elif isinstance(value, date) and not isinstance(value, datetime):
+            moment = datetime.combine(value, time())
+        elif isinstance(value, str):
             with suppress(ValueError):
                 moment = datetime.fromisoformat(value.strip().replace(" UTC", "+00:00"))
         if not isinstance(moment, datetime):
-            forms = "a number (--unit s, ms, us or ns), or ISO 8601 with a zone"
+            forms = "a number (--unit s, ms, us or ns), ISO 8601 with a zone, or pass --format"
             raise Rejected(f"{value!r:.60} is not a time: write {forms}")
         if moment.utcoffset() is not None:
             return moment
         if self.zone is None:
-            remedy = "pass --zone, for example --zone UTC"
-            raise Rejected(f"{str(value)[:40]!r} has no zone: {remedy}")
+            raise Rejected(f"{str(value)[:40]!r} has no zone: {ZONE_REMEDY}")
         return moment.replace(tzinfo=self.zone)
 
 
 IN_MS = TimeForm("ms")
 
 
-def find_doubt(name: str, values: Iterable[object]) -> str | None:
+def find_doubt(name: str, values: Iterable[object], now: int) -> str | None:
     """Return why the first times of a field cannot be Unix ms, or `None`.
 
-    Most of the numbers are then outside 1971 to 2199; text is not checked.
+    Most of the numbers are then outside 1971 to 2199, or digits of a date; text is not checked.
+    `now` is in Unix ms.
 
-    >>> find_doubt("ts", [1795651200, "1795651201", 1795651202000])
+    >>> now = 1795651200000
+    >>> find_doubt("ts", [1795651200, "1795651201", 1795651202000], now)
     'the times of `ts` look like Unix seconds (2026-11-26 as seconds, 1970-01-21 as ms): pass --unit s'
+    >>> find_doubt("ts", [2026112109, 2026112110], now)
+    'the times of `ts`, for example 2026112110, look like digits of a date: pass --format %Y%m%d%H'
     """  # noqa: E501 - sentences as they are printed
     first = sorted(n for n in map(_parse_number, islice(values, FIRST_TIMES)) if n is not None)
+    if (digits := _find_format(first, now)) is not None:
+        example = f"the times of `{name}`, for example {first[len(first) // 2]}"
+        return f"{example}, look like digits of a date: pass --format {digits}"
     fits = [unit for unit in UNIT_NAMES if 2 * _count_unix(unit, first) >= len(first)]
     if "ms" in fits:
         return None
     shown, of = first[len(first) // 2], f"the times of `{name}`"
-    for unit in fits:
+    for unit in (each for each in fits if TimeForm(each).scale_to_ms(shown) <= now + YEAR_MS):
         day, as_ms = (_format_day(TimeForm(each).scale_to_ms(shown)) for each in (unit, None))
         in_words = UNIT_NAMES[unit]
         days = f"{day} as {in_words}, {as_ms} as ms"
@@ -122,14 +157,44 @@ def find_doubt(name: str, values: Iterable[object]) -> str | None:
     return f"{of}, for example {shown}, are Unix time in no unit: {remedy}"
 
 
-def _count_unix(unit: Unit, numbers: Sequence[float]) -> int:
+def _parse_format(text: str, form: str) -> datetime:
+    with suppress(ValueError):
+        moment = datetime.strptime(text, form)  # noqa: DTZ007 - its zone is checked
+        # `strptime` takes single digits, too, so that missing ones would move the others
+        if not text.isdecimal() or moment.strftime(form) == text:
+            return moment
+    raise Rejected(f"{text:.60} is not in the format {form!r}")
+
+
+def _find_format(numbers: Sequence[float | Decimal], now: int) -> str | None:
+    """Return the format of digits in which most numbers are dates up to next year."""
+    this_year = (EPOCH + timedelta(milliseconds=now)).year
+    for form in (*DIGIT_FORMATS, SHORT_FORMAT):
+        first_year = this_year - 2 if form == SHORT_FORMAT else FIRST_YEAR
+        years = range(first_year, this_year + (3 if form == SHORT_FORMAT else 2))
+        if numbers and 2 * sum(_is_date(each, form, years) for each in numbers) > len(numbers):
+            return form
+    return None
+
+
+def _is_date(number: float | Decimal, form: str, years: range) -> bool:
+    digits = str(number)
+    if len(digits) != DIGIT_FORMATS.get(form, 10):
+        return False
+    try:
+        return datetime.strptime(digits, form).year in years  # noqa: DTZ007 - only its year
+    except ValueError:
+        return False
+
+
+def _count_unix(unit: Unit, numbers: Sequence[float | Decimal]) -> int:
     return sum(TimeForm(unit).scale_to_ms(number) in UNIX_MS for number in numbers)
 
 
-def _parse_number(value: Any) -> float | None:  # noqa: ANN401 - any value of a row
+def _parse_number(value: Any) -> float | Decimal | None:  # noqa: ANN401 - any value of a row
     if isinstance(value, str):
         return int(value) if INTEGER_PATTERN.fullmatch(value.strip()) else None
-    if isinstance(value, float):
+    if isinstance(value, float | Decimal):
         return value if isfinite(value) else None
     return index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else None
 

@@ -202,19 +202,22 @@ def _convert_times(table: pa.Table, column: str, form: TimeForm) -> pa.ChunkedAr
     values = table.column(column)
     kind = values.type
     if not pa.types.is_timestamp(kind):
-        form = form.infer_unit(column, pc.drop_null(values)[:FIRST_TIMES].to_pylist())
-    if pa.types.is_timestamp(kind):
-        form.check_column(column, kind.tz)
+        first = pc.drop_null(values)[:FIRST_TIMES].to_pylist()
+        form = form.infer_unit(column, first, int(time.time() * 1000))
+    elif (zone := form.find_zone(column, kind.tz)) is None:
         return pc.cast(pc.cast(values, pa.timestamp("ms", kind.tz), safe=False), pa.int64())
-    if kind == pa.int64() and form.unit == "ms":
+    else:
+        values = pc.assume_timezone(values, str(zone), ambiguous="earliest", nonexistent="earliest")
+        return pc.cast(pc.cast(values, pa.timestamp("ms", "UTC"), safe=False), pa.int64())
+    if kind == pa.int64() and form.unit == "ms" and form.format is None:
         return values
-    if pa.types.is_string(kind):
+    if pa.types.is_string(kind) and form.format is None:
         with suppress(pa.ArrowException):  # fast path: ISO 8601, and all or none have a zone
             if form.zone is None:
                 moments = pc.cast(values, pa.timestamp("us", "UTC"))
             else:
-                naive, zone = pc.cast(values, pa.timestamp("us")), str(form.zone)
-                moments = pc.assume_timezone(naive, zone, ambiguous="earliest")
+                naive = pc.cast(values, pa.timestamp("us"))
+                moments = pc.assume_timezone(naive, str(form.zone), ambiguous="earliest")
             return pc.cast(pc.cast(moments, pa.timestamp("ms", "UTC"), safe=False), pa.int64())
     try:
         found = [None if each is None else form.ms_of(each) for each in values.to_pylist()]

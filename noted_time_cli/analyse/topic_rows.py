@@ -171,7 +171,7 @@ class _Reading:
         if not self._times:
             raise Rejected(self._describe_nothing(topic.name))
         event_time = self._field or "timestamp"
-        self._form.infer_unit(event_time, self._first)
+        self._form.infer_unit(event_time, self._first, int(clocks.time() * 1000))
         is_appended = self._appended == len(self._times)
         knows = is_live or self._field is not None
         if self._field is None and is_appended:

@@ -87,9 +87,14 @@ class WrittenTimes:
         tzinfo | None, zone_option("The zone of times without one, for example Europe/Berlin.")
     ] = None
 
+    time_format: Annotated[
+        str | None,
+        option("FORMAT", "The format of digits or text, as strptime's: %Y%m%d%H", "--format"),
+    ] = None
+
     @property
     def form(self) -> TimeForm:
-        return TimeForm(self.unit, self.zone)
+        return TimeForm(self.unit, self.zone, self.time_format)
 
 
 Url = Annotated[

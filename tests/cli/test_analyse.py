@@ -46,7 +46,8 @@ def rows(kind: Any = None) -> pa.Table:  # noqa: ANN401 - a type of Arrow
 
 
 @pytest.mark.parametrize(
-    "kind", [None, pa.timestamp("ns", "UTC"), pa.timestamp("us"), pa.timestamp("ms", "Asia/Tokyo")]
+    "kind",
+    [None, pa.timestamp("ns", "UTC"), pa.timestamp("us", "UTC"), pa.timestamp("ms", "Asia/Tokyo")],
 )
 def test_a_delay_is_found_from_times_of_any_type(analyse: Analyse, kind: Any) -> None:  # noqa: ANN401
     """And the perfect watermark, and whose row is late."""
@@ -67,17 +68,18 @@ def test_a_delay_is_found_from_times_of_any_type(analyse: Analyse, kind: Any) ->
 
 
 @pytest.mark.parametrize("option", ["--time", "--arrival"])
-def test_zone_of_a_typed_column_without_zone_is_refused(analyse: Analyse, option: str) -> None:
-    """The column is named; one with a zone is an instant in any zone."""
+def test_timestamps_without_zone_are_of_the_given_zone(analyse: Analyse, option: str) -> None:
+    """They are refused without one; timestamps with a zone are instants in any zone."""
     at, sent = (rows(pa.timestamp("us", zone)).column("departure") for zone in (None, "UTC"))
     pq.write_table(pa.table({"at": at, "sent": sent}), "f.parquet")
     other = "--arrival" if option == "--time" else "--time"
     words = ("files", "f.parquet", option, "at", other, "sent", "--json")
-    refused = analyse(*words, "--zone", "Europe/Berlin")
+    refused, found = analyse(*words), analyse(*words, "--zone", "Europe/Berlin").json
 
-    remedy = "read as UTC: leave --zone out if they are UTC, or write them with a zone\n"
-    assert (refused.status, refused.err.partition("are ")[2]) == (1, remedy)
-    assert analyse(*words).json["rows"] == len(at)
+    remedy = "timestamps without a zone: pass --zone, for example --zone UTC\n"
+    assert (refused.status, refused.err.partition("has ")[2]) == (1, remedy)
+    shift = 3_600_000 if option == "--time" else 0
+    assert found["first_ms"] == TEN + 60_000 * min(MINUTES["departure"]) - shift
 
 
 @pytest.mark.parametrize("name", MANY_ROWS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from noted_time import Rejected
 from noted_time.observing import TimeForm, Unit
 from noted_time.observing.time_forms import find_doubt
-from noted_time.values import UNIX_MS
+from noted_time.values import HOUR_MS, UNIX_MS
 
 PER_SECOND: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -35,10 +36,10 @@ def test_a_float_of_seconds_keeps_its_milliseconds(ms: int) -> None:
     assert TimeForm("s").ms_of(ms / 1000) == ms
 
 
-@given(st.lists(modern, min_size=1), units)
+@given(st.lists(st.integers(10**12, NOON_MS), min_size=1), units)
 def test_the_unit_of_times_is_found(times: list[int], unit: Unit) -> None:
     numbers = [ms * PER_SECOND[unit] // 1000 for ms in times]
-    doubt = find_doubt("ts", numbers)
+    doubt = find_doubt("ts", numbers, NOON_MS)
 
     remedy = doubt and doubt.rpartition(": ")[2]
     assert remedy == (None if unit == "ms" else f"pass --unit {unit}")
@@ -50,11 +51,11 @@ def test_a_unit_is_doubted_if_most_times_are_of_no_year_from_1971_to_2199(
 ) -> None:
     outside = sum(not UNIX_MS.start <= number < UNIX_MS.stop for number in numbers)
 
-    assert (find_doubt("ts", numbers) is not None) == (2 * outside > len(numbers))
+    assert (find_doubt("ts", numbers, NOON_MS) is not None) == (2 * outside > len(numbers))
 
 
 def test_the_first_thousand_times_judge() -> None:
-    assert find_doubt("ts", [NOON_MS] * 1000 + [42] * 5000) is None
+    assert find_doubt("ts", [NOON_MS] * 1000 + [42] * 5000, NOON_MS) is None
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,7 @@ def test_the_first_thousand_times_judge() -> None:
         "2026-11-26T13:00:00+0100",
         "2026-11-26 12:00:00 UTC",
         " 2026-11-26 12:00 UTC ",
+        Decimal("1795694400000.9"),
         "20261126T120000Z",
         "2026-11-26T12:00:00",
         "2026-11-26 12:00:00",
@@ -84,8 +86,9 @@ def test_noon_may_be_spelled_in_many_ways(spelling: object) -> None:
 @pytest.mark.parametrize(
     ("spelling", "says"),
     [
+        (date(2026, 11, 26), "'2026-11-26' has no zone: pass --zone, for example --zone UTC"),
         ("2026-11-26 12:00", "'2026-11-26 12:00' has no zone: pass --zone, for example --zone UTC"),
-        ("26/11/2026", "'26/11/2026' is not a time: write a number (--unit s, ms, us or ns),"),
+        ("26/11/2026", "'26/11/2026' is not a time: write a number (--unit s, ms, us or ns), ISO"),
         (True, "True is not a time"),
         (None, "None is not a time"),
         (float("nan"), "nan is not a time"),
@@ -111,7 +114,50 @@ def test_text_without_a_zone_is_of_the_zone_that_is_given(at: datetime) -> None:
     assert [form.ms_of(each.isoformat()) for each in (at, local.astimezone(UTC))] == [expected] * 2
 
 
+@pytest.mark.parametrize(
+    ("written", "form", "expected"),
+    [
+        (date(2026, 11, 26), TimeForm(zone=ZoneInfo("Europe/Berlin")), NOON_MS - 13 * HOUR_MS),
+        (2026112612, TimeForm(zone=UTC, format="%Y%m%d%H"), NOON_MS),
+        ("202611261200", TimeForm(zone=UTC, format="%Y%m%d%H%M"), NOON_MS),
+        ("26/Nov/2026:12:00:00 +0000", TimeForm(format="%d/%b/%Y:%H:%M:%S %z"), NOON_MS),
+        (Decimal("1795694400.25"), TimeForm("s"), NOON_MS + 250),
+    ],
+)
+def test_time_is_read_as_its_form_says(written: object, form: TimeForm, expected: int) -> None:
+    assert form.ms_of(written) == expected
+
+
+def test_time_in_another_format_is_rejected() -> None:
+    with pytest.raises(Rejected, match="20261126 is not in the format '%Y%m%d%H%M'"):
+        TimeForm(zone=UTC, format="%Y%m%d%H%M").ms_of(20261126)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "remedy"),
+    [
+        ([20261126], "--format %Y%m%d"),
+        ([2026092110, 2026092111], "--format %Y%m%d%H"),
+        ([202609211015], "--format %Y%m%d%H%M"),
+        ([20260921101500], "--format %Y%m%d%H%M%S"),
+        ([2609211015], "--format %y%m%d%H%M"),
+        ([1795694400], "--unit s"),
+    ],
+)
+def test_digits_of_a_date_are_named(numbers: list[int], remedy: str) -> None:
+    doubt = find_doubt("ts", numbers, NOON_MS)
+
+    assert doubt is not None
+    assert doubt.endswith(f": pass {remedy}")
+
+
+def test_no_unit_is_named_for_times_far_ahead() -> None:
+    assert str(find_doubt("ts", [4_102_444_800], NOON_MS)).endswith(
+        "pass --unit ms to take them as they are"
+    )
+
+
 def test_only_numbers_have_a_unit() -> None:
     values = ["1960-01-01T12:00:00Z", NOON, None, True, float("inf"), NOON_MS]
 
-    assert find_doubt("ts", values) is None
+    assert find_doubt("ts", values, NOON_MS) is None

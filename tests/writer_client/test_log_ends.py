@@ -2,8 +2,9 @@
 
 import os
 import shutil
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from noted_time import InvalidName, Rejected, Unreachable
 from noted_time.filelog import file_name, segment_directory
 from noted_time.observing import TimeForm
+from noted_time.values import unix_ms_of
 from tests.support.properties import costly
 from writer_client import LogEnds, LogTimes, Seen, SegmentLogWriter
 
@@ -195,6 +197,24 @@ def test_times_are_taken_in_the_unit_that_is_given(tmp_path: Path, column: pa.Ar
 
 
 @pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([datetime(2026, 10, 25, 2, 30)], pa.timestamp("us")),  # noqa: DTZ001 - local
+        pa.array(["2026-10-25 02:30"]),
+    ],
+)
+def test_local_times_of_an_hour_that_is_twice_are_the_first(
+    tmp_path: Path, column: pa.Array
+) -> None:
+    """So time stands for at most an hour, instead of passing rows of it."""
+    pq.write_table(pa.table({"time": column}), write(tmp_path, 0, 0, 1))
+
+    form = TimeForm(zone=ZoneInfo("Europe/Berlin"))
+    found = LogTimes(tmp_path, "flights", "time", form=form)().newest
+    assert found == {0: unix_ms_of(datetime(2026, 10, 25, 0, 30, tzinfo=UTC))}
+
+
+@pytest.mark.parametrize(
     ("column", "says"),
     [
         (pa.array(["noon"]), "'noon' is not a time: write a number"),
@@ -202,8 +222,8 @@ def test_times_are_taken_in_the_unit_that_is_given(tmp_path: Path, column: pa.Ar
     ],
 )
 def test_a_column_without_times_is_refused(tmp_path: Path, column: pa.Array, says: str) -> None:
-    """Text holds none; a zone that is given does not apply to timestamps without one."""
+    """Text holds none, and timestamps without a zone need one."""
     pq.write_table(pa.table({"time": column}), write(tmp_path, 0, 0, 1))
 
     with pytest.raises(Rejected, match=says):
-        LogTimes(tmp_path, "flights", "time", form=TimeForm(zone=UTC))()
+        LogTimes(tmp_path, "flights", "time", form=TimeForm())()

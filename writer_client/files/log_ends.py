@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from os import PathLike
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import pyarrow as pa
 from noted_time.filelog import LogDirectories, SegmentDirectory
 from noted_time.observing import FIRST_TIMES, IN_MS, Seen, TimeForm
 from noted_time.stores import LogPath, parse_root
-from noted_time.values import Rejected, Unreachable, validate_name
+from noted_time.values import EPOCH, Rejected, Unreachable, validate_name
 from writer_client.files.arrow_rows import open_parquet, read_largest_time
+from writer_client.sending.clock import unix_ms
 
 
 class LogEnds:
@@ -69,7 +71,7 @@ class LogTimes(LogEnds):
 
     `field` is the event-time column: timestamps of any unit, or numbers or text as described by
     `form`, by default Unix ms. With `TimeForm()`, the unit is inferred from the first times found.
-    Timestamps without a zone are UTC; they are refused if `form` has a zone.
+    Timestamps without a zone are in the zone of `form`, and are refused if it has none.
 
     Each file is read once; the first call reads all existing files.
     """
@@ -99,7 +101,7 @@ class LogTimes(LogEnds):
             if time is not None:
                 newest[segment] = max(time, newest.get(segment, time))
         if newest:
-            self._form = self._form.infer_unit(self._field, self._values)
+            self._form = self._form.infer_unit(self._field, self._values, unix_ms())
             self._values.clear()
         self._new.clear()
         return Seen(self.ends, newest, max(newest.values(), default=None))
@@ -110,9 +112,13 @@ class LogTimes(LogEnds):
                 raise Rejected(f"{path} has no column {self._field}")
             kind = parquet.schema_arrow.field(self._field).type
             if pa.types.is_timestamp(kind):
-                self._form.check_column(self._field, kind.tz)
-                return read_largest_time(parquet, self._field)
-            if kind == pa.int64():
+                zone = self._form.find_zone(self._field, kind.tz)
+                largest_time = read_largest_time(parquet, self._field)
+                if zone is None or largest_time is None:
+                    return largest_time
+                local = EPOCH.replace(tzinfo=None) + timedelta(milliseconds=largest_time)
+                return self._form.ms_of(local)
+            if kind == pa.int64() and self._form.format is None:
                 return self._convert_largest([read_largest_time(parquet, self._field)])
             batches = parquet.iter_batches(columns=[self._field])
             largest = [self._convert_largest(each.column(0).to_pylist()) for each in batches]
@@ -120,7 +126,7 @@ class LogTimes(LogEnds):
         return None  # the file has just been removed
 
     def _convert_largest(self, values: list[object]) -> int | None:
-        if self._form.unit is None:
+        if self._form.is_open:
             self._values += values[: FIRST_TIMES - len(self._values)]
         times = (self._form.ms_of(value) for value in values if value is not None)
         return max(times, default=None)

@@ -36,7 +36,8 @@ def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[M
 
     if not isinstance(field, str) or ":" in field:
         return get_times
-    (decode, inside), is_in_ms = _make_decoder(field.split(".")), form.unit in (None, "ms")
+    decode, inside = _make_decoder(field.split("."))
+    is_in_ms = form.unit in (None, "ms") and form.format is None
 
     def get_time_in_json(message: Message) -> EventTime:
         try:

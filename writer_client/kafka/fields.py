@@ -233,7 +233,7 @@ class KafkaFields(RecordTimes):
         passes: Passes | None = None,
     ) -> None:
         self._time_of = make_time_getter(field, form)
-        self._unjudged = make_values_getter(field) if form.unit is None else None
+        self._unjudged = make_values_getter(field) if form.is_open else None
         self._name_of_time = field if isinstance(field, str) else "the function"
         super().__init__(config, topic, known=known, ahead_ms=ahead_ms, clock=clock, passes=passes)
         self._start, self._client = start, client
@@ -278,7 +278,7 @@ class KafkaFields(RecordTimes):
                     continue
         finally:
             self._reader.restart(begin)
-        TimeForm().infer_unit(self._name_of_time, values)
+        TimeForm().infer_unit(self._name_of_time, values, unix_ms())
         if values:
             self._unjudged = None
 
