@@ -110,6 +110,10 @@ class WriterPromise:
         return results
 
 
+Owners = Mapping[int, tuple[str, int]]
+"""By segment the writer that owns its rows, from an offset on."""
+
+
 class LocatedRows(NamedTuple):
     """Rows by columns: event time (Unix ms), position in the log, and optionally a name."""
 
@@ -118,23 +122,21 @@ class LocatedRows(NamedTuple):
     offsets: Times
     names: NDArray[Any] | None = None
 
-    def writers(
-        self, promises: Mapping[str, WriterPromise], owners: Mapping[int, str]
-    ) -> NDArray[Any]:
+    def writers(self, promises: Mapping[str, WriterPromise], owners: Owners) -> NDArray[Any]:
         """Return the writer of each row, or `""` if it is not known.
 
         If any name is a writer, names are writers; otherwise the segment's owner is.
 
-        >>> promises, owners = {"a": WriterPromise(())}, {1: "a"}
-        >>> rows = LocatedRows(np.zeros(2, int), np.array([0, 1]), np.zeros(2, int))
+        >>> promises, owners = {"a": WriterPromise(())}, {1: ("a", 5)}
+        >>> rows = LocatedRows(np.zeros(3, int), np.array([0, 1, 1]), np.array([5, 4, 5]))
         >>> rows.writers(promises, owners).tolist()
-        ['', 'a']
+        ['', '', 'a']
         """
         if self.names is not None and np.any(known := np.isin(self.names, [*promises])):
             return np.where(known, self.names, "")
         names = np.full(len(self.times), "", object)
-        for segment, owner in owners.items():
-            names[self.segments == segment] = owner
+        for segment, (owner, first) in owners.items():
+            names[(self.segments == segment) & (self.offsets >= first)] = owner
         return names
 
 
@@ -181,7 +183,7 @@ def judge(
     marks: NotedMarks,
     rows: LocatedRows,
     promises: Mapping[str, WriterPromise],
-    owners: Mapping[int, str],
+    owners: Owners,
     window_ms: int = 0,
 ) -> Judgement:
     """Judge rows by at least one mark; without a promise, a writer's verdict is not known.

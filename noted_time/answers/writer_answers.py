@@ -131,6 +131,8 @@ class WritersPage(Struct, frozen=True):
     - `total`: the number of members that match.
     - `states`: the number of all members by state.
     - `next`: the `start` of the next page.
+    - `forgotten_seq`: the seq of the domain's last mark when a member was last forgotten. It is 0
+      if none was, and null if that is not known.
     """
 
     now: int
@@ -138,3 +140,4 @@ class WritersPage(Struct, frozen=True):
     writers: Sequence[WriterRow]
     states: Mapping[MemberState, int]
     next: int | None
+    forgotten_seq: int | None = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
-from noted_time.analysis import AbsencePeriod, NotedMarks, WriterPromise
+from noted_time.analysis import AbsencePeriod, NotedMarks, Owners, WriterPromise
 from noted_time.answers import EntryAnswer, LedgerPage, MarksAnswer, WriterRow, WritersPage
 from noted_time.client import Json, Question, stream_path
 from noted_time.observing import INGESTION_NAME
@@ -38,7 +39,7 @@ class NotedMarksAnswer:
     marks: NotedMarks
     words: Mapping[str, WriterPromise]
 
-    owners: Mapping[int, str]
+    owners: Owners
 
     logs: tuple[str, ...]
 
@@ -63,8 +64,8 @@ def read_noted(stream: str, domain: str | None) -> Generator[Question[Any], Any,
         for row in rows
         if not row.observes
     }
-    owners = _find_owners(marks, entries, rows)
-    own = {segment: writer for segment, writer in owners.items() if writer in words}
+    owners = _find_owners(marks, entries, rows, listed[-1].forgotten_seq)
+    own = {segment: owner for segment, owner in owners.items() if owner[0] in words}
     return NotedMarksAnswer(marks, words, own, read.logs)
 
 
@@ -98,9 +99,18 @@ def _read_pages(
 
 
 def _find_owners(
-    marks: NotedMarks, entries: Iterable[EntryAnswer], rows: Iterable[WriterRow]
-) -> dict[int, str]:
-    """Leave out segments of deleted writers, whose last cut is above the known offset."""
+    marks: NotedMarks,
+    entries: Iterable[EntryAnswer],
+    rows: Iterable[WriterRow],
+    forgotten_seq: int | None,
+) -> dict[int, tuple[str, int]]:
+    """Return the only writer that noted each segment, and an offset from which it owns the rows.
+
+    Cuts up to mark `forgotten_seq` cover all that forgotten writers noted. So the next larger
+    offset in a cut is from a note of the owner.
+    """
+    if forgotten_seq is None:
+        return {}
     absent = (each for entry in entries for each in entry.writers)
     noted: defaultdict[int, dict[str, int]] = defaultdict(dict)
     places: Iterable[Absence | WriterRow] = chain(absent, rows)
@@ -108,8 +118,15 @@ def _find_owners(
         for segment, offset in each.position.items():
             noted[segment][each.writer] = offset
     last = marks.cut(len(marks) - 1)
-    single = {segment: next(iter(who.items())) for segment, who in noted.items() if len(who) == 1}
-    return {s: writer for s, (writer, offset) in single.items() if last.get(s, 0) <= offset}
+    number = max(0, forgotten_seq - marks.first_seq) if forgotten_seq else -1
+    owners = {}
+    for segment, who in noted.items():
+        (writer, offset), *others = who.items()
+        if not others and last.get(segment, 0) <= offset:
+            offsets, uncovered_by = marks.steps(segment)
+            first = bisect_left(uncovered_by, number) + 1
+            owners[segment] = writer, [*offsets.tolist(), offset][first]
+    return owners
 
 
 def _find_absences(entries: Iterable[EntryAnswer]) -> defaultdict[str, list[AbsencePeriod]]:

@@ -59,7 +59,7 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
     - `_seq` and `_lower`: the seq and the lower of that mark.
     - `_writer`: the writer of the row, or null if it is unknown. It is the value of the column
       `writer`, if that is the name of a writer that notes. Without the argument `writer`, it is the
-      writer that alone has noted the partition.
+      writer that alone has noted the partition, if the row is beyond its first note there.
 
     `since` is a moment on the controller's clock: rows covered by an earlier mark are not read.
 
@@ -167,5 +167,8 @@ def _map_writers(read: NotedMarksAnswer, column: str | None) -> Column:
     if column is not None:
         name = F.col(f"`{column}`").cast("string")
         return F.when(name.isin([*read.words]), name)
-    owners = [F.when(F.col("partition") == each, who) for each, who in read.owners.items()]
+    owners = [
+        F.when((F.col("partition") == each) & (F.col("offset") >= first), who)
+        for each, (who, first) in read.owners.items()
+    ]
     return F.coalesce(F.lit(None).cast("string"), *owners)

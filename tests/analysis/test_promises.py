@@ -24,7 +24,7 @@ MANY = 8 * settings().max_examples
 """Some 500 streams, and more with the deep profile."""
 
 WRITERS = ("a", "b")
-OWNERS = {0: "a", 2: "b"}
+OWNERS = {0: ("a", 0), 2: ("b", 5)}
 
 
 class Row(NamedTuple):
@@ -51,10 +51,11 @@ class Stream(NamedTuple):
         return judge(NotedMarks(self.marks), rows, self.words, OWNERS, self.window)
 
     def writer(self, row: Row) -> str:
-        """Return whose a row is: by its name if any is a writer's, else by its segment."""
+        """Return whose a row is: by its name if any is a writer's, else by its place."""
         if any(each.name in self.words for each in self.rows):
             return row.name if row.name in self.words else ""
-        return OWNERS.get(row.segment, "")
+        owner, first = OWNERS.get(row.segment, ("", 0))
+        return owner if row.offset >= first else ""
 
     def uncovered(self, row: Row) -> list[Mark]:
         """Return the marks with a lower above its time and a cut that it lies at or beyond."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.service import maintenance
 from demo.data import Flights, read_flights
 from demo.replay import STREAM, at_work, replay
 from demo.schedule import steps
@@ -17,6 +18,7 @@ from noted_time.kafka import Topic
 from tests.cli.conftest import Commands, write
 from tests.support.calls import TEN, wire
 from tests.support.served import Served
+from tests.support.waiting import wait_until
 
 MINUTE_MS = 60_000
 WRITERS = [f"w{n}" for n in range(10)]
@@ -111,6 +113,31 @@ def test_a_stream_of_another_topic_is_refused(
     said = run("analyse", "kafka", broker.address, other, "--stream", producers.name)
 
     assert (said.status, "its positions are of log" in said.err) == (1, True)
+
+
+def test_rows_of_a_forgotten_writer_are_not_blamed_on_the_next(
+    tmp_path: Path, served: Served, run: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It notes the partition, too, but not its earlier rows; its own later ones are its own."""
+    name = served.new(writer_retention_ms=1)
+
+    def note(writer: str, minute: int, **fields: object) -> None:
+        served.post(name, {"writer": writer, "time": TEN + minute * MINUTE_MS, **fields})
+
+    served.post(name, {"writer": "former"}, {"writer": "next"})
+    note("former", 20, position={"0": 1})
+    note("next", 20, position={"1": 1})
+    note("former", 30, position={"0": 2}, state="finished")
+    note("next", 30)
+    monkeypatch.setattr(maintenance, "FORGET_EVERY_MS", 0)
+    wait_until(lambda: served.get(f"{name}/writers")["total"] == 1)
+    note("next", 40, position={"0": 3})
+    write(tmp_path, "flights", 0, *(TEN + minute * MINUTE_MS for minute in (5, 10, 35, 36)))
+    words = ("analyse", "log", str(tmp_path), "flights", "--time", "at", "--stream", name)
+    found = run(*words, "--fail-if-broken", "--json")
+    lost = [[each[0], each[1], each[2]] for each in found.json["noted"]["lost"]]
+
+    assert (found.status, lost) == (1, [["next", "broken", 1], ["segment 0", "not known", 1]])
 
 
 def test_waits_are_those_for_the_moment_of_the_mark(

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from controller.service import maintenance
 from noted_time import Rejected, UnknownDomain
 from noted_time.analysis import AbsencePeriod, WriterPromise
-from noted_time.client import run
+from noted_time.answers import WritersPage
+from noted_time.client import Question, run
 from noted_time.client.transport import Transport
 from noted_time.values import MAX_INT64, Spell
 from reader_client.protocol import vouching
 from reader_client.protocol.vouching import NotedMarksAnswer, read_noted
 from tests.support.served import Served
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -31,10 +36,17 @@ def note(served: Served, stream: str, writer: str, time: int, position: dict[str
     served.post(stream, {"writer": writer, "time": time, "position": position})
 
 
-def read(served: Served, stream: str, domain: str | None = None) -> NotedMarksAnswer:
-    """Ask for all of it."""
+def read(
+    served: Served, stream: str, domain: str | None = None, **changes: object
+) -> NotedMarksAnswer:
+    """Ask for all of it; pages of writers have changed fields."""
+
+    def ask(question: Question[Any]) -> Any:  # noqa: ANN401 - any answer
+        answer = transport.ask(question)
+        return replace(answer, **changes) if isinstance(answer, WritersPage) else answer
+
     with closing(Transport(served.url)) as transport:
-        return run(read_noted(stream, domain), transport.ask)
+        return run(read_noted(stream, domain), ask)
 
 
 def test_writers_that_rest_return_and_join_later_vouch_in_periods(
@@ -62,7 +74,7 @@ def test_writers_that_rest_return_and_join_later_vouch_in_periods(
             [Spell(5)], [AbsencePeriod(4, 4, "returned_late"), AbsencePeriod(0, 3, "not_joined")]
         ),
     }
-    assert found.owners == {0: "a", 1: "b", 2: "c"}
+    assert found.owners == {0: ("a", 1), 1: ("b", 1), 2: ("c", 1)}
 
 
 def test_a_segment_that_others_noted_is_nobodys(served: Served, stream: str) -> None:
@@ -71,7 +83,7 @@ def test_a_segment_that_others_noted_is_nobodys(served: Served, stream: str) -> 
     note(served, stream, "b", 11, {"0": 1})
     found = read(served, stream)
 
-    assert (found.owners, "eye" in found.words) == ({1: "b"}, False)
+    assert (found.owners, "eye" in found.words) == ({1: ("b", 1)}, False)
     served.create(stream, returning_writer="exclude", max_time_ahead_ms=None, writer_retention_ms=1)
     note(served, stream, "c", 11, {"1": 9})
     served.post(
@@ -82,6 +94,31 @@ def test_a_segment_that_others_noted_is_nobodys(served: Served, stream: str) -> 
     note(served, stream, "a", 12, {"0": 2})
     note(served, stream, "b", 12, {"1": 2})
     assert read(served, stream).owners == {}
+
+
+def test_a_segment_is_owned_from_a_cut_after_others_were_forgotten(
+    served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows below may be of a forgotten writer; one that noted a segment alone owns the rest."""
+    note(served, stream, "c", 11, {"2": 5})
+    served.create(stream, returning_writer="exclude", max_time_ahead_ms=None, writer_retention_ms=1)
+    served.post(stream, {"writer": "c", "state": "finished"})
+    note(served, stream, "a", 12, {"0": 2})
+    note(served, stream, "b", 12, {"1": 2})
+    monkeypatch.setattr(maintenance, "FORGET_EVERY_MS", 0)
+    wait_until(lambda: served.get(f"{stream}/writers")["total"] == 2)
+    note(served, stream, "a", 20, {"0": 4, "2": 7})
+    note(served, stream, "b", 20, {"1": 2})
+    note(served, stream, "b", 30, {"1": 3})
+
+    assert read(served, stream).owners == {0: ("a", 4), 1: ("b", 3), 2: ("a", 7)}
+
+
+def test_without_what_was_forgotten_no_segment_has_an_owner(served: Served, stream: str) -> None:
+    """An older controller does not say it."""
+    found = read(served, stream, forgotten_seq=None)
+
+    assert (found.owners, sorted(found.words)) == ({}, ["a", "b"])
 
 
 def test_lists_are_read_page_by_page(

@@ -97,12 +97,14 @@ def writers(
         matches = methodcaller("__contains__", search)
         names, total = filter(matches, names), sum(map(matches, stream.aggregator.writers()))
     view = View.of(stream, now, domain)
+    has_domain = view.domain in stream.histories
     return WritersPage(
         now=now.wall,
         total=total,
         writers=[build_writer_row(view, each) for each in islice(names, page.start, page.stop)],
         states=dict(stream.aggregator.domains.census.members),
         next=page.stop if total > page.stop else None,
+        forgotten_seq=Vouching(stream, domain).forgotten_seq if has_domain else None,
     )
 
 

@@ -36,6 +36,17 @@ class Vouching:
         names = self._stream.settings.expected_writers
         return [n for n in names if n not in members or members[n].vouches_for(self._domain)]
 
+    @property
+    def forgotten_seq(self) -> int:
+        """The last mark when a member was last forgotten, or 0."""
+        lower, last = self._find_forgotten_lower(), self.history.last
+        if lower is None or last is None:
+            return 0
+        return self.history.complete_to(min(lower, last.lower)).seq
+
+    def _find_forgotten_lower(self) -> int | None:
+        return self._stream.aggregator.domains[self._domain].roster.forgotten_lower
+
     def find_vouching(self, mark: Mark) -> VouchedBy | None:
         if len(self.members) > COUNTED_AT_ONCE:
             return None
@@ -53,7 +64,7 @@ class Vouching:
             if member.writer in self._stream.aggregator and member.vouches_for(self._domain):
                 tally.add(member.writer, *self._find_standing(member))
             yield []
-        forgotten_lower = self._stream.aggregator.domains[self._domain].roster.forgotten_lower
+        forgotten_lower = self._find_forgotten_lower()
         are_names_known = forgotten_lower is None or marks[0][1] > forgotten_lower
         yield tally.results(names_known=are_names_known)
 
@@ -69,10 +80,8 @@ class Vouching:
         `known` allows no missing writer and no latecomer, and `every` also needs all expected ones.
         A forgotten writer may have been either, up to the last mark at that moment.
         """
-        lower = self._stream.aggregator.domains[self._domain].roster.forgotten_lower
-        if (every or known) and lower is not None:
-            last = self.history.mark(self.history.last_seq)
-            first = max(first, self.history.complete_to(min(lower, last.lower)).seq)
+        if every or known:
+            first = max(first, self.forgotten_seq)
         members = self._stream.aggregator.domains.members
         required: dict[str, tuple[tuple[Spell, ...], WriterStanding]] = {
             name: self._find_standing(members[name]) if name in members else UNKNOWN_STANDING
