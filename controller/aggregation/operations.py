@@ -203,6 +203,7 @@ def remove(
         raise NotedMeanwhile(writer, heard_at)
     stream.aggregator.remove(writer, stream.begin(draft), order.who)
     stream.excluded += 1
+    stream.withdraw_late(writer, draft)
     draft.touch(stream).add(writer)
     stream.keep_unbounded(draft)
     if exclusion != "removed":

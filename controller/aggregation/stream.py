@@ -243,6 +243,20 @@ class StreamState:
                     draft.batch.put(LateRecord(self.id, domain, *place, kept))
         self.keep_known_from(draft)
 
+    def withdraw_late(self, writer: str, draft: Draft) -> None:
+        """Drop the reports of late rows of a removed writer that can have none.
+
+        It has no position, and noted nothing below a lower.
+        """
+        member = self.aggregator.member(writer)
+        for domain, track in self.aggregator.domains.list_tracks(member):
+            late = self.late[domain.name]
+            has_late = any(each.writer == writer and each.least is not None for each in late)
+            if member.position or has_late or track.first_time is not None:
+                continue
+            for place in late.drop_without_least(writer):
+                draft.batch.drop(LateRecord, self.id, domain.name, *place)
+
     def keep_known_from(self, draft: Draft) -> None:
         known = {
             "ledger_from": _collect_known_from(self.missing, "known_from"),

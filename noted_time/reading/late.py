@@ -60,7 +60,7 @@ class LateReports:
 
         A correction replaces the writer's reports without a least time.
         """
-        changed = self._drop_without_least(report.writer) if is_correction else set()
+        changed = self.drop_without_least(report.writer) if is_correction else set()
         changed.add(self._put(report))
         if len(self) > most:
             changed |= self._merge(most * 3 // 4)
@@ -97,7 +97,7 @@ class LateReports:
         self._reports[place] = known.join(report) if known else report
         return place
 
-    def _drop_without_least(self, writer: str) -> set[LatePlace]:
+    def drop_without_least(self, writer: str) -> set[LatePlace]:
         places = {each.place for each in self if each.writer == writer and each.least is None}
         for each in places:
             del self._reports[each]

@@ -212,7 +212,7 @@ class LateWriter(Struct, frozen=True):
     @property
     def row_count(self) -> str:
         if self.unknown:
-            return f"{self.rows} and more" if self.rows else "an unknown number"
+            return f"{self.rows} and more"
         return f"{'at most ' if self.at_most else ''}{self.rows}"
 
 
@@ -231,17 +231,30 @@ class Late(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """How many rows were written too late, as a clause.
+        """How many rows were written too late, as a clause. Writers without a number come last.
 
         >>> Late((LateWriter("pos", 3, 5, 6, 7), LateWriter("UA", 9, 1, 8, 8, True)), 4).sentence
         'but rows came too late: 3 of pos, at most 9 of UA and those of 2 more writers'
+        >>> till = LateWriter("till", 0, None, 6, 7, unknown=True)
+        >>> Late((LateWriter("pos", 3, 5, 6, 7), till), 2).sentence
+        'but rows came too late: 3 of pos; till may have late rows'
         """
         if not self.count:
             return "but it is not known which rows came too late" if self else "with no late rows"
-        named = ", ".join(f"{each.row_count} of {each.writer}" for each in self.writers)
+        named = ", ".join(
+            f"{each.row_count} of {each.writer}" for each in self.writers if each.rows
+        )
+        others = ", ".join(each.writer for each in self.writers if not each.rows)
         more = self.count - len(self.writers)
-        also = f" and those of {more} more writers" if more else ""
-        return f"but rows came too late: {named}{also}"
+        if more and others:
+            others += f" and {more} more writers"
+        elif more:
+            named += f" and those of {more} more writers"
+        clauses = (
+            named and f"rows came too late: {named}",
+            others and f"{others} may have late rows",
+        )
+        return f"but {'; '.join(filter(None, clauses))}"
 
 
 class Missing(Struct, frozen=True):

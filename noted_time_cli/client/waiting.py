@@ -301,7 +301,12 @@ def format_missing(found: CutAnswer | CompleteWindow, now: int) -> str:
 
 
 def format_late(found: CutAnswer | CompleteWindow) -> str:
-    named = [
-        f"{each.writer} ({each.row_count})" for each in found.late_writers[:NAMES_PER_SENTENCE]
-    ]
-    return f", with late rows of {join_names(named, found.late_count)}" if named else ""
+    """Return the writers with late rows, as the end of a sentence; those without a number last."""
+    named = [f"{each.writer} ({each.row_count})" for each in found.late_writers if each.rows]
+    others = [each.writer for each in found.late_writers if not each.rows]
+    count = len(named) if others else found.late_count
+    late = f", with late rows of {join_names(named[:NAMES_PER_SENTENCE], count)}" if named else ""
+    if not others:
+        return late
+    others_named = join_names(others[:NAMES_PER_SENTENCE], found.late_count - count)
+    return f"{late}; {others_named} may have late rows"

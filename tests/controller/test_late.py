@@ -2,7 +2,8 @@
 
 import pytest
 
-from controller.aggregation import retention, stream
+from controller.aggregation import operations, retention, stream
+from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service.controller import Controller
 from controller.store.records import LateRecord
 from noted_time import Note
@@ -103,6 +104,33 @@ async def test_a_request_that_repeats_a_sequence_is_not_counted_again(
     )
     assert record.late == {"default": LateRows(9, 12, HOUR_MS)}
     assert rows(more[0]) == [("pos", 5, False)]
+
+
+@pytest.mark.parametrize(
+    ("notes", "is_named"),
+    [
+        ([Note("b", 50)], False),
+        ([Note("b", 50, {0: 0})], True),
+        ([Note("b", 39)], True),
+        ([Note("b", 50, since=12)], True),
+        ([Note("b", 50), Note("b", 50, late=LateRows(3, 12, 12))], True),
+    ],
+    ids=["above the lower", "with a position", "below the lower", "since a time", "with rows"],
+)
+async def test_a_removed_writer_that_can_have_no_late_rows_is_not_named(
+    store: Watched, time: GivenTime, notes: list[Note], *, is_named: bool
+) -> None:
+    """Over a restart, too; until it is removed it may have some."""
+    async with serving(store, time, max_time_ahead_ms=None) as controller:
+        await deliver(controller, Note("a", 40), *notes)
+        before = cut(controller, 40)
+        await controller.change("s", operations.remove, ANONYMOUS_ORDER, "b")
+        after = cut(controller, 40)
+    async with running(store.reopened(), time) as controller:
+        restarted = cut(controller, 40)
+
+    assert (before.count, after.count) == (1, int(is_named))
+    assert restarted == after
 
 
 async def test_late_rows_are_forgotten_with_the_ledger(store: Watched, time: GivenTime) -> None:
