@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import writer_client
-from noted_time.observing import IN_MS, Passes, TimeForm
+from noted_time.observing import Passes, TimeForm
 from noted_time.values import Unreachable
 from noted_time_cli.observers.noting import (
     IDLE_MS,
@@ -32,7 +32,13 @@ from noted_time_cli.terminal.brokers import (
     build_kafka_config,
 )
 from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import WrittenTimes, duration, option, parse_offsets
+from noted_time_cli.terminal.options import (
+    UnitOption,
+    WrittenTimes,
+    duration,
+    option,
+    parse_offsets,
+)
 from noted_time_cli.terminal.output import say
 
 if TYPE_CHECKING:
@@ -139,7 +145,14 @@ def ingestion(
 
 
 @group_command(app)
-def timestamp(of: ObservedTopic, *, delay: Delay, idle: Idle = IDLE_MS, noting: Noting) -> None:
+def timestamp(
+    of: ObservedTopic,
+    *,
+    delay: Delay,
+    idle: Idle = IDLE_MS,
+    unit: UnitOption = None,
+    noting: Noting,
+) -> None:
     """Note the newest timestamp of the slowest partition, minus the delay.
 
     No records are read. If transactions stay open for longer than the delay, use `read-timestamp`.
@@ -148,7 +161,9 @@ def timestamp(of: ObservedTopic, *, delay: Delay, idle: Idle = IDLE_MS, noting: 
     """
     of.observe(
         noting,
-        lambda config, topic, _: writer_client.KafkaTimes(config, topic),
+        lambda config, topic, client: writer_client.KafkaTimes(
+            config, topic, form=noting.choose_form(client, TimeForm(unit))
+        ),
         noting.make_times_noter(delay, idle),
     )
 
@@ -161,6 +176,7 @@ def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
     idle: Idle = IDLE_MS,
     start: StartOption = "latest",
     ahead: AheadOption = AHEAD_MS,
+    unit: UnitOption = None,
     skipped: SkippedRecords,
     noting: Noting,
 ) -> None:
@@ -170,7 +186,13 @@ def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
     """
     from writer_client.kafka.event_times import get_timestamp
 
-    look = _make_look(get_timestamp, start, ahead, skipped.passes, lambda _: IN_MS)
+    look = _make_look(
+        get_timestamp,
+        start,
+        ahead,
+        skipped.passes,
+        lambda client: noting.choose_form(client, TimeForm(unit)),
+    )
     of.observe(noting, look, noting.make_times_noter(delay, idle))
 
 

@@ -76,17 +76,19 @@ def zone_option(text: str, *, default: str | bool = False) -> Any:  # noqa: ANN4
     return option("ZONE", text, default=default, parse=parse_zone)
 
 
+UnitOption = Annotated[
+    Unit | None, typer.Option(help="The unit of numbers. Default: inferred from the first.")
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenTimes:
     """The format of event times."""
 
-    unit: Annotated[
-        Unit | None, typer.Option(help="The unit of numbers. Default: inferred from the first.")
-    ] = None
+    unit: UnitOption = None
     zone: Annotated[
         tzinfo | None, zone_option("The zone of times without one, for example Europe/Berlin.")
     ] = None
-
     time_format: Annotated[
         str | None,
         option("FORMAT", "The format of digits or text, as strptime's: %Y%m%d%H", "--format"),

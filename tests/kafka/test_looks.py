@@ -18,6 +18,7 @@ from demo.trials.kafka import Broker, Record
 from noted_time import AnotherLog, NotedTimeError, NotObservable, Recreated, Rejected, Unreachable
 from noted_time.client import polling
 from noted_time.kafka import Topic, TopicLook
+from noted_time.observing import TimeForm
 from noted_time.values import LogFact
 from tests.kafka.conftest import Start
 from tests.support.kafka_judge import judged
@@ -284,6 +285,17 @@ def test_a_record_from_the_future_is_named(
     named = [record.getMessage() for record in caplog.records]
     assert len(named) == 1
     assert "partition 0: the record at offset 1 has the timestamp 20" in named[0]
+
+
+def test_timestamps_in_seconds_need_their_unit(broker: Broker, topic: str) -> None:
+    broker.send(topic, [(0, "a", 1_795_694_400)])
+
+    with pytest.raises(
+        NotObservable, match=r"`timestamp` look like Unix seconds .*: pass --unit s"
+    ):
+        KafkaTimes(broker.config, topic, form=TimeForm())()
+    times = KafkaTimes(broker.config, topic, form=TimeForm("s"))
+    assert times().newest == {0: 1_795_694_400_000}
 
 
 def test_a_record_from_the_end_of_time_does_not_end_its_observer(

@@ -10,7 +10,15 @@ from typing import Any
 from noted_time.client.polling import PATIENCE_S
 from noted_time.kafka import Topic, TopicLook
 from noted_time.kafka.records import TopicReader, log
-from noted_time.observing import GrowingEnds, NewestTimes, OpenTransactions, Seen, Stamp
+from noted_time.observing import (
+    IN_MS,
+    GrowingEnds,
+    NewestTimes,
+    OpenTransactions,
+    Seen,
+    Stamp,
+    TimeForm,
+)
 from noted_time.values import LARGEST_TIME, LogFact, Unreachable, find_missing_offsets, format_time
 from writer_client.sending.answers import FoundPosition
 from writer_client.sending.clock import unix_ms
@@ -119,12 +127,21 @@ class KafkaTimes(TopicPoller):
     Transaction markers have the broker's time and count as well. So records in transactions are
     late if they are older than the delay when they arrive. A warning is logged if the topic has
     transactions.
+
+    `form` has the unit of the timestamps, by default Unix ms. With `TimeForm()`, it is inferred
+    from the first ones found; a call raises `NotObservable` if it is in doubt.
     """
 
     def __init__(
-        self, config: Mapping[str, Any], topic: str, *, clock: Callable[[], int] = unix_ms
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        *,
+        clock: Callable[[], int] = unix_ms,
+        form: TimeForm = IN_MS,
     ) -> None:
         super().__init__(SameTopic(config, topic), clock)
+        self._form = form
         self._newest = NewestTimes()
         self._ahead: set[int] = set()
         self._checks_left = MOST_CHECKS
@@ -132,11 +149,18 @@ class KafkaTimes(TopicPoller):
     def __call__(self) -> Seen:
         """Return the ends, and the newest time of each partition that is not idle."""
         look, now = self._topic.poll_ends(newest=True), self._clock()
-        moved_by = self._find_times_ahead(look.newest, now)
+        if look.newest:
+            stamps = [stamp.time for stamp in look.newest.values()]
+            self._form = self._form.infer_unit("timestamp", stamps, now)
+        found = {
+            number: Stamp(self._form.scale_to_ms(stamp.time), stamp.offset)
+            for number, stamp in look.newest.items()
+        }
+        moved_by = self._find_times_ahead(found, now)
         self._warn_of_markers(look)
-        largest = max((stamp.time for stamp in look.newest.values()), default=None)
+        largest = max((stamp.time for stamp in found.values()), default=None)
         active = self._open.find_active(look.high, look.ends)
-        newest = self._newest.take(look.newest, look.ends, now=now, active=active)
+        newest = self._newest.take(found, look.ends, now=now, active=active)
         return Seen(look.ends, newest, largest, (*self._find_open_transactions(look), *moved_by))
 
     def _warn_of_markers(self, look: TopicLook) -> None:
