@@ -18,7 +18,7 @@ from controller.store.records import ChangeSet, StoredMember
 from controller.store.rows import Values, encode_members
 from controller.store.schema import RECORD_TABLES
 from controller.store.sql import Seqs, SqlStore, check_revision, upsert
-from noted_time import Rejected
+from noted_time import Unreadable
 from noted_time.answers import Replica
 
 URL_HINT = "use postgresql://user@host:5432/database"
@@ -183,7 +183,7 @@ def is_postgres(url: str) -> bool:
 
 
 def parse_url(url: str) -> URL:
-    """Return the parts of a PostgreSQL URL, or raise `Rejected`.
+    """Return the parts of a PostgreSQL URL, or raise `Unreadable`.
 
     >>> parse_url("postgres://noted:secret@db:5432/noted").render_as_string()
     'postgresql+psycopg://noted:***@db:5432/noted'
@@ -191,9 +191,9 @@ def parse_url(url: str) -> URL:
     try:
         parts = make_url(url)
     except (ArgumentError, ValueError):  # may contain the password
-        raise Rejected(f"the URL of the database cannot be read: {URL_HINT}") from None
+        raise Unreadable(f"the URL of the database cannot be read: {URL_HINT}") from None
     if not parts.database:
-        raise Rejected(f"{hide_password(url)!r} names no database: {URL_HINT}")
+        raise Unreadable(f"{hide_password(url)!r} names no database: {URL_HINT}")
     return parts.set(drivername="postgresql+psycopg")
 
 

@@ -19,7 +19,7 @@ from controller.store.port import Leases, Reading, StoreDamaged, StoreLost, Stor
 from controller.store.records import ChangeSet, StreamRecord
 from controller.store.schema import RECORD_TABLES
 from controller.store.sql import SqlStore, check_revision
-from noted_time import Rejected
+from noted_time import Unreadable
 
 Identity = tuple[int, int]
 
@@ -161,7 +161,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
 
 
 def parse_file(url_or_path: str | Path) -> Path:
-    """Return the file of ``sqlite:///path`` or of a plain path, or raise `Rejected`.
+    """Return the file of ``sqlite:///path`` or of a plain path, or raise `Unreadable`.
 
     >>> parse_file("sqlite:////var/lib/noted-time.db").as_posix()
     '/var/lib/noted-time.db'
@@ -171,9 +171,9 @@ def parse_file(url_or_path: str | Path) -> Path:
     try:
         url = make_url(url_or_path)
     except ArgumentError as error:
-        raise Rejected(f"{url_or_path!r} is not a URL: {URL_HINT}") from error
+        raise Unreadable(f"{url_or_path!r} is not a URL: {URL_HINT}") from error
     if not url.drivername.startswith("sqlite") or url.database in {None, "", ":memory:"}:
-        raise Rejected(f"{url.render_as_string()!r} names no SQLite file: {URL_HINT}")
+        raise Unreadable(f"{url.render_as_string()!r} names no SQLite file: {URL_HINT}")
     return Path(str(url.database)).absolute()
 
 

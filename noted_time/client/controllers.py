@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from noted_time.values import Rejected
+from noted_time.values import Unreadable
 
 OWNER_HEADER = "noted-time-owner"
 
@@ -32,10 +32,10 @@ class Controllers:
     def __init__(self, urls: str) -> None:
         if not isinstance(urls, str):
             message = f"the URL of a controller is text, not {urls!r}: use http://127.0.0.1:7464"
-            raise Rejected(message)
+            raise Unreadable(message)
         self.urls = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
         if not self.urls:
-            raise Rejected("not the URL of a controller: use http://127.0.0.1:7464")
+            raise Unreadable("not the URL of a controller: use http://127.0.0.1:7464")
         for url in self.urls:
             _check_url(url)
         self._at = 0
@@ -72,18 +72,18 @@ def build_authorization(token: str | None, environment: Mapping[str, str]) -> di
     if not shown:
         return {}
     if not _VISIBLE_ASCII.fullmatch(shown):
-        raise Rejected("the token has invalid characters: copy it again")
+        raise Unreadable("the token has invalid characters: copy it again")
     return {"Authorization": f"Bearer {shown}"}
 
 
 def _check_url(url: str) -> None:
     if "@" in url:  # the URL may contain a password
-        raise Rejected(
+        raise Unreadable(
             "the URL of a controller cannot have a user or password: remove the part before the @"
         )
     if not url.lower().startswith(("http://", "https://")):
         other = "another" if "://" in url else "no"
         use = f"use http://{url.rpartition('//')[2]}, or https://"
-        raise Rejected(f"{url!r} has {other} scheme: {use}")
+        raise Unreadable(f"{url!r} has {other} scheme: {use}")
     if url.endswith("/v1"):
-        raise Rejected(f"{url!r} contains the path of the API: use {url.removesuffix('/v1')}")
+        raise Unreadable(f"{url!r} contains the path of the API: use {url.removesuffix('/v1')}")

@@ -24,7 +24,7 @@ from noted_time.client.protocol import (
     run,
     run_async,
 )
-from noted_time.values import Rejected
+from noted_time.values import Unreadable
 
 Result = TypeVar("Result")
 
@@ -161,7 +161,7 @@ def _parse_controllers(urls: str) -> Controllers:
         try:
             host = httpx.URL(url).host
         except httpx.InvalidURL as error:
-            raise Rejected(f"{url!r} is not a URL: {error}; use http://127.0.0.1:7464") from error
+            raise Unreadable(f"{url!r} is not a URL: {error}; use http://127.0.0.1:7464") from error
         if not host:
-            raise Rejected(f"{url!r} names no host: use http://127.0.0.1:7464")
+            raise Unreadable(f"{url!r} names no host: use http://127.0.0.1:7464")
     return controllers

@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from urllib.parse import unquote
 
-from noted_time.values import Rejected
+from noted_time.values import Unreadable
 
 AWS_CREDENTIALS = (
     "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION; AWS_ENDPOINT_URL if it is not Amazon's"
@@ -66,14 +66,14 @@ def parse_root(root: str | PathLike[str] | ObjectPath) -> LogPath:
     >>> parse_root("s3a://lake//topics/"), parse_root("file:///data/log").as_posix()
     (ObjectPath(bucket='s3a://lake', key='topics'), '/data/log')
 
-    Raises `Rejected` for a URL of another kind or with credentials.
+    Raises `Unreadable` for a URL of another kind or with credentials.
     """
     if isinstance(root, ObjectPath):
         return root
     text = fspath(root)
     if not isinstance(root, str):
         if _URL_AS_PATH.match(text):
-            raise Rejected(f"{text} is a URL in a Path, which drops a slash: pass it as a str")
+            raise Unreadable(f"{text} is a URL in a Path, which drops a slash: pass it as a str")
         return Path(root)
     match = _ROOT_URL.fullmatch(text)
     if match is None:
@@ -83,7 +83,7 @@ def parse_root(root: str | PathLike[str] | ObjectPath) -> LogPath:
         return Path(unquote(path))
     if scheme not in STORE_CREDENTIALS:
         known = "://, ".join(("file", *STORE_CREDENTIALS))
-        raise Rejected(f"the root of a log is a path or a URL of {known}://, not of {scheme}://")
+        raise Unreadable(f"the root of a log is a path or a URL of {known}://, not of {scheme}://")
     key = check_bucket("the root of a log", scheme, bucket, path, "the environment")
     return ObjectPath(f"{scheme}://{bucket}", key)
 
@@ -91,12 +91,12 @@ def parse_root(root: str | PathLike[str] | ObjectPath) -> LogPath:
 def check_bucket(what: str, scheme: str, bucket: str, path: str, where: str) -> str:
     """Return the key of a path in a bucket.
 
-    Raises `Rejected` for another form, without repeating it, as it may have credentials.
+    Raises `Unreadable` for another form, without repeating it, as it may have credentials.
     """
     is_azure = STORE_CREDENTIALS[scheme] is AZURE_CREDENTIALS
     form = "CONTAINER@ACCOUNT.dfs.core.windows.net" if is_azure else "BUCKET"
     if not re.fullmatch(r"[^@:]+@[^@:]+" if "@" in form else r"[^@:]+", bucket):
-        raise Rejected(
+        raise Unreadable(
             f"{what} must be {scheme}://{form}/PATH, with its credentials in {where}: "
             f"{STORE_CREDENTIALS[scheme]}"
         )

@@ -23,6 +23,7 @@ from noted_time.values import (
     Claim,
     Parent,
     Rejected,
+    Unreadable,
     join_sources,
     shift_bound,
 )
@@ -66,7 +67,7 @@ class Pin(Struct, frozen=True):
     def parse(cls, text: str) -> Pin:
         found = _PIN.fullmatch(text)
         if found is None:
-            raise Rejected(
+            raise Unreadable(
                 f"{text!r} does not name the version that the job read: write {PIN_FORM}"
             )
         return cls(found[1], int(found[2]), found[3] or "")

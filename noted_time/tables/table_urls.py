@@ -14,7 +14,7 @@ from noted_time.extras import require_extra
 from noted_time.reading import Commit, TableHistory
 from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.history_rows import MAIN_BRANCH, history_of
-from noted_time.values import Conflict, Rejected, Unreachable
+from noted_time.values import Conflict, Rejected, Unreachable, Unreadable
 
 TABLE_KINDS = ("delta", "iceberg")
 URL_FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
@@ -90,10 +90,10 @@ def open_history(url: str, at: int | str | None = None) -> TableHistory:
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """Return kind and location, or raise `Rejected`."""
+    """Return kind and location, or raise `Unreadable`."""
     kind, _, location = url.partition(":")
     if kind not in TABLE_KINDS or not location or (kind == "iceberg" and "." not in location):
-        raise Rejected(f"{url!r} is not the URL of a table: write {URL_FORMS}")
+        raise Unreadable(f"{url!r} is not the URL of a table: write {URL_FORMS}")
     return kind, location
 
 

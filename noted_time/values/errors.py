@@ -102,7 +102,7 @@ class InvalidName(Rejected):
 
 
 class Unreadable(Rejected):
-    """A text is not a time or a duration."""
+    """A text is not a time, a duration or a URL."""
 
 
 class InvalidNote(Rejected):
@@ -367,8 +367,8 @@ class UnknownWriter(Rejected):
 
     kind = ProblemKind("unknown_writer", 404, {"writer": ""}, has_own_class=True)
 
-    def __init__(self, writer: str, alike: Sequence[str] = ()) -> None:
-        remedy = suggest_names(alike) or f"`{name_program()} writers STREAM` lists them"
+    def __init__(self, writer: str, alike: Sequence[str] = (), stream: str = "STREAM") -> None:
+        remedy = suggest_names(alike) or f"`{name_program()} writers {stream}` lists them"
         super().__init__(f"there is no writer {writer!r}: {remedy}")
         self.writer = writer
 

@@ -78,7 +78,7 @@ class Caller:
                 Question("GET", path, {"limit": MOST_ROWS}, answer=WritersPage),
                 lambda page: [each.writer for each in page.writers],
             )
-            raise UnknownWriter(unknown.writer, alike) from None
+            raise UnknownWriter(unknown.writer, alike, question.stream) from None
 
     def _find_similar(
         self, mistyped: str, question: Question[Answer], names: Callable[[Answer], list[str]]

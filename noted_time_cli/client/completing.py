@@ -151,7 +151,7 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: Stream,
     *,
-    window: Annotated[int, duration("The size of a window.", default="1d")] = DAY_MS,
+    window: Annotated[int, duration("The size of a window.", default="1d", least=1)] = DAY_MS,
     since: Annotated[
         str | None, option("TIME", "Begin with the window that contains this time.")
     ] = None,

@@ -15,6 +15,7 @@ from noted_time_cli.terminal.options import (
     Stream,
     duration,
     option,
+    parse_name,
     parse_offsets,
 )
 from noted_time_cli.terminal.output import Columns, echo, print_table
@@ -42,7 +43,8 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
     *,
     domain: DomainOption = None,
     exclude: Annotated[
-        list[str], option("WRITER", "Explain as if this writer were excluded. Repeatable.")
+        list[str],
+        option("WRITER", "Explain as if this writer were excluded. Repeatable.", parse=parse_name),
     ] = NO_VALUES,
     writer_timeout: Annotated[
         int | None, duration("Explain as if this were the writer timeout.", least=1)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_origin
 
-from noted_time.values import Setting, Unreadable, format_duration, list_settings, validate_name
-from noted_time_cli.terminal.options import NO_VALUES, option, parse_least_duration
+from noted_time.values import Setting, Unreadable, format_duration, list_settings
+from noted_time_cli.terminal.options import NO_VALUES, option, parse_bounded_duration, parse_name
 
 if TYPE_CHECKING:
     from noted_time.client import Json
@@ -54,9 +54,9 @@ def _make_parser(each: Setting) -> Callable[[str], object] | None:
         if typed == "none" and each.is_nullable:
             return typed
         if form == "DURATION":
-            return parse_least_duration(typed, least)
+            return parse_bounded_duration(typed, least)
         if form == "NAME":
-            return validate_name("the name", typed)
+            return parse_name(typed)
         if not (typed.isdecimal() and least <= int(typed) <= most):
             raise Unreadable(f"must be a number from {least} to {most}, not {typed[:40]!r}")
         return int(typed)

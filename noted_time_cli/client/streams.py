@@ -31,6 +31,7 @@ from noted_time_cli.terminal.options import (
     Stream,
     Yes,
     option,
+    parse_name,
 )
 from noted_time_cli.terminal.output import Columns, confirm, format_position, print_table, say
 
@@ -79,7 +80,13 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     *,
     given: GivenSettings,
     add: Annotated[
-        list[str], option("NAME", "Also expect this writer. Repeatable.", "--add-expected-writer")
+        list[str],
+        option(
+            "NAME",
+            "Also expect this writer. Repeatable.",
+            "--add-expected-writer",
+            parse=parse_name,
+        ),
     ] = NO_VALUES,
     comment: CommentOption = None,
     yes: Yes = False,

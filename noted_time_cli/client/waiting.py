@@ -33,6 +33,7 @@ from noted_time_cli.terminal.options import (
     TimeOrNone,
     duration,
     option,
+    parse_name,
 )
 from noted_time_cli.terminal.output import UNANSWERED_STATUS, echo, fail, format_position, say
 from reader_client.protocol.completeness import check_reached, make_performer
@@ -49,7 +50,8 @@ MISSING_STATUS = 3
 NOT_YET_STATUS = 124  # as of timeout(1)
 
 Require = Annotated[
-    list[str], option("WRITER", "End with 3 unless this writer vouches. Repeatable.")
+    list[str],
+    option("WRITER", "End with 3 unless this writer vouches. Repeatable.", parse=parse_name),
 ]
 RequireAll = Annotated[
     bool,

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from noted_time import Rejected
 from noted_time.answers import (
     ChangesPage,
     Explanation,
@@ -181,7 +180,8 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
     *,
     comment: CommentOption = None,
     lasting: Annotated[
-        int | None, duration("How long to hold, such as 90m.", "--for", least=1)
+        int | None,
+        duration("How long to hold, such as 90m.", "--for", least=1, most=LONGEST_HOLD_MS),
     ] = None,
     release: Annotated[
         bool, typer.Option("--release", help="End the hold. The timeout applies again.")
@@ -198,11 +198,10 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
         question = Question("DELETE", path, query, answer=WriterRow)
         done = f"The timeout of {writer} applies again."
     else:
-        shown, longest = format_duration(lasting), format_duration(LONGEST_HOLD_MS)
-        if lasting > LONGEST_HOLD_MS:
-            raise Rejected(f"--for {shown} is too long: hold a writer for {longest} at most")
         question = Question("POST", path, query, {"for_ms": lasting}, answer=WriterRow)
-        done = f"{stream} waits for {writer} for {shown}, and ignores its timeout."
+        done = (
+            f"{stream} waits for {writer} for {format_duration(lasting)}, and ignores its timeout."
+        )
     if not call.print_json(call.ask(question)):
         say(done)
 

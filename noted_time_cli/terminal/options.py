@@ -16,11 +16,13 @@ from noted_time.client import ENVIRONMENT_VARIABLE as TOKEN_VARIABLE
 from noted_time.observing import TimeForm, Unit
 from noted_time.values import (
     MAX_INT64,
+    InvalidName,
     Rejected,
     Unreadable,
     format_duration,
     parse_duration,
     suggest_names,
+    validate_name,
 )
 
 DEFAULT_PORT = 7464
@@ -47,17 +49,31 @@ def option(
     return typer.Option(*names, metavar=metavar, show_default=default, help=text, parser=parser)
 
 
-def duration(text: str, *names: str, default: str | bool = False, least: int = 0) -> Any:  # noqa: ANN401 - as typer's
-    parse = partial(parse_least_duration, least=least)
+def duration(
+    text: str, *names: str, default: str | bool = False, least: int = 0, most: int = MAX_INT64
+) -> Any:  # noqa: ANN401 - as typer's
+    parse = partial(parse_bounded_duration, least=least, most=most)
     return option("DURATION", text, *names, default=default, parse=parse)
 
 
-def parse_least_duration(given: str | int, least: int) -> int:
-    """Return ms, or raise `Unreadable` if the duration is invalid or below `least`."""
+def parse_bounded_duration(given: str | int, least: int, most: int = MAX_INT64) -> int:
+    """Return ms, or raise `Unreadable` if the duration is invalid or out of bounds."""
     found = given if isinstance(given, int) else parse_duration(given)
     if found < least:
         raise Unreadable(f"must be at least {format_duration(least)}, not {given}")
+    if found > most:
+        raise Unreadable(f"must be at most {format_duration(most)}, not {given}")
     return found
+
+
+def parse_name(given: str) -> str:
+    try:
+        return validate_name("the name", given)
+    except InvalidName as error:
+        if "," not in given:
+            raise
+        message = f"{given[:40]!r} is not one name: repeat the option for each name"
+        raise Unreadable(message) from error
 
 
 def parse_zone(name: str | tzinfo) -> tzinfo:

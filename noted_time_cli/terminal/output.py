@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.store.port import StoreUnavailable
-from noted_time import NotedTimeError, Unreachable
+from noted_time import InvalidName, NotedTimeError, Unreachable
 from noted_time.client import Json
 from noted_time.values import Unreadable
 
@@ -28,7 +28,7 @@ UNANSWERED_STATUS = 69  # as of sysexits(3)
 def report_errors() -> Iterator[None]:
     """Print an error as a sentence, and exit.
 
-    The status is 2 for an unreadable time or a missing extra, 69 without an answer, and else 1.
+    The status is 2 for an unreadable argument or a missing extra, 69 without an answer, and else 1.
     """
     try:
         yield
@@ -36,7 +36,7 @@ def report_errors() -> Iterator[None]:
         if isinstance(error, ModuleNotFoundError):  # `main` prints how to install it
             raise
         is_unanswered = isinstance(error, Unreachable)
-        status = 2 if isinstance(error, Unreadable | ImportError) else 1
+        status = 2 if isinstance(error, Unreadable | InvalidName | ImportError) else 1
         fail(str(error), status=UNANSWERED_STATUS if is_unanswered else status)
 
 

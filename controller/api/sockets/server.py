@@ -23,7 +23,7 @@ import uvicorn
 
 from controller.api.sockets.connections import Connection
 from controller.service.controller import Controller
-from noted_time import Rejected
+from noted_time import Rejected, Unreadable
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -161,22 +161,22 @@ def guard(config: uvicorn.Config) -> None:
 
 
 def normalize_url(url: str) -> str:
-    """Return this controller's URL without a trailing slash, or raise `Rejected`.
+    """Return this controller's URL without a trailing slash, or raise `Unreadable`.
 
     >>> normalize_url("https://replica-1.internal:7464/")
     'https://replica-1.internal:7464'
     """
     if "@" in url:  # the URL may contain a password
-        raise Rejected(
+        raise Unreadable(
             "--advertise must not contain a user or password: leave out the part before the @"
         )
     try:
         parts = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise Rejected(f"--advertise {url!r} is not a URL: {error}") from error
+        raise Unreadable(f"--advertise {url!r} is not a URL: {error}") from error
     whole = parts.scheme in {"http", "https"} and parts.host
     if not whole or parts.query or parts.fragment:
-        raise Rejected(f"--advertise {url!r} must have the form http://host:port")
+        raise Unreadable(f"--advertise {url!r} must have the form http://host:port")
     return url.rstrip("/")
 
 
