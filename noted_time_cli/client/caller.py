@@ -22,10 +22,9 @@ from noted_time.values import validate_name
 from noted_time_cli.terminal.flags import list_flags, set_flags, unfold_flags
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, Token, Url
 from noted_time_cli.terminal.output import Columns, echo, print_table, report_errors, say
+from reader_client.protocol.requirements import SIMILARITY_CUTOFF
 
 MOST_ROWS = 1000
-
-SIMILARITY_CUTOFF = 0.75
 
 Answer = TypeVar("Answer")
 Page = TypeVar("Page")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
-from noted_time.answers import CutAnswer
-from noted_time.client import Question
+from noted_time.answers import CutAnswer, WritersPage
+from noted_time.client import Question, stream_path
 from noted_time.reading.claims import BEFORE_FIRST_MARK
 from noted_time.tables import TableClaim, standing
 from noted_time.values import (
@@ -18,8 +19,11 @@ from noted_time.values import (
     Rejected,
     format_duration,
     format_time,
+    suggest_names,
 )
 from reader_client.protocol.questions import ask_cut, ask_stream
+
+WRITERS_COMPARED, SIMILARITY_CUTOFF = 1000, 0.75
 
 NOT_SO_FAR = "the ledger does not reach back so far"
 
@@ -69,7 +73,17 @@ def find_objections(
         objections.append(BEFORE_FIRST_MARK.format(format_time(cut.first_lower)))
     elif required.everyone and not cut.missing.is_known:
         objections.append(f"which writers are missing is not known: {NOT_SO_FAR}")
-    if any(each.reason == "unknown" for each in cut.unmet):
+    unknown = [each.writer for each in cut.unmet if each.reason == "unknown"]
+    if not unknown:
+        return objections
+    path, query = stream_path(stream, "writers"), {"limit": WRITERS_COMPARED}
+    page: WritersPage = yield Question("GET", path, query, answer=WritersPage)
+    known = [each.writer for each in page.writers]
+    alike = (get_close_matches(each, known, cutoff=SIMILARITY_CUTOFF) for each in unknown)
+    suggested = [*filter(None, map(suggest_names, alike))]
+    if suggested:
+        objections += suggested
+    else:
         retention_ms = (yield ask_stream(stream)).writer_retention_ms
         objections.append(FORGOTTEN.format(stream=stream, retention=format_duration(retention_ms)))
     return objections
