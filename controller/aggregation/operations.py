@@ -190,17 +190,27 @@ def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, 
     return truncation
 
 
-def remove(
-    stream: StreamState, draft: Draft, order: Order, writer: str, unless_since: int | None = None
+def remove(  # noqa: PLR0913, PLR0917 - the writer, and two conditions
+    stream: StreamState,
+    draft: Draft,
+    order: Order,
+    writer: str,
+    unless_since: int | None = None,
+    domain: str | None = None,
 ) -> None:
-    """Exclude a writer, or raise `UnknownWriter`.
+    """Exclude a writer, or end its absence in a `domain` that it dropped.
 
-    Raises `NotedMeanwhile` if the writer noted after `unless_since` (Unix ms).
+    Raises `UnknownWriter`, and `NotedMeanwhile` if the writer noted after `unless_since` (Unix ms).
     """
     member = stream.aggregator.member(writer)
     exclusion, heard_at = member.excluded, member.heard_at
     if unless_since is not None and heard_at is not None and heard_at > unless_since:
         raise NotedMeanwhile(writer, heard_at)
+    if domain is not None:
+        stream.aggregator.end_narrowing(writer, domain)
+        draft.touch(stream).add(writer)
+        _record(stream, draft, order, "removed", writer=writer, became={"domain": domain})
+        return
     stream.aggregator.remove(writer, stream.begin(draft), order.who)
     stream.excluded += 1
     stream.withdraw_late(writer, draft)

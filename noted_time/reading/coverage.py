@@ -235,6 +235,8 @@ def find_required_seq(
     if missing is not None:
         seq, absent = missing.find_seq_without(seq, last)
         reported = {each.writer for each in unmet}
-        more = (each for each in absent if each.writer not in reported)
-        unmet += [NotVouching(each.writer, "missing", each.time) for each in more]
+        for each in absent:
+            if each.writer not in reported:
+                reason = "narrowed" if each.reason == "narrowed" else "missing"
+                unmet.append(NotVouching(each.writer, reason, each.time))
     return seq, unmet

@@ -68,6 +68,8 @@ class MissingWriters:
             writer = _build_missing_writer(absence)
             if not writer.joined_later:
                 absent.append(absence)
+                if absence.reason == "narrowed":  # another absence has ended
+                    self._end(absence.writer, before, seq - 1)
             elif before is not None and (start := _find_start(absence)) < before:
                 self._add(Interval(writer, start, 1, at, before, seq - 1))
         for absence in absent:

@@ -291,6 +291,18 @@ class Aggregator:
             member.terms = replace(_end_hold(member.terms), removed_by=by)
             self.domains.exclude(member, "removed", now)
 
+    def end_narrowing(self, writer: str, domain: str) -> None:
+        """Let the writer not be missing in a domain that it dropped.
+
+        Raises the same as `remove`, `UnknownDomain`, and `Rejected` if it did not drop the domain.
+        """
+        self._check_open("changes of its writers")
+        member, running = self.member(writer), self.domains[domain]
+        track = member.track(self.domains.numbers[domain])
+        if track.narrowed is None:
+            raise Rejected(f"writer {writer!r} did not drop the domain {domain}, or notes it again")
+        running.roster.end_narrowing(track)
+
     def hold(
         self, writer: str, until: int | None, by: str | None = None, why: str | None = None
     ) -> None:

@@ -102,7 +102,11 @@ def dry_run(
         if domain.roster.is_sealed:
             return Would("sealed", lower, cut, ())
         return Would("hold" if is_waiting else "quiet", lower, cut, ())
-    absent = {track.member.writer for track in domain.roster.list_reported(step.lower)}
+    absent = {
+        track.member.writer
+        for track in domain.roster.list_reported(step.lower)
+        if not (track.narrowed and track.member.writer in removed)
+    }
     for writer in excluded:
         member = domains.members[writer]
         track = member.track(number)

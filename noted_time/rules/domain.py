@@ -235,6 +235,7 @@ class Domain:
         """
         member = old.member
         old.vouches_here = old.returned_late = False
+        old.narrowed = None
         self.update_role(old, timeout_ms, 0)
         self._is_highest_stale = True
         self.undeclared -= old.is_undeclared
@@ -255,6 +256,7 @@ class Domain:
             self.record_undeclared(track)
         track.returned_late = self.name in record.returned_late
         track.exclusion = record.exclusions.get(self.name)
+        track.narrowed = record.narrowed.get(self.name)
         self.roster.restore(track, record, self.moved_at)
 
     def finish_restore(self, last_note_at: int, timeout_ms: int) -> None:

@@ -83,6 +83,11 @@ class Member:
         return self.state == "finished" or self.excluded is not None
 
     @property
+    def has_vouched(self) -> bool:
+        """Return whether it noted, and did not finish and was not removed since."""
+        return self.heard_at is not None and self.state != "finished" and self.excluded != "removed"
+
+    @property
     def exclusion(self) -> ExcludedSince | None:
         return next((track.exclusion for track in self.tracks if track.exclusion), None)
 
@@ -151,6 +156,7 @@ class Track:
       may be too early if the member has noted since.
     - `spells`: the last two during which marks count the member.
     - `first_time`: the time of its first note, if this was below the lower.
+    - `narrowed`: the last seq when the member dropped the domain, and when that was (Unix ms).
     """
 
     member: Member
@@ -166,6 +172,7 @@ class Track:
     is_unreported: bool = False
     spells: tuple[Spell, ...] = ()
     first_time: int | None = None
+    narrowed: tuple[int, int] | None = None
     in_ahead: bool = False
     is_queued_as_absent: bool = False
     timeout_queued: int | None = None
@@ -206,7 +213,8 @@ class Track:
 
     @property
     def is_excluded(self) -> bool:
-        return self.returned_late or self.member.excluded is not None
+        is_out = self.returned_late or self.member.excluded is not None
+        return self.narrowed is not None or (self.vouches_here and is_out)
 
     @property
     def is_for_first_mark(self) -> bool:
@@ -216,7 +224,7 @@ class Track:
 
     def is_missing_at(self, lower: int) -> bool:
         """Return whether a mark at `lower` may lack rows that the member should vouch for."""
-        return self.vouches_here and self.is_excluded and self.is_passed_by(lower)
+        return self.is_excluded and self.is_passed_by(lower)
 
     def is_passed_by(self, lower: int) -> bool:
         """Return whether a mark at `lower`, above the last one, is above the member's time.
@@ -247,7 +255,7 @@ class MemberRecord(NamedTuple):
 
     `undeclared` has the domains where it declared event times, but not for its last rows.
     `vouching` leaves out a domain whose marks all include the member's rows. `first_times` has the
-    times of first notes below the lower.
+    times of first notes below the lower. `narrowed` is that of `Track`.
 
     A named tuple, because every note creates one.
     """
@@ -273,6 +281,7 @@ class MemberRecord(NamedTuple):
     joined_at: int | None = None
     vouching: Mapping[str, tuple[Spell, ...]] = {}
     first_times: Mapping[str, int] = {}
+    narrowed: Mapping[str, tuple[int, int]] = {}
 
     @property
     def exclusion(self) -> ExcludedSince | None:
@@ -288,6 +297,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
     undeclared: tuple[str, ...] = ()
     vouching: dict[str, tuple[Spell, ...]] = {}
     first_times: dict[str, int] = {}
+    narrowed: dict[str, tuple[int, int]] = {}
     for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
             times[name] = track.time
@@ -303,6 +313,8 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
             vouching[name] = track.spells
         if track.first_time is not None:
             first_times[name] = track.first_time
+        if track.narrowed is not None:
+            narrowed[name] = track.narrowed
     return MemberRecord(
         member.writer,
         member.state,
@@ -325,6 +337,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         member.joined_at,
         vouching,
         first_times,
+        narrowed,
     )
 
 

@@ -97,6 +97,7 @@ class Domains:
         state = note.state
         changes = member.excluded is not None or member.state != state
         is_returning = vouches_for_more = False
+        has_vouched = note.domains is not None and member.has_vouched
         if changes:
             is_returning = self._change_state(member, state, now)
         member.noted_at = now
@@ -111,7 +112,8 @@ class Domains:
             took_over = note.took_over or ()
             member.session = member.session.hand_over(note.session, note.label, since, took_over)
         if note.timeout_ms != UNCHANGED_TIMEOUT or note.domains is not None:
-            changes, vouches_for_more = True, self._apply_terms(member, note)
+            changes = True
+            vouches_for_more = self._apply_terms(member, note, has_vouched=has_vouched)
         if gained:
             self._add_position(member, number, note, gained)
         domain = self.by_number[number]
@@ -137,13 +139,15 @@ class Domains:
         """Append the domains where the note may have left late rows unreported.
 
         The member is below the lower, and adds rows or advances without declaring event times. An
-        expected writer's first note is not late.
+        expected writer's first note is not late. A dropped domain has late rows until a mark says
+        that the member is missing.
         """
         for other, (domain, track) in enumerate(self.list_tracks(member)):
             is_own = other == number
             advances = is_own and note.time is not None and note.time > track.time
             adds_rows = has_rows and not (note.time is None and _is_named_missing(domain, track))
-            if not ((advances or adds_rows) and _is_below_lower(domain, track)):
+            is_counted = track.vouches_here or (track.narrowed and track.is_unreported)
+            if not ((advances or adds_rows) and is_counted and _is_below_lower(domain, track)):
                 continue
             if _declares_max_time(note, domain, is_own=is_own) or _is_expected_first(domain, track):
                 continue
@@ -159,6 +163,8 @@ class Domains:
         if member.state == "finished":
             for domain, track in self.list_tracks(member):
                 domain.roster.update_spells(track)
+                if track.narrowed:
+                    domain.roster.end_narrowing(track)
             self._departures.add(member)
 
     def _add_position(
@@ -219,7 +225,7 @@ class Domains:
         for track in member.tracks:
             if state != "live":
                 track.returned_late, track.exclusion = False, None
-                track.is_unreported = False
+                track.is_unreported &= track.narrowed is not None
         return is_returning
 
     def _reset_track(self, member: Member, number: int, max_time: int | None) -> None:
@@ -233,7 +239,8 @@ class Domains:
         if self.settings.returning_writer != "exclude" or not member.is_active:
             return
         for domain, track in self.list_tracks(member):
-            if _is_below_lower(domain, track) and not track.returned_late:
+            is_late = track.vouches_here and _is_below_lower(domain, track)
+            if is_late and not track.returned_late:
                 member.since = now  # compared with the last mark's moment after a restart
                 domain.roster.exclude_returned(track, now + self.unix_ahead)
 
@@ -243,17 +250,21 @@ class Domains:
             domain.update_role(track, timeout_ms, now)
         self.census.update(member)
 
-    def _apply_terms(self, member: Member, note: Note) -> bool:
+    def _apply_terms(self, member: Member, note: Note, *, has_vouched: bool) -> bool:
         terms = member.terms
         if note.timeout_ms != UNCHANGED_TIMEOUT:
             terms = replace(terms, timeout_ms=note.timeout_ms)
         if note.domains is not None:
             domains = tuple(name for name in self.numbers if name in note.domains)
             terms = replace(terms, domains=domains)
-        return terms != member.terms and self.set_terms(member, terms)
+        return terms != member.terms and self.set_terms(member, terms, has_vouched=has_vouched)
 
-    def set_terms(self, member: Member, terms: Terms) -> bool:
-        """Set the terms of the member and return whether it vouches for more domains."""
+    def set_terms(self, member: Member, terms: Terms, *, has_vouched: bool = False) -> bool:
+        """Set the terms of the member and return whether it vouches for more domains.
+
+        If it `has_vouched`, it is missing in a domain that it drops. So is a member that is missing
+        there already, such as a forgotten one.
+        """
         member.terms = NO_TERMS if terms == NO_TERMS else terms
         vouches_for_more = False
         for number, domain in enumerate(self.by_number):
@@ -261,9 +272,11 @@ class Domains:
             if vouches and not track.vouches_here:
                 self._reset_track(member, number, track.max_time)
                 vouches_for_more = True
-            elif not vouches:
+            elif track.vouches_here and not vouches:
                 track.vouches_here = track.returned_late = track.is_unreported = False
                 track.exclusion = None
+                if has_vouched or domain.roster.is_missing(track):
+                    domain.roster.narrow(track)
         for domain, track in self.list_tracks(member):
             domain.timeouts.requeue(track, self.settings.writer_timeout_ms)
         return vouches_for_more
@@ -293,6 +306,8 @@ class Domains:
                 track.exclusion = exclusion
                 if waited_for or domain.roster.is_missing(track):
                     domain.roster.exclude(track)
+            elif reason == "removed":
+                domain.roster.end_narrowing(track)
             track.returned_late = False  # a later return is reported again
         self._update_roles(member, now)
         self._departures.add(member)
@@ -374,7 +389,7 @@ class Domains:
 
 
 def _is_below_lower(domain: Domain, track: Track) -> bool:
-    return track.vouches_here and domain.last is not None and track.time < domain.lower
+    return domain.last is not None and track.time < domain.lower
 
 
 def _declares_max_time(note: Note, domain: Domain, *, is_own: bool) -> bool:

@@ -1,16 +1,17 @@
 """Which members the marks of a domain count.
 
 A member that no mark counts yet has not *joined*. From the next mark on it is *counted*, as long as
-it is live, or has finished. Otherwise it is *idle*, or *absent*: excluded, removed, or back below
-the lower.
+it is live, or has finished. Otherwise it is *idle*, or *absent*: excluded, removed, narrowed, or
+back below the lower. A member is *narrowed* if it dropped the domain after the domain's first mark.
 
 | from | to | when |
 |---|---|---|
 | not joined | counted | the next mark, whose entry in the ledger names the writer |
 | counted | idle | it notes so; its last time ends the spell |
-| counted | absent | it times out, is removed, or returns below the lower |
+| counted, idle | absent | it times out, is removed, drops the domain, or returns below the lower |
 | absent | missing | the first mark above its time; of a removed member the next mark |
 | missing | counted | the first mark that counts it again, whose entry names the return |
+| narrowed | not joined | it finishes, is removed, or an operator says so |
 | idle | counted | it is live again, from the next mark on |
 
 Invariants, with their tests in `tests/core`:
@@ -119,8 +120,22 @@ class Roster:
         track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
         self.exclude(track)
 
+    def narrow(self, track: Track) -> None:
+        """Report a member that drops the domain, which is no absence before the first mark."""
+        if self.last is not None:
+            track.narrowed = self.last.seq, track.member.heard_at or 0
+            self.exclude(track)
+
+    def end_narrowing(self, track: Track) -> None:
+        track.narrowed, track.is_unreported = None, False
+        self.check_returned(track)
+
     def check_returned(self, track: Track) -> None:
-        if track.member.writer in self.missing and not track.is_missing_at(self.lower + 1):
+        if track.member.writer not in self.missing:
+            return
+        if track.is_missing_at(self.lower + 1):
+            self._returning.pop(track.member.writer, None)
+        else:
             self._returning[track.member.writer] = track
 
     def is_missing(self, track: Track) -> bool:
@@ -180,7 +195,7 @@ class Roster:
 
     def restore(self, track: Track, record: MemberRecord, moved_at: int) -> None:
         """Restore whether a mark has reported the absence of the member."""
-        if not (track.vouches_here and track.is_excluded):
+        if not track.is_excluded:
             return
         is_missing, last = record.writer in self.missing, self.last
         is_removed = record.excluded == "removed"
@@ -190,8 +205,11 @@ class Roster:
         is_named = last is not None and record.writer in last.excluded
         is_reported = (is_named and not is_missing) if is_removed else is_missing
         is_unreported = record.since == moved_at and not is_reported
-        if is_above or is_new or is_unreported or record.since > moved_at:
-            if record.state == "live" or is_missing:
+        is_unreported |= is_new or record.since > moved_at
+        if track.narrowed and last:
+            is_unreported = track.narrowed[0] == last.seq
+        if is_above or is_unreported:
+            if record.state == "live" or is_missing or track.narrowed:
                 self.exclude(track)
         elif not is_removed:
             self.missing.add(record.writer)  # the ledger may have dropped its entry
@@ -220,11 +238,8 @@ def absence_of(track: Track, last_lower: int | None) -> Absence:
         missing_from = last_lower
     elif time is not None and last_lower is not None and member.excluded == "removed":
         missing_from = min(time, last_lower)
-    return Absence(
-        member.writer,
-        time,
-        dict(member.position),
-        member.excluded or "returned_late",
-        track.exclusion.since if track.exclusion else None,
-        missing_from,
-    )
+    reason: MissingReason = member.excluded or "returned_late"
+    since = track.exclusion.since if track.exclusion else None
+    if track.narrowed:
+        reason, since = "narrowed", track.narrowed[1]
+    return Absence(member.writer, time, dict(member.position), reason, since, missing_from)

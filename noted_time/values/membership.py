@@ -8,6 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from noted_time.installation import name_program
 from noted_time.json_types import Offsets
 from noted_time.open_enum import OpenEnum
 from noted_time.values.times import (
@@ -27,8 +28,11 @@ MemberState = OpenEnum["live", "idle", "finished", "excluded"]
 ExclusionReason = OpenEnum["timed_out", "removed", "returned_late"]
 """Why a writer is excluded. With `returned_late`, it returned below the last lower."""
 
-MissingReason = OpenEnum[ExclusionReason, "sealed", "not_joined", "not_expected"]
-"""Why a writer is missing: an exclusion, the seal, or it joined or became expected later."""
+MissingReason = OpenEnum[ExclusionReason, "narrowed", "sealed", "not_joined", "not_expected"]
+"""Why a writer is missing: an exclusion, the seal, or it joined or became expected later.
+
+A writer that `narrowed` dropped the domain from its `domains`.
+"""
 
 
 class Terms(Struct, frozen=True):
@@ -288,7 +292,7 @@ class Missing(Struct, frozen=True):
 
 
 WriterStanding = OpenEnum[
-    "live", "idle", "finished", "excluded", "joined_later", "unknown", "missing"
+    "live", "idle", "finished", "excluded", "narrowed", "joined_later", "unknown", "missing"
 ]
 """Why a writer does not vouch for a time at a mark."""
 
@@ -312,7 +316,19 @@ class NotVouching(Struct, frozen=True):
         return f"{self.writer} ({STANDING_WORDS.get(self.reason, self.reason)}{until})"
 
 
-STANDING_WORDS = {"live": "returned later", "joined_later": "joined later"}
+NARROWED_WORDS = "dropped this domain"
+
+STANDING_WORDS = {
+    "live": "returned later",
+    "joined_later": "joined later",
+    "narrowed": NARROWED_WORDS,
+}
+
+
+def suggest_ending(stream: str, writer: str, domain: str) -> str:
+    """Return how a writer that dropped a domain is no longer missing in it."""
+    command = f"{name_program()} remove {stream} {writer} --domain {domain}"
+    return f"let {writer} note {domain} again, or end this with `{command}`"
 
 
 class VouchedBy(Struct, frozen=True):

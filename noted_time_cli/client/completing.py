@@ -136,7 +136,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
             )
         except (OpenStream, NotYet) as error:
             fail(str(error), status=MISSING_STATUS)
-    lacks = run(find_objections(stream, mark, required), perform)
+    lacks = run(find_objections(stream, domain, mark, required), perform)
     sentence = describe_complete(stream, format_in_zone(time, zone), mark)
     sentence = "; ".join([sentence, *read.remarks, *lacks])
     if lacks:

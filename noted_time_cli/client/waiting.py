@@ -144,7 +144,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         mark, read = _wait_until_found(look, stream, complete_to, timeout / 1000)
     except OpenStream as error:
         fail(str(error), status=MISSING_STATUS)
-    lacks = run(find_objections(stream, mark, required), call.ask)
+    lacks = run(find_objections(stream, domain, mark, required), call.ask)
     if require_all and since is not None:
         lacks += _find_late_objections(mark)
     if not call.print_json(mark):

@@ -35,6 +35,7 @@ from noted_time_cli.terminal.options import (
     WriterArgument,
     Yes,
     duration,
+    option,
 )
 from noted_time_cli.terminal.output import Columns, confirm, format_position, print_table, say
 
@@ -121,11 +122,14 @@ def writers(
 
 
 @client_command
-def remove(
+def remove(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: Stream,
     writer: WriterArgument,
     *,
+    domain: Annotated[
+        str | None, option("DOMAIN", "Do not miss it in this domain, which it dropped.")
+    ] = None,
     comment: CommentOption = None,
     yes: Yes = False,
 ) -> None:
@@ -134,9 +138,18 @@ def remove(
     The command shows the effect and asks, again if the writer notes meanwhile. When the writer
     notes later, it becomes a member again.
 
+    A writer that drops a domain from its domains is missing there until it notes it again. With
+    --domain, it stays a member and is not missing there from the next mark on.
+
     Try it:  noted-time remove flights UA --comment "its machine is gone"
     """
     path = writer_path(stream, writer)
+    if domain is not None:
+        confirm(f"Has {writer} no more rows in {domain}?", yes=yes)
+        query = {"domain": domain, "comment": comment}
+        if not call.print_json(call.ask_json(Question("DELETE", path, query, answer=WriterRow))):
+            say(f"{writer} is not missing in {domain} from the next mark on.")
+        return
     for turn in count(1):
         row = call.ask_json(Question("GET", path, answer=WriterRow))
         noted_at, excluded = row["noted_at"], row["excluded"]
@@ -270,6 +283,7 @@ def _describe_went_back(was: Json, is_now: Json) -> str:
 
 CHANGE_DESCRIPTIONS: Mapping[str, Callable[[Json, Json], str]] = {
     "settings": _describe_settings,
+    "removed": lambda _, is_now: f"from {is_now['domain']}" if is_now else "",
     "taken_over": lambda was, is_now: f"{was['label'] or '-'} → {is_now['label'] or '-'}",
     "went_back": _describe_went_back,
     "held": lambda _, is_now: f"for {format_duration(is_now['for_ms'])}",

@@ -19,6 +19,7 @@ from noted_time.values import (
     Rejected,
     format_duration,
     format_time,
+    suggest_ending,
     suggest_names,
 )
 from reader_client.protocol.questions import ask_cut, ask_stream
@@ -66,9 +67,12 @@ FORGOTTEN = (
 
 
 def find_objections(
-    stream: str, cut: CutAnswer, required: Requirement
+    stream: str, domain: str | None, cut: CutAnswer, required: Requirement
 ) -> Generator[Question[Any], Any, list[str]]:
     objections = [f"{each.sentence} does not vouch" for each in cut.unmet]
+    for number, each in enumerate(cut.unmet):
+        if each.reason == "narrowed":
+            objections[number] += f": {suggest_ending(stream, each.writer, domain or 'default')}"
     if cut.before_first_mark and cut.first_lower is not None:
         objections.append(BEFORE_FIRST_MARK.format(format_time(cut.first_lower)))
     elif required.everyone and not cut.missing.is_known:
@@ -175,7 +179,7 @@ def _judge_source(
     except Rejected as error:
         return TableAnswer([str(error)])
     cut: CutAnswer = yield ask_cut(stream, time, domain, required=required.query)
-    objections = yield from find_objections(stream, cut, required)
+    objections = yield from find_objections(stream, domain, cut, required)
     may_come = [each.may_come for each in cut.unmet] == [True] * len(objections)
     if cut.lower > claim.complete_to + source.lag_ms:  # the query has read only the first mark
         first: CutAnswer = yield ask_cut(stream, time, domain)

@@ -136,7 +136,7 @@ def _find_absences(entries: Iterable[EntryAnswer]) -> defaultdict[str, list[Abse
         for writer in entry.returned:
             absences[writer] = [a._replace(last_seq=min(a[1], seq - 1)) for a in absences[writer]]
         for each in entry.writers:
-            if each.reason in list_names(ExclusionReason):
+            if each.reason in (*list_names(ExclusionReason), "narrowed"):
                 absences[each.writer].append(AbsencePeriod(seq, MAX_INT64, each.reason))
             elif each.reason in JOINED_LATER:
                 absences[each.writer].append(AbsencePeriod(0, seq - 1, each.reason))

@@ -29,7 +29,8 @@ class Noted:
 class Writer:
     """Everything that a writer noted; `began` has since when it holds each domain.
 
-    `overtaken` has since when a domain has a later time than its own. Notes before `begun_at` do
+    `overtaken` has since when a domain has a later time than its own, and `narrowed` the domains
+    that it left and is missing in. Notes before `begun_at` do
     not count for times, and all rows written by then (`floor`) are in every later cut.
     """
 
@@ -49,6 +50,7 @@ class Writer:
     begun_at: dict[str, int] = field(default_factory=dict)
     floor: dict[str, Position] = field(default_factory=dict)
     unrecorded: set[str] = field(default_factory=set)
+    narrowed: set[str] = field(default_factory=set)
     reported: dict[str, ExcludedSince] = field(default_factory=dict)
     undeclared: set[str] = field(default_factory=set)
 
@@ -77,7 +79,7 @@ class Writer:
         """Whether a mark at that lower advances without what it should vouch for."""
         is_out = bool(self.excluded) or domain in self.returned_late
         is_passed = self.excluded == "removed" or self.time(domain) < lower
-        return self.is_of(domain) and is_out and is_passed
+        return (domain in self.narrowed or (self.is_of(domain) and is_out)) and is_passed
 
     def counts(self, domain: str) -> bool:
         return self.vouches(domain) and domain not in self.returned_late
@@ -99,8 +101,12 @@ class Writer:
         self.begun_at[domain] = len(self.log)
         self.floor[domain] = self.position
         self.returned_late.discard(domain)
-        self.unrecorded.discard(domain)
+        self.end_narrowing(domain)
         self.began.pop(domain, None)
+
+    def end_narrowing(self, domain: str) -> None:
+        self.narrowed.discard(domain)
+        self.unrecorded.discard(domain)
 
     def position_for(self, domain: str, lower: int) -> Position:
         """Return the position of its first note with time >= lower.
@@ -194,6 +200,8 @@ class Model:
             writer.reported.pop(domain, None)
         if note.state != "live":
             writer.reported.clear()
+        if note.state == "finished":
+            writer.narrowed.clear()
         writer.reported = {k: each for k, each in writer.reported.items() if writer.is_of(k)}
         return "accepted", self.marks[domain][-1].lower if self.marks[domain] else None
 
@@ -214,6 +222,7 @@ class Model:
         if note.domains is None:
             return False
         before, after = writer.domains, frozenset(note.domains)
+        writer.narrowed |= self._leave(writer, after)
         writer.domains = after
         added = after - before if before is not None else frozenset()
         for each in added:
@@ -223,6 +232,18 @@ class Model:
                 writer.log.append(Noted(each, None, {each: largest}, writer.position))
         writer.returned_late &= after
         return bool(added)
+
+    def _leave(self, writer: Writer, after: frozenset[str]) -> set[str]:
+        """Return the domains with marks that a member leaves, and let the next marks say so."""
+        has_vouched = writer.log and writer.state != "finished" and writer.excluded != "removed"
+        left = {
+            domain
+            for domain, marks in self.marks.items()
+            if marks and writer.is_of(domain) and domain not in after
+            if has_vouched or writer.name in self.missing[domain]
+        }
+        writer.unrecorded |= left
+        return left
 
     def _exclude_late(self, writer: Writer, now: int) -> None:
         """Exclude a writer that came back below the last lower, if the stream says so."""
@@ -272,7 +293,7 @@ class Model:
                 writer.returned_late.clear()
             writer.returned_late = {k for k in writer.returned_late if self._behind(writer, k)}
             if not writer.excluded:
-                writer.unrecorded &= writer.returned_late
+                writer.unrecorded &= writer.returned_late | writer.narrowed
             held = {k for k in self.marks if writer.counts(k) and self._behind(writer, k)}
             writer.began = {k: writer.began.get(k, now) for k in held}
             late = {k for k in writer.returned_late if writer.vouches(k)}
@@ -352,6 +373,9 @@ class Model:
         writer.reported |= {k: ExcludedSince(reason, now) for k in self.marks if writer.is_of(k)}
         writer.excluded = reason
         writer.returned_late.clear()
+        if reason == "removed":
+            writer.unrecorded -= writer.narrowed
+            writer.narrowed.clear()
         self.settle(now)
 
     def expire(self, now: int) -> set[str]:

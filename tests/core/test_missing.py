@@ -15,7 +15,7 @@ from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Missing, Missin
 from tests.support.streams import marks_after
 
 LAST_LOWER = 99
-REASONS = ("timed_out", "removed", "not_joined", "not_expected")
+REASONS = ("timed_out", "narrowed", "removed", "not_joined", "not_expected")
 
 
 class Step(NamedTuple):
@@ -72,6 +72,8 @@ class Listed:
         for name in step.returned:
             self.end(name, before, seq - 1)
         for each in absences:
+            if each.reason == "narrowed":
+                self.end(each.writer, before, seq - 1)
             self.begin(each, seq, before, lower)
 
     def end(self, name: str, end: int | None, last: int) -> None:

@@ -218,6 +218,9 @@ class Scenario:
     def remove(self, stream: Aggregator, writer: str, by: str = "") -> None:
         stream.remove(writer, now=self.now, by=by)
 
+    def end(self, stream: Aggregator, writer: str, domain: str) -> None:
+        stream.end_narrowing(writer, domain)
+
     def forget(self, stream: Aggregator, most: int = 100) -> str:
         """Forget writers that are gone for long."""
         return shown(stream.forget_departed(self.now, most))

@@ -365,7 +365,7 @@ class Witness(World):
             each
             for each in self.events
             if is_below(each, self.authors[each.writer].noted)
-            and domain in self.authors[each.writer].domains
+            and domain not in self.authors[each.writer].unbound
             and any(
                 each.times[domain] < mark.lower and not is_below(each, mark.cut.offsets)
                 for mark in marks
@@ -387,7 +387,7 @@ JOINS_LATE: list[Act] = [
 ]
 
 
-@given(settings=streams, history=histories("waits", "restarts", "removals"))
+@given(settings=streams, history=histories("waits", "restarts", "removals", "narrows"))
 def test_a_writer_whose_rows_a_mark_lacks_is_named(
     settings: StreamSettings, history: list[Act]
 ) -> None:

@@ -17,6 +17,7 @@ from noted_time import (
     Note,
     NotLive,
     Refused,
+    Rejected,
     ScaleEvent,
     StreamSettings,
 )
@@ -66,6 +67,14 @@ class Removes:
 
 
 @dataclass(frozen=True)
+class Ends:
+    """An operator ends that a writer is missing in a domain that it left."""
+
+    writer: str
+    domain: str
+
+
+@dataclass(frozen=True)
 class Advances:
     """One domain's time advances, by at most one mark."""
 
@@ -90,7 +99,7 @@ class Reconfigures:
     expected: tuple[str, ...]
 
 
-Step = Says | Removes | Waits | Advances | Scales | Reconfigures
+Step = Says | Removes | Ends | Waits | Advances | Scales | Reconfigures
 
 _segments = st.integers(0, SEGMENTS - 1)
 _domains = st.sampled_from(DOMAINS)
@@ -121,6 +130,7 @@ removes = st.builds(
     hold_ms=st.none() | st.integers(0, 9),
     removes=st.booleans(),
 )
+ends = st.builds(Ends, writer=st.sampled_from(WRITERS), domain=_domains)
 waits = st.builds(Waits, ms=st.integers(0, 7), expire=st.booleans())
 advances = st.builds(Advances, domain=_domains)
 scales = st.builds(
@@ -138,7 +148,8 @@ reconfigures = st.builds(
     expected=st.just(()) | st.just(("c",)),
 )
 steps: st.SearchStrategy[list[Step]] = st.lists(
-    st.one_of(*[says] * 5, advances, advances, waits, removes, scales, reconfigures), max_size=30
+    st.one_of(*[says] * 5, advances, advances, waits, removes, ends, scales, reconfigures),
+    max_size=30,
 )
 _notes_of_one = st.builds(
     Says,
@@ -203,6 +214,8 @@ class Twins:
                 self.advances(step.domain)
             case Removes():
                 self.removes(step)
+            case Ends():
+                self.ends(step)
             case Scales():
                 self.scales(step)
             case Reconfigures():
@@ -261,6 +274,15 @@ class Twins:
                 return
             self.code.hold(step.writer, until)
             writer.hold_until = until or 0
+
+    def ends(self, step: Ends) -> None:
+        writer = self.model.writers.get(step.writer)
+        if writer is not None and step.domain in writer.narrowed:
+            self.code.end_narrowing(step.writer, step.domain)
+            writer.end_narrowing(step.domain)
+        else:
+            with pytest.raises(Rejected if writer else UnknownWriter):
+                self.code.end_narrowing(step.writer, step.domain)
 
     def expires(self) -> None:
         """Exclude the silent writers; before the promised time none may be silent."""

@@ -23,7 +23,8 @@ Declares = Literal["nothing", "own", "all"]
 class Author(HonestWriter):
     """A writer that vouches for its `domains`, and `noted` how far it wrote.
 
-    `requests` counts its requests; `answered` is the last accepted one.
+    It is missing in a domain that it left, unless that is `unbound`: it never vouched there for a
+    time. `requests` counts its requests; `answered` is the last accepted one.
     """
 
     domains: tuple[str, ...]
@@ -31,6 +32,7 @@ class Author(HonestWriter):
     state: State = "finished"
     excluded: bool = False
     returned_late: set[str] = field(default_factory=set)
+    unbound: set[str] = field(default_factory=set)
     requests: int = 0
     answered: int = 0
 
@@ -116,7 +118,13 @@ class World(Log):
 
     def vouch(self, writer: str, domains: tuple[str, ...]) -> None:
         """Name the domains it vouches for from now on, as it joins."""
-        author = self.authors[writer]
+        author, record = self.authors[writer], None
+        if writer in self.stream and author.state != "finished":
+            record = self.stream.record(writer)
+        for left in {*author.domains} - {*domains}:
+            has_vouched = record and record.excluded != "removed" and left in record.times
+            if not has_vouched or self.lower(left) == NEVER:
+                author.unbound.add(left)
         author.domains = domains
         self.send(author, Note(writer, None, {}, domains[0], domains=domains))
 

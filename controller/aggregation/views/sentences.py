@@ -25,6 +25,7 @@ from noted_time.observing import IDLE_OPTION
 from noted_time.reading import ReaderPlace
 from noted_time.rules import lower_without
 from noted_time.values import (
+    NARROWED_WORDS,
     UNIX_MS,
     YEAR_MS,
     Forecast,
@@ -36,12 +37,14 @@ from noted_time.values import (
     format_seconds,
     format_time,
     pluralize,
+    suggest_ending,
 )
 
 REASON_WORDS = {
     "timed_out": "timed out",
     "removed": "removed by an operator",
     "returned_late": "came back late",
+    "narrowed": NARROWED_WORDS,
     "sealed": "live when the stream was sealed",
     "not_joined": "had not joined",
     "not_expected": "was not expected yet",
@@ -80,6 +83,7 @@ def sentences(
     if found.vouched is not None and found.lower is not None:
         yield f"It is complete to {format_time(found.lower)}, {found.vouched.sentence}."
     yield from resting
+    yield from _describe_narrowed(view)
     if not is_calm:
         yield _describe_excluded(view)
     yield from (f"{hint.writer} {hint.detail}" for hint in found.hints)
@@ -332,6 +336,20 @@ def _describe_excluded(view: View) -> str:
         return "{} is excluded {}.".format(*named[0])
     who = join_names([" ".join(each) for each in named], number)
     return f"Excluded: {who if named else pluralize(number, 'writer')}."
+
+
+def _describe_narrowed(view: View) -> Iterator[str]:
+    """Name members that dropped the domain, with the command that ends their absence."""
+    aggregator, domain = view.stream.aggregator, view.domain
+    number, absent = aggregator.domains.numbers[domain], view.stream.missing[domain].open
+    named = (
+        name
+        for name in absent
+        if name in aggregator and aggregator.member(name).track(number).narrowed
+    )
+    for name in islice(named, NAMES_PER_SENTENCE):
+        remedy = suggest_ending(view.stream.record.name, name, domain)
+        yield f"{name} dropped {domain}, and marks may lack its rows: {remedy}."
 
 
 def _describe_dry_run(would: Would, lower: int | None) -> str:

@@ -34,7 +34,12 @@ class Vouching:
     def expected(self) -> list[str]:
         members = self._stream.aggregator.domains.members
         names = self._stream.settings.expected_writers
-        return [n for n in names if n not in members or members[n].vouches_for(self._domain)]
+        return [n for n in names if n not in members or self._is_counted(members[n])]
+
+    def _is_counted(self, member: Member) -> bool:
+        """Return whether the member vouches for the domain, or did so and dropped it."""
+        vouches = member.vouches_for(self._domain)
+        return vouches or member.track(self._number).narrowed is not None
 
     @property
     def forgotten_seq(self) -> int:
@@ -61,7 +66,7 @@ class Vouching:
         tally = VouchingTally(marks, self.expected)
         for member in self.members:
             # the member may be forgotten after a pause
-            if member.writer in self._stream.aggregator and member.vouches_for(self._domain):
+            if member.writer in self._stream.aggregator and self._is_counted(member):
                 tally.add(member.writer, *self._find_standing(member))
             yield []
         forgotten_lower = self._find_forgotten_lower()
@@ -69,8 +74,9 @@ class Vouching:
         yield tally.results(names_known=are_names_known)
 
     def _find_standing(self, member: Member) -> tuple[tuple[Spell, ...], WriterStanding]:
+        track = member.track(self._number)
         standing: WriterStanding = "excluded" if member.exclusion else member.state
-        return member.track(self._number).spells, standing
+        return track.spells, "narrowed" if track.narrowed else standing
 
     def find_required_seq(
         self, first: int, time: int, writers: Iterable[str], *, every: bool, known: bool

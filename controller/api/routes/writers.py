@@ -70,19 +70,24 @@ def _answer_row(controller: Controller, state: StreamState, writer: str) -> Resp
 
 
 @router.delete(WRITER_PATH, responses=declare(WriterRow), operation_id="removeWriter")
-async def remove_writer(
+async def remove_writer(  # noqa: PLR0913, PLR0917 - one for each parameter
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
     writer: WriterName,
     unless_noted_since: Annotated[int | None, Query(ge=0, le=MAX_INT64)] = None,
+    domain: Annotated[requests.NameParameter | None, Query(description="one it dropped")] = None,
 ) -> Response:
     """Exclude a writer now, at its last position. The watermark no longer waits for it.
 
     Rows that the writer later writes below the watermark are late. With `unless_noted_since` (Unix
     ms), the call fails if the writer has noted since.
+
+    With `domain`, the writer stays a member, and is no longer missing in this domain, which it
+    dropped from its `domains`. The status is 422 if it did not.
     """
-    state, _ = await controller.change(stream, operations.remove, order, writer, unless_noted_since)
+    condition = unless_noted_since, domain
+    state, _ = await controller.change(stream, operations.remove, order, writer, *condition)
     return _answer_row(controller, state, writer)
 
 

@@ -108,7 +108,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
             "cut": position_to_wire(cut.cut.offsets),
         },
     )
-    objections = yield from find_objections(stream, cut, required)
+    objections = yield from find_objections(stream, wanted.domain, cut, required)
     may_pass = bool(cut.unmet) and not cut.before_first_mark
     may_pass &= wanted.missing == "wait" or all(each.may_come for each in cut.unmet)
     return _judge(verdict, wanted, objections, may_pass=may_pass)
