@@ -236,7 +236,9 @@ class LongPolls:
             if after is None:
                 awaited = _build_awaited(stream, domain, "seq", history.last_seq + 1)
             else:
-                awaited = _build_awaited(stream, domain, "lower", tiling.first_end(after))
+                awaited = _build_awaited(
+                    stream, domain, "lower", tiling.end_of(tiling.first_start(after))
+                )
             if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
                 return stream, chain(first, complete)
 

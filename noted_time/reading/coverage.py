@@ -90,9 +90,11 @@ class Coverage(Struct, frozen=True):
         first = mark.lower if mark.final else complete_to
         return self._assess(first, mark.lower - 1, self.missing.find_at_mark(mark), late)
 
-    def assess_windows(self, starts: Sequence[int], size: int) -> Iterator[Uncovered]:
-        missing = self.missing.find_in_windows(starts, size)
-        late = self.late.find_in_windows(starts, size)
+    def assess_windows(self, borders: Sequence[int]) -> Iterator[Uncovered]:
+        """Yield what each window between two adjacent `borders` may lack."""
+        starts = borders[:-1]
+        missing = self.missing.find_in_windows(borders)
+        late = self.late.find_in_windows(borders)
         return map(self._assess, starts, starts, missing, late)
 
     def begins_after(self, time: int) -> bool:

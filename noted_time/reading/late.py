@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from operator import attrgetter
 
 from noted_time.values import (
@@ -131,12 +132,11 @@ class LateReports:
         reports = (each for each in self if each.least is not None or start == MIN_INT64)
         return self._select(reports, start, end)
 
-    def find_in_windows(self, starts: Sequence[int], size: int) -> Iterator[Late]:
-        if starts:
-            first, beyond = starts[0], starts[-1] + size
-            overlapping = [each for each in self if each.first < beyond and each.most >= first]
-            for start in starts:
-                yield self._select(overlapping, start, start + size)
+    def find_in_windows(self, borders: Sequence[int]) -> Iterator[Late]:
+        first, beyond = borders[0], borders[-1]
+        overlapping = [each for each in self if each.first < beyond and each.most >= first]
+        for start, end in pairwise(borders):
+            yield self._select(overlapping, start, end)
 
     def _select(self, reports: Iterable[LateReport], start: int, end: int) -> Late:
         sums = sum_by_writer(each for each in reports if each.first < end and each.most >= start)

@@ -34,7 +34,7 @@ class MissingWriters:
     >>> missing = MissingWriters()
     >>> missing.take(2, 0, (10, 20), [Absence("UA", 10, {}, "timed_out", 7, 10)], ())
     >>> missing.take(4, 0, (30, 40), (), ("UA",))
-    >>> [found.count for found in missing.find_in_windows([0, 10, 20, 30], 10)]
+    >>> [found.count for found in missing.find_in_windows([0, 10, 20, 30, 40])]
     [0, 1, 1, 0]
     >>> marks = [Mark(seq, 10 * seq, 0, StreamCut({})) for seq in (1, 2, 3, 4)]
     >>> [missing.find_at_mark(mark).count for mark in marks]
@@ -132,20 +132,20 @@ class MissingWriters:
         absent = (*still, *self.open.values())
         return seq, [each.writer for each in absent if each.first_seq <= seq]
 
-    def find_in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
+    def find_in_windows(self, borders: Sequence[int]) -> Iterator[Missing]:
+        """Yield who is missing from each window between two adjacent `borders`."""
+        starts, beyond = borders[:-1], borders[-1]
         if not starts:
             return
-        first, count = starts[0], len(starts)
         begin: list[list[Interval]] = [[] for _ in starts]
-        over: list[list[Interval]] = [[] for _ in range(count + 1)]
-        beyond = first + count * size
-        for each in self._ended[bisect_right(self._ends, first) :]:
+        over: list[list[Interval]] = [[] for _ in borders]
+        for each in self._ended[bisect_right(self._ends, borders[0]) :]:
             if each.start < min(beyond, each.end):  # an empty interval is in no window
-                begin[max(0, (each.start - first) // size)].append(each)
-                over[min(count, (each.end - 1 - first) // size + 1)].append(each)
+                begin[max(0, bisect_right(borders, each.start) - 1)].append(each)
+                over[min(len(starts), bisect_left(borders, each.end))].append(each)
         for each in self.open.values():
             if each.start < beyond:
-                begin[max(0, (each.start - first) // size)].append(each)
+                begin[max(0, bisect_right(borders, each.start) - 1)].append(each)
         yield from self._sweep(starts, begin, over)
 
     def _sweep(

@@ -8,7 +8,7 @@ its start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import repeat
+from itertools import pairwise, repeat
 from operator import attrgetter
 
 from msgspec import Struct, field
@@ -21,6 +21,7 @@ from noted_time.reading.units import check_time
 from noted_time.values import (
     LEAST_TIME,
     MAX_INT64,
+    UTC_ZONE,
     VOUCHED_NOT_KNOWN,
     Int64,
     Late,
@@ -31,6 +32,8 @@ from noted_time.values import (
     Rejected,
     StreamCut,
     VouchedBy,
+    Zone,
+    floor_time,
 )
 
 EMPTY_CUT = StreamCut({})
@@ -40,27 +43,39 @@ UNKNOWN_COVERAGE = Uncovered()
 class Tiling(Struct, frozen=True):
     """Windows of `size_ms` with a border at `origin`, or `Rejected` for an invalid size.
 
+    With a `zone`, borders are multiples of the size on its clock, so days last 23 to 25 hours.
+
     >>> hours = Tiling(3_600_000)
-    >>> hours.start_of(1_357_034_220_000)
-    1357030800000
+    >>> hours.start_of(1_357_034_220_000), hours.end_of(1_357_030_800_000)
+    (1357030800000, 1357034400000)
     >>> Tiling(10, origin=3).start_of(2)
     -7
     """
 
     size_ms: int
     origin: int = 0
+    zone: Zone = UTC_ZONE
 
     def __post_init__(self) -> None:
         if not 1 <= self.size_ms <= MAX_INT64:
             raise Rejected(f"size_ms is {self.size_ms}; a window lasts from 1 to {MAX_INT64} ms")
+        if self.origin and self.zone is not UTC_ZONE:
+            raise Rejected("`origin` has no effect with `zone`: leave one out")
 
     def start_of(self, time: int) -> int:
-        return time - (time - self.origin) % self.size_ms
+        if self.zone is UTC_ZONE:
+            return time - (time - self.origin) % self.size_ms
+        return floor_time(time, self.size_ms, self.zone)
 
-    def first_end(self, after: int) -> int:
-        """Return the end of the first complete window after a time."""
+    def end_of(self, start: int) -> int:
+        if self.zone is UTC_ZONE:
+            return start + self.size_ms
+        return self.start_of(start + self.size_ms + self.size_ms // 2)  # the clock may be put back
+
+    def first_start(self, after: int) -> int:
+        """Return the start of the window that contains a time, or of the first window."""
         start = self.start_of(max(after, LEAST_TIME))
-        return start + self.size_ms * (2 if start < LEAST_TIME else 1)
+        return self.end_of(start) if start < LEAST_TIME else start
 
 
 class CompleteWindow(Struct, frozen=True):
@@ -145,14 +160,13 @@ def find_complete_windows(
     if after is None:
         known = None if coverage is None else coverage.first_lower
         after = first.lower if known is None else known
-    start = tiling.first_end(after) - tiling.size_ms
-    reached = last.lower - start + (tiling.size_ms - 1 if history.is_whole else 0)
-    count = min(limit, max(0, reached // tiling.size_ms))
-    starts = [start + n * tiling.size_ms for n in range(count)]
+    borders = [tiling.first_start(after)]
+    while len(borders) <= limit and _is_complete(history, borders[-1], tiling):
+        borders.append(tiling.end_of(borders[-1]))
     lacking: Iterable[Uncovered] = repeat(UNKNOWN_COVERAGE)
     if coverage is not None:
-        lacking = coverage.assess_windows(starts, tiling.size_ms)
-    return _build_windows(history, zip(starts, lacking, strict=False), tiling.size_ms)
+        lacking = coverage.assess_windows(borders)
+    return _build_windows(history, zip(pairwise(borders), lacking, strict=False))
 
 
 def find_changed_windows(
@@ -172,35 +186,42 @@ def find_changed_windows(
     >>> [(window.start, window.end, window.late.writers[0].rows) for window in found]
     [(0, 10, 3), (10, 20, 3)]
     """
-    last = history.last
-    if last is None:
+    if history.last is None:
         return iter(())
     coverage = replace(coverage, late=coverage.late.since(since))
-    earliest = tiling.first_end(LEAST_TIME if after is None else after) - tiling.size_ms
-    beyond = last.lower + (tiling.size_ms if history.is_whole else 1) - tiling.size_ms
-    starts = _find_starts(coverage.late, tiling, earliest, beyond)
+    earliest = LEAST_TIME if after is None else tiling.first_start(after)
     changed = (
-        (start, each)
-        for start in starts
-        for each in coverage.assess_windows([start], tiling.size_ms)
+        (window, each)
+        for window in _find_changed(history, coverage.late, tiling, earliest)
+        for each in coverage.assess_windows(window)
     )
-    return _build_windows(history, changed, tiling.size_ms)
+    return _build_windows(history, changed)
 
 
-def _find_starts(late: LateReports, tiling: Tiling, earliest: int, beyond: int) -> Iterator[int]:
+def _is_complete(history: MarkHistory, start: int, tiling: Tiling) -> bool:
+    """Return whether a window is complete. The last of a sealed stream contains its last lower."""
+    lower = history.last_lower
+    return lower is not None and (
+        start < lower if history.is_whole else tiling.end_of(start) <= lower
+    )
+
+
+def _find_changed(
+    history: MarkHistory, late: LateReports, tiling: Tiling, earliest: int
+) -> Iterator[tuple[int, int]]:
     for each in sorted(late, key=attrgetter("first")):
-        first = max(earliest, tiling.start_of(each.first))
-        for start in range(first, min(beyond, each.most + 1), tiling.size_ms):
-            yield start
-            earliest = start + tiling.size_ms
+        start = max(earliest, tiling.first_start(each.first))
+        while start <= each.most and _is_complete(history, start, tiling):
+            earliest = tiling.end_of(start)
+            yield start, earliest
+            start = earliest
 
 
 def _build_windows(
-    history: MarkHistory, starts: Iterable[tuple[int, Uncovered]], size_ms: int
+    history: MarkHistory, windows: Iterable[tuple[tuple[int, int], Uncovered]]
 ) -> Iterator[CompleteWindow]:
     to: Mark | None = None
-    for start, uncovered in starts:
-        end = start + size_ms
+    for (start, end), uncovered in windows:
         if to is None or to.lower < end:
             to = history.complete_to(end)
         before = history.bounded_below(start, to.seq)

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from datetime import UTC, datetime, timedelta, tzinfo
+from difflib import get_close_matches
+from zoneinfo import ZoneInfo, available_timezones
 
-from noted_time.values.errors import Unreadable
+from noted_time.values.errors import Unreadable, suggest_names
 from noted_time.values.parsing import unix_ms_of
 from noted_time.values.times import DAY_MS, EPOCH, UNIX_MS, format_time
 
+Zone = tzinfo
+UTC_ZONE: Zone = UTC
+
 FIRST_MIDNIGHT = EPOCH.replace(tzinfo=None)
+
+
+def parse_zone(name: str | tzinfo) -> tzinfo:
+    """Return the zone with a name, such as Europe/Berlin, or raise `Unreadable`."""
+    if isinstance(name, tzinfo):
+        return name
+    try:
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except (OSError, KeyError, ValueError) as error:
+        cities = {each.lower().rpartition("/")[2]: each for each in sorted(available_timezones())}
+        near = get_close_matches(name[:40].lower().rpartition("/")[2], cities, n=1, cutoff=0.75)
+        remedy = suggest_names([cities[each] for each in near]) or "use for example Europe/Berlin"
+        raise Unreadable(f"there is no zone {name[:40]!r} here: {remedy}") from error
 
 
 def floor_time(time: int, step_ms: int, zone: tzinfo = UTC) -> int:

@@ -67,6 +67,11 @@ from reader_client.protocol.requirements import (
 
 CUT_SHORT = 3
 
+ZoneOfWindows = Annotated[
+    tzinfo,
+    zone_option("The zone of days and of the output, for example Europe/Berlin.", default="UTC"),
+]
+
 
 @client_command
 def complete_to(  # noqa: PLR0913 - one parameter for each flag
@@ -155,6 +160,7 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
     since: Annotated[
         str | None, option("TIME", "Begin with the window that contains this time.")
     ] = None,
+    zone: ZoneOfWindows = UTC,
     domain: DomainOption = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="Maximum number of rows.")] = 100,
 ) -> None:
@@ -167,25 +173,30 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
     """
     after = None if since is None else parse_time(since)
     query = {"size_ms": window, "after": after, "domain": domain, "limit": limit}
+    query["zone"] = _name_zone(zone)
     path = stream_path(stream, "windows")
     page = call.ask(Question("GET", path, query, answer=CompleteWindowsPage))
     if call.print_json(page):
         return
     for each in page.windows:
-        echo(f"{_format_start(each.start, window)} {_describe_window(each)}")
+        echo(f"{_format_start(each.start, window, zone)} {_describe_window(each)}")
     if page.has_more:
         say(f"There are more than these {limit}: use --since {format_time(page.next)}.")
         return
     waits = f": it waits for {holders}" if (holders := ask_holders(call, stream, domain)) else ""
     if page.windows:
-        echo(f"{_format_start(page.next or 0, window)} is not complete{waits}")
+        echo(f"{_format_start(page.next or 0, window, zone)} is not complete{waits}")
     else:
         echo(f"no window is complete yet{waits}")
 
 
-def _format_start(start: int, size_ms: int) -> str:
-    shown = format_time(start)
-    return shown if size_ms % DAY_MS else shown.removesuffix("T00:00:00Z")
+def _name_zone(zone: tzinfo) -> str | None:
+    return None if zone is UTC else str(zone)
+
+
+def _format_start(start: int, size_ms: int, zone: tzinfo) -> str:
+    shown = format_in_zone(start, zone)
+    return shown if size_ms % DAY_MS else shown.partition("T00:00:00")[0]
 
 
 def _describe_window(window: CompleteWindow) -> str:
@@ -197,8 +208,6 @@ def _describe_window(window: CompleteWindow) -> str:
 
 
 CHANGED_COLUMNS: Columns = {
-    "start": lambda window: format_time(window["start"]),
-    "end": lambda window: format_time(window["end"]),
     "late rows": lambda window: (
         f"{sum(each['rows'] for each in window['late'])}"
         f"{' and more' if any(each['unknown'] for each in window['late']) else ''}"
@@ -215,6 +224,7 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     time: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601 with a zone, or Unix ms.")],
     *,
     size: Annotated[int, duration("The size of a window.", default="1h", least=1)] = HOUR_MS,
+    zone: ZoneOfWindows = UTC,
     domain: DomainOption = None,
     limit: LimitOption = 1000,
     everything: Annotated[bool, typer.Option("--all", help="List all windows.")] = False,
@@ -233,12 +243,17 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     if everything:
         refuse_options(context, "with --all", "limit")
     query = {"changed_since": parse_time(time), "size_ms": size, "domain": domain}
+    query["zone"] = _name_zone(zone)
+    borders: Columns = {
+        "start": lambda window: format_in_zone(window["start"], zone),
+        "end": lambda window: format_in_zone(window["end"], zone),
+    }
     path = stream_path(stream, "windows")
     most = MAX_INT64 if everything else limit
     page = call.print_list(
         Question("GET", path, query, answer=CompleteWindowsPage),
         "windows",
-        CHANGED_COLUMNS,
+        {**borders, **CHANGED_COLUMNS},
         cursor="after",
         limit=most,
     )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
-from difflib import get_close_matches
+from datetime import tzinfo
 from functools import partial
 from typing import Annotated, Any
-from zoneinfo import ZoneInfo, available_timezones
 
 import typer
 
@@ -21,7 +19,7 @@ from noted_time.values import (
     Unreadable,
     format_duration,
     parse_duration,
-    suggest_names,
+    parse_zone,
     validate_name,
 )
 
@@ -74,18 +72,6 @@ def parse_name(given: str) -> str:
             raise
         message = f"{given[:40]!r} is not one name: repeat the option for each name"
         raise Unreadable(message) from error
-
-
-def parse_zone(name: str | tzinfo) -> tzinfo:
-    if isinstance(name, tzinfo):
-        return name
-    try:
-        return UTC if name == "UTC" else ZoneInfo(name)
-    except (OSError, KeyError, ValueError) as error:
-        cities = {each.lower().rpartition("/")[2]: each for each in sorted(available_timezones())}
-        near = get_close_matches(name[:40].lower().rpartition("/")[2], cities, n=1, cutoff=0.75)
-        remedy = suggest_names([cities[each] for each in near]) or "use for example Europe/Berlin"
-        raise Unreadable(f"there is no zone {name[:40]!r} here: {remedy}") from error
 
 
 def zone_option(text: str, *, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's

@@ -130,13 +130,14 @@ def test_a_window_names_the_writers_whose_intervals_meet_it(
 ) -> None:
     """A writer counts once as a member, and once as one that joined later."""
     found = listed(taken)
-    starts = [first + n * size for n in range(count)]
+    borders = [first + n * size for n in range(count + 1)]
+    starts = borders[:-1]
     expected = []
     for start in starts:
         names = {(each.writer, each.joined_later) for each in found.meeting(start, start + size)}
         expected.append((len(names), sum(later for _, later in names), names))
 
-    assert [counts(each) for each in found.missing.find_in_windows(starts, size)] == expected
+    assert [counts(each) for each in found.missing.find_in_windows(borders)] == expected
 
 
 @given(taken=steps)
@@ -204,7 +205,7 @@ def test_intervals_are_forgotten_by_age_and_said_to_be_unknown(
         answer = found.missing.find_at_mark(mark)
         assert sorted(answer.writers, key=repr) == sorted(found.at(mark), key=repr)
         assert answer.is_known == (mark.lower > known_from)
-    windows = found.missing.find_in_windows([known_from - 1, known_from], 1)
+    windows = found.missing.find_in_windows([known_from - 1, known_from, known_from + 1])
     assert [each.is_known for each in windows] == [False, True]
 
 
@@ -218,7 +219,7 @@ def test_a_writer_that_joins_after_another_was_forgotten_is_missing_in_no_window
     missing.take(mark.seq, 0, (20, mark.lower), stream.domains["default"].roster.joined, ())
 
     assert missing.find_at_mark(mark).count == 0
-    assert [each.count for each in missing.find_in_windows([0, 10, 20], 10)] == [0, 0, 0]
+    assert [each.count for each in missing.find_in_windows([0, 10, 20, 30])] == [0, 0, 0]
 
 
 def test_at_most_a_hundred_missing_writers_are_named() -> None:
@@ -226,7 +227,7 @@ def test_at_most_a_hundred_missing_writers_are_named() -> None:
     missing = MissingWriters()
     names = [f"w{n:03}" for n in range(WRITERS_NAMED + 1)]
     missing.take(2, 0, (10, 20), [Absence(each, 5, {}, "timed_out", 1, 5) for each in names], ())
-    (window,) = missing.find_in_windows([10], 10)
+    (window,) = missing.find_in_windows([10, 20])
     mark = missing.find_at_mark(Mark(2, 20, 20, StreamCut({})))
 
     for found in (window, mark):

@@ -297,7 +297,7 @@ def test_a_missing_member_moves_the_answer_to_the_mark_that_counts_it_again() ->
 def test_late_rows_of_any_time_are_in_each_window_below() -> None:
     reports = LateReports([LateReport("till", 0, None, 99, 60, 60, unknown=True)])
 
-    windows = [each.count for each in reports.find_in_windows([70, 80, 90, 100], 10)]
+    windows = [each.count for each in reports.find_in_windows([70, 80, 90, 100, 110])]
     cuts = [reports.find_between(start, 100).count for start in (MIN_INT64, 90)]
     assert (windows, cuts) == ([1, 1, 1, 0], [1, 0])
     assert reports.find_between(MIN_INT64, 100).sentence == ("but till may have late rows")
@@ -340,7 +340,7 @@ class Witness(World):
 
     def named_in_window(self, domain: str, time: int) -> tuple[set[str], set[str]]:
         """Return the missing members and the late writers of the window of a time."""
-        (found,) = self.coverage(domain).assess_windows([time], 1)
+        (found,) = self.coverage(domain).assess_windows([time, time + 1])
         members = {each.writer for each in found.missing.writers if not each.joined_later}
         return members, {each.writer for each in found.late.writers}
 

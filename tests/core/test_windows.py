@@ -1,7 +1,9 @@
 """Which windows are complete, and which late rows and missing writers they name."""
 
 from collections import Counter
+from itertools import pairwise
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import event, given
@@ -20,10 +22,12 @@ from noted_time.reading import (
 )
 from noted_time.reading.windows import check_windows
 from noted_time.values import (
+    DAY_MS,
     HOUR_MS,
     LEAST_TIME,
     LEAST_UNIX_MS,
     MAX_INT64,
+    UNIX_MS,
     Absence,
     ImplausibleTime,
     Late,
@@ -31,6 +35,7 @@ from noted_time.values import (
     LateRows,
     NotVouching,
     VouchedBy,
+    parse_time,
 )
 from noted_time.values.membership import MissingReason
 from tests.core.acts import WRITERS, Act, Kind, histories, lived, perform, streams
@@ -344,10 +349,10 @@ def test_windows_are_named_one_by_one_as_in_a_row(
     for each in given:
         late.add(each)
     again = LateReports(sorted(late, key=lambda each: each.place))
-    starts = [start * HOUR_MS // 2 + n * HOUR_MS for n in range(count)]
+    borders = [start * HOUR_MS // 2 + n * HOUR_MS for n in range(count + 1)]
 
-    alone = [late.find_between(each, each + HOUR_MS) for each in starts]
-    assert list(again.find_in_windows(starts, HOUR_MS)) == alone
+    alone = [late.find_between(*window) for window in pairwise(borders)]
+    assert list(again.find_in_windows(borders)) == alone
 
 
 late_rows = st.builds(
@@ -507,13 +512,13 @@ def test_no_window_names_a_writer_that_lacks_no_time(
     missing = MissingWriters()
     missing.take(2, 0, (20, 20), [Absence("paris", None, {}, reason, 7, missing_from)], ())
 
-    assert [each.count for each in missing.find_in_windows([0, 10, 20, 30], 10)] == [0] * 4
+    assert [each.count for each in missing.find_in_windows([0, 10, 20, 30, 40])] == [0] * 4
 
 
 def test_a_window_that_begins_below_the_first_mark_is_vouched_for_by_nobody() -> None:
     """It is not known who is missing, as for a cut of this time, unless it is final."""
     coverage = Coverage(MissingWriters(), LateReports(), first_lower=20)
-    windows = list(coverage.assess_windows([0, 10, 20], 10))
+    windows = list(coverage.assess_windows([0, 10, 20, 30]))
     mark = Mark(2, 30, 30, StreamCut({}))
     final = structs.replace(mark, final=True)
 
@@ -523,8 +528,41 @@ def test_a_window_that_begins_below_the_first_mark_is_vouched_for_by_nobody() ->
     assert coverage.assess_mark(final, None, 10) == windows[2]
 
 
+@given(
+    st.integers(UNIX_MS.start + 400 * DAY_MS, UNIX_MS.stop - 400 * DAY_MS),
+    st.sampled_from([HOUR_MS // 2, HOUR_MS, 6 * HOUR_MS, DAY_MS, 7 * DAY_MS]),
+    st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]),
+)
+def test_windows_of_a_zone_follow_each_other(time: int, size: int, zone: str) -> None:
+    """Each time is in one window, which begins at a multiple of the size on the clock."""
+    tiling = Tiling(size, zone=ZoneInfo(zone))
+    start = tiling.start_of(time)
+    end = tiling.end_of(start)
+
+    assert start <= time < end
+    assert [tiling.start_of(each) for each in (start, end - 1, end)] == [start, start, end]
+
+
+def test_days_of_a_zone_last_23_to_25_hours() -> None:
+    """Windows, and changed windows, begin at midnight in Berlin."""
+    berlin = Tiling(DAY_MS, zone=ZoneInfo("Europe/Berlin"))
+    hours = {"2026-03-29": 23, "2026-10-25": 25, "2026-11-26": 24}
+    starts = {day: parse_time(f"{day}T00:00+02:00") for day in hours}
+    starts |= {day: parse_time(f"{day}T00:00+01:00") for day in ("2026-03-29", "2026-11-26")}
+    lowers = enumerate(sorted(start + 26 * HOUR_MS for start in starts.values()), 1)
+    history = MarkHistory(Mark(seq, lower, lower, StreamCut({})) for seq, lower in lowers)
+
+    for day, start in starts.items():
+        (window,) = find_complete_windows(history, berlin, after=start, limit=1)
+        assert (window.start, window.end - window.start) == (start, hours[day] * HOUR_MS)
+        late = LateReports([LateReport("pos", 1, start, start, 9, 9)])
+        coverage = Coverage(MissingWriters(), late, first_lower=0)
+        (changed,) = find_changed_windows(history, berlin, coverage, 9, after=None)
+        assert (changed.start, changed.end) == (window.start, window.end)
+
+
 @pytest.mark.parametrize("size", [7, HOUR_MS])
 def test_the_first_window_begins_at_the_least_time_or_above(size: int) -> None:
-    start = Tiling(size, 0).first_end(LEAST_TIME - 5) - size
+    start = Tiling(size, 0).first_start(LEAST_TIME - 5)
 
     assert (start % size, LEAST_TIME <= start < LEAST_TIME + size) == (0, True)

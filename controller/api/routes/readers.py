@@ -54,7 +54,7 @@ from noted_time.answers import (
 )
 from noted_time.coding import encode
 from noted_time.reading import Tiling, find_changed_windows
-from noted_time.values import MAX_INT64, WRITERS_NAMED
+from noted_time.values import MAX_INT64, WRITERS_NAMED, parse_zone
 
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEM_RESPONSES)
 GROUP_PATH = "/reader-groups/{group}"
@@ -270,6 +270,7 @@ class WindowsAsked(BaseModel, frozen=True):
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     wait_ms: WaitQuery = 0
     changed_since: requests.Int64Parameter | None = None
+    zone: Annotated[str, Field(max_length=64)] = "UTC"
 
 
 @router.get("/windows", responses=declare(CompleteWindowsPage), operation_id="listCompleteWindows")
@@ -281,14 +282,16 @@ async def complete_windows(
 ) -> Response:
     """Return the complete windows that end after a time, or wait up to `wait_ms` for the first.
 
-    One window starts at `origin`. The answer has at most `limit` windows or 4 MiB. If more windows
-    follow, `has_more` is true.
+    One window starts at `origin`, or windows are on the clock of a `zone`, such as Europe/Berlin:
+    a day then lasts 23 to 25 hours. The answer has at most `limit` windows or 4 MiB. If more
+    windows follow, `has_more` is true.
 
     With `changed_since` (Unix ms of the controller's clock), only windows with rows that were
     reported late since are returned, at once. `late` then contains only these rows. Reports without
     a least time are in no window: `writers_without_least` lists their writers.
     """
-    tiling, changed_since = Tiling(asked.size_ms, asked.origin), asked.changed_since
+    tiling = Tiling(asked.size_ms, asked.origin, parse_zone(asked.zone))
+    changed_since = asked.changed_since
     domain, after, limit = asked.domain, asked.after, asked.limit
     if changed_since is not None:
         if asked.wait_ms:
