@@ -7,5 +7,12 @@ from noted_time.observing.passed_over import IDLE_OPTION, PassedOver, Passes
 from noted_time.observing.resolved import RESOLVED_FIELD, read_resolved_time
 from noted_time.observing.seen import Seen, count_unusable, find_log_id
 from noted_time.observing.segment_clocks import Outcome, SegmentClocks
-from noted_time.observing.time_forms import FIRST_TIMES, IN_MS, TimeForm, Unit
+from noted_time.observing.time_forms import (
+    FIRST_TIMES,
+    IN_MS,
+    UNIT_NAMES,
+    TimeForm,
+    Unit,
+    count_unix,
+)
 from noted_time.values import INGESTION_NAME

@@ -144,7 +144,7 @@ def find_doubt(name: str, values: Iterable[object], now: int) -> str | None:
     if (digits := _find_format(first, now)) is not None:
         example = f"the times of `{name}`, for example {first[len(first) // 2]}"
         return f"{example}, look like digits of a date: pass --format {digits}"
-    fits = [unit for unit in UNIT_NAMES if 2 * _count_unix(unit, first) >= len(first)]
+    fits = [unit for unit in UNIT_NAMES if 2 * count_unix(unit, first) >= len(first)]
     if "ms" in fits:
         return None
     shown, of = first[len(first) // 2], f"the times of `{name}`"
@@ -187,7 +187,8 @@ def _is_date(number: float | Decimal, form: str, years: range) -> bool:
         return False
 
 
-def _count_unix(unit: Unit, numbers: Sequence[float | Decimal]) -> int:
+def count_unix(unit: Unit, numbers: Sequence[float | Decimal]) -> int:
+    """Return how many numbers are times from 1971 to 2199 in a unit."""
     return sum(TimeForm(unit).scale_to_ms(number) in UNIX_MS for number in numbers)
 
 

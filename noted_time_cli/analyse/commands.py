@@ -86,10 +86,17 @@ class Judging:
             refuse_options(context, "without --stream", "domain", "url", "token", "fail_if_broken")
 
     def print_judged(
-        self, rows: Rows, note: str, observe: str | None = None, by: StreamToJudge | None = None
+        self,
+        rows: Rows,
+        written: WrittenTimes,
+        note: str,
+        observe: str | None = None,
+        by: StreamToJudge | None = None,
     ) -> None:
         from noted_time_cli.analyse.costs import compute_costs, print_costs
 
+        if written.unit is None:
+            rows = rows.remove_impossible()
         costs, found = compute_costs(
             rows, self.window, self.delay or [], ahead_ms=self.ahead, as_replay=self.as_replay
         )
@@ -144,7 +151,7 @@ def files(  # noqa: PLR0913 - one parameter for each flag
     with require_extra("noted-time analyse files", "analyse"):
         from noted_time_cli.analyse.file_rows import read_files
     rows = read_files(pattern, columns, written.form, partition, how.records, order)
-    how.print_judged(rows, NOTE_FILES)
+    how.print_judged(rows, written, NOTE_FILES)
 
 
 @group_command(app)
@@ -169,7 +176,8 @@ def log(  # noqa: PLR0913 - one parameter for each kind of flag
     there = open_log(root, stream, ignore or ())
     rows = read_log(there, columns, written.form, how.records)
     observe = f"{name_program()} observe log event-time {root} {stream} --field {columns.time}"
-    how.print_judged(rows, NOTE_LOG, observe, by)
+    observe += written.flags
+    how.print_judged(rows, written, NOTE_LOG, observe, by)
 
 
 @group_command(app)
@@ -209,7 +217,9 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     if live is not None:
         refuse_options(context, "with --live", "since", "records", "as_replay")
     if field is None:
-        refuse_options(context, "without --field", "schema_registry", "message", "zone")
+        refuse_options(
+            context, "without --field", "schema_registry", "message", "zone", "time_format"
+        )
     with require_extra("noted-time analyse kafka", "analyse,kafka"):
         from noted_time_cli.analyse.topic_rows import read_topic
     settings, form = build_kafka_config(bootstrap, config), written.form
@@ -219,4 +229,5 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     )
     how_seen = "read-timestamp" if field is None else f"field --field {field}"
     observe = f"{name_program()} observe kafka {how_seen} {bootstrap} {topic}"
-    how.print_judged(rows, NOTE_TOPIC, observe, by)
+    observe += f"{written.flags} --from earliest"
+    how.print_judged(rows, written, NOTE_TOPIC, observe, by)

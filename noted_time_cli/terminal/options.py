@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -99,6 +100,12 @@ class WrittenTimes:
     @property
     def form(self) -> TimeForm:
         return TimeForm(self.unit, self.zone, self.time_format)
+
+    @property
+    def flags(self) -> str:
+        """The options as they are written after a command."""
+        given = {"unit": self.unit, "zone": self.zone, "format": self.time_format}
+        return "".join(f" --{k} {quote(str(v))}" for k, v in given.items() if v is not None)
 
 
 Url = Annotated[
