@@ -232,7 +232,9 @@ def find_required_seq(
             seq = max(seq, min(vouching))
         else:
             until = max((each.until for each in periods if each.until is not None), default=None)
-            reason: WriterStanding = "joined_later" if until is None else "live"
+            ended = [each.from_seq for each in periods if each.until is not None]
+            is_new = not ended or max(ended) < periods[0].from_seq  # it stated the only end
+            reason: WriterStanding = "joined_later" if is_new else "live"
             unmet.append(NotVouching(writer, reason if vouching else standing, until))
     if missing is not None:
         seq, absent = missing.find_seq_without(seq, last)

@@ -157,6 +157,7 @@ class Track:
     - `spells`: the last two during which marks count the member.
     - `first_time`: the time of its first note, if this was below the lower.
     - `narrowed`: the last seq when the member dropped the domain, and when that was (Unix ms).
+    - `rows_from`: the least time of its rows, if its first note stated it before a mark counted it.
     """
 
     member: Member
@@ -173,6 +174,7 @@ class Track:
     spells: tuple[Spell, ...] = ()
     first_time: int | None = None
     narrowed: tuple[int, int] | None = None
+    rows_from: int | None = None
     in_ahead: bool = False
     is_queued_as_absent: bool = False
     timeout_queued: int | None = None
@@ -255,7 +257,7 @@ class MemberRecord(NamedTuple):
 
     `undeclared` has the domains where it declared event times, but not for its last rows.
     `vouching` leaves out a domain whose marks all include the member's rows. `first_times` has the
-    times of first notes below the lower. `narrowed` is that of `Track`.
+    times of first notes below the lower. `narrowed` and `rows_from` are those of `Track`.
 
     A named tuple, because every note creates one.
     """
@@ -282,6 +284,7 @@ class MemberRecord(NamedTuple):
     vouching: Mapping[str, tuple[Spell, ...]] = {}
     first_times: Mapping[str, int] = {}
     narrowed: Mapping[str, tuple[int, int]] = {}
+    rows_from: Mapping[str, int] = {}
 
     @property
     def exclusion(self) -> ExcludedSince | None:
@@ -289,7 +292,9 @@ class MemberRecord(NamedTuple):
         return next(iter(self.exclusions.values()), None)
 
 
-def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
+def record_of(  # noqa: C901 - one branch for each field
+    member: Member, domains: Iterable[str]
+) -> MemberRecord:
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
     late: tuple[str, ...] = ()
@@ -298,6 +303,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
     vouching: dict[str, tuple[Spell, ...]] = {}
     first_times: dict[str, int] = {}
     narrowed: dict[str, tuple[int, int]] = {}
+    rows_from: dict[str, int] = {}
     for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
             times[name] = track.time
@@ -315,6 +321,8 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
             first_times[name] = track.first_time
         if track.narrowed is not None:
             narrowed[name] = track.narrowed
+        if track.rows_from is not None:
+            rows_from[name] = track.rows_from
     return MemberRecord(
         member.writer,
         member.state,
@@ -338,6 +346,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         vouching,
         first_times,
         narrowed,
+        rows_from,
     )
 
 

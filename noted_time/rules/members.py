@@ -121,8 +121,8 @@ class Domains:
         last = track.time
         if note.late is None and (last < domain.lower or (gained and member.other_tracks)):
             self._find_latecomers(member, number, note, has_rows=any(gained.values()))
-        if last == BEFORE_ALL_TIME and note.time is not None and note.time < domain.lower:
-            track.first_time = note.time
+        if last == BEFORE_ALL_TIME:
+            domain.roster.record_first_note(track, note)
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)

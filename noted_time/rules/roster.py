@@ -35,6 +35,7 @@ from noted_time.values import (
     Mark,
     MissingReason,
     MissingWriter,
+    Note,
     Spell,
     reaches,
 )
@@ -106,6 +107,27 @@ class Roster:
                 new = (Spell(last.seq),)
             is_within = bool(spells) and spells[-1].from_seq >= new[0].from_seq
             track.spells = new if is_within else spells[-1:] + new
+
+    def record_first_note(self, track: Track, note: Note) -> None:
+        if note.time is not None and note.time < self.lower:
+            track.first_time = note.time
+        if note.since is not None and track.member.writer in self.newcomers:
+            track.rows_from = note.since
+
+    def list_spells(self, track: Track, from_seq: int = 0) -> tuple[Spell, ...]:
+        """Return the member's spells, and one that its first note stated with `since`.
+
+        The member has no rows before this time, so marks before it joined lack none. Mark
+        `from_seq` has the rows of forgotten writers. One of them may have had its name.
+        """
+        spells, since, member = track.spells, track.rows_from, track.member
+        is_counted_later = bool(spells) and spells[0].from_seq > from_seq
+        is_out = member.excluded == "removed" or not track.vouches_here
+        if since is None or is_out or not is_counted_later:
+            return spells
+        late = (member.late or {}).get(self.domain)
+        times = (since, track.first_time, late.least if late else None)
+        return (*spells, Spell(from_seq, min(time for time in times if time is not None)))
 
     def exclude(self, track: Track) -> None:
         """Report the member at the first mark above its time; a removed one at the next mark."""
@@ -217,6 +239,7 @@ class Roster:
     def restore_spells(self, track: Track, record: MemberRecord) -> None:
         track.spells = record.vouching.get(self.domain, FROM_FIRST_MARK)
         track.first_time = record.first_times.get(self.domain)
+        track.rows_from = record.rows_from.get(self.domain)
         if not self._joined_since_last_mark(track, record.joined_at):
             self.newcomers.pop(record.writer, None)
 

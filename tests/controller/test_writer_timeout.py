@@ -10,6 +10,7 @@ from structlog.testing import CapturingLogger
 from controller.aggregation import operations, retention
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.views import inspection
+from controller.aggregation.views.vouching import Vouching
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.service.maintenance import MOST_LOGGED
@@ -267,3 +268,23 @@ async def test_a_forgotten_writer_is_missing_no_longer_once_it_joined_and_was_re
         found = names(await windows(controller))
 
     assert (known, found) == (False, ["", "slow", "slow", ""])
+
+
+async def test_a_new_writer_vouches_from_the_mark_when_its_name_was_forgotten(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """For times before its rows begin: a forgotten writer of its name may have late rows."""
+    async with serving(memory, time, writer_timeout_ms=TIMEOUT_MS) as controller:
+        await deliver(controller, Note("a", 10), Note("slow", 5))
+        await lose(controller, time, "a", "slow")
+        await deliver(controller, Note("slow", 15, {1: 9}, state="finished"), Note("a", 20))
+        await controller.put_stream("s", {"writer_retention_ms": 1})
+        serve_for(controller, time, 900)
+        await controller._committer.submit(maintenance.forget_departed)
+        known = "slow" in controller.stream("s").aggregator
+        await deliver(controller, Note("slow", 30, since=30))
+        vouching = Vouching(controller.stream("s"), None)
+        first = vouching.history.complete_to(10).seq
+        found = vouching.find_required_seq(first, 10, ["slow"], every=False, known=False)
+
+    assert (known, first, found) == (False, 1, (3, []))

@@ -123,11 +123,16 @@ def perform(world: World, act: Act) -> None:
 
 
 def lived(
-    settings: StreamSettings, history: list[Act], *, segments: int = 3, names_first: bool = False
+    settings: StreamSettings,
+    history: list[Act],
+    *,
+    segments: int = 3,
+    names_first: bool = False,
+    states_since: bool = False,
 ) -> World:
     """Return the world after the history, with every domain advanced at its end."""
     world = World(settings, WRITERS, segments)
-    world.names_first = names_first
+    world.names_first, world.states_since = names_first, states_since
     for act in history:
         perform(world, act)
     for domain in world.domains:

@@ -1,5 +1,6 @@
 """Which writers vouch for a mark's rows, and which marks meet requirements."""
 
+from collections.abc import Iterable
 from operator import attrgetter
 
 from hypothesis import event, given
@@ -32,34 +33,53 @@ from noted_time.values import (
     VouchedBy,
     WriterStanding,
 )
-from tests.core.acts import WRITERS, Act, histories, lived, perform, streams
+from tests.core.acts import DOMAINS, WRITERS, Act, histories, lived, perform, streams
 from tests.core.world import Author, Made, World
 from tests.support.honest import Event, is_below
 from tests.support.streams import restarted
 
 TROUBLE = histories("waits", "restarts", "late", "removals", "forgets", "narrows", "scales")
 
+OPENS_FIRST: list[Act] = [
+    *(("note", ("a", domain, 3, True, "live", "nothing")) for domain in DOMAINS),
+    *(("advance", (domain,)) for domain in DOMAINS),
+]
+"""The other writers join after the first mark."""
 
-def tallied(stream: Aggregator, domain: str, seq: int, time: int) -> VouchedBy:
-    number = stream.domains.numbers[domain]
+
+def tallied(stream: Aggregator, domain: str, seq: int, time: int, from_seq: int = 0) -> VouchedBy:
     tally = VouchingTally([(seq, time)])
     for name in stream.writers():
-        track = stream.member(name).track(number)
-        tally.add(name, track.spells, stream.member(name).state)
+        tally.add(name, *known(stream, name, domain, from_seq))
     return tally.results(names_known=True)[0]
 
 
-def known(stream: Aggregator, name: str, number: int) -> tuple[Spells, WriterStanding]:
+def known(
+    stream: Aggregator, name: str, domain: str, from_seq: int = 0
+) -> tuple[Spells, WriterStanding]:
     """Return in which periods marks count a writer in a domain, and its state."""
     if name not in stream:
         return UNKNOWN_STANDING
-    member = stream.member(name)
-    return member.track(number).spells, member.state
+    member, number = stream.member(name), stream.domains.numbers[domain]
+    return stream.domains[domain].roster.list_spells(member.track(number), from_seq), member.state
+
+
+def find_whole(world: World, domain: str) -> int:
+    """Return the last mark when a member was forgotten last, or 0."""
+    lower = world.stream.domains[domain].roster.forgotten_lower
+    marks = (each.mark for each in world.made if each.domain == domain)
+    return 0 if lower is None else next(each.seq for each in marks if each.lower >= lower)
+
+
+def list_times(mark: Mark) -> Iterable[int]:
+    """Return the times of rows below a mark, of which the least is 0."""
+    return range(min(1, mark.lower), mark.lower + 1)
 
 
 def lost_by(world: World, domain: str, mark: Mark, time: int) -> list[str]:
     """Return the writers that vouch at a mark whose cut lacks a row of theirs."""
-    vouching = tallied(world.stream, domain, mark.seq, time).names
+    from_seq = find_whole(world, domain)
+    vouching = tallied(world.stream, domain, mark.seq, time, from_seq).names
     return [each for each in rows_beyond(world, domain, mark, time) if each in vouching]
 
 
@@ -75,37 +95,51 @@ def rows_beyond(world: World, domain: str, mark: Mark, time: int) -> list[str]:
     ]
 
 
-@given(settings=streams, history=TROUBLE)
-def test_a_mark_has_all_rows_of_who_vouches(settings: StreamSettings, history: list[Act]) -> None:
+@given(settings=streams, history=TROUBLE, states_since=st.booleans())
+def test_a_mark_has_all_rows_of_who_vouches(
+    settings: StreamSettings,
+    history: list[Act],
+    states_since: bool,  # noqa: FBT001 - drawn
+) -> None:
     """Law: at any mark, for any time up to its lower.
 
-    Honest writers idle, leave, come back, are removed, forgotten and restored.
+    Honest writers idle, leave, come back, are removed, forgotten and restored. Their first notes
+    may state the least time of their rows.
     """
-    world = lived(settings, history)
+    opening = OPENS_FIRST if states_since else []
+    world = lived(settings, opening + history, states_since=states_since)
     asked = [
-        (made.domain, made.mark, time)
-        for made in world.made
-        for time in {made.mark.lower, made.mark.lower - 1, min(1, made.mark.lower)}
+        (made.domain, made.mark, time) for made in world.made for time in list_times(made.mark)
     ]
     vouched = [tallied(world.stream, domain, mark.seq, time) for domain, mark, time in asked]
     event(f"vouching: {min(sum(each.count for each in vouched), 9)}")
+    stated = [world.stream.record(name).rows_from for name in world.stream.writers()]
+    event(f"stated: {any(stated)}")
 
     assert [each for each in asked if lost_by(world, *each)] == []
 
 
-@given(settings=streams, history=TROUBLE, expected=st.sets(st.sampled_from(WRITERS), min_size=1))
+@given(
+    settings=streams,
+    history=TROUBLE,
+    expected=st.sets(st.sampled_from(WRITERS), min_size=1),
+    states_since=st.booleans(),
+)
 def test_no_row_of_who_is_required_lies_beyond_the_cut_that_is_answered(
-    settings: StreamSettings, history: list[Act], expected: set[str]
+    settings: StreamSettings,
+    history: list[Act],
+    expected: set[str],
+    states_since: bool,  # noqa: FBT001 - drawn
 ) -> None:
     """Law: if nothing is objected to, for any time and whoever is expected."""
-    world = lived(settings, history)
+    opening = OPENS_FIRST if states_since else []
+    world = lived(settings, opening + history, states_since=states_since)
     answered, lost = 0, []
-    for made in world.made:
+    for made, time in ((each, time) for each in world.made for time in list_times(each.mark)):
         marks = [each.mark for each in world.made if each.domain == made.domain]
-        number = world.stream.domains.numbers[made.domain]
-        required = {name: known(world.stream, name, number) for name in expected}
-        time, last = made.mark.lower, marks[-1].seq
-        seq, unmet = find_required_seq(made.mark.seq, last, time, required, None)
+        from_seq = find_whole(world, made.domain)
+        required = {name: known(world.stream, name, made.domain, from_seq) for name in expected}
+        seq, unmet = find_required_seq(made.mark.seq, marks[-1].seq, time, required, None)
         mark = next(each for each in marks if each.seq == seq)
         answered += not unmet
         if not unmet and expected & {*rows_beyond(world, made.domain, mark, time)}:
@@ -118,12 +152,15 @@ def test_no_row_of_who_is_required_lies_beyond_the_cut_that_is_answered(
 @given(settings=streams, history=histories("waits", "late", "removals", "forgets", "narrows"))
 def test_a_restart_changes_nobody_who_vouches(settings: StreamSettings, history: list[Act]) -> None:
     """Law: which marks count a writer is durable."""
-    world = lived(settings, history)
+    world = lived(settings, history, states_since=True)
     again = restarted(world.stream, world.appended_at)
 
     periods = [
         {
-            name: [(each.spells, each.first_time) for each in stream.member(name).tracks]
+            name: [
+                (each.spells, each.first_time, each.rows_from)
+                for each in stream.member(name).tracks
+            ]
             for name in stream.writers()
         }
         for stream in (world.stream, again)

@@ -24,11 +24,13 @@ class Author(HonestWriter):
     """A writer that vouches for its `domains`, and `noted` how far it wrote.
 
     It is missing in a domain that it left, unless that is `unbound`: it never vouched there for a
-    time. `requests` counts its requests; `answered` is the last accepted one.
+    time. `requests` counts its requests; `answered` is the last accepted one. The stream knew that
+    it had noted `kept` when it forgot the writer last.
     """
 
     domains: tuple[str, ...]
     noted: dict[int, int] = field(default_factory=dict)
+    kept: dict[int, int] = field(default_factory=dict)
     state: State = "finished"
     excluded: bool = False
     returned_late: set[str] = field(default_factory=set)
@@ -73,6 +75,7 @@ class World(Log):
             for name in writers
         }
         self.names_first = False
+        self.states_since = False
         self.open = list(range(segments))
         self.untold: list[ScaleEvent] = []
         self.broken: list[Event] = []  # of writers that had finished, against their word
@@ -114,7 +117,24 @@ class World(Log):
         max_time = None if declares == "nothing" else author.largest.get(domain)
         max_times = dict(author.largest) if declares == "all" else None
         note = Note(writer, time, position, domain, max_time, state, max_times=max_times)
-        self.send(author, note)
+        self.send(author, replace(note, since=self.state_since(author, domain, time)))
+
+    def state_since(self, author: Author, domain: str, time: int | None) -> int | None:
+        """Return the time before which it never writes, to state with its first note.
+
+        Rows that a forgotten member of its name had noted do not count.
+        """
+        times = self.stream.record(author.name).times if author.name in self.stream else {}
+        if not self.states_since or time is None or domain in times:
+            return None
+        rows = [
+            each.times[domain]
+            for each in self.events
+            if each.writer == author.name and not is_below(each, author.kept)
+        ]
+        since = min([time + 1, *rows])
+        author.promised[domain] = max(author.promised[domain], since)
+        return since
 
     def vouch(self, writer: str, domains: tuple[str, ...]) -> None:
         """Name the domains it vouches for from now on, as it joins."""
@@ -196,7 +216,8 @@ class World(Log):
                 event.vouched.clear()
 
     def forget(self) -> None:
-        self.stream.forget_departed(self.now, len(self.authors))
+        for name in self.stream.forget_departed(self.now, len(self.authors)):
+            self.authors[name].kept = dict(self.authors[name].noted)
 
     def remove(self, writer: str) -> None:
         if writer in self.stream:

@@ -76,7 +76,11 @@ class Vouching:
     def _find_standing(self, member: Member) -> tuple[tuple[Spell, ...], WriterStanding]:
         track = member.track(self._number)
         standing: WriterStanding = "excluded" if member.exclusion else member.state
-        return track.spells, "narrowed" if track.narrowed else standing
+        standing = "narrowed" if track.narrowed else standing
+        if track.rows_from is None:  # almost all
+            return track.spells, standing
+        roster = self._stream.aggregator.domains[self._domain].roster
+        return roster.list_spells(track, self.forgotten_seq), standing
 
     def find_required_seq(
         self, first: int, time: int, writers: Iterable[str], *, every: bool, known: bool
