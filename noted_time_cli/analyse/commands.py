@@ -11,6 +11,7 @@ import typer
 
 from noted_time.extras import require_extra
 from noted_time.installation import name_program
+from noted_time.values import Unreadable
 from noted_time_cli.analyse.columns import FileColumns, FileOrder, StreamToJudge
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
@@ -34,6 +35,8 @@ from noted_time_cli.terminal.output import echo, say
 if TYPE_CHECKING:
     from noted_time_cli.analyse.rows import Rows
 
+PICTURE_FORMATS = (".png", ".svg", ".pdf")
+
 NOTE_FILES = 'writers that note time after each file, see "Is yesterday complete?"'
 NOTE_LOG = 'writers that note time, see "Writers in Python"'
 NOTE_TOPIC = 'producers that note time, see "Kafka: note time for a topic"'
@@ -56,6 +59,15 @@ def describe_analysis() -> None:
     """
 
 
+def parse_picture(given: str) -> Path:
+    file = Path(given)
+    if file.suffix.lower() not in PICTURE_FORMATS:
+        raise Unreadable(f"must end in {', '.join(PICTURE_FORMATS)}, not {given!r}")
+    if not file.parent.is_dir():
+        raise Unreadable(f"there is no directory {str(file.parent)!r}: create it")
+    return file
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
     """How rows are judged and results are shown."""
@@ -75,7 +87,10 @@ class Judging:
         bool, typer.Option("--as-replay", help="Judge rows in the order of a backfill.")
     ] = False
     picture: Annotated[
-        Path | None, option("FILE", "Draw a chart to a file, such as loss.png or loss.svg.")
+        Path | None,
+        option(
+            "FILE", "Draw a chart to a file, such as loss.png or loss.svg.", parse=parse_picture
+        ),
     ] = None
     as_json: AsJson = False
 

@@ -21,7 +21,7 @@ from pyarrow.json import ParseOptions, read_json
 from noted_time.filelog import LogDirectories
 from noted_time.observing import FIRST_TIMES, TimeForm
 from noted_time.stores import LogPath, ObjectPath, parse_root, store_of
-from noted_time.values import Rejected, pluralize
+from noted_time.values import Rejected, Unreadable, pluralize
 from noted_time_cli.analyse.rows import Rows
 
 if TYPE_CHECKING:
@@ -43,8 +43,14 @@ def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
     most: int,
     order: FileOrder | None,
 ) -> Rows:
+    if "://" in pattern:
+        remedy = "copy them, or use `analyse log` for a file log"
+        raise Unreadable(f"{pattern!r} is a URL, but the files are read here: {remedy}")
     named = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
     files = sorted(Path(each) for each in named if Path(each).is_file())
+    if not files and named:
+        inside = Path(pattern, "*.parquet").as_posix()
+        raise Rejected(f"{pattern!r} is a directory: name its files, for example {inside!r}")
     if not files:
         raise Rejected(f"no file matches {pattern!r}: quote the pattern, and check where it begins")
     if order == "modified":
@@ -80,6 +86,8 @@ def _read_last_rows(file: LogPath, columns: list[str], most: int) -> tuple[pa.Ta
         raise Rejected(
             f"{file} has an unknown format: its name has to end in {', '.join(FILE_FORMATS)}"
         )
+    if isinstance(file, Path) and not file.stat().st_size:
+        raise Rejected(f"{file} is empty: leave it out")
     kept, rows, before = deque[pa.RecordBatch](), 0, 0
     try:
         schema, read = _open_file(file, kind)
