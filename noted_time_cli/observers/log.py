@@ -33,7 +33,7 @@ def describe_log() -> None:
 
     - 0: stopped by Ctrl-C or `--for`.
     - 1: refused: the stream does not exist, a right is missing, or the log was recreated.
-    - 69: with `--for`, no controller answered, or the log cannot be read.
+    - 69: with `--for`, no controller answered, or the log cannot be read or has no segments.
 
     The watermark waits for the observer until it times out.
 
@@ -57,7 +57,7 @@ def ingestion(  # noqa: PLR0913 - one parameter for each flag
     """
     noting.observe(
         stream,
-        lambda _: writer_client.LogEnds(root, stream, ignore=ignore or ()),
+        lambda _: noting.check_log(writer_client.LogEnds(root, stream, ignore=ignore or ())),
         noting.make_clock_noter(skew, max_lag),
     )
 
@@ -80,8 +80,14 @@ def event_time(  # noqa: PLR0913 - one parameter for each flag
     """
     noting.observe(
         stream,
-        lambda client: writer_client.LogTimes(
-            root, stream, field, form=noting.choose_form(client, written.form), ignore=ignore or ()
+        lambda client: noting.check_log(
+            writer_client.LogTimes(
+                root,
+                stream,
+                field,
+                form=noting.choose_form(client, written.form),
+                ignore=ignore or (),
+            )
         ),
         noting.make_times_noter(delay, idle),
     )

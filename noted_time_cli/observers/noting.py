@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -21,8 +21,13 @@ from noted_time_cli.terminal.running import Lasting, run_for
 from writer_client import EventTimeNoter, IngestionNoter, WriterClient
 from writer_client.observer import Observer
 
+if TYPE_CHECKING:
+    from writer_client import LogEnds
+
 FIRST_ANSWER_S = 5.0
 IDLE_MS, MAX_LAG_MS = 60_000, 10_000
+
+Log = TypeVar("Log", bound="LogEnds")
 
 Looks = Callable[[], Seen]
 
@@ -87,6 +92,16 @@ class Noting:
             say(f"noted-time: {error}; {remedy}")
             say(f"  {name_program()} stream create {client.stream} {domains}")
             raise typer.Exit(1) from error
+
+    def check_log(self, log: Log) -> Log:
+        """Check that a log has segments, before the observer joins. Without `--for`, only warn."""
+        try:
+            log.check_segments()
+        except Unreachable as error:
+            if self.lasting is not None:
+                raise
+            say(f"noted-time: {error}; trying again")
+        return log
 
     def choose_form(self, client: WriterClient, given: TimeForm) -> TimeForm:
         """Take numbers as ms without `max_time_ahead_ms`; they may not be wall-clock times."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from os import PathLike
@@ -53,11 +53,23 @@ class LogEnds:
         """The ends as of the last call, exclusive offsets."""
         return {number: each.end for number, each in self._segments.items()}
 
-    def _find_ends(self) -> None:
+    def check_segments(self) -> None:
+        """Raise `Unreachable` if the log has no segments, perhaps because its name is wrong."""
+        if not self._list_segments():
+            self._directories.check_names()
+            raise Unreachable(f"{self.root} has no segments of {self.stream!r}: check both names")
+
+    def _list_segments(self) -> Mapping[int, SegmentDirectory]:
         if isinstance(self.root, Path) and not self.root.is_dir():
             raise Unreachable(f"{self.root} does not exist")
         try:
-            directories, known = self._directories.segments(), self._segments
+            return self._directories.segments()
+        except OSError as error:
+            raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
+
+    def _find_ends(self) -> None:
+        directories, known = self._list_segments(), self._segments
+        try:
             self._segments = {n: known.get(n) or _Segment(directories[n]) for n in directories}
             for number, segment in self._segments.items():
                 self._new += [(number, path) for path in segment.find_new_files()]
