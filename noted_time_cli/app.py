@@ -75,19 +75,11 @@ for panel, groups in {
         app.add_typer(group, cls=CommandGroup, rich_help_panel=panel)
 
 
-def _show_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
-    if asked:
-        echo(f"noted-time {version('noted-time')}")
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def declare_options(
+    context: typer.Context,
     *,
-    _version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
-    ] = False,
+    is_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
     """Watermarks that the writers vouch for.
 
@@ -95,3 +87,7 @@ def declare_options(
 
     Call one:  noted-time stream create flights
     """
+    if is_version and context.invoked_subcommand:
+        raise typer.BadParameter("--version takes no command: leave one of them out")
+    if is_version:
+        echo(f"noted-time {version('noted-time')}")

@@ -25,7 +25,7 @@ class CommandGroup(TyperGroup):
         if not (name in self.commands or name.startswith("-") or ctx.resilient_parsing):
             from controller.api.wire.faults import describe_unknown, shorten
 
-            unknown = describe_unknown("command", name, list(self.commands))
+            unknown = describe_unknown("command", name, [*self.commands, "--help"])
             ctx.fail(f"{shorten(name)!r} is an {unknown}")
         found = super().resolve_command(ctx, args)
         if found[1] is not None:
