@@ -167,14 +167,20 @@ def parse_file(url_or_path: str | Path) -> Path:
     '/var/lib/noted-time.db'
     """
     if isinstance(url_or_path, Path) or ":" not in url_or_path:
-        return Path(url_or_path).absolute()
+        return _refuse_directory(Path(url_or_path))
     try:
         url = make_url(url_or_path)
     except ArgumentError as error:
         raise Unreadable(f"{url_or_path!r} is not a URL: {URL_HINT}") from error
     if not url.drivername.startswith("sqlite") or url.database in {None, "", ":memory:"}:
         raise Unreadable(f"{url.render_as_string()!r} names no SQLite file: {URL_HINT}")
-    return Path(str(url.database)).absolute()
+    return _refuse_directory(Path(str(url.database)))
+
+
+def _refuse_directory(path: Path) -> Path:
+    if path.is_dir():
+        raise Unreadable(f"{path} is a directory: use sqlite:///{path.as_posix()}/noted-time.db")
+    return path.absolute()
 
 
 def create_sqlite_engine(file: Path, *, busy_ms: int = BUSY_MS) -> Engine:
