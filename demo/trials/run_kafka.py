@@ -21,7 +21,7 @@ from demo.trials.maven import fetch, listed, say
 from demo.trials.ports import listens, parse_port
 from demo.trials.secured_kafka import CA, OWN, SecuredBroker
 from noted_time import NotedTimeError, Rejected
-from noted_time.values import NAME_PATTERN
+from noted_time.values import NAME_PATTERN, pluralize
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "build" / "kafka"
@@ -154,10 +154,11 @@ def _create(broker: Broker, topics: Sequence[tuple[str, int]]) -> None:
     for name, partitions in topics:
         if name not in there:
             broker.create(name, partitions)
+            say(f"Created {name} with {pluralize(partitions, 'partition')}.")
 
 
 def _topics(broker: Broker) -> str:
-    found = [f"{name} ({count} partitions)" for name, count in broker.topics().items()]
+    found = [f"{name} ({pluralize(count, 'partition')})" for name, count in broker.topics().items()]
     return f"Topics: {', '.join(found)}"
 
 

@@ -238,6 +238,19 @@ def test_an_unknown_command_is_refused_with_the_known(root: Path) -> None:
     assert (done.returncode, done.stderr.startswith(begins)) == (2, True)
 
 
+def test_an_unknown_option_of_docs_installs_nothing(
+    run: ModuleType, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its options are those of the program."""
+    program = (root / "docs" / "site" / "build.py").read_text()
+    with pytest.raises(SystemExit):
+        run.main(["docs", "--opne"])
+
+    says = "run: there is no option --opne: use one of --open, --public-url, --help, -h.\n"
+    options = {*re.findall(r'add_argument\(\s*"(--[a-z-]+)"', program), "--help", "-h"}
+    assert (capsys.readouterr().err, {*run.PROGRAMS["docs"].options}) == (says, options)
+
+
 @posix
 def test_hints_name_the_command_of_the_clone(
     run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
