@@ -24,8 +24,8 @@ class Author(HonestWriter):
     """A writer that vouches for its `domains`, and `noted` how far it wrote.
 
     It is missing in a domain that it left, unless that is `unbound`: it never vouched there for a
-    time. `requests` counts its requests; `answered` is the last accepted one. The stream knew that
-    it had noted `kept` when it forgot the writer last.
+    time, or it finished or was removed since. `requests` counts its requests; `answered` is the
+    last accepted one. The stream knew that it had noted `kept` when it forgot the writer last.
     """
 
     domains: tuple[str, ...]
@@ -189,6 +189,8 @@ class World(Log):
         author.answered = note.sequence
         returns = note.state == "live" and (author.state != "live" or author.excluded)
         author.state, author.excluded = note.state, False
+        if note.state == "finished":
+            author.unbound |= {*self.domains} - {*author.domains}
         author.noted |= note.position
         author.promised[note.domain] = max(author.promised[note.domain], note.time or 0)
         if returns and self.stream.settings.returning_writer == "exclude":
@@ -222,6 +224,8 @@ class World(Log):
     def remove(self, writer: str) -> None:
         if writer in self.stream:
             self.stream.remove(writer, self.now)
+            author = self.authors[writer]
+            author.unbound |= {*self.domains} - {*author.domains}
             self._leave_out(writer)
 
     def scale(self, sealed: set[int], created: int) -> None:
