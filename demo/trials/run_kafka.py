@@ -154,7 +154,8 @@ def _create(broker: Broker, topics: Sequence[tuple[str, int]]) -> None:
     for name, partitions in topics:
         if name not in there:
             broker.create(name, partitions)
-            say(f"Created {name} with {pluralize(partitions, 'partition')}.")
+            if partitions == 1:
+                say(f"{name} has 1 partition. For more, use for example --topic NAME:4.")
 
 
 def _topics(broker: Broker) -> str:
