@@ -243,6 +243,7 @@ class Domain:
         old.member = Member(member.writer, "finished")
         new = self.create_track(member)
         new.max_time, new.exclusion, new.first_time = max_time, old.exclusion, old.first_time
+        new.joined_after = old.joined_after
         new.spells = tuple(e for e in old.spells[-1:] if e.until == old.time)
         if member.has_written and (old.is_undeclared or max_time is None):
             self.record_undeclared(new)

@@ -157,6 +157,7 @@ class Track:
     - `spells`: the last two during which marks count the member.
     - `first_time`: the time of its first note, if this was below the lower.
     - `narrowed`: the last seq when the member dropped the domain, and when that was (Unix ms).
+    - `joined_after`: the last seq when the writer became a member, 0 before the first mark.
     - `rows_from`: the least time of its rows, if its first note stated it before a mark counted it.
     """
 
@@ -175,6 +176,7 @@ class Track:
     first_time: int | None = None
     narrowed: tuple[int, int] | None = None
     rows_from: int | None = None
+    joined_after: int = 0
     in_ahead: bool = False
     is_queued_as_absent: bool = False
     timeout_queued: int | None = None
@@ -257,7 +259,8 @@ class MemberRecord(NamedTuple):
 
     `undeclared` has the domains where it declared event times, but not for its last rows.
     `vouching` leaves out a domain whose marks all include the member's rows. `first_times` has the
-    times of first notes below the lower. `narrowed` and `rows_from` are those of `Track`.
+    times of first notes below the lower. `narrowed`, `rows_from` and `joined_after` are those of
+    `Track`.
 
     A named tuple, because every note creates one.
     """
@@ -285,6 +288,7 @@ class MemberRecord(NamedTuple):
     first_times: Mapping[str, int] = {}
     narrowed: Mapping[str, tuple[int, int]] = {}
     rows_from: Mapping[str, int] = {}
+    joined_after: Mapping[str, int] = {}
 
     @property
     def exclusion(self) -> ExcludedSince | None:
@@ -304,6 +308,7 @@ def record_of(  # noqa: C901 - one branch for each field
     first_times: dict[str, int] = {}
     narrowed: dict[str, tuple[int, int]] = {}
     rows_from: dict[str, int] = {}
+    joined_after: dict[str, int] = {}
     for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
             times[name] = track.time
@@ -323,6 +328,8 @@ def record_of(  # noqa: C901 - one branch for each field
             narrowed[name] = track.narrowed
         if track.rows_from is not None:
             rows_from[name] = track.rows_from
+        if track.joined_after:
+            joined_after[name] = track.joined_after
     return MemberRecord(
         member.writer,
         member.state,
@@ -347,6 +354,7 @@ def record_of(  # noqa: C901 - one branch for each field
         first_times,
         narrowed,
         rows_from,
+        joined_after,
     )
 
 

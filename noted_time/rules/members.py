@@ -81,8 +81,8 @@ class Domains:
         tracks = [each.create_track(member) for each in self]
         member.first_track, member.other_tracks = tracks[0], tuple(tracks[1:])
         member.joined_at = member.since + self.unix_ahead
-        for domain in self:
-            domain.roster.join(member)
+        for domain, track in self.list_tracks(member):
+            domain.roster.join(member, track)
         self.census.update(member)
         return member
 

@@ -68,9 +68,10 @@ class Roster:
     def lower(self) -> int:
         return self.last.lower if self.last else BEFORE_ALL_TIME
 
-    def join(self, member: Member) -> None:
+    def join(self, member: Member, track: Track) -> None:
         if self.last and member.writer not in self.missing:
             self.newcomers[member.writer] = member
+            track.joined_after = self.last.seq
 
     @property
     def not_joined(self) -> Iterator[MissingWriter]:
@@ -240,14 +241,9 @@ class Roster:
         track.spells = record.vouching.get(self.domain, FROM_FIRST_MARK)
         track.first_time = record.first_times.get(self.domain)
         track.rows_from = record.rows_from.get(self.domain)
-        if not self._joined_since_last_mark(track, record.joined_at):
+        track.joined_after = record.joined_after.get(self.domain, 0)
+        if self.last is None or track.joined_after != self.last.seq:
             self.newcomers.pop(record.writer, None)
-
-    def _joined_since_last_mark(self, track: Track, joined_at: int | None) -> bool:
-        last = self.last
-        if last is None or joined_at is None or joined_at < last.written_at:
-            return False
-        return all(each.from_seq > last.seq for each in track.spells)
 
 
 def _is_due(track: Track, lower: int) -> bool:

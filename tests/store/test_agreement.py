@@ -111,6 +111,9 @@ members = st.builds(
     st.none() | natural,
     st.dictionaries(domains, st.lists(periods, max_size=2).map(tuple)),
     times,
+    st.dictionaries(domains, st.tuples(natural, natural)),
+    times,
+    st.dictionaries(domains, natural),
 )
 scale_events = st.builds(
     ScaleEvent, positions, st.dictionaries(natural, st.lists(natural).map(tuple), max_size=3)
