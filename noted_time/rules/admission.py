@@ -75,7 +75,12 @@ class Admission:
         ):
             return _refuse_too_far_ahead(note, largest_time)
         vouched = note.domains if member is None else note.domains or member.terms.domains
-        if vouched is not None and name not in vouched and _is_for_one_domain(note):
+        if (
+            vouched is not None
+            and name not in vouched
+            and _is_for_one_domain(note)
+            and not _only_reports_late(note)
+        ):
             return Refused("not_vouched", tuple(vouched)[:DOMAINS_NAMED])
         position = note.position
         if self._succession.final:  # only sealed segments imply offsets
@@ -114,6 +119,11 @@ class Admission:
 
 def _is_for_one_domain(note: Note) -> bool:
     return note.domain is not None or note.time is not None or note.max_time is not None
+
+
+def _only_reports_late(note: Note) -> bool:
+    """Return whether a note only reports late rows, perhaps of a domain that the writer dropped."""
+    return note.late is not None and note.time is None and note.max_time is None
 
 
 def _are_all_in(declared: Container[str], names: Collection[str]) -> bool:
