@@ -244,6 +244,8 @@ class Domain:
         new = self.create_track(member)
         new.max_time, new.exclusion, new.first_time = max_time, old.exclusion, old.first_time
         new.joined_after = old.joined_after
+        if member.writer in self.roster.newcomers:
+            self.roster.newcomers[member.writer] = new
         new.spells = tuple(e for e in old.spells[-1:] if e.until == old.time)
         if member.has_written and (old.is_undeclared or max_time is None):
             self.record_undeclared(new)

@@ -157,7 +157,7 @@ class Track:
     - `spells`: the last two during which marks count the member.
     - `first_time`: the time of its first note, if this was below the lower.
     - `narrowed`: the last seq when the member dropped the domain, and when that was (Unix ms).
-    - `joined_after`: the last seq when the writer became a member, 0 before the first mark.
+    - `joined_after`: the last seq when the writer became a member, 0 once a mark follows.
     - `rows_from`: the least time of its rows, if its first note stated it before a mark counted it.
     """
 
@@ -284,7 +284,7 @@ class MemberRecord(NamedTuple):
     held: str | None = None
     expected_at: int | None = None
     joined_at: int | None = None
-    vouching: Mapping[str, tuple[Spell, ...]] = {}
+    vouching: Mapping[str, tuple[tuple[int, int | None], ...]] = {}
     first_times: Mapping[str, int] = {}
     narrowed: Mapping[str, tuple[int, int]] = {}
     rows_from: Mapping[str, int] = {}
@@ -304,7 +304,7 @@ def record_of(  # noqa: C901 - one branch for each field
     late: tuple[str, ...] = ()
     exclusions: dict[str, ExcludedSince] = {}
     undeclared: tuple[str, ...] = ()
-    vouching: dict[str, tuple[Spell, ...]] = {}
+    vouching: dict[str, tuple[tuple[int, int | None], ...]] = {}
     first_times: dict[str, int] = {}
     narrowed: dict[str, tuple[int, int]] = {}
     rows_from: dict[str, int] = {}
@@ -321,7 +321,7 @@ def record_of(  # noqa: C901 - one branch for each field
         if track.exclusion is not None:
             exclusions[name] = track.exclusion
         if track.spells is not FROM_FIRST_MARK:
-            vouching[name] = track.spells
+            vouching[name] = tuple([(each.from_seq, each.until) for each in track.spells])
         if track.first_time is not None:
             first_times[name] = track.first_time
         if track.narrowed is not None:

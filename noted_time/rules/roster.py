@@ -59,7 +59,7 @@ class Roster:
         self.absences: tuple[Absence, ...] = ()
         self.returned: tuple[str, ...] = ()
         self.joined: tuple[Absence, ...] = ()
-        self.newcomers: dict[str, Member] = {}
+        self.newcomers: dict[str, Track] = {}
         self.forgotten_lower: int | None = None
         self._unreported: TimeQueue[Track] = TimeQueue()
         self._returning: dict[str, Track] = {}
@@ -70,12 +70,12 @@ class Roster:
 
     def join(self, member: Member, track: Track) -> None:
         if self.last and member.writer not in self.missing:
-            self.newcomers[member.writer] = member
+            self.newcomers[member.writer] = track
             track.joined_after = self.last.seq
 
     @property
     def not_joined(self) -> Iterator[MissingWriter]:
-        for member in self.newcomers.values():
+        for member in (each.member for each in self.newcomers.values()):
             if member.vouches_for(self.domain):
                 reason: MissingReason = "not_expected" if member.expected_at else "not_joined"
                 yield MissingWriter(member.writer, reason, member.joined_at, None)
@@ -209,6 +209,8 @@ class Roster:
             Absence(each.writer, None, {}, each.reason, each.since, start)
             for each in self.not_joined
         )
+        for track in self.newcomers.values():
+            track.joined_after = 0  # a row of up to 231 bytes needs no second page of SQLite
         self.newcomers.clear()
         return joined
 
@@ -238,12 +240,13 @@ class Roster:
             self.missing.add(record.writer)  # the ledger may have dropped its entry
 
     def restore_spells(self, track: Track, record: MemberRecord) -> None:
-        track.spells = record.vouching.get(self.domain, FROM_FIRST_MARK)
+        spells = record.vouching.get(self.domain)
+        track.spells = FROM_FIRST_MARK if spells is None else tuple(Spell(*each) for each in spells)
         track.first_time = record.first_times.get(self.domain)
         track.rows_from = record.rows_from.get(self.domain)
-        track.joined_after = record.joined_after.get(self.domain, 0)
-        if self.last is None or track.joined_after != self.last.seq:
+        if self.last is None or record.joined_after.get(self.domain, 0) != self.last.seq:
             self.newcomers.pop(record.writer, None)
+            track.joined_after = 0
 
 
 def _is_due(track: Track, lower: int) -> bool:

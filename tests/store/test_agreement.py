@@ -43,7 +43,6 @@ from noted_time.values import (
     LateReport,
     LateRows,
     Session,
-    Spell,
     Terms,
 )
 from noted_time.values.fencing import FormerSession
@@ -81,7 +80,7 @@ stream_settings = st.builds(
 reasons_out = st.sampled_from(["timed_out", "removed", "returned_late"])
 late_rows = st.builds(LateRows, positive, int64, st.none() | int64)
 former = st.lists(st.builds(FormerSession, names, names)).map(tuple)
-periods = st.builds(Spell, natural, st.none() | int64)
+periods = st.tuples(natural, st.none() | int64)
 members = st.builds(
     MemberRecord,
     keys,

@@ -23,7 +23,7 @@ from noted_time import Advance, Hold, Mark
 from noted_time.answers import Explanation, WriterRow, WritersPage
 from noted_time.reading import ReaderPlace, locate_reader
 from noted_time.rules import HOLDERS_NAMED, Track, forecast, lower_without
-from noted_time.values import FROM_FIRST_MARK, MemberState, Waiting
+from noted_time.values import MemberState, Waiting
 
 MEMBERS_SORTED = 20_000  # sorting them by time takes 10 ms
 
@@ -180,7 +180,7 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         session=session.held if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,
-        vouching={name: record.vouching.get(name, FROM_FIRST_MARK) for name in running.numbers},
+        vouching={name: member.track(n).spells for name, n in running.numbers.items()},
     )
 
 
