@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -213,6 +213,13 @@ def read(path: Path) -> str:
 def say(sentence: str) -> None:
     """Tell the user something, apart from a command's own output."""
     print(sentence, file=sys.stderr, flush=True)
+
+
+def check_options(arguments: Iterable[str], known: Collection[str]) -> None:
+    """Fail if an argument is an option that is not known; without known ones, take all."""
+    for option in (each.partition("=")[0] for each in arguments if known):
+        if option.startswith("-") and option not in known:
+            fail(f"there is no option {option}: use one of {', '.join(known)}.", code=2)
 
 
 def fail(sentence: str, *, code: int = 1) -> NoReturn:

@@ -73,6 +73,14 @@ NAMED = tuple(suite for suite in SUITES if " " not in suite.option)
 """Those that are a folder of tests."""
 
 
+def chosen_suites(arguments: list[str]) -> list[str]:
+    """Remove `--dbt` and the like from the arguments and return their names."""
+    chosen = [suite for suite in NAMED if suite.option in arguments]
+    for suite in chosen:
+        arguments.remove(suite.option)
+    return [suite.name for suite in chosen]
+
+
 def shown() -> str:
     """Return the suites as `./run --help` has them."""
     return "\n".join(f"           {suite.option:<13}{suite.what}" for suite in SUITES)

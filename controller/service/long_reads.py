@@ -133,11 +133,11 @@ class Views:
         return [name async for name in slices if name not in streams and is_shown(name)]
 
 
-async def tally_vouching(roster: Vouching, marks: Sequence[tuple[int, int]]) -> list[VouchedBy]:
+async def tally_vouching(vouching: Vouching, marks: Sequence[tuple[int, int]]) -> list[VouchedBy]:
     """Return who vouches at each of several marks, sorted by seq and time."""
     results: list[VouchedBy] = []
     if marks:
-        async for tally in iterate_in_slices(roster.tally(marks)):
+        async for tally in iterate_in_slices(vouching.tally(marks)):
             results = tally
     return results
 

@@ -13,12 +13,12 @@ from operator import index
 from typing import Any, Literal
 
 from noted_time.values import (
-    DAY_MS,
     EPOCH,
     INTEGER_PATTERN,
     LARGEST_TIME,
     LEAST_TIME,
     UNIX_MS,
+    YEAR_MS,
     NotObservable,
     Rejected,
     unix_ms_of,
@@ -36,12 +36,9 @@ FIRST_TIMES = 1000
 FIRST_YEAR = 1990
 """The first year of digits such as 2026092110, which would be in 2033 as Unix seconds."""
 
-DIGIT_FORMATS = {"%Y%m%d": 8, "%Y%m%d%H": 10, "%Y%m%d%H%M": 12, "%Y%m%d%H%M%S": 14}
-"""The number of digits of each format."""
+DIGIT_FORMATS = ("%Y%m%d", "%Y%m%d%H", "%Y%m%d%H%M", "%Y%m%d%H%M%S")
 
 SHORT_FORMAT = "%y%m%d%H%M"
-
-YEAR_MS = 366 * DAY_MS
 
 ZONE_REMEDY = "pass --zone, for example --zone UTC"
 
@@ -178,13 +175,9 @@ def _find_format(numbers: Sequence[float | Decimal], now: int) -> str | None:
 
 
 def _is_date(number: float | Decimal, form: str, years: range) -> bool:
-    digits = str(number)
-    if len(digits) != DIGIT_FORMATS.get(form, 10):
-        return False
-    try:
-        return datetime.strptime(digits, form).year in years  # noqa: DTZ007 - only its year
-    except ValueError:
-        return False
+    with suppress(Rejected):
+        return _parse_format(str(number), form).year in years
+    return False
 
 
 def count_unix(unit: Unit, numbers: Sequence[float | Decimal]) -> int:

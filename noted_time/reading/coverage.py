@@ -138,33 +138,33 @@ class VouchingTally:
         self._names, self._others = _NameLists(len(marks)), _NameLists(len(marks))
         self._members = 0
 
-    def add(self, writer: str, periods: Spells, standing: WriterStanding) -> None:
+    def add(self, writer: str, spells: Spells, standing: WriterStanding) -> None:
         self._members += 1
         self._unseen.pop(writer, None)
         is_expected, end = writer in self._expected, 0
-        for start, stop in sorted(map(self._range, periods)):
+        for start, stop in sorted(map(self._range, spells)):
             first = max(start, end)
             if first < stop:
-                self._add_others(writer, periods, standing, end, first)
+                self._add_others(writer, spells, standing, end, first)
                 for steps in (self._steps, *([self._expected_steps] if is_expected else ())):
                     steps[first] += 1
                     steps[stop] -= 1
                 self._names.add(first, stop, writer)
                 end = stop
-        self._add_others(writer, periods, standing, end, len(self._seqs))
+        self._add_others(writer, spells, standing, end, len(self._seqs))
 
-    def _range(self, period: Spell) -> tuple[int, int]:
-        return bisect_left(self._seqs, period.from_seq), bisect_right(self._times, period.end)
+    def _range(self, spell: Spell) -> tuple[int, int]:
+        return bisect_left(self._seqs, spell.from_seq), bisect_right(self._times, spell.end)
 
     def _add_others(
-        self, writer: str, periods: Spells, standing: WriterStanding, start: int, stop: int
+        self, writer: str, spells: Spells, standing: WriterStanding, start: int, stop: int
     ) -> None:
         is_expected = writer in self._expected
-        joined = bisect_left(self._seqs, periods[0].from_seq) if periods else len(self._seqs)
+        joined = bisect_left(self._seqs, spells[0].from_seq) if spells else len(self._seqs)
         later = NotVouching(writer, "joined_later", None, is_expected)
         self._others.add(start, min(stop, joined), later)
         if joined < stop:
-            until = max((each.until for each in periods if each.until is not None), default=None)
+            until = max((each.until for each in spells if each.until is not None), default=None)
             self._others.add(
                 max(start, joined), stop, NotVouching(writer, standing, until, is_expected)
             )
@@ -226,14 +226,14 @@ def find_required_seq(
     (3, [('DL', 'unknown', None), ('AA', 'joined_later', None)])
     """
     seq, unmet = first, []
-    for writer, (periods, standing) in required.items():
-        vouching = [each.from_seq for each in periods if time <= each.end]
+    for writer, (spells, standing) in required.items():
+        vouching = [each.from_seq for each in spells if time <= each.end]
         if vouching and min(vouching) <= last:
             seq = max(seq, min(vouching))
         else:
-            until = max((each.until for each in periods if each.until is not None), default=None)
-            ended = [each.from_seq for each in periods if each.until is not None]
-            is_new = not ended or max(ended) < periods[0].from_seq  # it stated the only end
+            until = max((each.until for each in spells if each.until is not None), default=None)
+            ended = [each.from_seq for each in spells if each.until is not None]
+            is_new = not ended or max(ended) < spells[0].from_seq  # it stated the only end
             reason: WriterStanding = "joined_later" if is_new else "live"
             unmet.append(NotVouching(writer, reason if vouching else standing, until))
     if missing is not None:

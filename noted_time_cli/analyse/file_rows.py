@@ -213,10 +213,12 @@ def _convert_times(table: pa.Table, column: str, form: TimeForm) -> pa.ChunkedAr
         first = pc.drop_null(values)[:FIRST_TIMES].to_pylist()
         form = form.infer_unit(column, first, int(time.time() * 1000))
     elif (zone := form.find_zone(column, kind.tz)) is None:
-        return pc.cast(pc.cast(values, pa.timestamp("ms", kind.tz), safe=False), pa.int64())
+        return _to_unix_ms(values)
     else:
-        values = pc.assume_timezone(values, str(zone), ambiguous="earliest", nonexistent="earliest")
-        return pc.cast(pc.cast(values, pa.timestamp("ms", "UTC"), safe=False), pa.int64())
+        moments = pc.assume_timezone(
+            values, str(zone), ambiguous="earliest", nonexistent="earliest"
+        )
+        return _to_unix_ms(moments)
     if kind == pa.int64() and form.unit == "ms" and form.format is None:
         return values
     if pa.types.is_string(kind) and form.format is None:
@@ -226,12 +228,16 @@ def _convert_times(table: pa.Table, column: str, form: TimeForm) -> pa.ChunkedAr
             else:
                 naive = pc.cast(values, pa.timestamp("us"))
                 moments = pc.assume_timezone(naive, str(form.zone), ambiguous="earliest")
-            return pc.cast(pc.cast(moments, pa.timestamp("ms", "UTC"), safe=False), pa.int64())
+            return _to_unix_ms(moments)
     try:
         found = [None if each is None else form.ms_of(each) for each in values.to_pylist()]
     except Rejected as error:
         raise Rejected(f"{column!r}: {error}") from error
     return pa.chunked_array([pa.array(found, pa.int64())])
+
+
+def _to_unix_ms(moments: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.cast(pc.cast(moments, pa.timestamp("ms", moments.type.tz), safe=False), pa.int64())
 
 
 def _read_names(table: pa.Table, column: str) -> NDArray[Any]:

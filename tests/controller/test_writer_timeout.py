@@ -42,6 +42,12 @@ def excluded(controller: Controller) -> list[str]:
     return [row.writer for row in rows if row.state == "excluded"]
 
 
+async def forget_departed(controller: Controller, time: GivenTime) -> None:
+    await controller.put_stream("s", {"writer_retention_ms": 1})
+    serve_for(controller, time, 900)
+    await controller._committer.submit(maintenance.forget_departed)
+
+
 async def test_why_a_writer_does_not_note_outlasts_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
@@ -258,9 +264,7 @@ async def test_a_forgotten_writer_is_missing_no_longer_once_it_joined_and_was_re
         await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")
         await deliver(controller, Note("a", 20))
-        await controller.put_stream("s", {"writer_retention_ms": 1})
-        serve_for(controller, time, 900)
-        await controller._committer.submit(maintenance.forget_departed)
+        await forget_departed(controller, time)
         known = "slow" in controller.stream("s").aggregator
         await deliver(controller, Note("slow"))
         await controller.change("s", operations.remove, ANONYMOUS_ORDER, "slow")
@@ -278,9 +282,7 @@ async def test_a_new_writer_vouches_from_the_mark_when_its_name_was_forgotten(
         await deliver(controller, Note("a", 10), Note("slow", 5))
         await lose(controller, time, "a", "slow")
         await deliver(controller, Note("slow", 15, {1: 9}, state="finished"), Note("a", 20))
-        await controller.put_stream("s", {"writer_retention_ms": 1})
-        serve_for(controller, time, 900)
-        await controller._committer.submit(maintenance.forget_departed)
+        await forget_departed(controller, time)
         known = "slow" in controller.stream("s").aggregator
         await deliver(controller, Note("slow", 30, since=30))
         vouching = Vouching(controller.stream("s"), None)

@@ -239,15 +239,15 @@ async def cut(
         stream, domain, complete_to, asked.wait_ms, is_admin=call.is_admin
     )
     state = controller.stream(stream)
-    roster, coverage = Vouching(state, domain), state.coverage(domain)
-    if roster.history.is_whole and coverage.begins_after(complete_to):
-        first = roster.history.mark(roster.history.last_seq)
-    seq, unmet = roster.find_required_seq(
+    vouching, coverage = Vouching(state, domain), state.coverage(domain)
+    if vouching.history.is_whole and coverage.begins_after(complete_to):
+        first = vouching.history.mark(vouching.history.last_seq)
+    seq, unmet = vouching.find_required_seq(
         first.seq, complete_to, asked.require, every=every, known=known
     )
-    mark = first if seq == first.seq else roster.history.mark(seq)
+    mark = first if seq == first.seq else vouching.history.mark(seq)
     uncovered = coverage.assess_mark(mark, since, complete_to)
-    (by,) = await tally_vouching(roster, [(seq, complete_to)])
+    (by,) = await tally_vouching(vouching, [(seq, complete_to)])
     answer = CutAnswer(
         **asdict(uncovered),
         **asdict(mark),
