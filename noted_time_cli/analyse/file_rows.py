@@ -209,26 +209,22 @@ def _read_rows(
 def _convert_times(table: pa.Table, column: str, form: TimeForm) -> pa.ChunkedArray:
     values = table.column(column)
     kind = values.type
-    if not pa.types.is_timestamp(kind):
+    is_timestamp = pa.types.is_timestamp(kind)
+    if not is_timestamp:
         first = pc.drop_null(values)[:FIRST_TIMES].to_pylist()
         form = form.infer_unit(column, first, int(time.time() * 1000))
-    elif (zone := form.find_zone(column, kind.tz)) is None:
+    elif form.find_zone(column, kind.tz) is None:
         return _to_unix_ms(values)
     else:
-        moments = pc.assume_timezone(
-            values, str(zone), ambiguous="earliest", nonexistent="earliest"
-        )
-        return _to_unix_ms(moments)
+        values = pc.cast(values, pa.timestamp("us"), safe=False)
     if kind == pa.int64() and form.unit == "ms" and form.format is None:
         return values
-    if pa.types.is_string(kind) and form.format is None:
+    if is_timestamp or (pa.types.is_string(kind) and form.format is None):
         with suppress(pa.ArrowException):  # fast path: ISO 8601, and all or none have a zone
             if form.zone is None:
-                moments = pc.cast(values, pa.timestamp("us", "UTC"))
-            else:
-                naive = pc.cast(values, pa.timestamp("us"))
-                moments = pc.assume_timezone(naive, str(form.zone), ambiguous="earliest")
-            return _to_unix_ms(moments)
+                return _to_unix_ms(pc.cast(values, pa.timestamp("us", "UTC")))
+            naive, zone = pc.cast(values, pa.timestamp("us")), str(form.zone)
+            return _to_unix_ms(pc.assume_timezone(naive, zone, ambiguous="earliest"))
     try:
         found = [None if each is None else form.ms_of(each) for each in values.to_pylist()]
     except Rejected as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,19 @@ def test_timestamps_without_zone_are_of_the_given_zone(analyse: Analyse, option:
     assert (refused.status, refused.err.partition("has ")[2]) == (1, remedy)
     shift = 3_600_000 if option == "--time" else 0
     assert found["first_ms"] == TEN + 60_000 * min(MINUTES["departure"]) - shift
+
+
+def test_skipped_hour_is_alike_in_text_and_timestamps(analyse: Analyse) -> None:
+    """The clock of Berlin goes from two to three o'clock."""
+    local = datetime(2026, 3, 29, 2, 30)  # noqa: DTZ001 - local
+    text, typed = pa.array([local.isoformat()]), pa.array([local], pa.timestamp("us"))
+    pq.write_table(pa.table({"text": text, "typed": typed}), "f.parquet")
+
+    found = [
+        analyse("files", "f.parquet", "--time", each, "--zone", "Europe/Berlin", "--json").json
+        for each in ("text", "typed")
+    ]
+    assert [each["first_ms"] for each in found] == [1_774_747_800_000] * 2
 
 
 @pytest.mark.parametrize("name", MANY_ROWS)
