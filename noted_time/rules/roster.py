@@ -19,7 +19,7 @@ Invariants, with their tests in `tests/core`:
 1. A member's spells rise and do not overlap, and the last two are kept (`test_vouching`).
 2. Every absence that a mark passed is reported by exactly one mark (`test_missing`).
 3. `missing` has the writers that the last mark lacks, removed ones excepted (`test_agreement`).
-4. A restart restores the roster that a mark would have left (`test_agreement`).
+4. A restart changes nobody in the roster (`test_agreement`).
 """
 
 from __future__ import annotations
