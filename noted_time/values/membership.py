@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Annotated
 
@@ -323,6 +323,29 @@ STANDING_WORDS = {
     "joined_later": "joined later",
     "narrowed": NARROWED_WORDS,
 }
+
+REASON_WORDS = {
+    "timed_out": "timed out",
+    "removed": "removed by an operator",
+    "returned_late": "came back late",
+    "narrowed": NARROWED_WORDS,
+    "sealed": "live when the stream was sealed",
+    "not_joined": "had not joined",
+    "not_expected": "was not expected yet",
+}
+
+NAMES_PER_SENTENCE = 5
+
+
+def join_names(names: Sequence[str], number: int) -> str:
+    """Join names for a sentence. `number` is the number of all names.
+
+    >>> join_names(["a", "b"], 2), join_names(["a", "b"], 9)
+    ('a and b', 'a, b and 7 more')
+    """
+    more = number - len(names)
+    *first, last = [*names, f"{more:,} more"] if more > 0 else names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def suggest_ending(stream: str, writer: str, domain: str) -> str:

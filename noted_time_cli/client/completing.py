@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, join_names
 from noted_time import OpenStream
 from noted_time.answers import CompleteWindowsPage
 from noted_time.client import Question, run, stream_path
@@ -21,9 +20,11 @@ from noted_time.values import (
     DAY_MS,
     HOUR_MS,
     MAX_INT64,
+    NAMES_PER_SENTENCE,
     floor_time,
     format_in_zone,
     format_time,
+    join_names,
     parse_time,
 )
 from noted_time_cli.client.caller import MOST_ROWS, Caller, client_command

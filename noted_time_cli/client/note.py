@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from controller.aggregation.views.sentences import REASON_WORDS
 from noted_time import Accepted, Note, Rejected, UnexpectedAnswer, UnknownStream, UnknownWriter
 from noted_time.answers import WriterRow
 from noted_time.client import Json, Question, note_to_wire, stream_path
@@ -14,6 +13,7 @@ from noted_time.coding import DECODE_ERRORS, encode
 from noted_time.installation import name_program
 from noted_time.reading import describe_doubt, look_like_seconds
 from noted_time.values import (
+    REASON_WORDS,
     UNCHANGED_TIMEOUT,
     UNIX_MS,
     LateRows,

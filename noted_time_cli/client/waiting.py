@@ -8,7 +8,6 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, REASON_WORDS, join_names
 from noted_time import Conflict, NotCompleteYet, OpenStream, Unreachable
 from noted_time.answers import CutAnswer, Explanation
 from noted_time.client import Json, Question, position_to_wire, run, stream_path
@@ -16,7 +15,15 @@ from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep
 from noted_time.progress import ReadOffsets
 from noted_time.reading import CompleteWindow
 from noted_time.tables import TableClaim
-from noted_time.values import HOUR_MS, format_seconds, format_time, parse_time
+from noted_time.values import (
+    HOUR_MS,
+    NAMES_PER_SENTENCE,
+    REASON_WORDS,
+    format_seconds,
+    format_time,
+    join_names,
+    parse_time,
+)
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.offsets import ReadBy
 from noted_time_cli.client.tables import (

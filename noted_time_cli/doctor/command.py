@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, join_names
 from noted_time import NotAllowed, NotedTimeError, Rejected, UnexpectedAnswer, UnknownStream
 from noted_time.answers import (
     AccessAnswer,
@@ -26,7 +25,7 @@ from noted_time.client.transport import Transport
 from noted_time.filelog import LogDirectories
 from noted_time.installation import name_program
 from noted_time.stores import parse_root
-from noted_time.values import MOST_DOMAINS, pluralize
+from noted_time.values import MOST_DOMAINS, NAMES_PER_SENTENCE, join_names, pluralize
 from noted_time_cli.client.caller import MOST_ROWS, Caller
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
 from noted_time_cli.doctor.stream_rules import ExaminedStream

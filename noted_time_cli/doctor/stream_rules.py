@@ -7,16 +7,18 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, describe_fact, join_names
+from controller.aggregation.views.sentences import describe_fact
 from noted_time.client import Json
 from noted_time.installation import name_program
 from noted_time.values import (
     HOUR_MS,
+    NAMES_PER_SENTENCE,
     UNIX_MS,
     LogFact,
     format_duration,
     format_seconds,
     format_time,
+    join_names,
 )
 from noted_time_cli.doctor.verdict import Finding, judge
 

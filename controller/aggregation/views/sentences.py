@@ -5,7 +5,7 @@ A page can show their moments, such as `2013-01-01T10:00:00Z`, in another zone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from shlex import quote
 
@@ -25,7 +25,8 @@ from noted_time.observing import IDLE_OPTION
 from noted_time.reading import ReaderPlace
 from noted_time.rules import lower_without
 from noted_time.values import (
-    NARROWED_WORDS,
+    NAMES_PER_SENTENCE,
+    REASON_WORDS,
     UNIX_MS,
     YEAR_MS,
     Forecast,
@@ -36,21 +37,10 @@ from noted_time.values import (
     format_gap,
     format_seconds,
     format_time,
+    join_names,
     pluralize,
     suggest_ending,
 )
-
-REASON_WORDS = {
-    "timed_out": "timed out",
-    "removed": "removed by an operator",
-    "returned_late": "came back late",
-    "narrowed": NARROWED_WORDS,
-    "sealed": "live when the stream was sealed",
-    "not_joined": "had not joined",
-    "not_expected": "was not expected yet",
-}
-
-NAMES_PER_SENTENCE = 5
 
 HEARD_MS = 60_000  # producers report every ten seconds
 
@@ -372,14 +362,3 @@ def _format_gain(lower: int | None, then: int) -> str:
     if lower is None or (lower in UNIX_MS) != (then in UNIX_MS):  # they may have different units
         return ""
     return f", {format_gap(lower, then)} later"
-
-
-def join_names(names: Sequence[str], number: int) -> str:
-    """Join names for a sentence. `number` is the number of all names.
-
-    >>> join_names(["a", "b"], 2), join_names(["a", "b"], 9)
-    ('a and b', 'a, b and 7 more')
-    """
-    more = number - len(names)
-    *first, last = [*names, f"{more:,} more"] if more > 0 else names
-    return f"{', '.join(first)} and {last}" if first else last
