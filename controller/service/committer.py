@@ -236,7 +236,7 @@ class Committer:
         log_changes(self.streams, batch)
 
     async def _give_up(self, jobs: list[Job], fault: Exception, service_ms: int) -> None:
-        expected = isinstance(fault, StoreUnavailable | NotedTimeError)
+        expected = isinstance(fault, NotedTimeError)
         self._metrics.failed_commits.inc()
         log.error("commit_failed", error=str(fault), exc_info=None if expected else fault)
         if not expected:

@@ -13,7 +13,7 @@ from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
-from controller.store.port import Store, StoreUnavailable
+from controller.store.port import Store
 from noted_time import NotedTimeError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ async def maintain(committer: Committer, store: Store, clocks: Clocks, metrics: 
 
 
 async def _submit(committer: Committer, work: Work) -> bool:
-    with contextlib.suppress(StoreUnavailable, NotedTimeError):  # the next tick tries again
+    with contextlib.suppress(NotedTimeError):  # the next tick tries again
         return bool(await committer.submit(work))
     return False
 

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import structlog
 
-from controller.service.permissions import Grant
 from controller.store.records import TokenRecord
 from controller.store.token_table import Tokens
+from noted_time.answers.permissions import Grant
 from noted_time.values import LABEL_LENGTH, format_line
 
 log = structlog.get_logger()

@@ -22,7 +22,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from controller.store.records import AppendedMark, Change, ChangeSet, LedgerEntry, R, StreamRecord
-from noted_time import Mark, MarkConflict, MemberRecord, ScaleEvent
+from noted_time import Mark, MarkConflict, MemberRecord, NotedTimeError, ScaleEvent
 from noted_time.answers import Replica
 from noted_time.values import ProblemKind
 
@@ -153,7 +153,7 @@ def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMar
         seqs[chain] = seq
 
 
-class StoreUnavailable(Exception):
+class StoreUnavailable(NotedTimeError):
     """The database did not accept the call."""
 
     kind = ProblemKind("unavailable", 503)

@@ -11,9 +11,14 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from noted_time.values import LABEL_LENGTH, LARGEST_TIME, MOST_LOG_FACTS, LogFact, format_line
-
-IDLE_OPTION = "--unreadable idle"
+from noted_time.values import (
+    IDLE_OPTION,
+    LABEL_LENGTH,
+    LARGEST_TIME,
+    MOST_LOG_FACTS,
+    LogFact,
+    format_line,
+)
 
 Passes = Mapping[int, int | None] | Literal["all"]
 """The last offset that an operator passes in a segment; with `None`, or `all`, also later ones."""

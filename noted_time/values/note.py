@@ -49,6 +49,8 @@ LogFactKind = OpenEnum["open_transaction", "moved_by", "unreadable", "passed", "
 
 MOST_LOG_FACTS = 4
 
+IDLE_OPTION = "--unreadable idle"
+
 LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
 """The ends of int64 are before and after all time."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from email.utils import parsedate_to_datetime
 
-from controller.service.permissions import Grant
+from noted_time.answers.permissions import Grant
 from noted_time.client import Json
 from noted_time.installation import name_program
 from noted_time.values import format_duration
@@ -65,10 +65,6 @@ def judge_database(risk: str | None) -> list[Finding]:
     return judge("database", [(risk, fact, remedy)], fine)
 
 
-def parse_grant(access: Json) -> Grant:
-    return Grant.from_json({**access, "admin": access["administer"]})
-
-
 def judge_token(access: Json, stream: str | None) -> list[Finding]:
     """Judge the rights of a token, on a stream if one is given.
 
@@ -79,7 +75,7 @@ def judge_token(access: Json, stream: str | None) -> list[Finding]:
     if not access["tokens"]:
         free = "none is required: everyone who can reach the controller may do everything"
         return judge("token", (), free)
-    grant = parse_grant(access)
+    grant = Grant.from_json({**access, "admin": access["administer"]})
     fact = f"token {access['token']} permits: {grant}"
     is_shut = stream and not (grant.may_read(stream) or grant.may_write(stream))
     remedy = f"{name_program()} token create --scope read --stream {stream}"

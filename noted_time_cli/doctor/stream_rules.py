@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from controller.aggregation.views.sentences import describe_fact
 from noted_time.client import Json
 from noted_time.installation import name_program
 from noted_time.values import (
@@ -20,6 +19,7 @@ from noted_time.values import (
     format_time,
     join_names,
 )
+from noted_time.wording import describe_fact
 from noted_time_cli.doctor.verdict import Finding, judge
 
 SHORT_MS = 5000  # a shorter timeout excludes a writer during a restart or a pause of its runtime

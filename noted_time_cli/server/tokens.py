@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.service.permissions import Grant
 from noted_time import Rejected
+from noted_time.answers.permissions import Grant
 from noted_time.installation import name_program
 from noted_time.values import format_time
 from noted_time_cli.terminal.flags import group_command

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from noted_time.wording.faults import describe_unknown, place_faults, shorten
 from noted_time_cli.terminal.flags import set_program
 
 
@@ -23,8 +24,6 @@ class CommandGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - as typer's
         name = args[0]
         if not (name in self.commands or name.startswith("-") or ctx.resilient_parsing):
-            from controller.api.wire.faults import describe_unknown, shorten
-
             unknown = describe_unknown("command", name, [*self.commands, "--help"])
             ctx.fail(f"{shorten(name)!r} is an {unknown}")
         found = super().resolve_command(ctx, args)
@@ -39,8 +38,6 @@ class CommandGroup(TyperGroup):
         except typer.BadParameter as error:
             faults: list[Any] = getattr(error.__cause__, "errors", list)()
             if faults:
-                from controller.api.wire.faults import place_faults
-
                 error.message = place_faults(faults)[0][1]
             raise
 

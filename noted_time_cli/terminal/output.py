@@ -14,7 +14,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from controller.store.port import StoreUnavailable
 from noted_time import InvalidName, NotedTimeError, Unreachable
 from noted_time.client import Json
 from noted_time.values import Unreadable
@@ -32,7 +31,7 @@ def report_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (StoreUnavailable, NotedTimeError, ImportError) as error:
+    except (NotedTimeError, ImportError) as error:
         if isinstance(error, ModuleNotFoundError):  # `main` prints how to install it
             raise
         is_unanswered = isinstance(error, Unreachable)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controller.api.gate.access import AccessDenied, Gate, Need, RequestInfo
-from controller.service.permissions import FULL_GRANT, Grant, Patterns
 from controller.service.tokens import LONGEST_HEADER, MOST_SPELLINGS, mint
 from controller.store.open import open_tokens
 from controller.store.port import StoreUnavailable
@@ -22,6 +21,7 @@ from controller.store.records import TokenRecord
 from controller.store.sqlite import parse_file
 from controller.store.token_table import Tokens
 from noted_time import Conflict, Rejected
+from noted_time.answers.permissions import FULL_GRANT, Grant, Patterns
 from tests.support.gates import NOW, Guarded
 
 READ = Grant.of(["read"])

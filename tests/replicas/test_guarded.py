@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.service.permissions import Grant
 from controller.service.tokens import mint
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
+from noted_time.answers.permissions import Grant
 from tests.replicas.served import Two, make, shared, stream_of
 from tests.support.calls import Calls
 from tests.support.postgres import Server

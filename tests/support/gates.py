@@ -10,9 +10,9 @@ import httpx
 from controller.api.gate.access import Gate
 from controller.service.controller import Controller
 from controller.service.limits import Limits
-from controller.service.permissions import Grant
 from controller.service.tokens import TokenCache, mint
 from controller.store.token_table import Tokens
+from noted_time.answers.permissions import Grant
 from tests.support.http import answering
 from tests.support.memory_store import MemoryStore, MemoryTokens
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from controller.aggregation.views.sentences import describe_fact
 from controller.aggregation.views.view import View
 from noted_time.rules import Member
 from noted_time.values import NAMES_PER_SENTENCE, format_seconds, join_names
+from noted_time.wording import describe_fact
 
 IDLE_EXAMINED = 100
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from shlex import quote
 
 from controller.aggregation.views.conditions import RECENT_MS
 from controller.aggregation.views.silence import (
@@ -21,7 +20,6 @@ from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from controller.aggregation.views.view import View
 from noted_time import Advance, Decision, Hold, Quiet, Sealed
 from noted_time.answers import Explanation, Overtaking
-from noted_time.observing import IDLE_OPTION
 from noted_time.reading import ReaderPlace
 from noted_time.rules import lower_without
 from noted_time.values import (
@@ -30,7 +28,6 @@ from noted_time.values import (
     UNIX_MS,
     YEAR_MS,
     Forecast,
-    LogFact,
     MemberState,
     Waiting,
     Would,
@@ -185,46 +182,6 @@ def _describe_held_notes(view: View, decision: Decision) -> Iterator[str]:
             is_heard = view.now.wall - (member.heard_at or 0) < HEARD_MS
             verb = "is alive, but" if is_heard else "reported before it fell silent:"
             yield f"{member.writer} {verb} {member.hold_reason}."
-
-
-def describe_fact(fact: LogFact) -> tuple[str, str]:
-    """Return a fact that an observer found in the log, and the remedy.
-
-    >>> describe_fact(LogFact("moved_by", 3, 7, 1357034220000, by="d07"))[0]
-    'segment 3 is ahead by the record at offset 7 (key d07), of 2013-01-01T09:57:00Z'
-    """
-    segment, time = f"segment {fact.segment}", format_time(fact.time)
-    if fact.kind == "open_transaction":
-        problem = f"{segment} has an open transaction, first seen {time}"
-        hidden = f"its records from offset {fact.offset} on cannot be read yet"
-        names = "kafka-transactions.sh names its producer"
-        return f"{problem}: {hidden}", f"commit it, or wait for transaction.timeout.ms; {names}"
-    if fact.kind == "unreadable":
-        return _describe_unreadable(fact)
-    if fact.kind == "passed":
-        passed = f"no segment waits for the records that this option passes over: {fact.by}"
-        return passed, "leave it out once their producer is corrected"
-    if fact.kind == "foreign_file":
-        problem = f"the log has {fact.by}, first seen {time}, which may have rows that are not read"
-        return problem, f"remove it, or observe the log with --ignore {quote(fact.by or '*')}"
-    key = f" (key {fact.by})" if fact.by else ""
-    ahead = f"{segment} is ahead by the record at offset {fact.offset}{key}, of {time}"
-    return ahead, "correct the clock of its producer, as records with the right time may be late"
-
-
-def _describe_unreadable(fact: LogFact) -> tuple[str, str]:
-    """Return the option that ends the wait, also for records that still come.
-
-    >>> _describe_unreadable(LogFact("unreadable", 0, 17, 0, count=1))[1]
-    'correct its producer, or restart the observer with --pass 0:17 to wait no longer'
-    """
-    option = f"--pass {fact.segment}" + (f":{fact.offset}" if fact.count == 1 else "")
-    if fact.by == IDLE_OPTION:
-        option = IDLE_OPTION
-    records = f"{pluralize(fact.count or 1, 'record')} from offset {fact.offset} on"
-    passed = f"the observer passed over {records}, unreadable or ahead of the clock"
-    remedy = f"correct its producer, or restart the observer with {option} to wait no longer"
-    return f"segment {fact.segment} waits for a readable record: {passed}", remedy
 
 
 def _describe_noted(first: Waiting, lower: int | None) -> str:

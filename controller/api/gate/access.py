@@ -18,8 +18,8 @@ from controller.api.gate.audit import ANONYMOUS_HOLDER, Attempt
 from controller.api.pages import assets
 from controller.api.wire.problems import build_problem
 from controller.api.wire.responses import Answer
-from controller.service.permissions import Grant
 from controller.service.tokens import Holder, TokenCache
+from noted_time.answers.permissions import Grant
 
 Right = Literal["nothing", "a token", "read", "read all", "write", "forward", "administer"]
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 import structlog
 
-from controller.service.permissions import FULL_GRANT
 from controller.service.telemetry.metrics import refused_calls
 from controller.service.tokens import Holder
+from noted_time.answers.permissions import FULL_GRANT
 
 log = structlog.get_logger()
 

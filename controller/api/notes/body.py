@@ -12,7 +12,6 @@ from msgspec import Meta
 
 import noted_time
 from controller.api.wire.bodies import EXPLAINED_BYTES, describe_first, find_faults
-from controller.api.wire.faults import FAULTS_SHOWN, MUST_BE_A_LINE, MUST_BE_A_NAME, PlacedFault
 from controller.api.wire.requests import Request, request_of
 from noted_time.values import (
     LINE_SCHEMA,
@@ -22,6 +21,7 @@ from noted_time.values import (
     is_reversed,
     list_reports,
 )
+from noted_time.wording.faults import FAULTS_SHOWN, MUST_BE_A_LINE, MUST_BE_A_NAME, PlacedFault
 
 DOT_NAMES = frozenset((".", ".."))
 

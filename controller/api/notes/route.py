@@ -20,11 +20,9 @@ from controller.api.notes.body import decode, find_note_faults
 from controller.api.wire.problems import build_invalid_request, build_problem, refusal_of
 from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
-from controller.service.permissions import ForeignWriter
-from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, NotedTimeError, Refused
 from noted_time.answers import AcceptedAnswer, ExcludedAnswer, RefusedAnswer
-from noted_time.values import SEGMENTS_PER_POSITION, OtherLog, Session
+from noted_time.values import SEGMENTS_PER_POSITION, OtherLog, ProblemKind, Session
 
 Results = list[Accepted | Refused]
 Runs = list[tuple[Accepted | Refused, int]]
@@ -34,7 +32,17 @@ _encoder = msgspec.json.Encoder()
 INVALID_STATUS = 422
 UNKNOWN_DOMAIN = Refused("unknown_domain")
 
-REQUEST_FAILURES = (NotedTimeError, NotOwner, StoreUnavailable)
+REQUEST_FAILURES = (NotedTimeError, NotOwner)
+
+
+class ForeignWriter(NotedTimeError):
+    """The token may not note for this writer, so the whole request is refused."""
+
+    kind = ProblemKind("foreign_writer", 403, {"writer": ""})
+
+    def __init__(self, writer: str) -> None:
+        super().__init__(f"this token may not note for writer {writer!r}")
+        self.writer = writer
 
 
 def submit_notes(

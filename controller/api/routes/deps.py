@@ -12,10 +12,11 @@ from fastapi.exceptions import RequestValidationError
 from controller.aggregation.operations import Order
 from controller.api.gate.admitted import Call
 from controller.api.wire.bodies import InvalidRequest, convert_given
-from controller.api.wire.faults import REPEATED_FIELD, UNKNOWN_FIELD, list_parameters
+from controller.api.wire.problems import list_parameters
 from controller.api.wire.requests import LineParameter, NameParameter
 from controller.service.controller import Controller
 from noted_time.values import Position
+from noted_time.wording.faults import REPEATED_FIELD, UNKNOWN_FIELD
 
 POSITION_PLACE = ("query", "position")
 

@@ -15,7 +15,9 @@ from fastapi import Request
 from msgspec import inspect
 from starlette.exceptions import HTTPException
 
-from controller.api.wire.faults import (
+from noted_time.json_types import SEGMENT_PATTERN
+from noted_time.values import NAME_SCHEMA
+from noted_time.wording.faults import (
     FAULT_WORDS,
     FAULTS_SHOWN,
     MUST_BE_A_NAME,
@@ -26,8 +28,6 @@ from controller.api.wire.faults import (
     describe_unknown,
     format_path,
 )
-from noted_time.json_types import SEGMENT_PATTERN
-from noted_time.values import NAME_SCHEMA
 
 EXPLAINED_BYTES = 16 * 1024  # in a larger body only the first fault is reported
 

@@ -18,23 +18,21 @@ from starlette.routing import compile_path
 
 from controller.aggregation.owned_streams import NotOwner
 from controller.api.wire.bodies import InvalidRequest
-from controller.api.wire.faults import (
+from controller.api.wire.responses import NOT_MINE, PROBLEM, Answer
+from noted_time.json_types import SCHEMA_REF
+from noted_time.values import NotedTimeError
+from noted_time.wording.faults import (
     FAULTS_SHOWN,
     PlacedFault,
     describe_unknown,
     format_path,
-    list_parameters,
     place_faults,
     shorten,
 )
-from controller.api.wire.responses import NOT_MINE, PROBLEM, Answer
-from controller.store.port import StoreUnavailable
-from noted_time.json_types import SCHEMA_REF
-from noted_time.values import NotedTimeError
 
 NOT_FOUND, METHOD_NOT_ALLOWED = 404, 405
 
-Described = NotedTimeError | StoreUnavailable | NotOwner  # errors whose class has a `kind`
+Described = NotedTimeError | NotOwner  # errors whose class has a `kind`
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -96,6 +94,16 @@ def refuse_parameters(query: bytes) -> Answer:
     return build_invalid_request(
         [(format_path(("query", name)), what) for name in names[:FAULTS_SHOWN]]
     )
+
+
+def list_parameters(request: Request) -> dict[str, bool]:
+    """Return the query parameters of the route, and whether each may be repeated."""
+    wanted = request.scope["route"].operation_id
+    paths = request.app.openapi()["paths"].values()
+    operations = (each for methods in paths for each in methods.values())
+    operation = next(each for each in operations if each["operationId"] == wanted)
+    given = (each for each in operation.get("parameters", ()) if each["in"] == "query")
+    return {each["name"]: each["schema"].get("type") == "array" for each in given}
 
 
 def install(app: FastAPI) -> None:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, field, structs
 from pydantic import Field
 
-from controller.api.wire.faults import MUST_BE_A_NAME, MUST_BE_A_SESSION
 from noted_time import BacklogPolicy, StreamSettings, values
 from noted_time.json_types import OFFSETS_SCHEMA, SCHEMA_REF
 from noted_time.values import (
@@ -30,6 +29,7 @@ from noted_time.values import (
     Times,
     list_settings,
 )
+from noted_time.wording.faults import MUST_BE_A_NAME, MUST_BE_A_SESSION
 
 NOTHING_NESTED: Mapping[Any, Any] = MappingProxyType({})
 

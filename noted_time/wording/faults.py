@@ -6,12 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noted_time.values import Unreadable, parse_time
-
-if TYPE_CHECKING:
-    from fastapi import Request
 
 FAULTS_SHOWN = 10
 
@@ -62,16 +59,6 @@ def describe_unknown(kind: str, name: str, known: Sequence[str]) -> str:
     meant = f"did you mean {near[0]!r}? Known" if near else "known"
     which = f"{meant}: {', '.join(known)}" if known else "this call has none"
     return f"unknown {kind}; {which}"
-
-
-def list_parameters(request: Request) -> dict[str, bool]:
-    """Return the query parameters of the route, and whether each may be repeated."""
-    wanted = request.scope["route"].operation_id
-    paths = request.app.openapi()["paths"].values()
-    operations = (each for methods in paths for each in methods.values())
-    operation = next(each for each in operations if each["operationId"] == wanted)
-    given = (each for each in operation.get("parameters", ()) if each["in"] == "query")
-    return {each["name"]: each["schema"].get("type") == "array" for each in given}
 
 
 def place_faults(

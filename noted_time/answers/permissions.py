@@ -8,22 +8,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
-from noted_time import NotedTimeError, Rejected
-from noted_time.values import ProblemKind
+from noted_time.values import Rejected
 
 SCOPE_NAMES = ("admin", "write", "read")
 PATTERN_FORM = re.compile(r"[A-Za-z0-9._*-]{1,249}", re.ASCII)
 MOST_PATTERNS = 1000
-
-
-class ForeignWriter(NotedTimeError):
-    """The token may not note for this writer, so the whole request is refused."""
-
-    kind = ProblemKind("foreign_writer", 403, {"writer": ""})
-
-    def __init__(self, writer: str) -> None:
-        super().__init__(f"this token may not note for writer {writer!r}")
-        self.writer = writer
 
 
 @dataclass(frozen=True, slots=True)
