@@ -1,6 +1,6 @@
 """The core of noted-time: cuts, notes, marks, and the rules that turn notes into marks.
 
-The rules and `why` are imported on first use.
+The rules and `Why` are imported on first use.
 """
 
 from __future__ import annotations
@@ -71,25 +71,20 @@ from noted_time.values.errors import Unreadable as Unreadable
 from noted_time.values.errors import WritersMissing as WritersMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from noted_time.lineage import Why as Why
     from noted_time.rules import Aggregator as Aggregator
     from noted_time.rules import MemberRecord as MemberRecord
     from noted_time.rules import Seal as Seal
     from noted_time.rules import SealRequest as SealRequest
 
-    why: Callable[..., Why]  # the package of its function is above this one
-
 LAZY_IMPORTS = {
     **dict.fromkeys(
         ("Aggregator", "MemberRecord", "Seal", "SealRequest"), ("noted_time.rules", "")
     ),
     "Why": ("noted_time.lineage", ""),
-    "why": ("reader_client.protocol.hops", ""),
 }
 
-__all__ = ["why"] + [
+__all__ = [
     name for name in sorted({*globals(), *LAZY_IMPORTS}) if name[0].isupper() and not name.isupper()
 ]
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reader_client.marks.merging import merged as merged
     from reader_client.protocol.completeness import CompleteTo as CompleteTo
     from reader_client.protocol.completeness import complete_to as complete_to
+    from reader_client.protocol.hops import why as why
 
 LAZY_IMPORTS = {
     "AsyncReaderClient": ("reader_client.async_client", ""),
@@ -27,6 +28,7 @@ LAZY_IMPORTS = {
     "committed_position": ("noted_time.kafka.groups", "kafka"),
     "complete_to": ("reader_client.protocol.completeness", ""),
     "merged": ("reader_client.marks.merging", ""),
+    "why": ("reader_client.protocol.hops", ""),
 }
 
 __all__ = list(LAZY_IMPORTS)

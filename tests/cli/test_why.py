@@ -7,8 +7,8 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
-from noted_time import why
 from noted_time.tables import inherit, pin
+from reader_client import why
 from tests.cli.conftest import Commands, Said
 from tests.support.claimed import ROWS, TEN, Orders
 from tests.support.served import Served

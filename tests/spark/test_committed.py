@@ -8,8 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import window
 
 from demo.trials.kafka import Broker
-from noted_time import why
-from reader_client import complete_to
+from reader_client import complete_to, why
 from spark_integration.checkpoint.committed import read_committed_offsets
 from tests.support.served import Served
 
