@@ -50,7 +50,11 @@ DATABASE_UNAVAILABLE = "the database does not answer; try again"
 
 CONTROLLER_FAILED = "the controller failed (see its log); restart it"
 
+OVERDUE = "a commit takes longer than 10 s, and may still succeed; try again"
+
 PROOF_LASTS_S = 2.0  # of a commit or ping
+PING_TIMEOUT_S = 4.0
+COMMIT_TIMEOUT_S = 10.0
 
 
 @dataclass(slots=True)
@@ -112,6 +116,7 @@ class Committer:
         self._failures = 0
         self._refusal = DATABASE_UNAVAILABLE
         self._proved_at = -inf
+        self._calls_began: list[float] = []
         self._pinging: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -149,6 +154,12 @@ class Committer:
     def check(self) -> None:
         if not self.ready:
             raise StoreUnavailable(self._refusal)
+        if self.call_age_s >= COMMIT_TIMEOUT_S:
+            raise StoreUnavailable(OVERDUE)
+
+    @property
+    def is_serving(self) -> bool:
+        return self.ready and self.ownership.is_sure and self.call_age_s < PING_TIMEOUT_S
 
     def check_alive(self) -> None:
         if self.failed:
@@ -163,11 +174,20 @@ class Committer:
             return
         if self._pinging is None or self._pinging.done():
             self._pinging = asyncio.create_task(self._ping(), name="ping")
-        await asyncio.shield(self._pinging)
+        try:
+            async with asyncio.timeout(PING_TIMEOUT_S):
+                await asyncio.shield(self._pinging)
+        except TimeoutError:
+            raise StoreUnavailable(DATABASE_UNAVAILABLE) from None
 
     async def _ping(self) -> None:
         await self._call_in_thread(self._store.ping)
         self._proved_at = monotonic()
+
+    @property
+    def call_age_s(self) -> float:
+        """The age of the oldest call that the database has not answered, or 0."""
+        return self._loop.time() - self._calls_began[0] if self._calls_began else 0.0
 
     @property
     def depth(self) -> int:
@@ -317,7 +337,20 @@ class Committer:
             raise self._metrics.overload(f"{self._notes_waiting} notes wait already; try again")
 
     async def _call_in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any call
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        self._calls_began.append(began_at)
+        timer = loop.call_later(COMMIT_TIMEOUT_S, self._refuse_overdue)
+        try:
+            return await loop.run_in_executor(self._thread, call, *arguments)
+        finally:
+            timer.cancel()
+            self._calls_began.remove(began_at)
+
+    def _refuse_overdue(self) -> None:
+        """Answer the callers, as the database may never do; what was written stays written."""
+        _refuse(self._running, StoreUnavailable(OVERDUE))
+        self._refuse_waiting(StoreUnavailable(OVERDUE))
 
 
 async def _run_in_turn(slices: Iterator[None]) -> None:

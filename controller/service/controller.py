@@ -283,7 +283,8 @@ class Controller:
     def measure(self) -> Exposition:
         """Any thread may format the metrics."""
         metrics, streams, now = self.metrics, self._committer.streams, self._clocks.read()
-        metrics.show_state(ready=self._committer.ready, leases=self.ownership.leases)
+        metrics.call_age.set(self._committer.call_age_s)
+        metrics.show_state(ready=self._committer.is_serving, leases=self.ownership.sure_leases)
         metrics.streams.set(len(streams))
         metrics.long_polls.set(len(self._notifier))
         metrics.intake.set(self._committer.depth)

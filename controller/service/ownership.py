@@ -95,6 +95,11 @@ class Ownership:
         silent_ms = self._clocks.steady_ms() - self._extended_at
         return self._store.local or silent_ms < LEASE_MS
 
+    @property
+    def sure_leases(self) -> Leases:
+        """The leases, without buckets of this controller that others may have acquired."""
+        return self.leases if self.is_sure else replace(self.leases, mine=frozenset())
+
     def extend_leases(self, moment: Moment) -> None:
         """Extend the leases from `moment`, because a later statement succeeded."""
         self._extended_at = moment.steady

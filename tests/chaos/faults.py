@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 
+from controller.service.committer import COMMIT_TIMEOUT_S
 from tests.chaos.arena import Arena
 from tests.chaos.calls import DOCUMENTED
 from tests.chaos.history import now
@@ -37,6 +38,7 @@ HEARD_AGAIN_S = 5.0
 HELD_S = 20.0
 """Longer than a replica holds a request for another that does not answer."""
 
+HUNG_S = COMMIT_TIMEOUT_S + 2.0
 FIRST_MARK_S = 30.0
 POWER_CUTS = 20
 """How many moments of a run are tried, besides its end."""
@@ -97,6 +99,26 @@ async def half_open(arena: Arena) -> None:
 async def stall(arena: Arena) -> None:
     """Delay everything sent between the serving replica and the database, and pass it on."""
     await _fail_link(arena, "stalled", LEASE_S + arena.chance.uniform(1.0, 3.0))
+
+
+async def hang_database(arena: Arena) -> None:
+    """Pass nothing on between any replica and the database, for longer than a commit may take.
+
+    Raises `AssertionError` if a replica does not show it.
+    """
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(arena.database_busy)
+        for replica in arena.replicas:
+            await stack.enter_async_context(replica.busy)
+        for replica in arena.replicas:
+            replica.database.turn("stalled")
+        try:
+            await asyncio.sleep(HUNG_S)
+            shown = [await replica.show_state(arena.http) for replica in arena.replicas]
+        finally:
+            for replica in arena.replicas:
+                replica.database.turn("whole")
+    assert shown == [(503, 0, 0)] * len(shown), shown
 
 
 async def lose_answers(arena: Arena) -> None:
@@ -193,6 +215,7 @@ FAULTS: Mapping[str, Fault] = {
     "cut": cut,
     "half-open": half_open,
     "stall": stall,
+    "database-hang": hang_database,
     "lost-answers": lose_answers,
     "isolated": isolate,
     "unreached": unreach,

@@ -9,6 +9,8 @@ import httpx
 from tests.chaos.link import Link
 from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
+from tests.support.scrapes import samples
+from tests.support.waiting import PATIENCE_S
 
 START_PATIENCE_S = 300.0
 RESTART_S = 0.3
@@ -109,6 +111,14 @@ class Replica:
         except (httpx.TransportError, httpx.InvalidURL):
             return 0
         return sum(int(float(line.split()[1])) for line in lines if line.startswith(STREAMS))
+
+    async def show_state(self, http: httpx.AsyncClient) -> tuple[int, float, float]:
+        """Return the status of `/readyz`, and two metrics: whether it is ready, its buckets."""
+        url = f"http://127.0.0.1:{self.door.target}"
+        ready = await http.get(f"{url}/readyz", timeout=PATIENCE_S)
+        text = (await http.get(f"{url}/metrics", timeout=PATIENCE_S)).text
+        shown = samples(text, "noted_time_ready"), samples(text, "noted_time_buckets")
+        return ready.status_code, shown[0][()], shown[1]["this",]
 
     async def is_ready(self, http: httpx.AsyncClient) -> bool:
         """Whether it reports that it serves."""

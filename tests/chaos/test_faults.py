@@ -29,6 +29,7 @@ SILENCES: tuple[Turn, ...] = (
     ("pause", "cut"),
     ("isolated", "stall"),
     ("half-open",),
+    ("database-hang",),
     ("unreached",),
 )
 

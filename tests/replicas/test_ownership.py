@@ -17,7 +17,7 @@ from controller.service import ownership
 from controller.service.controller import Controller
 from controller.service.ownership import HURRY_MS, TURN_MS, Ownership
 from controller.store.migrate import migrate
-from controller.store.port import Leases, StoreUnavailable
+from controller.store.port import LEASE_MS, Leases, StoreUnavailable
 from controller.store.postgres import PostgresStore
 from noted_time import Note, ScaleEvent
 from tests.replicas.played import BUCKETS, stream_of
@@ -74,6 +74,17 @@ async def test_the_last_of_a_database_knows_that_it_is(
     acquired = CapturedCall("info", ("buckets_acquired",), {"count": BUCKETS, "streams": 0})
     released = CapturedCall("info", ("buckets_released",), {"count": BUCKETS, "left": 0})
     assert logger.calls == [acquired, released] * 2
+
+
+async def test_a_controller_whose_leases_may_be_over_shows_no_bucket(url: str) -> None:
+    """By its own clock, as the database may not answer."""
+    time = GivenTime()
+    async with running(PostgresStore(url), time, "http://a") as a:
+        before = scraped(a, "noted_time_buckets")["this",]
+        time.passes(LEASE_MS)
+
+        after, ready = scraped(a, "noted_time_buckets"), scraped(a, "noted_time_ready")
+    assert (before, after["this",], after["nobody",], ready[()]) == (BUCKETS, 0, BUCKETS, 0)
 
 
 # The list of streams if others own some of them: complete, and read by a few queries

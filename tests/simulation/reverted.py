@@ -140,7 +140,7 @@ FIXES: Mapping[str, Reverted] = {
     "a failed commit has all streams read again": Reverted(Committer, "_reload", _serve_on, 0),
     "streams of lost buckets are dropped": Reverted(Ownership, "_drop_outside", _nothing, 0),
     "streams that wait for their interval go with their bucket": Reverted(
-        OwnedStreams, "is_owned", lambda *_: True, 5
+        OwnedStreams, "is_owned", lambda *_: True, 16
     ),
     "marks that a database has lost are reported": Reverted(Ownership, "remember", _nothing, 22),
     "marks whose seqs were given again are reported": Reverted(
@@ -157,12 +157,12 @@ FIXES: Mapping[str, Reverted] = {
     "a mark names whom it goes on without": Reverted(Domain, "advance", _name_nobody, 0),
     "a mark names them after a restart too": Reverted(Roster, "restore", _restore_unnamed, 3),
     "a mark names who was removed at the moment of the last one": Reverted(
-        Roster, "restore", _restore_as_named, 182
+        Roster, "restore", _restore_as_named, 587
     ),
     "a writer that returns late is told": Reverted(Roster, "exclude_returned", _nothing, 0),
     "silence runs side by side": Reverted(Track, "overtaken_at", property(lambda _: None), 4),
     "silence counts from who overtook a writer": Reverted(Domain, "finish_restore", _nothing, 1),
-    "silence is over when it is due": Reverted(Timeouts, "requeue_all", _nothing, 110),
+    "silence is over when it is due": Reverted(Timeouts, "requeue_all", _nothing, 94),
     "times of a removed writer do not count": Reverted(Domain, "ignore_removed_times", _nothing, 1),
     "late requests are refused": Reverted(Admission, "check", _take_late, 0),
     "the older of two processes is fenced": Reverted(Session, "admits", lambda *_, **__: True, 0),

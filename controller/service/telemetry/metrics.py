@@ -82,6 +82,9 @@ class Metrics:
         self.failed_commits = Counter(
             "noted_time_failed_commits", "Group commits that wrote nothing", registry=self.registry
         )
+        self.call_age = self._add_gauge(
+            "noted_time_commit_age_seconds", "Age of the oldest commit under way, 0 without one"
+        )
         self.clock_steps = Counter(
             "noted_time_clock_steps",
             "Steps of the wall clock against the monotonic clock, by 5 s or more",

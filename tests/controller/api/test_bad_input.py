@@ -11,6 +11,7 @@ from controller.store.port import StoreUnavailable
 from noted_time.values import MarkConflict
 from tests.support.controllers import WatchedMemory, until
 from tests.support.http import Caller, problem
+from tests.support.scrapes import scraped
 
 S = "/v1/streams/s"
 
@@ -83,6 +84,31 @@ async def test_probes_do_not_ask_the_database_each(
 
     assert (asked, len(pings)) == (0, 1)
     assert {answer.status_code for answer in (after_a_commit, *answers)} == {200}
+
+
+async def test_a_database_that_hangs_is_seen_and_notes_are_answered(
+    call: Caller, memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note was committed all the same, so its repetition is accepted."""
+    limits = {"PROOF_LASTS_S": 0, "PING_TIMEOUT_S": 0.01, "COMMIT_TIMEOUT_S": 0.3}
+    for name, seconds in limits.items():
+        monkeypatch.setattr(committer, name, seconds)
+    names = ("noted_time_ready", "noted_time_commit_age_seconds")
+    body = {"notes": [{"writer": "a", "time": 5}]}
+    memory.watch.open.clear()
+    noting = asyncio.create_task(call.post(f"{S}/notes", body))
+    await until(lambda: memory.watch.attempts == 2)
+    ready, noted = await call.get("/readyz"), await noting
+    later = await call.post(f"{S}/notes", body)
+    state, age = (scraped(call.controller, name)[()] for name in names)
+    memory.watch.open.set()
+    await until(lambda: not scraped(call.controller, names[1])[()])
+    repeated = await call.post(f"{S}/notes", body)
+
+    unanswered, *overdue = (problem(answer) for answer in (ready, noted, later))
+    assert unanswered == (503, "unavailable", committer.DATABASE_UNAVAILABLE)
+    assert overdue == [(503, "unavailable", committer.OVERDUE)] * 2
+    assert (state, age >= 0.3, repeated.status_code) == (0.0, True, 200)
 
 
 async def test_another_owner_s_mark_is_a_409(call: Caller, memory: WatchedMemory) -> None:
