@@ -76,16 +76,18 @@ class TopicReader(Closing):
         self.position.clear()
         self.begin(offsets)
 
-    def pass_over(self, partition: int, offset: int, reason: Exception) -> None:
+    def pass_over(
+        self, partition: int, offset: int, reason: Exception, key: str | None = None
+    ) -> None:
         self.unusable += 1
         now = clocks.monotonic()
         if now >= self._report_at:
             self._report_at = now + REPORT_INTERVAL_S
             name, why = self._topic.name, str(reason)[:SHOWN_CHARACTERS]
             log.warning(
-                "Kafka topic %r, partition %d, offset %d: the record has no readable time "
+                "Kafka topic %r, partition %d, offset %d%s: the record has no readable time "
                 "(%s); %d such records were skipped so far",
-                *(name, partition, offset, why, self.unusable),
+                *(name, partition, offset, f", key {key}" if key else "", why, self.unusable),
             )
 
     def find_behind(self, ends: Mapping[int, int]) -> list[int]:

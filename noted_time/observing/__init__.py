@@ -8,11 +8,16 @@ from noted_time.observing.resolved import RESOLVED_FIELD, read_resolved_time
 from noted_time.observing.seen import Seen, count_unusable, find_log_id
 from noted_time.observing.segment_clocks import Outcome, SegmentClocks
 from noted_time.observing.time_forms import (
+    ANY_TIME,
     FIRST_TIMES,
     IN_MS,
-    UNIT_NAMES,
+    PLACEHOLDER_WORDS,
+    FirstPass,
+    NoSuchTime,
     TimeForm,
     Unit,
-    count_unix,
+    describe_skipped,
+    describe_twice,
+    find_bounds,
 )
 from noted_time.values import INGESTION_NAME

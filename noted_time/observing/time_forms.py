@@ -19,8 +19,10 @@ from noted_time.values import (
     LEAST_TIME,
     UNIX_MS,
     YEAR_MS,
+    Bounds,
     NotObservable,
     Rejected,
+    pluralize,
     unix_ms_of,
 )
 
@@ -42,25 +44,47 @@ SHORT_FORMAT = "%y%m%d%H%M"
 
 ZONE_REMEDY = "pass --zone, for example --zone UTC"
 
+ANY_TIME = Bounds(LEAST_TIME, LARGEST_TIME + 1)
+
+PLACEHOLDER_SPANS = (Bounds(-1000, 1), Bounds(253_402_128_000_000, 253_402_387_200_000))
+"""0 and -1, and 9999-12-31 in any zone, in Unix ms."""
+
+PLACEHOLDER_WORDS = "times that stand for none (0, -1 or the year 9999)"
+
+
+class NoSuchTime(Rejected):
+    """A time that cannot be right, among others that can."""
+
+
+class FirstPass(int):
+    """A local time in an hour that its zone had twice: the time in the first one.
+
+    `second` is the time in the other one.
+    """
+
+    second: int
+
 
 @dataclass(frozen=True, slots=True)
 class TimeForm:
     """The unit of numeric times, and the zone of times without one.
 
     Without a unit, numbers are Unix ms. Times without a zone, such as dates, are rejected unless
-    there is a `zone`. With a `format`, numbers and texts are in that form of `strptime`.
+    there is a `zone`. With a `format`, numbers and texts are in that form of `strptime`. `bounds`
+    are `None` until `judge` has seen the first times.
     """
 
     unit: Unit | None = None
     zone: tzinfo | None = None
     format: str | None = None
+    bounds: Bounds | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether the unit is to be inferred from the first times."""
         return self.unit is None and self.format is None
 
-    def ms_of(self, value: object) -> int:
+    def ms_of(self, value: object) -> int | None:
         """Return a time in Unix ms, rounded down: a number, an integer as text, ISO 8601, a date.
 
         >>> TimeForm("s").ms_of(1357034400.25), TimeForm("ns").ms_of("1357034400250000000")
@@ -70,13 +94,20 @@ class TimeForm:
         >>> TimeForm(format="%d/%b/%Y:%H:%M:%S %z").ms_of("01/Jan/2013:10:00:00 +0000")
         1357034400000
 
-        Raises `Rejected` for everything else, with the value.
+        Returns `None` for a placeholder, such as 0, where times outside `bounds` are judged. Raises
+        `NoSuchTime` for another time outside, and for an hour that the zone skipped. Raises
+        `Rejected` for everything else, with the value.
         """
         number = _parse_number(value) if self.format is None else None
-        time = unix_ms_of(self._parse_moment(value)) if number is None else self.scale_to_ms(number)
-        if not LEAST_TIME <= time <= LARGEST_TIME:
+        time = self._parse_moment(value) if number is None else self.scale_to_ms(number)
+        if time in (self.bounds or ANY_TIME):
+            return time
+        if time not in ANY_TIME:
             raise Rejected(f"{value} is outside int64")
-        return time
+        kind = self.describe_outside(time)
+        if kind is None:
+            return None
+        raise NoSuchTime(f"{str(value)[:40]!r} is among {kind}")
 
     def scale_to_ms(self, number: float | Decimal) -> int:
         """Round down; floats are exact to the microsecond."""
@@ -87,12 +118,37 @@ class TimeForm:
             return floor(number * size / UNIT_SIZES["ms"])
         return floor(round(number * (size / UNIT_SIZES["ms"]), 3))
 
-    def infer_unit(self, name: str, values: Iterable[object], now: int) -> TimeForm:
-        """Return the form with a unit, or raise `NotObservable` for a doubt; `now` in Unix ms."""
-        doubt = find_doubt(name, values, now) if self.is_open else None
+    def judge(self, name: str, values: Iterable[object], now: int) -> TimeForm:
+        """Return the form with a unit, and with the bounds of times that can be right.
+
+        If most of the first times are from 1971 to 2199, all others are wrong. Raises
+        `NotObservable` if the unit is in doubt; `now` is in Unix ms.
+        """
+        if self.bounds is not None:
+            return self
+        first = [*islice(values, FIRST_TIMES)]
+        doubt = find_doubt(name, first, now) if self.is_open else None
         if doubt is not None:
             raise NotObservable(doubt)
-        return replace(self, unit=self.unit or "ms")
+        form, times = replace(self, unit=self.unit or "ms"), list[int]()
+        for value in first:
+            with suppress(Rejected):
+                times.append(form.ms_of(value) or 0)
+        return replace(form, bounds=find_bounds(times)) if times else self
+
+    def describe_outside(self, time: int) -> str | None:
+        """Return what a time outside 1971 to 2199 looks like, `None` for a placeholder.
+
+        >>> TimeForm("s").describe_outside(1_795_694_400_000_000), TimeForm().describe_outside(0)
+        ('times that look like Unix ms', None)
+        """
+        if any(time in each for each in PLACEHOLDER_SPANS):
+            return None
+        size = UNIT_SIZES[self.unit or "ms"]
+        for unit, words in UNIT_NAMES.items():
+            if time * UNIT_SIZES[unit] // size in UNIX_MS:
+                return f"times that look like Unix {words}"
+        return "times in no year from 1971 to 2199"
 
     def find_zone(self, name: str, zone: str | None) -> tzinfo | None:
         """Return the zone of a column's local timestamps, `None` if they are instants.
@@ -103,7 +159,7 @@ class TimeForm:
             raise NotObservable(f"column `{name}` has timestamps without a zone: {ZONE_REMEDY}")
         return self.zone if zone is None else None
 
-    def _parse_moment(self, value: object) -> datetime:
+    def _parse_moment(self, value: object) -> int:
         moment = value
         if self.format is not None and isinstance(value, str | int):
             moment = _parse_format(str(value).strip(), self.format)
@@ -116,13 +172,36 @@ class TimeForm:
             forms = "a number (--unit s, ms, us or ns), ISO 8601 with a zone, or pass --format"
             raise Rejected(f"{value!r:.60} is not a time: write {forms}")
         if moment.utcoffset() is not None:
-            return moment
+            return unix_ms_of(moment)
         if self.zone is None:
             raise Rejected(f"{str(value)[:40]!r} has no zone: {ZONE_REMEDY}")
-        return moment.replace(tzinfo=self.zone)
+        passes = (moment.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
+        first, second = map(unix_ms_of, passes)
+        if second < first:
+            raise NoSuchTime(f"{str(value)[:40]!r} is among {describe_skipped(self.zone)}")
+        if first == second:
+            return first
+        found = FirstPass(first)
+        found.second = second
+        return found
 
 
-IN_MS = TimeForm("ms")
+IN_MS = TimeForm("ms", bounds=ANY_TIME)
+"""Numbers as they are, also those that are not Unix ms."""
+
+
+def describe_skipped(zone: tzinfo | str | None) -> str:
+    return f"times in an hour that {zone} skipped"
+
+
+def describe_twice(rows: int, zone: tzinfo | None) -> str:
+    read = "is" if rows == 1 else "are"
+    return f"{pluralize(rows, 'row')} of an hour that {zone} had twice {read} read as of the first"
+
+
+def find_bounds(times: Sequence[int]) -> Bounds:
+    """Return 1971 to 2199, unless most of the times are outside."""
+    return UNIX_MS if 2 * sum(time in UNIX_MS for time in times) >= len(times) else ANY_TIME
 
 
 def find_doubt(name: str, values: Iterable[object], now: int) -> str | None:
@@ -141,7 +220,7 @@ def find_doubt(name: str, values: Iterable[object], now: int) -> str | None:
     if (digits := _find_format(first, now)) is not None:
         example = f"the times of `{name}`, for example {first[len(first) // 2]}"
         return f"{example}, look like digits of a date: pass --format {digits}"
-    fits = [unit for unit in UNIT_NAMES if 2 * count_unix(unit, first) >= len(first)]
+    fits = [unit for unit in UNIT_NAMES if 2 * _count_unix(unit, first) >= len(first)]
     if "ms" in fits:
         return None
     shown, of = first[len(first) // 2], f"the times of `{name}`"
@@ -180,7 +259,7 @@ def _is_date(number: float | Decimal, form: str, years: range) -> bool:
     return False
 
 
-def count_unix(unit: Unit, numbers: Sequence[float | Decimal]) -> int:
+def _count_unix(unit: Unit, numbers: Sequence[float | Decimal]) -> int:
     """Return how many numbers are times from 1971 to 2199 in a unit."""
     return sum(TimeForm(unit).scale_to_ms(number) in UNIX_MS for number in numbers)
 

@@ -110,8 +110,7 @@ class Judging:
     ) -> None:
         from noted_time_cli.analyse.costs import compute_costs, print_costs
 
-        if written.unit is None:
-            rows = rows.remove_impossible()
+        rows = rows.remove_impossible(written.form).resolve_twice(written.form)
         costs, found = compute_costs(
             rows, self.window, self.delay or [], ahead_ms=self.ahead, as_replay=self.as_replay
         )

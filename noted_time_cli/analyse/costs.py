@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -125,7 +125,7 @@ def compute_costs(
         int(rows.times.max()),
         window_ms,
         assumed,
-        rows.said,
+        [*rows.said, *_describe_second(rows, spark.least_delay_ms(), window_ms)],
         spark.least_delay_ms(),
         analysis.flink.least_delay_ms(),
         *_find_owed_delay(every, left_out, analysis, window_ms, ahead_ms),
@@ -141,6 +141,20 @@ def compute_costs(
         [] if rows.whose is None else analysis.find_behind(rows.whose),
     )
     return costs, analysis
+
+
+def _describe_second(rows: Rows, least: int, window_ms: int) -> Iterator[str]:
+    """Compare the least delay with that of the other reading of an hour that was twice."""
+    if rows.second is None:
+        return
+    others = replace(rows, times=rows.second)
+    arrivals = others.assume_arrivals() if rows.arrivals is None else rows.arrivals
+    other = analyse(arrivals, others.times, window_ms=window_ms).spark.least_delay_ms()
+    if other != least:
+        yield (
+            f"So the least delay is {format_delay(least)}. If the rows that step back are of the "
+            f"second hour, it is {format_delay(other)}: only an offset in the times tells."
+        )
 
 
 def _find_owed_delay(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import time
 from collections import deque
-from contextlib import suppress
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +18,11 @@ import typer
 from pyarrow.json import ParseOptions, read_json
 
 from noted_time.filelog import LogDirectories
-from noted_time.observing import FIRST_TIMES, TimeForm
+from noted_time.observing import TimeForm
 from noted_time.stores import LogPath, ObjectPath, parse_root, store_of
 from noted_time.values import Rejected, Unreadable, pluralize
 from noted_time_cli.analyse.rows import Rows
+from writer_client.files.arrow_times import ArrowTimes, convert_times, list_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -177,15 +177,15 @@ def _read_rows(
         table = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         raise Rejected(f"these files write a column in different forms: {error}") from error
-    times = _convert_times(table, columns.time, form)
+    times, second, left_out = _convert_times(table, columns.time, form)
     kept = np.flatnonzero(pc.is_valid(times).to_numpy())
-    without = len(table) - len(kept)
+    without = len(table) - len(kept) - left_out.total()
     if not len(kept):
         raise Rejected(f"no row has a value in {columns.time!r}: name another column with --time")
-    notices = []
+    notices = [f"{pluralize(n, 'row')} left out, with {kind}." for kind, n in left_out.items()]
     arrivals = None
     if columns.arrival is not None:
-        arrivals = _convert_times(table, columns.arrival, form)
+        arrivals, *_ = _convert_times(table, columns.arrival, form)
         if arrivals.null_count:
             missing = f"{arrivals.null_count:,} rows have no {columns.arrival}"
             raise Rejected(f"{missing}: leave --arrival out, or remove these rows")
@@ -203,37 +203,14 @@ def _read_rows(
         None if columns.who is None else _read_names(table, columns.who)[kept],
         without,
         notices,
+        second=None if second is times else _convert_values(second)[kept],
     )
 
 
-def _convert_times(table: pa.Table, column: str, form: TimeForm) -> pa.ChunkedArray:
+def _convert_times(table: pa.Table, column: str, form: TimeForm) -> ArrowTimes:
     values = table.column(column)
-    kind = values.type
-    is_timestamp = pa.types.is_timestamp(kind)
-    if not is_timestamp:
-        first = pc.drop_null(values)[:FIRST_TIMES].to_pylist()
-        form = form.infer_unit(column, first, int(time.time() * 1000))
-    elif form.find_zone(column, kind.tz) is None:
-        return _to_unix_ms(values)
-    else:
-        values = pc.cast(values, pa.timestamp("us"), safe=False)
-    if kind == pa.int64() and form.unit == "ms" and form.format is None:
-        return values
-    if is_timestamp or (pa.types.is_string(kind) and form.format is None):
-        with suppress(pa.ArrowException):  # fast path: ISO 8601, and all or none have a zone
-            if form.zone is None:
-                return _to_unix_ms(pc.cast(values, pa.timestamp("us", "UTC")))
-            naive, zone = pc.cast(values, pa.timestamp("us")), str(form.zone)
-            return _to_unix_ms(pc.assume_timezone(naive, zone, ambiguous="earliest"))
-    try:
-        found = [None if each is None else form.ms_of(each) for each in values.to_pylist()]
-    except Rejected as error:
-        raise Rejected(f"{column!r}: {error}") from error
-    return pa.chunked_array([pa.array(found, pa.int64())])
-
-
-def _to_unix_ms(moments: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.cast(pc.cast(moments, pa.timestamp("ms", moments.type.tz), safe=False), pa.int64())
+    first = list_first(values, column, form)
+    return convert_times(values, column, form.judge(column, first, int(time.time() * 1000)))
 
 
 def _read_names(table: pa.Table, column: str) -> NDArray[Any]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noted_time.analysis import group_rows
-from noted_time.observing import UNIT_NAMES, count_unix
-from noted_time.values import UNIX_MS, format_time, pluralize
+from noted_time.observing import FIRST_TIMES, PLACEHOLDER_WORDS, TimeForm, find_bounds
+from noted_time.values import UNIX_MS, pluralize
+from noted_time_cli.analyse.twice import describe_hours, resolve_twice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,17 +28,12 @@ REPLAY_NOTICE = (
 )
 
 
-PLACEHOLDER_TIMES = {0, -1}
-PLACEHOLDER_YEAR = "9999"
-"""A year that stands for no time, as 0 and -1 do."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """Rows in the order of each partition, as columns.
 
     Times and arrivals are in Unix ms. `whose` groups late rows. Rows without an event time are
-    skipped.
+    skipped. `second` has another reading of the times, where a zone had an hour twice.
     """
 
     event_time: str
@@ -50,6 +46,7 @@ class Rows:
     without_time: int = 0
     said: list[str] = field(default_factory=list)
     log_id: str | None = None
+    second: Times | None = None
 
     @property
     def names(self) -> NDArray[Any]:
@@ -57,22 +54,38 @@ class Rows:
 
     def remove_rows(self, rows: NDArray[np.int64]) -> Rows:
         kept: dict[str, Any] = {}
-        for name in ("times", "partitions", "arrivals", "whose", "offsets"):
+        for name in ("times", "partitions", "arrivals", "whose", "offsets", "second"):
             column = getattr(self, name)
             kept[name] = None if column is None else np.delete(column, rows)
         return replace(self, **kept)
 
-    def remove_impossible(self) -> Rows:
-        """Remove the rows outside 1971 to 2199 if most rows are inside, and describe them."""
+    def remove_impossible(self, form: TimeForm) -> Rows:
+        """Remove the rows outside 1971 to 2199 if most first rows are inside, and describe them."""
         outside = np.flatnonzero((self.times < UNIX_MS.start) | (self.times >= UNIX_MS.stop))
-        if not len(outside) or 2 * len(outside) >= len(self.times):
+        if not len(outside) or find_bounds(self.times[:FIRST_TIMES].tolist()) is not UNIX_MS:
             return self
-        described = [*self.said]
-        names, kinds = self.names[outside], [*map(_classify_time, self.times[outside].tolist())]
-        for (name, kind), number in Counter(zip(names.tolist(), kinds, strict=True)).items():
+        described, kinds = [*self.said], map(form.describe_outside, self.times[outside].tolist())
+        names = self.names[outside].tolist()
+        for (name, kind), number in Counter(zip(names, kinds, strict=True)).items():
             whose = f"{self.who} {name}" if self.who else f"partition {name}"
-            described.append(f"{pluralize(number, 'row')} of {whose} left out, with {kind}.")
+            what = kind or PLACEHOLDER_WORDS
+            described.append(f"{pluralize(number, 'row')} of {whose} left out, with {what}.")
         return replace(self.remove_rows(outside), said=described)
+
+    def resolve_twice(self, form: TimeForm) -> Rows:
+        """Take the second of two hours where that is clear, and describe these rows."""
+        if self.second is None or form.zone is None:
+            return self
+        times, other, doubted = resolve_twice(
+            self.times, self.second, self.partitions, self.arrivals
+        )
+        changed = np.flatnonzero(times != self.times)
+        hours = describe_hours(self.times[changed], self.second[changed], form.zone)
+        said = [f"{hour}: they are of the second hour, as the times step back." for hour in hours]
+        hours = describe_hours(self.times[doubted], self.second[doubted], form.zone)
+        said += [f"{hour}: they are taken for the first hour." for hour in hours]
+        second = other if len(doubted) else None
+        return replace(self, times=times, second=second, said=[*self.said, *said])
 
     def assume_arrivals(self) -> Times:
         found = np.empty(len(self.times), np.int64)
@@ -86,10 +99,3 @@ class Rows:
         for rows in group_rows(self.partitions):
             found[rows] = np.linspace(0, 1e9, len(rows), dtype=np.int64)
         return found
-
-
-def _classify_time(ms: int) -> str:
-    if ms in PLACEHOLDER_TIMES or format_time(ms).startswith(PLACEHOLDER_YEAR):
-        return "times that stand for none (0, -1 or the year 9999)"
-    unit = next((words for unit, words in UNIT_NAMES.items() if count_unix(unit, [ms])), None)
-    return f"times that look like Unix {unit}" if unit else "times in no year from 1971 to 2199"

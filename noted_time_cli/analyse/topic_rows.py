@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from noted_time.kafka import Topic
 from noted_time.kafka.records import TopicReader
-from noted_time.observing import FIRST_TIMES, TimeForm
+from noted_time.observing import FIRST_TIMES, FirstPass, TimeForm
 from noted_time.values import NotObservable, Rejected, Unreachable, format_time, pluralize
 from noted_time_cli.analyse.rows import Rows
 from noted_time_cli.terminal.output import say
@@ -138,6 +138,7 @@ class _Reading:
         self._times, self._came = array("q"), array("q")
         self._partitions, self._offsets, self._whose = array("i"), array("q"), array("i")
         self._names: dict[str, int] = {}
+        self._second: dict[int, int] = {}
         self._without, self._without_value, self._appended = 0, 0, 0
         self._refused: Exception | None = None
 
@@ -159,6 +160,8 @@ class _Reading:
         kind, stamp = message.timestamp()
         who = None if self._who is None else self._who(message)
         for time in times:
+            if isinstance(time, FirstPass):
+                self._second[len(self._times)] = time.second
             self._appended += kind == TIMESTAMP_LOG_APPEND_TIME
             self._times.append(time)
             self._came.append(stamp if now is None else now)
@@ -171,7 +174,7 @@ class _Reading:
         if not self._times:
             raise Rejected(self._describe_nothing(topic.name))
         event_time = self._field or "timestamp"
-        self._form.infer_unit(event_time, self._first, int(clocks.time() * 1000))
+        self._form.judge(event_time, self._first, int(clocks.time() * 1000))
         is_appended = self._appended == len(self._times)
         knows = is_live or self._field is not None
         if self._field is None and is_appended:
@@ -187,9 +190,13 @@ class _Reading:
         if self._refused is not None:
             said.append(f"The first record without {event_time}: {self._refused}.")
         whose = np.array(list(self._names))[np.asarray(self._whose)] if self._names else None
+        times = np.asarray(self._times)
+        second = times.copy() if self._second else None
+        if second is not None:
+            second[[*self._second]] = [*self._second.values()]
         return Rows(
             event_time.rpartition(".")[2],
-            np.asarray(self._times),
+            times,
             np.asarray(self._partitions),
             np.asarray(self._offsets),
             np.asarray(self._came) if knows else None,
@@ -198,6 +205,7 @@ class _Reading:
             self._without,
             said,
             topic.id,
+            second,
         )
 
     def _describe_nothing(self, topic: str) -> str:

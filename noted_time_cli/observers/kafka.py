@@ -22,6 +22,7 @@ from noted_time_cli.observers.noting import (
     Noting,
     NotingIngestion,
     Skew,
+    SkippedRecords,
 )
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
@@ -32,13 +33,7 @@ from noted_time_cli.terminal.brokers import (
     build_kafka_config,
 )
 from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import (
-    UnitOption,
-    WrittenTimes,
-    duration,
-    option,
-    parse_offsets,
-)
+from noted_time_cli.terminal.options import UnitOption, WrittenTimes, duration, option
 from noted_time_cli.terminal.output import say
 
 if TYPE_CHECKING:
@@ -103,30 +98,6 @@ AheadOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkippedRecords:
-    """Whether the watermark waits for partitions whose newest record was skipped."""
-
-    passed: Annotated[
-        list[str] | None,
-        option("PARTITION", "Skip without waiting. Or PARTITION:OFFSET. Repeatable.", "--pass"),
-    ] = None
-    unreadable: Annotated[
-        Literal["hold", "idle"], typer.Option(help="What a partition is after a skipped record.")
-    ] = "hold"
-
-    @property
-    def passes(self) -> Passes:
-        given = self.passed or []
-        up_to = parse_offsets([each for each in given if not each.isdecimal()], "--pass")
-        in_general = {int(each): None for each in given if each.isdecimal()}
-        if self.unreadable == "idle" and given:
-            raise typer.BadParameter("--pass has no effect with --unreadable idle: leave one out")
-        if both := sorted(up_to.keys() & in_general):
-            raise typer.BadParameter(f"--pass {both[0]} includes its offset: leave one out")
-        return "all" if self.unreadable == "idle" else {**up_to, **in_general}
-
-
 @group_command(app)
 def ingestion(
     of: ObservedTopic, *, skew: Skew = 0, max_lag: MaxLag = MAX_LAG_MS, noting: NotingIngestion
@@ -145,12 +116,13 @@ def ingestion(
 
 
 @group_command(app)
-def timestamp(
+def timestamp(  # noqa: PLR0913 - one parameter for each flag
     of: ObservedTopic,
     *,
     delay: Delay,
     idle: Idle = IDLE_MS,
     unit: UnitOption = None,
+    skipped: SkippedRecords,
     noting: Noting,
 ) -> None:
     """Note the newest timestamp of the slowest partition, minus the delay.
@@ -162,7 +134,7 @@ def timestamp(
     of.observe(
         noting,
         lambda config, topic, client: writer_client.KafkaTimes(
-            config, topic, form=noting.choose_form(client, TimeForm(unit))
+            config, topic, form=noting.choose_form(client, TimeForm(unit)), passes=skipped.passes
         ),
         noting.make_times_noter(delay, idle),
     )

@@ -16,6 +16,7 @@ from noted_time_cli.observers.noting import (
     Noting,
     NotingIngestion,
     Skew,
+    SkippedRecords,
 )
 from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import Ignore, LogRoot, Stream, WrittenTimes, option
@@ -72,6 +73,7 @@ def event_time(  # noqa: PLR0913 - one parameter for each flag
     idle: Idle = IDLE_MS,
     ignore: Ignore = None,
     written: WrittenTimes,
+    skipped: SkippedRecords,
     noting: Noting,
 ) -> None:
     """Note the newest event time of the slowest segment, minus the delay.
@@ -87,6 +89,7 @@ def event_time(  # noqa: PLR0913 - one parameter for each flag
                 field,
                 form=noting.choose_form(client, written.form),
                 ignore=ignore or (),
+                passes=skipped.passes,
             )
         ),
         noting.make_times_noter(delay, idle),

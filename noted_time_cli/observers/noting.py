@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -13,9 +13,18 @@ from noted_time.answers import StreamAnswer
 from noted_time.client import Question, stream_path
 from noted_time.client.transport import Transport
 from noted_time.installation import name_program
-from noted_time.observing import INGESTION_NAME, LEAST_POLL_MS, Seen, TimeForm, count_unusable
+from noted_time.observing import (
+    ANY_TIME,
+    INGESTION_NAME,
+    LEAST_POLL_MS,
+    PLACEHOLDER_WORDS,
+    Passes,
+    Seen,
+    TimeForm,
+    count_unusable,
+)
 from noted_time.values import InvalidNote, NotedTimeError, Rejected, Unreachable, pluralize
-from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option
+from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option, parse_offsets
 from noted_time_cli.terminal.output import echo, say
 from noted_time_cli.terminal.running import Lasting, run_for
 from writer_client import EventTimeNoter, IngestionNoter, WriterClient
@@ -48,6 +57,30 @@ Timeout = Annotated[int, duration("The observer's writer timeout.", default="1m"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedRecords:
+    """Whether the watermark waits for partitions whose newest record was skipped."""
+
+    passed: Annotated[
+        list[str] | None,
+        option("PARTITION", "Skip without waiting. Or PARTITION:OFFSET. Repeatable.", "--pass"),
+    ] = None
+    unreadable: Annotated[
+        Literal["hold", "idle"], typer.Option(help="What a partition is after a skipped record.")
+    ] = "hold"
+
+    @property
+    def passes(self) -> Passes:
+        given = self.passed or []
+        up_to = parse_offsets([each for each in given if not each.isdecimal()], "--pass")
+        in_general = {int(each): None for each in given if each.isdecimal()}
+        if self.unreadable == "idle" and given:
+            raise typer.BadParameter("--pass has no effect with --unreadable idle: leave one out")
+        if both := sorted(up_to.keys() & in_general):
+            raise typer.BadParameter(f"--pass {both[0]} includes its offset: leave one out")
+        return "all" if self.unreadable == "idle" else {**up_to, **in_general}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Noting:
     """The stream's domain, the observer's name, and how often and how long it polls."""
 
@@ -74,10 +107,7 @@ class Noting:
             self._begin(client)
             echo(f"{client.writer} observes {client.stream}")
             run_for(observer, self.lasting)
-        without = getattr(looks, "without_value", 0)
-        if without:
-            say(f"{pluralize(without, 'record')} without a value skipped.")
-        _check_skipped(looks)
+        _report_counts(looks)
 
     def _begin(self, client: WriterClient) -> None:
         try:
@@ -109,8 +139,8 @@ class Noting:
             settings = transport.ask(
                 Question("GET", stream_path(client.stream), answer=StreamAnswer)
             )
-            if given.unit is None and settings.max_time_ahead_ms is None:
-                return replace(given, unit="ms")
+            if settings.max_time_ahead_ms is None:
+                return replace(given, unit=given.unit or "ms", bounds=ANY_TIME)
         return given
 
     def make_clock_noter(self, skew_ms: int, max_lag_ms: int) -> Noter:
@@ -134,7 +164,14 @@ class Noting:
         )
 
 
-def _check_skipped(look: object) -> None:
+def _report_counts(look: object) -> None:
+    for name, which in (
+        ("without_value", "without a value skipped."),
+        ("without_time", f"skipped, with {PLACEHOLDER_WORDS}."),
+        ("twice", "read as of the first hour of two, because their zone had it twice."),
+    ):
+        if number := getattr(look, name, 0):
+            say(f"{pluralize(number, 'record')} {which}")
     count = count_unusable(look)
     if count:
         records = "1 record was" if count == 1 else f"{count:,} records were"

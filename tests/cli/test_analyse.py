@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,17 +83,29 @@ def test_timestamps_without_zone_are_of_the_given_zone(analyse: Analyse, option:
     assert found["first_ms"] == TEN + 60_000 * min(MINUTES["departure"]) - shift
 
 
-def test_skipped_hour_is_alike_in_text_and_timestamps(analyse: Analyse) -> None:
-    """The clock of Berlin goes from two to three o'clock."""
-    local = datetime(2026, 3, 29, 2, 30)  # noqa: DTZ001 - local
-    text, typed = pa.array([local.isoformat()]), pa.array([local], pa.timestamp("us"))
-    pq.write_table(pa.table({"text": text, "typed": typed}), "f.parquet")
+@pytest.mark.parametrize("column", ["text", "typed", "mixed"])
+def test_changes_of_the_clock_are_alike_in_text_and_timestamps(
+    analyse: Analyse, column: str
+) -> None:
+    """The clock of Berlin skips an hour, and later has one twice, where the rows step back."""
+    local = [datetime(2026, 3, 29, 2, 30), datetime(2026, 3, 29, 3)]  # noqa: DTZ001 - local
+    autumn = datetime(2026, 10, 25, 2)  # noqa: DTZ001 - local
+    local += [autumn + timedelta(minutes=n) for n in (0, 58, 59, 0, 30, 60)]
+    text = [each.isoformat() for each in local]
+    columns = {"text": text, "typed": local, "mixed": [*text[:-1], "2026-10-25T02:00Z"]}
+    pq.write_table(pa.table(columns), "f.parquet")
+    found = analyse(
+        "files", "f.parquet", "--time", column, "--zone", "Europe/Berlin", "--json"
+    ).json
 
-    found = [
-        analyse("files", "f.parquet", "--time", each, "--zone", "Europe/Berlin", "--json").json
-        for each in ("text", "typed")
+    twice = "2 rows lie between 02:00 and 03:00 of 2026-10-25, which Europe/Berlin had twice"
+    assert (found["rows"], found["without_time"]) == (7, 0)
+    assert (found["first_ms"], found["last_ms"]) == (1_774_746_000_000, 1_792_893_600_000)
+    assert found["least_delay_without_loss_ms"] == 0
+    assert found["said"] == [
+        "1 row left out, with times in an hour that Europe/Berlin skipped.",
+        f"{twice}: they are of the second hour, as the times step back.",
     ]
-    assert [each["first_ms"] for each in found] == [1_774_747_800_000] * 2
 
 
 @pytest.mark.parametrize("name", MANY_ROWS)

@@ -298,6 +298,28 @@ def test_timestamps_in_seconds_need_their_unit(broker: Broker, topic: str) -> No
     assert times().newest == {0: 1_795_694_400_000}
 
 
+def test_times_that_cannot_be_right_are_passed_over(
+    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their producer and their likely unit are named; a restart knows the newest of them."""
+    noon = 1_795_694_400_000
+    times = [(0, noon, noon), (0, noon + 1, noon + 1), (1, noon // 1000, noon // 1000)]
+    values = [(p, f'{{"at": {time}}}', stamp) for p, time, stamp in [*times, (1, 0, 5)]]
+    broker.send(topic, values)
+    stamps = KafkaTimes(broker.config, topic, form=TimeForm())
+    look = partial(KafkaFields, broker.config, topic, "at", form=TimeForm(), ahead_ms=None)
+    first = look(start="earliest")
+
+    assert [first().newest, first().newest] == [{0: noon + 1, 1: None}, {1: None}]
+    assert (first.unusable, first.without_time) == (1, 1)
+    assert look(known=lambda: {0: 2, 1: 2})().newest == {1: None}
+    assert [stamps().newest, stamps().newest] == [{0: noon + 1, 1: None}, {1: None}]
+    broker.send(topic, [(1, f'{{"at": {noon}}}', noon)])
+    assert (first().newest, stamps().newest) == ({1: noon}, {1: noon})
+    assert f"{topic}', partition 1, offset 0: the record has no readable time" in caplog.text
+    assert f"'{noon // 1000}' is among times that look like Unix seconds" in caplog.text
+
+
 def test_a_record_from_the_end_of_time_does_not_end_its_observer(
     broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -315,7 +337,7 @@ def test_a_record_from_the_end_of_time_does_not_end_its_observer(
             lowers.append(client.flush().lower)
 
     assert lowers == [5000, 6000]
-    assert f"the record at offset 1 has the timestamp {end}" in caplog.text
+    assert f"the record at offset 1 has the timestamp {end - 1}" in caplog.text
 
 
 def test_an_observer_warns_of_transactions_whose_markers_count(

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from noted_time import InvalidName, Rejected, Unreachable
 from noted_time.filelog import file_name, segment_directory
 from noted_time.observing import TimeForm
-from noted_time.values import unix_ms_of
+from noted_time.values import EPOCH, unix_ms_of
 from tests.support.properties import costly
 from writer_client import LogEnds, LogTimes, Seen, SegmentLogWriter
 
@@ -212,6 +212,38 @@ def test_local_times_of_an_hour_that_is_twice_are_the_first(
     form = TimeForm(zone=ZoneInfo("Europe/Berlin"))
     found = LogTimes(tmp_path, "flights", "time", form=form)().newest
     assert found == {0: unix_ms_of(datetime(2026, 10, 25, 0, 30, tzinfo=UTC))}
+
+
+NOON = 1_795_694_400_000
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [NOON // 1000, NOON // 1000 + 1, 0, -1],
+        [*(datetime(1970, 1, 21, 18, 48, n, tzinfo=UTC) for n in (1, 2)), EPOCH, EPOCH],
+        [f"{NOON // 1000}", f"{NOON // 1000 + 1}", "0", "9999-12-31"],
+    ],
+)
+def test_times_that_cannot_be_right_are_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, times: list[object]
+) -> None:
+    """They are named, and their segment is not idle while they are its newest."""
+    noon = {datetime: EPOCH + timedelta(milliseconds=NOON), str: f"{NOON}"}
+    right = [noon.get(type(times[0]), NOON)]
+    pq.write_table(pa.table({"time": right * 9}), write(tmp_path, 0, 0, 1))
+    look = LogTimes(tmp_path, "flights", "time", form=TimeForm(zone=UTC))
+    first = look().newest
+    pq.write_table(pa.table({"time": times[:2]}), write(tmp_path, 1, 0, 1))
+    pq.write_table(pa.table({"time": times[2:]}), write(tmp_path, 1, 2, 1))
+    seen = [look(), look()]
+    pq.write_table(pa.table({"time": right}), write(tmp_path, 1, 4, 1))
+
+    assert first == {0: NOON}
+    assert [each.newest for each in (*seen, look())] == [{1: None}, {1: None}, {1: NOON}]
+    assert [(each.kind, each.segment) for each in seen[1].because] == [("unreadable", 1)]
+    assert (look.unusable, look.without_time, look().because) == (2, 2, ())
+    assert "0000000000.parquet: passed over 2 rows with times that look like Unix" in caplog.text
 
 
 @pytest.mark.parametrize(

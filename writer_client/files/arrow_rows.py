@@ -94,26 +94,26 @@ def open_parquet(path: LogPath, *, may_be_gone: bool = False) -> Iterator[pq.Par
         raise UnreadableFile(path, explain_damage(error)) from error
 
 
-def read_largest_time(file: pq.ParquetFile, column: str) -> int | None:
-    """Round finer timestamps up."""
+def read_span(file: pq.ParquetFile, column: str) -> Span | None:
+    """Return the span of a column, `None` without times."""
     if column not in file.schema_arrow.names:
         return None
-    unit = _find_unit(column, file.schema_arrow.field(column).type)
-    maxima = [_read_largest_of_group(file, group, column) for group in range(file.num_row_groups)]
-    largest = max((ticks for ticks in maxima if ticks is not None), default=None)
-    return None if largest is None else -(-largest // _TICKS_PER_MS.get(unit, 1))
+    per_ms = _TICKS_PER_MS.get(_find_unit(column, file.schema_arrow.field(column).type), 1)
+    spans = [_read_span_of_group(file, group, column) for group in range(file.num_row_groups)]
+    ticks = [each for span in spans for each in span]
+    return Span(min(ticks) // per_ms, -(-max(ticks) // per_ms)) if ticks else None
 
 
-def _read_largest_of_group(file: pq.ParquetFile, group: int, column: str) -> int | None:
+def _read_span_of_group(file: pq.ParquetFile, group: int, column: str) -> list[int]:
     metadata = file.metadata.row_group(group)
     kind = file.schema_arrow.field(column).type
     chunks = (metadata.column(at) for at in range(metadata.num_columns))
     statistics = next(each.statistics for each in chunks if each.path_in_schema == column)
     if statistics is not None and statistics.has_min_max and _is_stored_as(kind, statistics):
-        return int(statistics.max_raw)
+        return [int(statistics.min_raw), int(statistics.max_raw)]
     batches = file.iter_batches(row_groups=[group], columns=[column])
-    largest = (pc.max(pc.cast(each.column(0), pa.int64())).as_py() for each in batches)
-    return max((ticks for ticks in largest if ticks is not None), default=None)
+    ends = [pc.min_max(pc.cast(each.column(0), pa.int64())).as_py() for each in batches]
+    return [end for each in ends for end in each.values() if end is not None]
 
 
 def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:

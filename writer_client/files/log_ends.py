@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from datetime import timedelta
+import logging
+import time as clocks
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta, tzinfo
 from os import PathLike
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from noted_time.filelog import LogDirectories, SegmentDirectory
-from noted_time.observing import FIRST_TIMES, IN_MS, Seen, TimeForm
+from noted_time.observing import (
+    ANY_TIME,
+    FIRST_TIMES,
+    IN_MS,
+    PassedOver,
+    Passes,
+    Seen,
+    TimeForm,
+    describe_twice,
+)
 from noted_time.stores import LogPath, parse_root
-from noted_time.values import EPOCH, Rejected, Unreachable, validate_name
-from writer_client.files.arrow_rows import open_parquet, read_largest_time
+from noted_time.values import (
+    DAY_MS,
+    EPOCH,
+    UNIX_MS,
+    Rejected,
+    Unreachable,
+    pluralize,
+    unix_ms_of,
+    validate_name,
+)
+from writer_client.files.arrow_rows import open_parquet, read_span
+from writer_client.files.arrow_times import ArrowTimes, convert_times, list_first
 from writer_client.sending.clock import unix_ms
+
+log = logging.getLogger("noted_time.observer")
 
 
 class LogEnds:
@@ -35,13 +61,13 @@ class LogEnds:
         stream: str,
         *,
         ignore: Sequence[str] = (),
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = clocks.monotonic,
     ) -> None:
         self.root = parse_root(root)
         self.stream = validate_name("stream", stream)
         self._directories = LogDirectories(self.root, stream, monotonic, ignore)
         self._segments: dict[int, _Segment] = {}
-        self._new: list[tuple[int, LogPath]] = []
+        self._new: list[tuple[int, int, LogPath]] = []
 
     def __call__(self) -> Seen:
         self._find_ends()
@@ -72,7 +98,7 @@ class LogEnds:
         try:
             self._segments = {n: known.get(n) or _Segment(directories[n]) for n in directories}
             for number, segment in self._segments.items():
-                self._new += [(number, path) for path in segment.find_new_files()]
+                self._new += [(number, *file) for file in segment.find_new_files()]
             self._directories.check_names()
         except OSError as error:
             raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
@@ -85,10 +111,14 @@ class LogTimes(LogEnds):
     `form`, by default Unix ms. With `TimeForm()`, the unit is inferred from the first times found.
     Timestamps without a zone are in the zone of `form`, and are refused if it has none.
 
+    If most of the first times are from 1971 to 2199, rows outside are passed over and counted
+    (`unusable`). While they are the newest of their segment, it is not idle, unless `passes` says
+    so. Times that stand for none, such as 0, are only counted (`without_time`).
+
     Each file is read once; the first call reads all existing files.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword per option
         self,
         root: str | PathLike[str],
         stream: str,
@@ -96,10 +126,12 @@ class LogTimes(LogEnds):
         *,
         form: TimeForm = IN_MS,
         ignore: Sequence[str] = (),
+        passes: Passes | None = None,
     ) -> None:
         super().__init__(root, stream, ignore=ignore)
         self._field, self._form = field, form
-        self._values: list[object] = []
+        self._passed = PassedOver(passes, now=unix_ms())
+        self.unusable, self.without_time = 0, 0
 
     def __call__(self) -> Seen:
         """Return the ends, and the newest time in ms of each segment with new files.
@@ -107,41 +139,110 @@ class LogTimes(LogEnds):
         Raises `NotObservable` if the unit or the zone is in doubt.
         """
         self._find_ends()
-        newest: dict[int, int] = {}
-        for segment, path in self._new:
-            time = self._largest_in(path)
-            if time is not None:
-                newest[segment] = max(time, newest.get(segment, time))
-        if newest:
-            self._form = self._form.infer_unit(self._field, self._values, unix_ms())
-            self._values.clear()
+        if self._form.bounds is None:
+            self._form = self._form.judge(self._field, self._list_first(), unix_ms())
+        read = [(segment, start, path, self._read(path)) for segment, start, path in self._new]
         self._new.clear()
-        return Seen(self.ends, newest, max(newest.values(), default=None))
+        newest, now = dict[int, int](), unix_ms()
+        for segment, start, path, found in read:
+            self._report(path, found)
+            if found.largest is not None:
+                newest[segment] = max(found.largest, newest.get(segment, found.largest))
+            if found.ends_right is False:
+                self._passed.add(segment, start, now=now)
+            elif found.ends_right:
+                self._passed.end(segment)
+        active = dict.fromkeys(self._passed.find_active(now=now))
+        largest, facts = max(newest.values(), default=None), self._passed.list_facts(now=now)
+        return Seen(self.ends, {**active, **newest}, largest, tuple(facts))
 
-    def _largest_in(self, path: LogPath) -> int | None:
-        with suppress(FileNotFoundError), open_parquet(path, may_be_gone=True) as parquet:
+    def _list_first(self) -> Iterator[object]:
+        for _, _, path in self._new:
+            with suppress(FileNotFoundError), self._open(path) as parquet:
+                for batch in parquet.iter_batches(FIRST_TIMES, columns=[self._field]):
+                    yield from list_first(batch.column(0), self._field, self._form)
+
+    @contextmanager
+    def _open(self, path: LogPath) -> Iterator[pq.ParquetFile]:
+        with open_parquet(path, may_be_gone=True) as parquet:
             if self._field not in parquet.schema_arrow.names:
                 raise Rejected(f"{path} has no column {self._field}")
-            kind = parquet.schema_arrow.field(self._field).type
-            if pa.types.is_timestamp(kind):
-                zone = self._form.find_zone(self._field, kind.tz)
-                largest_time = read_largest_time(parquet, self._field)
-                if zone is None or largest_time is None:
-                    return largest_time
-                local = EPOCH.replace(tzinfo=None) + timedelta(milliseconds=largest_time)
-                return self._form.ms_of(local)
-            if kind == pa.int64() and self._form.format is None:
-                return self._convert_largest([read_largest_time(parquet, self._field)])
-            batches = parquet.iter_batches(columns=[self._field])
-            largest = [self._convert_largest(each.column(0).to_pylist()) for each in batches]
-            return max((each for each in largest if each is not None), default=None)
-        return None  # the file has just been removed
+            yield parquet
 
-    def _convert_largest(self, values: list[object]) -> int | None:
-        if self._form.is_open:
-            self._values += values[: FIRST_TIMES - len(self._values)]
-        times = (self._form.ms_of(value) for value in values if value is not None)
-        return max(times, default=None)
+    def _read(self, path: LogPath) -> _FileTimes:
+        found = _FileTimes()
+        with suppress(FileNotFoundError), self._open(path) as parquet:
+            found.largest = self._find_in_statistics(parquet)
+            if found.largest is not None:
+                found.ends_right = True
+                return found
+            for batch in parquet.iter_batches(columns=[self._field]):
+                read = convert_times(batch.column(0), self._field, self._form)
+                found.take(read, self._form)
+        return found
+
+    def _report(self, path: LogPath, found: _FileTimes) -> None:
+        self.without_time += found.left_out.pop(None, 0)
+        for kind, count in found.left_out.items():
+            self.unusable += count
+            log.warning("%s: passed over %s with %s", path, pluralize(count, "row"), kind)
+        if found.twice:
+            log.warning("%s: %s", path, describe_twice(found.twice, self._form.zone))
+
+    def _find_in_statistics(self, parquet: pq.ParquetFile) -> int | None:
+        """Return the largest time, or `None` if the rows have to be read."""
+        kind = parquet.schema_arrow.field(self._field).type
+        is_timestamp = pa.types.is_timestamp(kind)
+        if not is_timestamp and (kind != pa.int64() or self._form.format is not None):
+            return None
+        zone = self._form.find_zone(self._field, kind.tz) if is_timestamp else None
+        span = read_span(parquet, self._field)
+        if span is None:
+            return None
+        ends = [span.least, span.largest]
+        if not is_timestamp:
+            ends = [*map(self._form.scale_to_ms, ends)]
+        elif zone is not None:
+            ends = _convert_local(ends, zone)
+        bounds = self._form.bounds or ANY_TIME
+        return ends[-1] if ends and all(each in bounds for each in ends) else None
+
+
+def _convert_local(ends: list[int], zone: tzinfo) -> list[int]:
+    """Return the times of local ones in ms, none if the clock may have been changed meanwhile."""
+    if ends[1] - ends[0] > 20 * DAY_MS or not all(each in UNIX_MS for each in ends):
+        return []
+    local = [EPOCH.replace(tzinfo=zone) + timedelta(milliseconds=each) for each in ends]
+    offsets = {each.replace(fold=fold).utcoffset() for each in local for fold in (0, 1)}
+    return [*map(unix_ms_of, local)] if len(offsets) == 1 else []
+
+
+@dataclass(slots=True)
+class _FileTimes:
+    """The largest time of a file, and the rows that do not count, by kind.
+
+    `ends_right` is whether the last row with a time was read, `None` without such rows.
+    """
+
+    largest: int | None = None
+    ends_right: bool | None = None
+    left_out: Counter[str | None] = field(default_factory=Counter)
+    twice: int = 0
+
+    def take(self, read: ArrowTimes, form: TimeForm) -> None:
+        if read.left_out:
+            self.left_out.update(read.left_out)
+            self.ends_right = False
+        self.twice += pc.sum(pc.not_equal(read.times, read.second)).as_py() or 0
+        bounds = form.bounds or ANY_TIME
+        for time in pc.drop_null(read.times).to_pylist():
+            if time in bounds:
+                self.ends_right = True
+                self.largest = time if self.largest is None else max(time, self.largest)
+                continue
+            kind = form.describe_outside(time)
+            self.left_out[kind] += 1
+            self.ends_right = self.ends_right if kind is None else False
 
 
 class _Segment:
@@ -152,12 +253,13 @@ class _Segment:
         self._last: tuple[object, ...] = ()
         self.end = 0
 
-    def find_new_files(self) -> list[LogPath]:
-        paths: list[LogPath] = []
+    def find_new_files(self) -> list[tuple[int, LogPath]]:
+        """Return the first offset and the path of each."""
+        files: list[tuple[int, LogPath]] = []
         for starts, new in self._directory.list_changes():
             self._find_end(starts)
-            paths = [self._directory.path / name for name in new]
-        return paths
+            files = [(starts[name], self._directory.path / name) for name in new]
+        return files
 
     def _find_end(self, starts: dict[str, int]) -> None:
         if not starts:

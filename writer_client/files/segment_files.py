@@ -21,12 +21,7 @@ from noted_time.filelog import SegmentDirectory, file_name, start_of
 from noted_time.stores import LogPath, LogStore, store_of
 from noted_time.stores.port import Publish
 from noted_time.values import MAX_INT64, Rejected
-from writer_client.files.arrow_rows import (
-    cast_seconds_to_ms,
-    check_schema,
-    open_parquet,
-    read_largest_time,
-)
+from writer_client.files.arrow_rows import cast_seconds_to_ms, check_schema, open_parquet, read_span
 from writer_client.files.batches import Batch
 
 ROWS_PER_GROUP = 128 * 1024
@@ -137,7 +132,8 @@ class SegmentFiles:
 
     def _read_largest_time(self, path: LogPath, column: str) -> int | None:
         with suppress(FileNotFoundError), open_parquet(path, may_be_gone=True) as file:
-            return read_largest_time(file, column)
+            span = read_span(file, column)
+            return None if span is None else span.largest
         return None  # the file has just been removed
 
     def _list_starts(self) -> list[int]:

@@ -15,11 +15,20 @@ from noted_time.observing import (
     GrowingEnds,
     NewestTimes,
     OpenTransactions,
+    PassedOver,
+    Passes,
     Seen,
     Stamp,
     TimeForm,
 )
-from noted_time.values import LARGEST_TIME, LogFact, Unreachable, find_missing_offsets, format_time
+from noted_time.values import (
+    LARGEST_TIME,
+    LogFact,
+    Rejected,
+    Unreachable,
+    find_missing_offsets,
+    format_time,
+)
 from writer_client.sending.answers import FoundPosition
 from writer_client.sending.clock import unix_ms
 
@@ -129,7 +138,9 @@ class KafkaTimes(TopicPoller):
     transactions.
 
     `form` has the unit of the timestamps, by default Unix ms. With `TimeForm()`, it is inferred
-    from the first ones found; a call raises `NotObservable` if it is in doubt.
+    from the first ones found; a call raises `NotObservable` if it is in doubt. If most of the first
+    ones are from 1971 to 2199, a newest one outside is passed over and counted (`unusable`). Its
+    partition is not idle then, unless `passes` says so.
     """
 
     def __init__(
@@ -139,29 +150,50 @@ class KafkaTimes(TopicPoller):
         *,
         clock: Callable[[], int] = unix_ms,
         form: TimeForm = IN_MS,
+        passes: Passes | None = None,
     ) -> None:
         super().__init__(SameTopic(config, topic), clock)
         self._form = form
         self._newest = NewestTimes()
+        self._passed, self._seen = PassedOver(passes, now=clock()), dict[int, Stamp]()
+        self.unusable = 0
         self._ahead: set[int] = set()
         self._checks_left = MOST_CHECKS
 
     def __call__(self) -> Seen:
         """Return the ends, and the newest time of each partition that is not idle."""
         look, now = self._topic.poll_ends(newest=True), self._clock()
-        if look.newest:
-            stamps = [stamp.time for stamp in look.newest.values()]
-            self._form = self._form.infer_unit("timestamp", stamps, now)
-        found = {
-            number: Stamp(self._form.scale_to_ms(stamp.time), stamp.offset)
-            for number, stamp in look.newest.items()
-        }
+        stamps = [stamp.time for stamp in look.newest.values()]
+        self._form = self._form.judge("timestamp", stamps, now)
+        found = self._convert(look.newest, now)
         moved_by = self._find_times_ahead(found, now)
         self._warn_of_markers(look)
         largest = max((stamp.time for stamp in found.values()), default=None)
-        active = self._open.find_active(look.high, look.ends)
+        active = self._open.find_active(look.high, look.ends) | self._passed.find_active(now=now)
         newest = self._newest.take(found, look.ends, now=now, active=active)
-        return Seen(look.ends, newest, largest, (*self._find_open_transactions(look), *moved_by))
+        because = *self._passed.list_facts(now=now), *self._find_open_transactions(look), *moved_by
+        return Seen(look.ends, newest, largest, because)
+
+    def _convert(self, newest: Mapping[int, Stamp], now: int) -> dict[int, Stamp]:
+        found = dict[int, Stamp]()
+        for number, stamp in newest.items():
+            try:
+                time = self._form.ms_of(min(stamp.time, LARGEST_TIME))
+            except Rejected as error:
+                if stamp != self._seen.get(number):
+                    self.unusable += 1
+                    self._passed.add(number, stamp.offset, now=now)
+                    log.warning(
+                        "Kafka topic %r, partition %d: the newest timestamp, at offset %d, is "
+                        "passed over: %s",
+                        *(self._topic.name, number, stamp.offset, error),
+                    )
+            else:
+                self._passed.end(number)
+                if time is not None:
+                    found[number] = Stamp(time, stamp.offset)
+        self._seen.update(newest)
+        return found
 
     def _warn_of_markers(self, look: TopicLook) -> None:
         visible = [(s.time, p, s.offset) for p, s in look.newest.items() if s.offset < look.ends[p]]

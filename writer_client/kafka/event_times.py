@@ -11,15 +11,15 @@ import msgspec
 from confluent_kafka import Message
 
 from noted_time.extras import load_function
-from noted_time.observing import IN_MS, TimeForm
-from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected, unix_ms_of
+from noted_time.observing import ANY_TIME, IN_MS, TimeForm
+from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected
 
 SHOWN_NAMES = 10
 
 WrittenTime = int | float | str | datetime
 TimeOf = Callable[[Message], WrittenTime | Sequence[WrittenTime] | None]
 
-EventTime = int | list[int] | None  # in ms; several if it has several events
+EventTime = int | list[int] | None  # in ms, several for several events, `None` for a placeholder
 
 
 def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[Message], EventTime]:
@@ -31,22 +31,26 @@ def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[M
     values_of = make_values_getter(field)
 
     def get_times(message: Message) -> EventTime:
-        times = [form.ms_of(value) for value in values_of(message)]
-        return times[0] if len(times) == 1 else times
+        values = values_of(message)
+        times = [time for time in map(form.ms_of, values) if time is not None]
+        if len(times) == 1:
+            return times[0]
+        return times if times or not values else None
 
-    if not isinstance(field, str) or ":" in field:
+    if not isinstance(field, str) or ":" in field or form.format is not None:
         return get_times
     decode, inside = _make_decoder(field.split("."))
-    is_in_ms = form.unit in (None, "ms") and form.format is None
+    is_in_ms, bounds = form.unit in (None, "ms"), form.bounds or ANY_TIME
+    start, stop = bounds.start, bounds.stop
 
     def get_time_in_json(message: Message) -> EventTime:
         try:
             time = inside(decode(message.value() or b""))
         except msgspec.ValidationError:  # in ms; a list for several events
             return get_times(message)
-        if is_in_ms and type(time) is int:
+        if is_in_ms and type(time) is int and start <= time < stop:
             return time
-        return unix_ms_of(time) if type(time) is datetime else form.ms_of(time)
+        return form.ms_of(time)
 
     return get_time_in_json
 

@@ -11,7 +11,7 @@ from confluent_kafka import Message
 
 from noted_time.kafka import TopicLook
 from noted_time.kafka.records import TopicReader
-from noted_time.observing import FIRST_TIMES, IN_MS, PassedOver, Passes, Seen, TimeForm
+from noted_time.observing import FIRST_TIMES, IN_MS, FirstPass, PassedOver, Passes, Seen, TimeForm
 from noted_time.values import (
     LABEL_LENGTH,
     LARGEST_TIME,
@@ -65,7 +65,7 @@ class RecordTimes(TopicPoller):
         self._reached: dict[int, int] = {}
         self._largest = LEAST_TIME
         self._has_skipped = False
-        self.without_value = 0
+        self.without_value, self.without_time, self.twice = 0, 0, 0
         self._late = LateHours()
 
     @property
@@ -94,7 +94,7 @@ class RecordTimes(TopicPoller):
                 times[partition] = time
                 if time > named_from:
                     self._remember_moved(partition, offset, time, message)
-            if least_time < late_below:
+            if least_time < late_below and type(least_time) is not FirstPass:
                 self._late.add(LateRows(1, least_time, least_time))
         self._report_late()
         return look
@@ -113,23 +113,27 @@ class RecordTimes(TopicPoller):
     def _find_times(self, partition: int, offset: int, message: Message) -> EventTime:
         """Return no time for a record without an event, and for one that is passed over."""
         fault, until = None, LARGEST_TIME
+        found: EventTime = []
         try:
             found = self._time_of(message)
         except (Unreachable, NotObservable):  # of its schema, so the record is read again
             self._reader.return_to_position()
             raise
         except Exception as unreadable:  # noqa: BLE001 - the user's function may raise anything
-            found, fault = [], unreadable
+            fault = unreadable
         time = found if isinstance(found, int) else max(found or (), default=LEAST_TIME)
         if time > self._latest:
             self._largest = max(time, self._largest)
             fault, until = Rejected(f"{format_time(time)} is ahead of this clock"), time
-        if found == [] and message.value() is None:  # a tombstone, which has no event
+        self.twice += type(time) is FirstPass
+        if found is None:
+            self.without_time += 1
+        elif found == [] and message.value() is None:  # a tombstone, which has no event
             self.without_value += 1
         elif fault is None:
             self._passed.end(partition)
         else:
-            self._reader.pass_over(partition, offset, fault)
+            self._reader.pass_over(partition, offset, fault, _as_text(message.key()))
             self._passed.add(partition, offset, now=self._clock(), until=until)
         return None if fault else found
 
@@ -158,7 +162,8 @@ class RecordTimes(TopicPoller):
         Reads back over tombstones, each time twice as far. Beyond a thousand, the record counts as
         passed over.
         """
-        counts, known = (self._reader.unusable, self.without_value), set[int]()
+        counts = self._reader.unusable, self.without_value, self.without_time, self.twice
+        known = set[int]()
         begins, at, distance = self._topic.begins(), position, FIRST_DISTANCE
         self._latest = LARGEST_TIME if self._ahead_ms is None else self._clock()
         try:
@@ -168,7 +173,7 @@ class RecordTimes(TopicPoller):
                 distance *= 2
         finally:
             self._reader.restart({})
-            self._reader.unusable, self.without_value = counts
+            self._reader.unusable, self.without_value, self.without_time, self.twice = counts
 
     def _find_newest(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> set[int]:
         """Return the partitions with a record there that is no tombstone."""
@@ -203,8 +208,13 @@ class KafkaFields(RecordTimes):
     If a record has several events, the largest time counts, and the least time may be late.
 
     *Skipped records.* A record is skipped and counted (`unusable`) if its time cannot be read, or
-    is more than `ahead_ms` ahead of `clock` (Unix ms). With `None`, any time is allowed. Records
-    without a value are only counted (`without_value`).
+    is more than `ahead_ms` ahead of `clock` (Unix ms). With `None`, any time is allowed. If most of
+    the first times are from 1971 to 2199, records outside are skipped, except for `IN_MS`. Records
+    without a value are only counted (`without_value`), and so are times that stand for none, such
+    as 0 (`without_time`).
+
+    *Summer time.* A local time in an hour that its zone had twice is read as of the first one, and
+    counted (`twice`). It is not reported as late.
 
     While the newest record of a partition was skipped, the partition is not idle, until the clock
     has passed the record's time. `passes` has the partitions that do not wait, each with the last
@@ -232,9 +242,8 @@ class KafkaFields(RecordTimes):
         form: TimeForm = IN_MS,
         passes: Passes | None = None,
     ) -> None:
+        self._field, self._form = field, form
         self._time_of = make_time_getter(field, form)
-        self._unjudged = make_values_getter(field) if form.is_open else None
-        self._name_of_time = field if isinstance(field, str) else "the function"
         super().__init__(config, topic, known=known, ahead_ms=ahead_ms, clock=clock, passes=passes)
         self._start, self._client = start, client
 
@@ -260,14 +269,21 @@ class KafkaFields(RecordTimes):
 
     def _begin(self) -> TopicLook:
         look = super()._begin()
-        if self._unjudged is not None and self._reader.find_behind(look.ends):
-            self._judge_unit(look.ends, self._unjudged)
+        if self._form.bounds is None and self._reader.find_behind(look.ends):
+            self._judge_form(dict(self._reader.position), look.ends)
         return look
 
-    def _judge_unit(
-        self, ends: Mapping[int, int], values_of: Callable[[Message], Sequence[object]]
-    ) -> None:
+    def _look_back(self, position: Mapping[int, int]) -> None:
+        if self._form.bounds is None:
+            begins = self._topic.begins()
+            starts = {n: max(begins.get(n, 0), at - MOST_READ_BACK) for n, at in position.items()}
+            self._judge_form(starts, position)
+        super()._look_back(position)
+
+    def _judge_form(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> None:
         begin, values = dict(self._reader.position), list[object]()
+        values_of = make_values_getter(self._field)
+        self._reader.restart(starts)
         try:
             for _, _, message in islice(self._reader.read(ends), FIRST_TIMES):
                 try:
@@ -278,9 +294,9 @@ class KafkaFields(RecordTimes):
                     continue
         finally:
             self._reader.restart(begin)
-        TimeForm().infer_unit(self._name_of_time, values, unix_ms())
-        if values:
-            self._unjudged = None
+        name = self._field if isinstance(self._field, str) else "the function"
+        self._form = self._form.judge(name, values, unix_ms())
+        self._time_of = make_time_getter(self._field, self._form)
 
 
 def _as_text(key: bytes | str | None) -> str | None:

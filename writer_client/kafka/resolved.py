@@ -8,6 +8,7 @@ from confluent_kafka import Message
 
 from noted_time.kafka.records import log
 from noted_time.observing import RESOLVED_FIELD, Seen, read_resolved_time
+from writer_client.kafka.event_times import EventTime
 from writer_client.kafka.fields import RecordTimes
 
 
@@ -38,10 +39,10 @@ class KafkaResolved(RecordTimes):
         return Seen(dict(self._reached), dict(self._times), because=self._build_facts(look))
 
     @staticmethod
-    def _time_of(message: Message) -> int | None:
+    def _time_of(message: Message) -> EventTime:
         value = message.value()
         if value is None or RESOLVED_FIELD not in value:
-            return None
+            return []
         return read_resolved_time(message.key(), value)
 
     def _warn_of_missing(self, ends: Mapping[int, int]) -> None:

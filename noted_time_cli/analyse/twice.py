@@ -1,0 +1,92 @@
+"""Rows whose local time is in an hour that their zone had twice."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noted_time.analysis import group_rows
+from noted_time.values import DAY_MS, EPOCH, HOUR_MS, pluralize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import tzinfo
+
+    from numpy.typing import NDArray
+
+    Times = NDArray[np.int64]
+
+CLEAR_STEP = 10
+"""A step back by more than so many times the disorder before is a change of the clock."""
+
+HOURS_BEFORE_MS = 6 * HOUR_MS
+
+
+def resolve_twice(
+    first: Times, second: Times, partitions: NDArray[Any], arrivals: Times | None
+) -> tuple[Times, Times, NDArray[np.int64]]:
+    """Return the times of the rows, another reading of them, and the rows that it doubts.
+
+    A partition that steps back once, and clearly, is in the second hour from there on. In the other
+    reading, each row of the other partitions is in the hour that is nearer to the rows before it.
+    """
+    times, other, doubted = first.copy(), first.copy(), list[Any]()
+    for unordered in group_rows(partitions):
+        part = unordered
+        if arrivals is not None:
+            part = unordered[np.argsort(arrivals[unordered], kind="stable")]
+        early, late = first[part], second[part]
+        largest = np.maximum.accumulate(early)
+        for at in _split_hours(np.flatnonzero(early != late), early):
+            near = early[: at[0]] > early[at[0]] - HOURS_BEFORE_MS
+            disorder = (largest - early)[: at[0]][near].max(initial=0)
+            steps = np.flatnonzero(early[at][:-1] - early[at][1:] > CLEAR_STEP * disorder)
+            if len(steps) == 1:
+                changed = at[steps[0] + 1 :]
+                times[part[changed]] = other[part[changed]] = late[changed]
+            else:
+                other[part[at]] = _read_nearer(early[at], late[at], largest[at[0]])
+                doubted.append(part[at])
+    return times, other, np.concatenate([np.empty(0, np.int64), *doubted])
+
+
+def describe_hours(times: Times, second: Times, zone: tzinfo) -> Iterator[str]:
+    """Say in which hours rows lie, of each autumn."""
+    for at in _split_hours(np.arange(len(times)), times):
+        length = int(second[at[0]] - times[at[0]])
+        local = (EPOCH + timedelta(milliseconds=int(times[at[0]]))).astimezone(zone)
+        start = EPOCH.replace(tzinfo=None)
+        start += (
+            (local.replace(tzinfo=None) - start)
+            // timedelta(milliseconds=length)
+            * timedelta(milliseconds=length)
+        )
+        end = start + timedelta(milliseconds=length)
+        lie = "lies" if len(at) == 1 else "lie"
+        yield (
+            f"{pluralize(len(at), 'row')} {lie} between {start:%H:%M} and {end:%H:%M} of "
+            f"{start:%Y-%m-%d}, which {zone} had twice"
+        )
+
+
+def _split_hours(at: NDArray[np.int64], times: Times) -> Iterator[NDArray[np.int64]]:
+    """Split rows by the hour that they are in; their order stays."""
+    days = times[at] // DAY_MS
+    for group in group_rows(np.searchsorted(_first_days(days), days, "right")) if len(at) else ():
+        yield at[group]
+
+
+def _first_days(days: Times) -> Times:
+    """Return the first of each run of days; an hour may be in two days of UTC."""
+    found = np.unique(days)
+    return found[np.diff(found, prepend=found[0] - 2) > 1]
+
+
+def _read_nearer(first: Times, second: Times, reached: int) -> Times:
+    found = np.empty(len(first), np.int64)
+    for n, (one, other) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        found[n] = other if abs(other - reached) < abs(one - reached) else one
+        reached = max(reached, int(found[n]))
+    return found

@@ -1,0 +1,89 @@
+"""Reads the times of Arrow columns as those of single rows are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noted_time.observing import ANY_TIME, FIRST_TIMES, NoSuchTime, TimeForm, describe_skipped
+from noted_time.values import EPOCH, UNIX_MS, Rejected
+
+Column = Any  # an Arrow array, chunked or not
+
+
+class ArrowTimes(NamedTuple):
+    """The times of a column in Unix ms, null for rows without one.
+
+    `second` has the other time of a row whose local time its zone had twice. `left_out` counts the
+    rows in an hour that the zone skipped, which are null.
+    """
+
+    times: Column
+    second: Column
+    left_out: Counter[str]
+
+
+def list_first(values: Column, column: str, form: TimeForm) -> list[object]:
+    """Return the first times of a column, for `TimeForm.judge`."""
+    first = pc.drop_null(values)[:FIRST_TIMES]
+    if not pa.types.is_timestamp(values.type):
+        return list(first.to_pylist())
+    times = pc.drop_null(convert_times(first, column, form).times).to_pylist()
+    return [EPOCH + timedelta(milliseconds=ms if ms in UNIX_MS else 0) for ms in times]
+
+
+def convert_times(values: Column, column: str, form: TimeForm) -> ArrowTimes:
+    """Convert all times, also those outside 1971 to 2199."""
+    form, kind = replace(form, bounds=ANY_TIME), values.type
+    if kind == pa.int64() and form.unit in (None, "ms") and form.format is None:
+        return ArrowTimes(values, values, Counter())
+    with suppress(pa.ArrowException):  # fast path for text: all or none have a zone
+        if pa.types.is_timestamp(kind):
+            zone = form.find_zone(column, kind.tz)
+            return _convert_moments(values, None if zone is None else str(zone))
+        if pa.types.is_string(kind) and form.format is None:
+            zone_name = None if form.zone is None else str(form.zone)
+            utc = pa.timestamp("us", None if zone_name else "UTC")
+            return _convert_moments(pc.cast(values, utc), zone_name)
+    times, second, left_out = list[int | None](), list[int | None](), Counter[str]()
+    for value in values.to_pylist():
+        time = None
+        try:
+            time = None if value is None else form.ms_of(value)
+        except NoSuchTime:
+            left_out[describe_skipped(form.zone)] += 1
+        except Rejected as error:
+            raise Rejected(f"{column!r}: {error}") from error
+        times.append(time)
+        second.append(getattr(time, "second", time))
+    read, others = (pa.chunked_array([pa.array(each, pa.int64())]) for each in (times, second))
+    return ArrowTimes(read, others if read != others else read, left_out)
+
+
+def _convert_moments(values: Column, zone: str | None) -> ArrowTimes:
+    if zone is None:
+        times = _to_unix_ms(values)
+        return ArrowTimes(times, times, Counter())
+    local = pc.cast(values, pa.timestamp("us"), safe=False)
+    first, second = (
+        pc.assume_timezone(local, zone, ambiguous=which, nonexistent=which)
+        for which in ("earliest", "latest")
+    )
+    exists = pc.equal(pc.local_timestamp(first), local)
+    skipped = pc.sum(pc.invert(exists)).as_py()
+    left_out = Counter({describe_skipped(zone): skipped} if skipped else {})
+    times, others = (
+        pc.if_else(exists, _to_unix_ms(each), pa.scalar(None, pa.int64()))
+        for each in (first, second)
+    )
+    return ArrowTimes(times, others, left_out)
+
+
+def _to_unix_ms(moments: Column) -> Column:
+    return pc.cast(pc.cast(moments, pa.timestamp("ms", moments.type.tz), safe=False), pa.int64())
