@@ -385,7 +385,7 @@ class OpenStream(Rejected):
     def __init__(self, stream: str) -> None:
         super().__init__(
             f"{stream} expects no writers, so the missing ones are not known: declare writers "
-            f"(`{name_program()} stream create {stream} --expected-writer …`), or name them "
+            f"(`{name_program()} stream set {stream} --expected-writer …`), or name them "
             "(`--require …`), or accept all that ever joined (`--require-known`)"
         )
         self.stream = stream

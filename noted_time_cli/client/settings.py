@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_origin
 
-from noted_time.values import Setting, Unreadable, format_duration, list_settings
+from noted_time.values import UNITS_MS, Setting, Unreadable, format_duration, list_settings
 from noted_time_cli.terminal.options import NO_VALUES, option, parse_bounded_duration, parse_name
 
 if TYPE_CHECKING:
@@ -77,6 +77,21 @@ def _make_flag(each: Setting) -> Parameter:
 
 
 SETTING_FLAGS = {each.name: _make_flag(each) for each in list_settings()}
+
+
+def spell_option(name: str, value: Any) -> str:  # noqa: ANN401 - any setting
+    """Return the option that sets a setting to a value.
+
+    >>> spell_option("writer_timeout_ms", 5_400_000), spell_option("domains", ["a", "b"])
+    ('--writer-timeout 90m', '--domain a --domain b')
+    """
+    option = f"--{SETTING_FLAGS[name].name.replace('_', '-')}"
+    if isinstance(value, list):
+        return " ".join(f"{option} {each}" for each in value)
+    if name.endswith("_ms") and value:
+        unit, size = next(each for each in UNITS_MS.items() if value % each[1] == 0)
+        value = f"{value // size}{unit}"
+    return f"{option} {format_setting(name, value)}"
 
 
 @dataclass(init=False)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -19,11 +17,10 @@ from noted_time.answers import (
     WritersPage,
 )
 from noted_time.client import Json, Question, stream_path
-from noted_time.coding import convert_to_json
 from noted_time.installation import name_program
 from noted_time.values import Rejected, UnknownStream, format_time, log_id, pluralize
 from noted_time_cli.client.caller import Caller, client_command
-from noted_time_cli.client.settings import GivenSettings, format_setting
+from noted_time_cli.client.settings import GivenSettings, format_setting, spell_option
 from noted_time_cli.terminal.options import (
     NO_VALUES,
     CommentOption,
@@ -36,11 +33,11 @@ from noted_time_cli.terminal.options import (
 from noted_time_cli.terminal.output import Columns, confirm, format_position, print_table, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 OPEN_STREAM = (
     "{0} expects no writers, so its first writer alone makes it complete, and missing writers are "
-    "not detected: {1} stream create {0} --expected-writer NAME …"
+    "not detected: {1} stream set {0} --expected-writer NAME …"
 )
 FEWER_WRITERS = (
     "{} no longer expects {}, because --expected-writer replaces the list. To expect them "
@@ -56,7 +53,7 @@ MARK_COLUMNS: Columns = {
     "cut": lambda mark: format_position(mark.get("cut")),
 }
 
-app = typer.Typer(name="stream", help="Create, show and remove streams.", no_args_is_help=True)
+app = typer.Typer(name="stream", help="Create, change and remove streams.", no_args_is_help=True)
 
 
 @app.command(name="list")
@@ -74,7 +71,32 @@ def list_streams(call: Caller, *, limit: LimitOption = 100) -> None:
 
 @app.command()
 @client_command
-def create(  # noqa: PLR0913 - one parameter for each flag
+def create(
+    call: Caller, stream: Stream, *, given: GivenSettings, comment: CommentOption = None
+) -> None:
+    """Create a stream, or find that it exists with these settings.
+
+    Write durations as 90m, 1h or 500ms. Declare each writer with --expected-writer. Otherwise the
+    stream counts as complete as soon as its first writer notes.
+
+    Try it:  noted-time stream create flights --expected-writer UA --expected-writer DL
+    """
+    path, settings = stream_path(stream), given.sent
+    try:
+        made = call.ask_json(Question("GET", path, answer=StreamAnswer))
+    except UnknownStream:
+        question = Question("PUT", path, {"comment": comment}, settings, answer=StreamAnswer)
+        made, outcome = call.ask_json(question), f"Created stream {stream}."
+    else:
+        if differing := _list_differing(made, settings):
+            _refuse_differing(made, differing)
+        outcome = f"Stream {stream} already exists. Its settings:"
+    _report_settings(call, made, outcome)
+
+
+@app.command(name="set")
+@client_command
+def change_settings(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: Stream,
     *,
@@ -91,44 +113,75 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     comment: CommentOption = None,
     yes: Yes = False,
 ) -> None:
-    """Create a stream, or change settings of an existing stream.
+    """Change settings of a stream. Settings that are not given stay.
 
-    Write durations as 90m, 1h or 500ms. Declare each writer with --expected-writer. Otherwise the
-    stream counts as complete as soon as its first writer notes.
+    A list replaces the former list. To add a writer, use --add-expected-writer.
 
-    Try it:  noted-time stream create flights --expected-writer UA --expected-writer DL
+    Try it:  noted-time stream set flights --writer-timeout 90m
     """
     settings = given.sent
+    if not (settings or add):
+        raise typer.BadParameter("no setting is given: name one, or use `stream show`")
     path, query = stream_path(stream), {"comment": comment}
+    changes = _list_changes(call, stream) if add else []
+    last_change = max((each.number for each in changes), default=0)
+    before = call.ask_json(Question("GET", path, answer=StreamAnswer))
     if "mark_retention_ms" in settings and (dropped := _describe_dropped(call, stream, settings)):
         say(f"{dropped} would be dropped, for good.")
         confirm(f"Change the settings of {stream}?", yes=yes)
-    before: Json = {}
-    last_change = 0
-    with suppress(UnknownStream if add else Rejected):  # it may not be readable
-        changes = _list_changes(call, stream) if add else []
-        last_change = max((each.number for each in changes), default=0)
-        before = call.ask_json(Question("GET", path, answer=StreamAnswer))
     is_addition = bool(add) and "expected_writers" not in settings
     if add:
-        expected: Json = dict.fromkeys((before | settings).get("expected_writers", ()))
+        expected: Json = dict.fromkeys((before | settings)["expected_writers"])
         settings["expected_writers"] = list(expected | dict.fromkeys(add))
     question = Question("PUT", path, query, settings, answer=StreamAnswer)
-    status, answer = call.answer(question)
+    changed = call.ask_json(question)
     while is_addition and (lost := _find_overwritten(call, stream, settings, last_change)):
         settings["expected_writers"] += lost
-        answer = call.ask(question)
-    created: Json = convert_to_json(answer)
-    if not call.print_json(created):
-        changed = _describe_changes(before, created, settings)
-        is_new = status == HTTPStatus.CREATED
-        exists = f"Stream {stream} already exists: {changed}. Settings:"
-        say(f"Created stream {stream}." if is_new else exists)
-        _print_settings(created)
-    if not created["expected_writers"]:
-        say(f"noted-time: {OPEN_STREAM.format(stream, name_program())}")
-    elif left := sorted({*before.get("expected_writers", ())} - {*created["expected_writers"]}):
+        changed = call.ask_json(question)
+    former = _list_differing(changed, {name: before[name] for name in settings})
+    differences = _compare_settings("{} is {}, and was {}", changed, former)
+    outcome = f"Stream {stream}: {differences or 'nothing has changed'}. Settings:"
+    _report_settings(call, changed, outcome)
+    left = sorted({*before["expected_writers"]} - {*changed["expected_writers"]})
+    if left and changed["expected_writers"]:
         say(f"noted-time: {FEWER_WRITERS.format(stream, ', '.join(left))}")
+
+
+def _report_settings(call: Caller, stream: Json, outcome: str) -> None:
+    if not call.print_json(stream):
+        say(outcome)
+        _print_settings(stream)
+    if not stream["expected_writers"]:
+        say(f"noted-time: {OPEN_STREAM.format(stream['name'], name_program())}")
+
+
+def _list_differing(stream: Json, settings: Json) -> Json:
+    """Return the settings whose value in the stream is different, in any order of its list.
+
+    >>> stream = {"domains": ["a", "b"], "max_segments": 9}
+    >>> _list_differing(stream, {"domains": ["b", "a"], "max_segments": 10})
+    {'max_segments': 10}
+    """
+    return {
+        name: value
+        for name, value in settings.items()
+        if stream[name] != value
+        and not (isinstance(value, list) and sorted(stream[name]) == sorted(value))
+    }
+
+
+def _compare_settings(form: str, stream: Json, others: Json) -> str:
+    return "; ".join(
+        form.format(name, format_setting(name, stream[name]), format_setting(name, other))
+        for name, other in others.items()
+    )
+
+
+def _refuse_differing(stream: Json, differing: Json) -> NoReturn:
+    found = _compare_settings("{} is {}, not {}", stream, differing)
+    options = " ".join(spell_option(*each) for each in differing.items())
+    change = f"`{name_program()} stream set {stream['name']} {options}`"
+    raise Rejected(f"stream {stream['name']} exists, but {found}: {change} changes that")
 
 
 def _list_changes(call: Caller, stream: str) -> Sequence[ChangeAnswer]:
@@ -149,29 +202,9 @@ def _find_overwritten(call: Caller, stream: str, settings: Json, last_change: in
     return []
 
 
-def _describe_changes(before: Json, now: Json, given: Iterable[str]) -> str:
-    """Describe the given settings that changed.
-
-    >>> _describe_changes({"writer_timeout_ms": 60_000}, {"writer_timeout_ms": 5000},
-    ...     {"writer_timeout_ms"})
-    'writer_timeout_ms is 5s, and was 1m'
-    """
-    changed = [
-        f"{name} is {format_setting(name, now[name])}, and was {format_setting(name, before[name])}"
-        for name in given
-        if name in before and before[name] != now[name]
-    ]
-    return "; ".join(changed) or "nothing has changed"
-
-
 def _describe_dropped(call: Caller, stream: str, settings: Json) -> str:
-    try:
-        query = {"dry_run": True}
-        would = call.ask(
-            Question("PUT", stream_path(stream), query, settings, answer=DroppedAnswer)
-        )
-    except UnknownStream:
-        return ""
+    path, query = stream_path(stream), {"dry_run": True}
+    would = call.ask(Question("PUT", path, query, settings, answer=DroppedAnswer))
     counts = would.dropped.items()
     return ", ".join(f"{pluralize(count, 'mark')} of {domain}" for domain, count in counts if count)
 

@@ -66,7 +66,7 @@ def judge_settings(stream: Json) -> list[Finding]:
     >>> made = {"name": "s", "seal": None, "writer_timeout_ms": 1000, "marks": {"default": None}}
     >>> kept = {"mark_retention_ms": 604800000, "max_time_ahead_ms": 3600000, "id": "9b"}
     >>> [each.remedy for each in judge_settings(made | kept)]
-    ['noted-time stream create s --writer-timeout 60s']
+    ['noted-time stream set s --writer-timeout 60s']
     """
     timeout_ms, kept_ms = stream["writer_timeout_ms"], stream["mark_retention_ms"]
     name, timeout, kept = stream["name"], format_duration(timeout_ms), format_duration(kept_ms)
@@ -78,7 +78,7 @@ def judge_settings(stream: Json) -> list[Finding]:
         (kept_ms < HOUR_MS, f"marks are kept for {kept} only", "--mark-retention 7d"),
         (is_unbound, "no time is refused as too far ahead", "--max-time-ahead 1h"),
     )
-    change = f"{name_program()} stream create {name}"
+    change = f"{name_program()} stream set {name}"
     described_faults = (
         (is_so, f"{name}: {fact}", f"{change} {remedy}") for is_so, fact, remedy in faults
     )
@@ -90,7 +90,7 @@ def judge_expected_writers(stream: Json) -> list[Finding]:
     if stream["expected_writers"]:
         return []
     fact = f"{stream['name']} expects no writers, so missing writers are not detected"
-    remedy = f"{name_program()} stream create {stream['name']} --expected-writer NAME …"
+    remedy = f"{name_program()} stream set {stream['name']} --expected-writer NAME …"
     return [Finding("expected writers", "not checked", fact, remedy)]
 
 

@@ -120,7 +120,7 @@ class Noting:
             domains = " ".join(f"--domain {each}" for each in (*error.last, self.domain))
             remedy = f"use one of these with --domain, or declare {self.domain}:"
             say(f"noted-time: {error}; {remedy}")
-            say(f"  {name_program()} stream create {client.stream} {domains}")
+            say(f"  {name_program()} stream set {client.stream} {domains}")
             raise typer.Exit(1) from error
 
     def check_log(self, log: Log) -> Log:

@@ -215,7 +215,7 @@ def test_nobody_knows_who_should_be_there_in_an_open_stream(
     found = shop.look(missing=missing, require=require)
 
     is_objected = require == "all" and missing != "accept"
-    remedy = f"noted-time stream create {shop.name} --expected-writer"
+    remedy = f"noted-time stream set {shop.name} --expected-writer"
     assert (found.status, remedy in found.sentence) == (status, is_objected)
     assert found.is_warning == (missing == "warn")
 

@@ -24,7 +24,7 @@ def test_writers_that_are_added_at_once_are_all_expected(
         return answer(self, question)
 
     monkeypatch.setattr(Caller, "answer", answer_later)
-    added = run("stream", "create", stream, "--add-expected-writer", "paris", "--json")
+    added = run("stream", "set", stream, "--add-expected-writer", "paris", "--json")
 
     assert set(added.json["expected_writers"]) == {"lima", "rome", "oslo", "paris"}
 

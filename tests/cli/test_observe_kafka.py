@@ -159,7 +159,7 @@ def test_a_domain_that_is_not_declared_is_refused_with_the_remedy(
 
     assert "refused as unknown_domain: the stream declares default" in first.err
     assert remedy == shlex.split(
-        f"noted-time stream create {topic} --domain default --domain ingestion"
+        f"noted-time stream set {topic} --domain default --domain ingestion"
     )
     assert (first.status, observe("ingestion").status) == (1, 0)
 
