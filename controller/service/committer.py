@@ -262,7 +262,7 @@ class Committer:
         if not expected:
             fault = StoreUnavailable(f"the batch was given up: {type(fault).__name__}")
         _refuse(jobs, fault)
-        await self._reload(service_ms)
+        await self._reload(fault, service_ms)
 
     async def _turn(self, known: Mapping[int, int] | None = None) -> None:
         loaded = await self.ownership.turn(self.streams, known)
@@ -276,16 +276,16 @@ class Committer:
             await self._turn()
         except Exception as fault:  # noqa: BLE001 - nothing works without this task
             log.warning("turn_failed", error=str(fault))
-            await self._reload()
+            await self._reload(fault)
 
-    async def _reload(self, service_ms: int | None = None) -> None:
-        """Reload the streams once the database answers.
+    async def _reload(self, fault: Exception, service_ms: int | None = None) -> None:
+        """Reload the streams once the database answers; until then, callers get `fault`.
 
         Service clocks that no other process can have changed continue from `service_ms`.
         """
-        self.ready, self._refusal, self._proved_at = False, DATABASE_UNAVAILABLE, -inf
+        self.ready, self._refusal, self._proved_at = False, _explain(fault), -inf
         self.ownership.remember(self.streams)
-        self._refuse_waiting(StoreUnavailable(DATABASE_UNAVAILABLE))
+        self._refuse_waiting(StoreUnavailable(self._refusal))
         known: dict[int, int] = {}
         if service_ms is not None and self._store.local:
             known, self._clocks.service.now = self.streams.clocks, service_ms
@@ -300,9 +300,7 @@ class Committer:
             except StoreLost:
                 raise  # only a restart helps, so the task ends
             except Exception as away:  # noqa: BLE001 - nothing works without this task
-                self._refusal = (
-                    str(away) if isinstance(away, StoreUnavailable) else DATABASE_UNAVAILABLE
-                )
+                self._refusal = _explain(away)
                 log.warning("store_unavailable", error=str(away), failures=self._failures)
             else:
                 self.ready = True
@@ -356,6 +354,10 @@ class Committer:
 async def _run_in_turn(slices: Iterator[None]) -> None:
     for _ in slices:
         await asyncio.sleep(0)
+
+
+def _explain(fault: Exception) -> str:
+    return str(fault) if isinstance(fault, StoreUnavailable) else DATABASE_UNAVAILABLE
 
 
 def _refuse(jobs: Iterable[Job], reason: Exception) -> None:

@@ -25,17 +25,15 @@ async def test_a_405_names_every_method_of_the_path(call: Caller) -> None:
 
 
 async def test_a_database_that_is_away_is_a_503(call: Caller, memory: WatchedMemory) -> None:
-    """With a delay, on both kinds of routes."""
-    memory.watch.failures = [StoreUnavailable("the database did not answer: disk I/O error")]
-    memory.watch.loads = [StoreUnavailable("away")] * 1000
+    """With the reason and a delay, on both kinds of routes; readiness has the reason, too."""
+    full = "the database did not answer: database or disk is full"
+    memory.watch.failures = [StoreUnavailable(full)]
+    memory.watch.loads = [StoreUnavailable(full)] * 1000
     first = await call.post(f"{S}/notes", {"notes": [{"writer": "a"}]})
-    second = await call.put(S, {})
+    others = [await call.put(S, {}), await call.get("/readyz")]
 
-    answered = [(problem(answer), answer.headers["retry-after"]) for answer in (first, second)]
-    assert answered == [
-        ((503, "unavailable", "the database did not answer: disk I/O error"), "1"),
-        ((503, "unavailable", "the database does not answer; try again"), "1"),
-    ]
+    answered = [(problem(answer), answer.headers["retry-after"]) for answer in (first, *others)]
+    assert answered == [((503, "unavailable", full), "1")] * 3
 
 
 async def test_an_internal_fault_asks_for_a_restart(
