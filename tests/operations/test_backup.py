@@ -1,0 +1,76 @@
+"""The backups of the operations page, by its commands."""
+
+import os
+import re
+import shutil
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from controller.store.migrate import migrate
+from controller.store.postgres import PostgresStore
+from controller.store.sqlite import SqliteStore
+from tests.operations.proxies import CERTIFICATE
+from tests.support.page import section_of
+from tests.support.postgres import Server, binaries
+from tests.support.stored import of_one_stream, seqs, stream
+
+SECTION = section_of("docs/guides/operations.md", "Backup and restore")
+
+
+def run(script: str, directory: Path, **variables: str) -> str:
+    """Run a script until a command fails, and return its output."""
+    words, env = ("sh", "-euc", script), os.environ | variables
+    done = subprocess.run(
+        words, cwd=directory, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="no sqlite3: apt install sqlite3")
+def test_a_backup_of_sqlite_replaces_that_of_the_night_before(
+    migrated: Path, tmp_path: Path
+) -> None:
+    """While a controller serves the file, and after a backup that was interrupted."""
+    (block,) = re.findall(r"^```sh\n(rm .*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+    script = block.replace("/var/lib/noted-time", ".").replace("/backup", "backup")
+    (tmp_path / "backup").mkdir()
+    (tmp_path / "backup" / "new.db").touch()
+    with closing(SqliteStore(shutil.copy(migrated, tmp_path / "noted-time.db"))) as store:
+        said = [run(script, tmp_path)]
+        store.commit(of_one_stream(upto=2))
+        said.append(run(script, tmp_path))
+
+    with closing(SqliteStore(tmp_path / "backup" / "noted-time.db")) as restored:
+        found = restored.streams(), seqs(restored)
+    assert (said, found) == (["wal\nok\n"] * 2, ([stream()], [1, 2]))
+
+
+@pytest.mark.skipif(not binaries() or not shutil.which("pg_dump"), reason="no PostgreSQL")
+def test_a_url_with_an_own_authority_suits_the_controller_and_backups(tmp_path: Path) -> None:
+    """It is restored to another database of the server."""
+    directory = binaries()
+    assert directory
+    authority = f"?sslmode=verify-full&sslrootcert={CERTIFICATE / 'certificate.pem'}"
+    with Server(directory) as server:
+        server.use_tls(CERTIFICATE)
+        url, other = (f"{server.make_database()}{authority}" for _ in range(2))
+        migrate(url)
+        with closing(PostgresStore(url)) as store:
+            store.acquire(store.heartbeat().free)
+            store.commit(of_one_stream(upto=2))
+        dump, restore = re.findall(r"^pg_(?:dump|restore) .*$", SECTION, re.MULTILINE)
+        run(dump, tmp_path, NOTED_TIME_DATABASE=url)
+        run(restore, tmp_path, NOTED_TIME_DATABASE=other)
+        is_secure = run(
+            'psql -Atc "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()" "$U"',
+            tmp_path,
+            U=url,
+        )
+        with closing(PostgresStore(other)) as restored:
+            found = restored.streams(), seqs(restored)
+
+    assert (is_secure, found) == ("t\n", ([stream()], [1, 2]))
