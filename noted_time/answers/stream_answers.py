@@ -128,7 +128,7 @@ SegmentState = OpenEnum["open", "sealed", "truncated"]
 
 
 class SegmentRow(Struct, frozen=True):
-    """A segment, with the offsets and lowers of its first and last marks.
+    """A segment, with its offsets at its first and last marks.
 
     - `state`: a segment is `truncated` if it is sealed and the first kept mark covers all its rows.
     - `last_offset`: the final offset if the segment or the stream is sealed.
@@ -142,8 +142,6 @@ class SegmentRow(Struct, frozen=True):
     successors: Sequence[int]
     first_offset: int | None
     last_offset: int | None
-    first_lower: int | None
-    last_lower: int | None
     writers: Sequence[str]
     writers_total: int
 

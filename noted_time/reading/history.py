@@ -17,12 +17,10 @@ from noted_time.values import MIN_INT64, Mark, NotCompleteYet, StreamCut, TimeWi
 
 
 class Stretch(NamedTuple):
-    """A segment's offset and the lower, at the first and the last mark that include it."""
+    """A segment's offsets at the first and the last mark that include it."""
 
     first_offset: int
-    first_lower: int
     last_offset: int
-    last_lower: int
 
 
 class MarkHistory:
@@ -299,14 +297,13 @@ class MarkHistory:
 
         >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut({0: n - 1})) for n in (1, 2, 3))
         >>> history.stretch(0)
-        Stretch(first_offset=1, first_lower=20, last_offset=2, last_lower=30)
+        Stretch(first_offset=1, last_offset=2)
         """
-        count, lowers, offset = self._count, self._lowers, self._cuts.offset
+        count, offset = self._count, self._cuts.offset
         first = self._cuts.find_start(segment, count)
         if first is None:
             return None
-        last = count - 1
-        return Stretch(offset(segment, first), lowers[first], offset(segment, last), lowers[last])
+        return Stretch(offset(segment, first), offset(segment, count - 1))
 
     def moved_at(self, segment: int) -> int | None:
         """Return when the last kept mark that moved a segment was written (Unix ms), or `None`."""

@@ -248,7 +248,7 @@ def test_a_mark_is_found_by_its_seq() -> None:
 def test_a_segment_without_rows_has_no_stretch() -> None:
     history = MarkHistory([Mark(1, 10, 9, StreamCut({0: 0, 1: 5}))])
 
-    assert [history.stretch(each) for each in (0, 1, 2)] == [None, (5, 10, 5, 10), None]
+    assert [history.stretch(each) for each in (0, 1, 2)] == [None, (5, 5), None]
 
 
 # What marks remember of segments is in proportion to the segments that moved in them

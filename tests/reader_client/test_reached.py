@@ -144,7 +144,7 @@ class History:
             return ReachedMark(window.lower, window.lower_seq)
         if step.path.endswith("segments"):
             segments = [
-                SegmentRow(each, "open", (), (), 0, None, None, None, (), 0)
+                SegmentRow(each, "open", (), (), 0, None, (), 0)
                 for each in range(len(self.topic.partitions))
             ]
             return SegmentsPage(now=0, segments=segments, next=None)

@@ -63,8 +63,6 @@ class Segments:
             successors=sorted(self._successors.get(segment, ())),
             first_offset=stretch.first_offset if stretch else None,
             last_offset=stretch.last_offset if stretch and final is None else final,
-            first_lower=stretch.first_lower if stretch else None,
-            last_lower=stretch.last_lower if stretch else None,
             writers=self._writers.get(segment, ()),
             writers_total=self._counts.get(segment, 0),
         )

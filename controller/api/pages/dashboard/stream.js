@@ -82,7 +82,6 @@ function segmentsSection({ segments: { segments, next }, stream }) {
       cell("State.bare.state", pill([row.state]),
         row.successors.length > 0 && soft(` → ${row.successors.join(", ")}`)),
       cell("From.num.n", row.first_offset ?? "–"), cell("To.num.n", row.last_offset ?? "–"),
-      cell("Complete to", when(row.last_lower)),
       cell("Noted by", `${writers.slice(0, 3).join(", ")}${total > 3 ? ` and ${total - 3} more` : ""}`)));
   const buttons = may() && h("span.counts", button("Truncate…", "truncate"), !stream.seal && button("Seal…", "seal"));
   return section("Segments", buttons,
