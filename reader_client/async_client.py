@@ -5,12 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from noted_time.client import Question, run_async
 from noted_time.client.transport import AsyncTransport
 from noted_time.reading import CompleteWindow, Tiling
-from noted_time.values import Mark, NotedTimeError, Rejected, Time, convert_position, unix_ms_of
+from noted_time.values import (
+    Mark,
+    NotedTimeError,
+    Rejected,
+    Time,
+    convert_position,
+    parse_zone,
+    unix_ms_of,
+)
 from reader_client.background.async_wakeup import AsyncWakeup
 from reader_client.background.repeating import BackOff, Health, Repeated
 from reader_client.group.waits import Wait, until_found
@@ -61,17 +70,19 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
             for mark in page:
                 yield mark
 
-    async def windows(
+    async def windows(  # noqa: PLR0913 - one keyword per option
         self,
         size_ms: int = 3_600_000,
         after: Time | None = None,
         domain: str | None = None,
         *,
         origin: Time = 0,
+        zone: str | tzinfo = UTC,
         wait: float | None = 0.0,
     ) -> AsyncGenerator[CompleteWindow]:
         """Yield the complete windows, in order; see `ReaderClient.windows`."""
-        cursor = self._create_window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
+        tiling = Tiling(size_ms, unix_ms_of(origin), parse_zone(zone))
+        cursor = self._create_window_cursor(tiling, after, domain)
         while page := await self._take_page(cursor, domain, wait):
             answer = None
             with contextlib.suppress(NotedTimeError):

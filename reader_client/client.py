@@ -6,13 +6,14 @@ import contextlib
 import os
 import time as clocks
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, TypeVar
 
 from noted_time.client import run
 from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
 from noted_time.reading import CompleteWindow, Tiling
-from noted_time.values import Mark, NotedTimeError, Time, convert_position, unix_ms_of
+from noted_time.values import Mark, NotedTimeError, Time, convert_position, parse_zone, unix_ms_of
 from reader_client.background.repeating import Repeating
 from reader_client.background.wakeup import Wakeup
 from reader_client.group.waits import Wait, until_found
@@ -75,22 +76,27 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         while page := self._take_page(cursor, domain, wait):
             yield from page
 
-    def windows(
+    def windows(  # noqa: PLR0913 - one keyword per option
         self,
         size_ms: int = 3_600_000,
         after: Time | None = None,
         domain: str | None = None,
         *,
         origin: Time = 0,
+        zone: str | tzinfo = UTC,
         wait: float | None = 0.0,
     ) -> Iterator[CompleteWindow]:
         """Yield the complete windows of `size_ms`, aligned to `origin`, in order.
+
+        With a `zone`, such as Europe/Berlin, they are on its clock, so days last 23 to 25 hours.
+        `origin` is then in ms after its 1970-01-01T00:00: 345,600,000 for a Monday.
 
         The first window contains `after`. By default, it is the last window complete at the first
         known mark. Waits as `marks`. If the stream is recreated, its windows follow from `after`
         on. The `missing` writers are unknown while the controller is unreachable.
         """
-        cursor = self._create_window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
+        tiling = Tiling(size_ms, unix_ms_of(origin), parse_zone(zone))
+        cursor = self._create_window_cursor(tiling, after, domain)
         while page := self._take_page(cursor, domain, wait):
             answer = None
             with contextlib.suppress(NotedTimeError):

@@ -43,7 +43,7 @@ UNKNOWN_COVERAGE = Uncovered()
 class Tiling(Struct, frozen=True):
     """Windows of `size_ms` with a border at `origin`, or `Rejected` for an invalid size.
 
-    With a `zone`, borders are multiples of the size on its clock, so days last 23 to 25 hours.
+    With a `zone`, borders are on its clock, so days last 23 to 25 hours.
 
     >>> hours = Tiling(3_600_000)
     >>> hours.start_of(1_357_034_220_000), hours.end_of(1_357_030_800_000)
@@ -59,13 +59,9 @@ class Tiling(Struct, frozen=True):
     def __post_init__(self) -> None:
         if not 1 <= self.size_ms <= MAX_INT64:
             raise Rejected(f"size_ms is {self.size_ms}; a window lasts from 1 to {MAX_INT64} ms")
-        if self.origin and self.zone is not UTC_ZONE:
-            raise Rejected("`origin` has no effect with `zone`: leave one out")
 
     def start_of(self, time: int) -> int:
-        if self.zone is UTC_ZONE:
-            return time - (time - self.origin) % self.size_ms
-        return floor_time(time, self.size_ms, self.zone)
+        return floor_time(time, self.size_ms, self.zone, self.origin)
 
     def end_of(self, start: int) -> int:
         if self.zone is UTC_ZONE:

@@ -30,12 +30,12 @@ def parse_zone(name: str | tzinfo) -> tzinfo:
         raise Unreadable(f"there is no zone {name[:40]!r} here: {remedy}") from error
 
 
-def floor_time(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
+def floor_time(time: int, step_ms: int, zone: tzinfo = UTC, origin: int = 0) -> int:
     """Round `time` down to a multiple of `step_ms` on the clock of a zone, in Unix ms.
 
-    Multiples of `step_ms` (at least 1) count from 1970-01-01T00:00 on that clock. A step of whole
-    days starts at the first midnight of a day. If the clock skips a multiple, the multiple starts
-    when the clock is put forward.
+    Multiples of `step_ms` (at least 1) count from `origin` ms after 1970-01-01T00:00 on that clock.
+    A step of whole days starts at the first midnight of a day. If the clock skips a multiple, the
+    multiple starts when the clock is put forward.
 
     >>> from zoneinfo import ZoneInfo
     >>> floor_time(1357036230000, 3_600_000)  # 10:30:30 to 10:00 in UTC
@@ -55,9 +55,12 @@ def floor_time(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
     Raises `Unreadable` if the time is not Unix ms and the zone is not UTC.
     """
     if zone is UTC:
-        return time - time % step_ms
+        return time - (time - origin) % step_ms
     wall_ms = (_wall(time, zone) - FIRST_MIDNIGHT) // timedelta(milliseconds=1)
-    border = FIRST_MIDNIGHT + timedelta(milliseconds=wall_ms - wall_ms % step_ms)
+    border_ms = wall_ms - (wall_ms - origin) % step_ms
+    if border_ms < 0:
+        raise Unreadable(f"{step_ms} ms from {origin} begin before 1970: use a smaller origin")
+    border = FIRST_MIDNIGHT + timedelta(milliseconds=border_ms)
     # the border occurs twice if the clock is put back, or not at all if it is put forward
     first, second = (unix_ms_of(border.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
     if second < first:  # the clock skips the border and jumps between these two times

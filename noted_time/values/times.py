@@ -17,7 +17,11 @@ UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 HOUR_MS = UNITS_MS["h"]
 DAY_MS = UNITS_MS["d"]
+WEEK_MS = 7 * UNITS_MS["d"]
 YEAR_MS = 365 * UNITS_MS["d"]
+
+FIRST_MONDAY_MS = 4 * DAY_MS
+"""1970-01-05, as ms after 1970-01-01T00:00."""
 
 LEAST_UNIX_MS = 10**11
 """March 1973 in Unix ms. A current time in seconds is below it."""

@@ -15,7 +15,7 @@ from noted_time.analysis import (
     find_rows_ahead,
     summarize_by_name,
 )
-from noted_time.values import UNITS_MS, format_duration, format_time, pluralize
+from noted_time.values import UNITS_MS, WEEK_MS, format_duration, format_time, pluralize
 from noted_time_cli.analyse.rows import ASSUMED_ARRIVALS, REPLAY_NOTICE, Rows
 from noted_time_cli.terminal.output import Columns, print_table, say
 
@@ -213,8 +213,11 @@ def format_window(ms: int) -> str:
 
     >>> format_window(3_600_000), format_window(0)
     ('windows of 1h', 'each row by itself')
+    >>> format_window(7 * 86_400_000)
+    'windows of 7d, which begin on Thursdays'
     """
-    return f"windows of {format_duration(ms)}" if ms else "each row by itself"
+    begin = "" if ms % WEEK_MS else ", which begin on Thursdays"
+    return f"windows of {format_duration(ms)}{begin}" if ms else "each row by itself"
 
 
 def format_delay(ms: int) -> str:

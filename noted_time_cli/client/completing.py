@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Sequence
-from datetime import UTC, tzinfo
+from datetime import UTC, timedelta, tzinfo
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from noted_time import OpenStream
-from noted_time.answers import CompleteWindowsPage
-from noted_time.client import Question, run, stream_path
+from noted_time.client import run
 from noted_time.client.waiting import NotYet
 from noted_time.coding import convert_to_json
 from noted_time.installation import name_program
-from noted_time.reading import CompleteWindow
+from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import (
     DAY_MS,
+    EPOCH,
     HOUR_MS,
     MAX_INT64,
     NAMES_PER_SENTENCE,
-    floor_time,
+    WEEK_MS,
+    format_duration,
     format_in_zone,
     format_time,
     join_names,
@@ -48,8 +50,8 @@ from noted_time_cli.terminal.options import (
     LimitOption,
     Stream,
     StreamOrNone,
-    duration,
     option,
+    window_option,
     zone_option,
 )
 from noted_time_cli.terminal.output import Columns, echo, fail, say
@@ -59,6 +61,7 @@ from reader_client.protocol.completeness import (
     find_required_mark,
     make_performer,
 )
+from reader_client.protocol.questions import ask_windows
 from reader_client.protocol.requirements import (
     NOT_SO_FAR,
     Requirement,
@@ -67,6 +70,9 @@ from reader_client.protocol.requirements import (
 )
 
 CUT_SHORT = 3
+
+EVERY_MS, FULL_HOURS, FULL_DAYS = Tiling(1), Tiling(HOUR_MS), Tiling(DAY_MS)
+SIZE_HELP = "The size of a window, for example 1d; weeks of 1w begin on Monday."
 
 ZoneOfWindows = Annotated[
     tzinfo,
@@ -83,9 +89,11 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     name: Names = NO_VALUES,
     read_by: ReadBy,
     floor: Annotated[
-        int,
-        duration("Round the time down to a multiple, such as 1h or 1d.", default="1ms", least=1),
-    ] = 1,
+        Tiling,
+        window_option(
+            "Round the time down, for example to 1h, 1d, or a Monday: 1w.", default="1ms"
+        ),
+    ] = EVERY_MS,
     zone: Annotated[
         tzinfo,
         zone_option(
@@ -123,16 +131,17 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
         why = f"{stream} is a stream and {table} a table: leave out STREAM or --table"
         raise typer.BadParameter(why)
     read_by.check(table, name)
+    floor = _place_windows(floor, zone)
     required = build_requirement(require, every=require_all, known=require_known)
     if table is not None:
         if domain is not None:
             raise typer.BadParameter("a table has no domain: leave --domain out")
-        _print_table_time(call, table, name, floor, zone, required)
+        _print_table_time(call, table, name, floor, required)
         return
     stream = stream or ""
     source = read_by.create_source(stream) if read_by.is_named else None
     asked = find_last_rounded if source is None else find_last_reached
-    question = asked(stream, domain, lambda lower: floor_time(lower, floor, zone))
+    question = asked(stream, domain, floor.start_of)
     perform = make_performer(call.ask, source)
     time, mark, read = run(question, perform)
     if required:
@@ -157,7 +166,7 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: Stream,
     *,
-    window: Annotated[int, duration("The size of a window.", default="1d", least=1)] = DAY_MS,
+    window: Annotated[Tiling, window_option(SIZE_HELP, default="1d")] = FULL_DAYS,
     since: Annotated[
         str | None, option("TIME", "Begin with the window that contains this time.")
     ] = None,
@@ -173,31 +182,35 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time windows flights --window 1d
     """
     after = None if since is None else parse_time(since)
-    query = {"size_ms": window, "after": after, "domain": domain, "limit": limit}
-    query["zone"] = _name_zone(zone)
-    path = stream_path(stream, "windows")
-    page = call.ask(Question("GET", path, query, answer=CompleteWindowsPage))
+    window = _place_windows(window, zone)
+    page = call.ask(ask_windows(stream, window, after, domain, limit=limit))
     if call.print_json(page):
         return
     for each in page.windows:
-        echo(f"{_format_start(each.start, window, zone)} {_describe_window(each)}")
+        echo(f"{_format_start(each.start, window)} {_describe_window(each)}")
     if page.has_more:
         say(f"There are more than these {limit}: use --since {format_time(page.next)}.")
         return
     waits = f": it waits for {holders}" if (holders := ask_holders(call, stream, domain)) else ""
     if page.windows:
-        echo(f"{_format_start(page.next or 0, window, zone)} is not complete{waits}")
+        echo(f"{_format_start(page.next or 0, window)} is not complete{waits}")
     else:
         echo(f"no window is complete yet{waits}")
 
 
-def _name_zone(zone: tzinfo) -> str | None:
-    return None if zone is UTC else str(zone)
+def _place_windows(windows: Tiling, zone: tzinfo) -> Tiling:
+    """Put windows on the clock of a zone, and say on which day weeks begin."""
+    if windows.size_ms % WEEK_MS == 0:
+        first = EPOCH + timedelta(milliseconds=windows.origin)
+        mondays = "" if windows.origin else ", as in Spark and Flink; with 1w on Mondays"
+        size = format_duration(windows.size_ms)
+        say(f"noted-time: windows of {size} begin on {first:%A}s{mondays}")
+    return replace(windows, zone=zone)
 
 
-def _format_start(start: int, size_ms: int, zone: tzinfo) -> str:
-    shown = format_in_zone(start, zone)
-    return shown if size_ms % DAY_MS else shown.partition("T00:00:00")[0]
+def _format_start(start: int, windows: Tiling) -> str:
+    shown = format_in_zone(start, windows.zone)
+    return shown if windows.size_ms % DAY_MS else shown.partition("T00:00:00")[0]
 
 
 def _describe_window(window: CompleteWindow) -> str:
@@ -224,7 +237,7 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     stream: Stream,
     time: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601 with a zone, or Unix ms.")],
     *,
-    size: Annotated[int, duration("The size of a window.", default="1h", least=1)] = HOUR_MS,
+    size: Annotated[Tiling, window_option(SIZE_HELP, default="1h")] = FULL_HOURS,
     zone: ZoneOfWindows = UTC,
     domain: DomainOption = None,
     limit: LimitOption = 1000,
@@ -243,16 +256,14 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     """
     if everything:
         refuse_options(context, "with --all", "limit")
-    query = {"changed_since": parse_time(time), "size_ms": size, "domain": domain}
-    query["zone"] = _name_zone(zone)
+    size = _place_windows(size, zone)
     borders: Columns = {
         "start": lambda window: format_in_zone(window["start"], zone),
         "end": lambda window: format_in_zone(window["end"], zone),
     }
-    path = stream_path(stream, "windows")
     most = MAX_INT64 if everything else limit
     page = call.print_list(
-        Question("GET", path, query, answer=CompleteWindowsPage),
+        ask_windows(stream, size, None, domain, changed_since=parse_time(time)),
         "windows",
         {**borders, **CHANGED_COLUMNS},
         cursor="after",
@@ -281,12 +292,12 @@ def _describe_unknown_changes(stream: str, writers: Sequence[str], domain: str |
     )
 
 
-def _print_table_time(  # noqa: PLR0913, PLR0917 - one for each flag
-    call: Caller, table: str, names: list[str], floor: int, zone: tzinfo, required: Requirement
+def _print_table_time(
+    call: Caller, table: str, names: list[str], floor: Tiling, required: Requirement
 ) -> None:
     found = read_claim(table, names)
-    time = floor_time(found.complete_to, floor, zone)
-    first, shown = find_first_complete(table, found, time, names), format_in_zone(time, zone)
+    time = floor.start_of(found.complete_to)
+    first, shown = find_first_complete(table, found, time, names), format_in_zone(time, floor.zone)
     first.check_since(time)
     if lack := found.describe_first_mark(time):
         fail(f"{table}: {lack}", status=MISSING_STATUS)

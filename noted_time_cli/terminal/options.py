@@ -13,8 +13,11 @@ import typer
 
 from noted_time.client import ENVIRONMENT_VARIABLE as TOKEN_VARIABLE
 from noted_time.observing import TimeForm, Unit
+from noted_time.reading import Tiling
 from noted_time.values import (
+    FIRST_MONDAY_MS,
     MAX_INT64,
+    WEEK_MS,
     InvalidName,
     Rejected,
     Unreadable,
@@ -53,6 +56,23 @@ def duration(
 ) -> Any:  # noqa: ANN401 - as typer's
     parse = partial(parse_bounded_duration, least=least, most=most)
     return option("DURATION", text, *names, default=default, parse=parse)
+
+
+def window_option(text: str, *, default: str) -> Any:  # noqa: ANN401 - as typer's
+    return option("DURATION", text, default=default, parse=parse_windows)
+
+
+def parse_windows(given: str | Tiling) -> Tiling:
+    """Return windows of a duration, or of weeks that begin on Monday.
+
+    >>> parse_windows("1w") == Tiling(7 * 86_400_000, origin=4 * 86_400_000)
+    True
+    """
+    if isinstance(given, Tiling):
+        return given
+    if given == "1w":
+        return Tiling(WEEK_MS, FIRST_MONDAY_MS)
+    return Tiling(parse_bounded_duration(given, least=1))
 
 
 def parse_bounded_duration(given: str | int, least: int, most: int = MAX_INT64) -> int:

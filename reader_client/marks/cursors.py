@@ -97,8 +97,8 @@ class WindowCursor(Cursor["CompleteWindow"]):
         self._tiling = tiling
 
     def ask_missing(self, page: Sequence[CompleteWindow]) -> Question[CompleteWindowsPage]:
-        tiling = replace(self._tiling, origin=page[0].start)
-        return ask_windows(self._following.stream, tiling, len(page), self._domain)
+        stream, start = self._following.stream, page[0].start
+        return ask_windows(stream, self._tiling, start, self._domain, limit=len(page))
 
     def add_missing(
         self, page: Sequence[CompleteWindow], answer: CompleteWindowsPage | None

@@ -16,6 +16,7 @@ from noted_time.answers import (
 )
 from noted_time.client import Json, Question, position_to_wire, stream_path
 from noted_time.reading import Tiling
+from noted_time.values import UTC_ZONE
 from reader_client.protocol.answers import GroupReply, ReachedMark, StreamReply
 
 MARKS_PER_PAGE = 10_000
@@ -44,13 +45,18 @@ def ask_marks(
 
 
 def ask_windows(
-    stream: str, tiling: Tiling, limit: int, domain: str | None, wait_ms: int = 0
+    stream: str, tiling: Tiling, after: int | None, domain: str | None, **more: int
 ) -> Question[CompleteWindowsPage]:
-    """Ask for the windows from the tiling's origin on."""
-    query = {"size_ms": tiling.size_ms, "origin": tiling.origin, "after": tiling.origin}
-    query |= {"limit": limit} | _build_query(domain) | {"wait_ms": wait_ms}
+    """Ask for the windows from the one that contains `after` on."""
+    query = {"size_ms": tiling.size_ms, "origin": tiling.origin} | _build_query(domain)
+    query |= {} if after is None else {"after": after}
+    query |= {} if tiling.zone is UTC_ZONE else {"zone": str(tiling.zone)}
     return Question(
-        "GET", stream_path(stream, "windows"), query, wait_ms=wait_ms, answer=CompleteWindowsPage
+        "GET",
+        stream_path(stream, "windows"),
+        query | more,
+        wait_ms=more.get("wait_ms", 0),
+        answer=CompleteWindowsPage,
     )
 
 

@@ -97,7 +97,9 @@ def _ask_window(
     start, end = times
     domain = domain or (yield from ask_event_domain(stream))
     page: CompleteWindowsPage
-    page = yield ask_windows(stream, Tiling(end - start, start), 1, domain, wait_ms)
+    page = yield ask_windows(
+        stream, Tiling(end - start, start), start, domain, limit=1, wait_ms=wait_ms
+    )
     if not page.windows:
         last: CutAnswer = yield ask_cut(stream, end, domain)
         if last.lower < end:

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 from playwright.sync_api import expect
 
+from noted_time.values import unix_ms_of
 from tests.browser.conftest import Visiting
 from tests.support.browser import Visit, is_seen_within, moments
 from tests.support.calls import HOUR_MS, Calls
@@ -222,6 +223,22 @@ def test_days_are_shown_if_the_marks_are_days_apart(visit: Visit, seed: Calls) -
     expect(rows).to_have_count(3)
     expect(rows.first).to_contain_text("2013-01-03 10:00")
     expect(rows.first).to_contain_text("2013-01-04 10:00")
+
+
+def test_days_are_those_of_the_chosen_zone(visiting: Visiting, seed: Calls) -> None:
+    """In Berlin, the Sunday on which summer time ended had 25 hours."""
+    seed.make("local")
+    for day in ("26T00:00+02", "27T00:00+02", "28T00:00+01", "29T00:00+01"):
+        time = unix_ms_of(datetime.fromisoformat(f"2013-10-{day}:00"))
+        seed.post("local", {"writer": "shop", "time": time, "position": {}})
+    page = visiting(timezone_id="Europe/Berlin")
+    page.open_stream("local")
+    page.page.get_by_role("group", name="Time zone").get_by_role("button").last.click()
+
+    rows = page.rows("Complete days")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(1)).to_contain_text("2013-10-27 00:00")
+    expect(rows.nth(1)).to_contain_text("2013-10-28 00:00")
 
 
 def test_a_silent_writer_is_shown_as_silent_though_nothing_waits_for_it(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.values import floor_time
+from noted_time.values import FIRST_MONDAY_MS, floor_time
 from tests.cli.conftest import Commands, Console
 from tests.support.calls import HOUR_MS, TEN
 from tests.support.odd_controller import odd_controller
@@ -63,13 +63,16 @@ def test_the_loop_of_the_page_moves_on_after_a_reload(
     time=st.integers(TEN, TEN + 20 * 365 * 24 * HOUR_MS),
     minutes=st.sampled_from([1, 15, 60, 120, 360, 24 * 60, 7 * 24 * 60]),
     name=st.sampled_from(ZONES),
+    origin=st.sampled_from([0, FIRST_MONDAY_MS]),
 )
-def test_what_is_rounded_down_is_a_border_at_or_below(time: int, minutes: int, name: str) -> None:
+def test_what_is_rounded_down_is_a_border_at_or_below(
+    time: int, minutes: int, name: str, origin: int
+) -> None:
     """It stays as it is if rounded again, and no later border was skipped."""
     zone, step = ZoneInfo(name), minutes * 60_000
-    found = floor_time(time, step, zone)
+    found = floor_time(time, step, zone, origin)
 
-    assert floor_time(found, step, zone) == found
+    assert floor_time(found, step, zone, origin) == found
     assert found <= time <= found + step + HOUR_MS
 
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from itertools import islice
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from noted_time import CompleteWindow, Lag, Rejected, StreamCut, UnknownStream
 from noted_time.client import Backoff
 from noted_time.reading import Tiling
-from noted_time.values import Missing
+from noted_time.values import DAY_MS, FIRST_MONDAY_MS, Missing, format_in_zone, unix_ms_of
 from reader_client import AsyncReaderClient, ReaderClient, merged
 from reader_client.background.wakeup import News
 from reader_client.marks.cursors import WindowCursor
@@ -42,6 +43,23 @@ def test_windows_are_those_that_the_known_marks_complete(served: Served, stream:
     ]
     assert [(w["start"], w["seq"]) for w in listed] == [(w.start, w.seq) for w in found]
     assert hour == []
+
+
+def test_windows_of_a_zone_are_those_that_the_controller_lists(served: Served, stream: str) -> None:
+    """Weeks of Berlin begin on Monday at midnight; one has a day of 25 hours."""
+    for day in ("2026-10-19T00:00+02:00", "2026-11-02T00:00+01:00"):
+        served.note(stream, unix_ms_of(datetime.fromisoformat(day)), {"0": 150})
+    week, monday, berlin = 7 * DAY_MS, FIRST_MONDAY_MS, "Europe/Berlin"
+    with ReaderClient(served.url, stream, backoff=SOON) as client:
+        client.catch_up()
+        found = list(client.windows(week, 1_792_360_800_000, origin=monday, zone=berlin))
+
+    query = f"size_ms={week}&origin={monday}&zone={berlin}&after=1792360800000"
+    listed = served.call("GET", f"/{stream}/windows?{query}")["windows"]
+    shown = [format_in_zone(each.start, ZoneInfo(berlin)) for each in found]
+    assert shown == ["2026-10-19T00:00:00+02:00", "2026-10-26T00:00:00+01:00"]
+    assert [(each["start"], each["end"]) for each in listed] == [(w.start, w.end) for w in found]
+    assert {each.missing_is_known for each in found} == {True}
 
 
 def test_a_further_window_is_waited_for(served: Served, stream: str) -> None:

@@ -282,9 +282,9 @@ async def complete_windows(
 ) -> Response:
     """Return the complete windows that end after a time, or wait up to `wait_ms` for the first.
 
-    One window starts at `origin`, or windows are on the clock of a `zone`, such as Europe/Berlin:
-    a day then lasts 23 to 25 hours. The answer has at most `limit` windows or 4 MiB. If more
-    windows follow, `has_more` is true.
+    One window starts at `origin`. Windows are on the clock of a `zone`, such as Europe/Berlin, so
+    a day lasts 23 to 25 hours; `origin` is then in ms after its 1970-01-01T00:00. The answer has at
+    most `limit` windows or 4 MiB. If more windows follow, `has_more` is true.
 
     With `changed_since` (Unix ms of the controller's clock), only windows with rows that were
     reported late since are returned, at once. `late` then contains only these rows. Reports without

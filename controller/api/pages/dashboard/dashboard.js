@@ -84,6 +84,7 @@ const ACTS = {
   zone: ({ zone }) => {
     chooseZone(zone);
     render();
+    poll(true);
   },
   token: () => {
     forgetToken();

@@ -4,7 +4,7 @@
 
 import { access, call, loadAccess } from "./api.js";
 import { $, h } from "./elements.js";
-import { DAY, HOUR, isUnix } from "./values.js";
+import { chosenZone, DAY, HOUR, isUnix, zoneOffset } from "./values.js";
 
 const POLL_MS = 1500;
 export const PAGE = 50;
@@ -80,9 +80,10 @@ async function loadWindows() {
   const { lower, seq } = state.data.stream.marks[domain()] ?? {};
   if (!isUnix(lower)) return { windows: [] };
   const { marks } = await ofDomain(["marks"], { after: Math.max(0, seq - 3), limit: 3 });
-  const isDaily = marks[1] && marks.every((mark) => (lower - Number(mark.lower)) % DAY === 0);
-  const [size_ms, origin] = isDaily ? [DAY, lower] : [HOUR, 0];
-  const found = await ofDomain(["windows"], { size_ms, origin, after: lower - 13 * size_ms, limit: 13 });
+  const times = marks.map((mark) => Number(mark.lower) + zoneOffset(mark.lower));
+  const isDaily = times[1] && times.every((time) => (time - times[0]) % DAY === 0);
+  const tiling = isDaily ? { size_ms: DAY, origin: times[0] % DAY, zone: chosenZone() } : { size_ms: HOUR };
+  const found = await ofDomain(["windows"], { ...tiling, after: lower - 13 * tiling.size_ms, limit: 13 });
   return { ...found, isDaily };
 }
 
