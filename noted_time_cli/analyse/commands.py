@@ -110,7 +110,7 @@ class Judging:
     ) -> None:
         from noted_time_cli.analyse.costs import compute_costs, print_costs
 
-        rows = rows.remove_impossible(written.form).resolve_twice(written.form)
+        rows = rows.remove_impossible(written.form).resolve_twice(written.form).name_silent()
         costs, found = compute_costs(
             rows, self.window, self.delay or [], ahead_ms=self.ahead, as_replay=self.as_replay
         )

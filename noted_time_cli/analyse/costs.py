@@ -297,16 +297,18 @@ def _describe_least(costs: Costs) -> str:
     whose, rows = costs.owed_to[0], sum(each.rows for each in costs.owed_to)
     name = whose.name if costs.who else f"partition {whose.name}"
     more = f" and {len(costs.owed_to) - 1} more" if len(costs.owed_to) > 1 else ""
-    how = f", at most {format_duration(whose.worst_ms)} ahead of their arrival; without them"
-    if rows == 1:
-        how = f", which is {format_duration(whose.worst_ms)} ahead of its arrival; without it"
+    rows_ahead = f"{pluralize(rows, 'row')} of {name}{more}"
     if costs.assumed:
-        how = ", or to the rows behind it: only arrivals tell which are wrong; without it"
-    return (
-        f"{format_delay(with_ms)}. {format_duration(with_ms - without_ms)} of this delay are "
-        "owed to "
-        f"{pluralize(rows, 'row')} of {name}{more}{how} {format_delay(without_ms)}"
-    )
+        return (
+            f"{format_delay(with_ms)}. {format_duration(with_ms - without_ms)} of this delay are "
+            f"owed to {rows_ahead}, or to the rows behind it: only arrivals tell which are wrong; "
+            f"without it {format_delay(without_ms)}"
+        )
+    ahead = f"which is {format_duration(whose.worst_ms)} ahead of its arrival"
+    if rows > 1:
+        ahead = f"at most {format_duration(whose.worst_ms)} ahead of their arrival"
+    without, them = format_delay(without_ms), "it" if rows == 1 else "them"
+    return f"{without} without {rows_ahead}, {ahead}, and {format_delay(with_ms)} with {them}"
 
 
 def _suggest_next(costs: Costs, note: str, observe: str | None) -> Iterator[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from noted_time.analysis import group_rows
 from noted_time.observing import FIRST_TIMES, PLACEHOLDER_WORDS, TimeForm, find_bounds
-from noted_time.values import UNIX_MS, pluralize
+from noted_time.values import HOUR_MS, NAMES_PER_SENTENCE, UNIX_MS, join_names, pluralize
 from noted_time_cli.analyse.twice import describe_hours, resolve_twice
 
 if TYPE_CHECKING:
@@ -86,6 +86,21 @@ class Rows:
         said += [f"{hour}: they are taken for the first hour." for hour in hours]
         second = other if len(doubted) else None
         return replace(self, times=times, second=second, said=[*self.said, *said])
+
+    def name_silent(self) -> Rows:
+        """Name the partitions without a row in the last hour."""
+        clock = self.times if self.arrivals is None else self.arrivals
+        until = clock.max() - HOUR_MS
+        parts = [rows for rows in group_rows(self.partitions) if clock[rows].max() <= until]
+        if not parts:
+            return self
+        names = [str(self.partitions[rows[0]]) for rows in parts[:NAMES_PER_SENTENCE]]
+        have = ("Partition", "has") if len(parts) == 1 else ("Partitions", "have")
+        silent = (
+            f"{have[0]} {join_names(names, len(parts))} {have[1]} no row in the last hour: Flink's "
+            "watermark waits without end, and an observer's for --idle."
+        )
+        return replace(self, said=[*self.said, silent])
 
     def assume_arrivals(self) -> Times:
         found = np.empty(len(self.times), np.int64)

@@ -189,6 +189,18 @@ def test_records_that_were_passed_over_are_counted_at_the_end(
     )
 
 
+def test_the_command_that_analyse_prints_makes_a_mark(
+    served: Served, broker: Broker, topic: str
+) -> None:
+    """On a quiet topic, too, whose partitions it waits for only for a while."""
+    run = Commands(served.url)
+    said = run("analyse", "kafka", broker.address, topic, "--field", "at", "--unit", "ms").err
+    printed = re.findall(r"Observers +(?:.*?) (observe kafka .*)", said)
+
+    assert run(*shlex.split(printed[0]), "--for", "0s").status == 0
+    assert served.get(f"{topic}/explain")["lower"] == LATE + 400
+
+
 @pytest.mark.parametrize(("unreadable", "option"), [(1, "--pass 1:1"), (2, "--pass 1")])
 def test_the_printed_option_ends_the_wait_for_readable_records(
     broker: Broker, served: Served, topic: str, unreadable: int, option: str
