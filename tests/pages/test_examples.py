@@ -5,18 +5,22 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from demo.trials.kafka import Broker
 from tests.pages.test_pages import JARS
-from tests.support.page import BLOCK, ROOT, Example, Runner, text_of
+from tests.support.page import BLOCK, ROOT, Example, Runner, section_of, text_of
+from tests.support.postgres import Server
 from tests.support.processes import ServeProcess, python
 
 SCRIPTS = {
     "note_time.py": "docs/guides/writers.md",
+    "note_table.py": "docs/guides/writers.md",
     "note_time.sh": "docs/guides/any-language.md",
     "count_files.py": "docs/start/quickstart.md",
     "claim_table.py": "docs/guides/tables.md",
@@ -79,7 +83,9 @@ def test_every_script_is_known_here() -> None:
     assert found == {Path("examples", each) for each in SCRIPTS}
 
 
-@pytest.mark.parametrize("name", ["note_time.py", "produce_to_kafka.py", "observe_topic.py"])
+@pytest.mark.parametrize(
+    "name", ["note_time.py", "note_table.py", "produce_to_kafka.py", "observe_topic.py"]
+)
 def test_without_a_controller_a_script_ends_with_one_sentence(tmp_path: Path, name: str) -> None:
     """It states the URL and the remedy instead of a traceback."""
     url = "http://127.0.0.1:9"
@@ -144,3 +150,35 @@ def test_an_observer_notes_for_a_topic_until_ctrl_c(copied: Copied, broker: Brok
 
     assert "arrivals is complete to 2013-01-01T10:00:00Z" in printed
     assert observer.returncode == 0
+
+
+def test_a_table_notes_times_once_their_rows_are_committed(copied: Copied, server: Server) -> None:
+    """A transaction that was rolled back notes nothing; an open one bounds what a reader notes."""
+    page = section_of("docs/guides/writers.md", "Jobs with a database")
+    noting, oldest = (block for language, block in BLOCK.findall(page) if language == "sql")
+    url = copied.runner.variables["DATABASE_URL"] = server.make_database()
+    server.execute("CREATE TABLE orders (updated_at timestamptz DEFAULT now())", url)
+    with psycopg.connect(url) as job, psycopg.connect(url) as other:
+        job.execute(noting.encode().replace(b"1357034400000", b"1357038000000"))
+        job.rollback()
+        job.execute(noting.encode())
+        job.execute("INSERT INTO orders DEFAULT VALUES")
+        time.sleep(0.01)
+        other.execute("INSERT INTO orders DEFAULT VALUES")
+        other.commit()
+        ((seen,),) = server.execute("SELECT max(updated_at) FROM orders", url)
+        ((bound,),) = server.execute(oldest, url)
+        job.commit()
+        ((missed,),) = server.execute("SELECT min(updated_at) FROM orders", url)
+    copied.command("note_table.py")
+    with subprocess.Popen(
+        [sys.executable, "note_table.py"],
+        cwd=copied.runner.directory,
+        env=copied.runner.environment,
+    ) as loop:
+        waited = "noted-time wait orders 2013-01-01T10:00Z --timeout 1m"
+        printed = copied.runner.run(Example("sh", waited, None))
+        loop.send_signal(signal.SIGINT)
+
+    assert bound < missed < seen
+    assert ("orders is complete to 2013-01-01T10:00:00Z" in printed, loop.returncode) == (True, 0)
