@@ -204,10 +204,14 @@ class Domain:
             if each.member.excluded != "removed" and each.member.writer not in excluding
         )
 
+    def requeue_timeouts(self, timeout_ms: int) -> None:
+        self.timeouts.requeue_all((*self.holders.values(), *self.late.values()), timeout_ms)
+
     def ignore_removed_times(self, removed: int = BEFORE_ALL_TIME) -> None:
         """Ignore the times of a removed member, which noted times up to `removed`.
 
         Otherwise a wrong clock would set the upper forever, and the lower once no member is live.
+        Members may time out earlier, so the caller has to queue their timeouts again.
         """
         self._is_highest_stale = True
         highest, since = self.highest_time_excluding(())
@@ -280,7 +284,7 @@ class Domain:
         for track in self.tracks():
             if track.time < self._peak:
                 track.lead = last_note_at
-        self.timeouts.requeue_all([*self.holders.values(), *self.late.values()], timeout_ms)
+        self.requeue_timeouts(timeout_ms)
 
     def next_step(self) -> Advance | None:
         """Return how far the watermark may advance, or `None`.

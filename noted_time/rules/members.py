@@ -315,6 +315,7 @@ class Domains:
             for domain, track in self.list_tracks(member):
                 domain.roster.update_spells(track)
                 domain.ignore_removed_times(track.time)
+                domain.requeue_timeouts(self.settings.writer_timeout_ms)
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
         """Drop and return at most `limit` members that departed before `horizon`."""
@@ -373,8 +374,7 @@ class Domains:
         if (old.returning_writer, old.domains) != (settings.returning_writer, settings.domains):
             changed = [m.writer for m in self.members.values() if self._recheck_late(m, now)]
         for domain in self:
-            waited_for = (*domain.holders.values(), *domain.late.values())
-            domain.timeouts.requeue_all(waited_for, settings.writer_timeout_ms)
+            domain.requeue_timeouts(settings.writer_timeout_ms)
         return changed
 
     def _recheck_late(self, member: Member, now: int) -> bool:
