@@ -299,7 +299,7 @@ class Aggregator:
         self._check_open("changes of its writers")
         member, running = self.member(writer), self.domains[domain]
         track = member.track(self.domains.numbers[domain])
-        if track.narrowed is None:
+        if track.narrowed_at is None:
             raise Rejected(f"writer {writer!r} did not drop the domain {domain}, or notes it again")
         running.roster.end_narrowing(track)
 

@@ -239,7 +239,7 @@ class Domain:
         """
         member = old.member
         old.vouches_here = old.returned_late = False
-        old.narrowed = None
+        old.narrowed_at = None
         self.update_role(old, timeout_ms, 0)
         self._is_highest_stale = True
         self.undeclared -= old.is_undeclared
@@ -263,8 +263,8 @@ class Domain:
             self.record_undeclared(track)
         track.returned_late = self.name in record.returned_late
         track.exclusion = record.exclusions.get(self.name)
-        track.narrowed = record.narrowed.get(self.name)
-        self.roster.restore(track, record, self.moved_at)
+        track.narrowed_at = record.narrowed_at.get(self.name)
+        self.roster.restore(track, record)
 
     def finish_restore(self, last_note_at: int, timeout_ms: int) -> None:
         """Restore the state that depends on all members, after the last `restore`.

@@ -156,7 +156,8 @@ class Track:
       may be too early if the member has noted since.
     - `spells`: the last two during which marks count the member.
     - `first_time`: the time of its first note, if this was below the lower.
-    - `narrowed`: the last seq when the member dropped the domain, and when that was (Unix ms).
+    - `absent_after`: the last seq when it was excluded or dropped the domain, 0 before any mark.
+    - `narrowed_at`: when it dropped the domain (Unix ms).
     - `joined_after`: the last seq when the writer became a member, 0 once a mark follows.
     - `rows_from`: the least time of its rows, if its first note stated it before a mark counted it.
     """
@@ -171,10 +172,10 @@ class Track:
     exclusion: ExcludedSince | None = None
     waiting_since: int = 0
     role: Role = "inactive"
-    is_unreported: bool = False
+    absent_after: int | None = None
     spells: tuple[Spell, ...] = ()
     first_time: int | None = None
-    narrowed: tuple[int, int] | None = None
+    narrowed_at: int | None = None
     rows_from: int | None = None
     joined_after: int = 0
     in_ahead: bool = False
@@ -218,7 +219,7 @@ class Track:
     @property
     def is_excluded(self) -> bool:
         is_out = self.returned_late or self.member.excluded is not None
-        return self.narrowed is not None or (self.vouches_here and is_out)
+        return self.narrowed_at is not None or (self.vouches_here and is_out)
 
     @property
     def is_for_first_mark(self) -> bool:
@@ -259,8 +260,8 @@ class MemberRecord(NamedTuple):
 
     `undeclared` has the domains where it declared event times, but not for its last rows.
     `vouching` leaves out a domain whose marks all include the member's rows. `first_times` has the
-    times of first notes below the lower. `narrowed`, `rows_from` and `joined_after` are those of
-    `Track`.
+    times of first notes below the lower. `narrowed_at`, `absent_after`, `rows_from` and
+    `joined_after` are those of `Track`.
 
     A named tuple, because every note creates one.
     """
@@ -286,7 +287,8 @@ class MemberRecord(NamedTuple):
     joined_at: int | None = None
     vouching: Mapping[str, tuple[tuple[int, int | None], ...]] = {}
     first_times: Mapping[str, int] = {}
-    narrowed: Mapping[str, tuple[int, int]] = {}
+    narrowed_at: Mapping[str, int] = {}
+    absent_after: Mapping[str, int] = {}
     rows_from: Mapping[str, int] = {}
     joined_after: Mapping[str, int] = {}
 
@@ -306,7 +308,8 @@ def record_of(  # noqa: C901 - one branch for each field
     undeclared: tuple[str, ...] = ()
     vouching: dict[str, tuple[tuple[int, int | None], ...]] = {}
     first_times: dict[str, int] = {}
-    narrowed: dict[str, tuple[int, int]] = {}
+    narrowed_at: dict[str, int] = {}
+    absent_after: dict[str, int] = {}
     rows_from: dict[str, int] = {}
     joined_after: dict[str, int] = {}
     for name, track in zip(domains, member.tracks, strict=True):
@@ -324,8 +327,10 @@ def record_of(  # noqa: C901 - one branch for each field
             vouching[name] = tuple([(each.from_seq, each.until) for each in track.spells])
         if track.first_time is not None:
             first_times[name] = track.first_time
-        if track.narrowed is not None:
-            narrowed[name] = track.narrowed
+        if track.narrowed_at is not None:
+            narrowed_at[name] = track.narrowed_at
+        if track.absent_after is not None:
+            absent_after[name] = track.absent_after
         if track.rows_from is not None:
             rows_from[name] = track.rows_from
         if track.joined_after:
@@ -352,7 +357,8 @@ def record_of(  # noqa: C901 - one branch for each field
         member.joined_at,
         vouching,
         first_times,
-        narrowed,
+        narrowed_at,
+        absent_after,
         rows_from,
         joined_after,
     )

@@ -146,7 +146,9 @@ class Domains:
             is_own = other == number
             advances = is_own and note.time is not None and note.time > track.time
             adds_rows = has_rows and not (note.time is None and _is_named_missing(domain, track))
-            is_counted = track.vouches_here or (track.narrowed and track.is_unreported)
+            is_counted = track.vouches_here or (
+                track.narrowed_at is not None and domain.roster.is_unreported(track)
+            )
             if not ((advances or adds_rows) and is_counted and _is_below_lower(domain, track)):
                 continue
             if _declares_max_time(note, domain, is_own=is_own) or _is_expected_first(domain, track):
@@ -163,7 +165,7 @@ class Domains:
         if member.state == "finished":
             for domain, track in self.list_tracks(member):
                 domain.roster.update_spells(track)
-                if track.narrowed:
+                if track.narrowed_at is not None:
                     domain.roster.end_narrowing(track)
             self._departures.add(member)
 
@@ -225,7 +227,8 @@ class Domains:
         for track in member.tracks:
             if state != "live":
                 track.returned_late, track.exclusion = False, None
-                track.is_unreported &= track.narrowed is not None
+            if track.narrowed_at is None:
+                track.absent_after = None
         return is_returning
 
     def _reset_track(self, member: Member, number: int, max_time: int | None) -> None:
@@ -241,7 +244,7 @@ class Domains:
         for domain, track in self.list_tracks(member):
             is_late = track.vouches_here and _is_below_lower(domain, track)
             if is_late and not track.returned_late:
-                member.since = now  # compared with the last mark's moment after a restart
+                member.since = now  # it holds from now on, also after a restart
                 domain.roster.exclude_returned(track, now + self.unix_ahead)
 
     def _update_roles(self, member: Member, now: int) -> None:
@@ -273,8 +276,8 @@ class Domains:
                 self._reset_track(member, number, track.max_time)
                 vouches_for_more = True
             elif track.vouches_here and not vouches:
-                track.vouches_here = track.returned_late = track.is_unreported = False
-                track.exclusion = None
+                track.vouches_here = track.returned_late = False
+                track.exclusion = track.absent_after = None
                 if has_vouched or domain.roster.is_missing(track):
                     domain.roster.narrow(track)
         for domain, track in self.list_tracks(member):
@@ -297,14 +300,15 @@ class Domains:
         return overdue
 
     def exclude(self, member: Member, reason: ExclusionReason, now: int) -> None:
-        waited_for = member.is_active
+        pairs = list(self.list_tracks(member))
+        are_absent = [member.is_active or domain.roster.is_missing(each) for domain, each in pairs]
         member.excluded = reason
         member.since = now
         exclusion = ExcludedSince(reason, now + self.unix_ahead)
-        for domain, track in self.list_tracks(member):
+        for (domain, track), is_absent in zip(pairs, are_absent, strict=True):
             if track.vouches_here:
                 track.exclusion = exclusion
-                if waited_for or domain.roster.is_missing(track):
+                if is_absent:
                     domain.roster.exclude(track)
             elif reason == "removed":
                 domain.roster.end_narrowing(track)
@@ -312,7 +316,7 @@ class Domains:
         self._update_roles(member, now)
         self._departures.add(member)
         if reason == "removed":
-            for domain, track in self.list_tracks(member):
+            for domain, track in pairs:
                 domain.roster.update_spells(track)
                 domain.ignore_removed_times(track.time)
                 domain.requeue_timeouts(self.settings.writer_timeout_ms)

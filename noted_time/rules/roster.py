@@ -132,11 +132,21 @@ class Roster:
 
     def exclude(self, track: Track) -> None:
         """Report the member at the first mark above its time; a removed one at the next mark."""
-        track.is_unreported = True
+        track.absent_after = self.last.seq if self.last else 0
+        self._queue(track)
+
+    def _queue(self, track: Track) -> None:
         is_removed = track.member.excluded == "removed"
         if is_removed or not track.is_queued_as_absent:
             track.is_queued_as_absent = True
             self._unreported.push(min(track.time, self.lower) if is_removed else track.time, track)
+
+    def is_unreported(self, track: Track) -> bool:
+        """Return whether the member is absent, but no mark has reported it."""
+        after, last = track.absent_after, self.last
+        if after is None or last is None or after == last.seq:
+            return after is not None
+        return not (track.is_passed_by(last.lower) or track.member.writer in self.missing)
 
     def exclude_returned(self, track: Track, unix_ms: int) -> None:
         track.returned_late = True
@@ -146,11 +156,11 @@ class Roster:
     def narrow(self, track: Track) -> None:
         """Report a member that drops the domain, which is no absence before the first mark."""
         if self.last is not None:
-            track.narrowed = self.last.seq, track.member.heard_at or 0
+            track.narrowed_at = track.member.heard_at or 0
             self.exclude(track)
 
     def end_narrowing(self, track: Track) -> None:
-        track.narrowed, track.is_unreported = None, False
+        track.narrowed_at = track.absent_after = None
         self.check_returned(track)
 
     def check_returned(self, track: Track) -> None:
@@ -162,15 +172,18 @@ class Roster:
             self._returning[track.member.writer] = track
 
     def is_missing(self, track: Track) -> bool:
-        return track.is_unreported or track.member.writer in self.missing
+        return track.member.writer in self.missing or self.is_unreported(track)
 
     def has_unreported(self, track: Track) -> bool:
-        is_unreported = track.is_unreported and track.member.excluded is not None
-        return is_unreported or track.member.writer in self._returning
+        is_excluded = track.member.excluded is not None
+        return track.member.writer in self._returning or (is_excluded and self.is_unreported(track))
+
+    def _is_due(self, track: Track, lower: int) -> bool:
+        return track.is_excluded and track.is_passed_by(lower) and self.is_unreported(track)
 
     def list_reported(self, lower: int) -> Iterator[Track]:
         """Yield the members that a mark at `lower` would report."""
-        return (each for each in self._unreported.iter_before(lower) if _is_due(each, lower))
+        return (each for each in self._unreported.iter_before(lower) if self._is_due(each, lower))
 
     def report(self, lower: int) -> None:
         """Find who is missing, returned and joined at the next mark, at `lower`."""
@@ -191,16 +204,15 @@ class Roster:
         while self._unreported.has_before(lower):
             for track in self._unreported.pop():
                 track.is_queued_as_absent = False
-                if _is_due(track, lower):
-                    track.is_unreported = False
+                if self._is_due(track, lower):
                     writer = track.member.writer
                     absences[writer] = named = absence_of(track, last_lower)
                     if named.reason == "removed":
                         self.missing.discard(writer)
                     else:
                         self.missing.add(writer)
-                elif track.is_unreported and track.is_excluded:
-                    self.exclude(track)
+                elif track.is_excluded and self.is_unreported(track):
+                    self._queue(track)
         return tuple(absences[writer] for writer in sorted(absences))
 
     def _pop_newcomers(self) -> tuple[Absence, ...]:
@@ -218,25 +230,15 @@ class Roster:
         self.newcomers.pop(member.writer, None)
         self.forgotten_lower = self.last.lower if self.last else None
 
-    def restore(self, track: Track, record: MemberRecord, moved_at: int) -> None:
-        """Restore whether a mark has reported the absence of the member."""
+    def restore(self, track: Track, record: MemberRecord) -> None:
         if not track.is_excluded:
             return
-        is_missing, last = record.writer in self.missing, self.last
-        is_removed = record.excluded == "removed"
-        is_above = not is_removed and track.noted is not None and track.time >= self.lower
-        is_new = last is None and track.is_for_first_mark
-        # a mark that reports a removal names the writer, which is not missing afterwards
-        is_named = last is not None and record.writer in last.excluded
-        is_reported = (is_named and not is_missing) if is_removed else is_missing
-        is_unreported = record.since == moved_at and not is_reported
-        is_unreported |= is_new or record.since > moved_at
-        if track.narrowed and last:
-            is_unreported = track.narrowed[0] == last.seq
-        if is_above or is_unreported:
-            if record.state == "live" or is_missing or track.narrowed:
-                self.exclude(track)
-        elif not is_removed:
+        # a domain that was added later is in no row
+        unknown = 0 if track.is_for_first_mark else None
+        track.absent_after = record.absent_after.get(self.domain, unknown)
+        if self.is_unreported(track):
+            self._queue(track)
+        elif track.absent_after is not None and record.excluded != "removed":
             self.missing.add(record.writer)  # the ledger may have dropped its entry
 
     def restore_spells(self, track: Track, record: MemberRecord) -> None:
@@ -249,10 +251,6 @@ class Roster:
             track.joined_after = 0
 
 
-def _is_due(track: Track, lower: int) -> bool:
-    return track.is_unreported and track.is_excluded and track.is_passed_by(lower)
-
-
 def absence_of(track: Track, last_lower: int | None) -> Absence:
     member, time = track.member, track.noted
     missing_from = time
@@ -262,6 +260,6 @@ def absence_of(track: Track, last_lower: int | None) -> Absence:
         missing_from = min(time, last_lower)
     reason: MissingReason = member.excluded or "returned_late"
     since = track.exclusion.since if track.exclusion else None
-    if track.narrowed:
-        reason, since = "narrowed", track.narrowed[1]
+    if track.narrowed_at is not None:
+        reason, since = "narrowed", track.narrowed_at
     return Absence(member.writer, time, dict(member.position), reason, since, missing_from)

@@ -10,17 +10,7 @@ from noted_time import Aggregator, Hold, Note, Quiet, StreamSettings
 from noted_time.rules import lower_without
 from noted_time.values import ExcludedSince, Missing
 from tests.core.model import NEVER
-from tests.core.twins import (
-    WRITERS,
-    Reconfigures,
-    Says,
-    Step,
-    Twins,
-    Waits,
-    silences,
-    starts,
-    steps,
-)
+from tests.core.twins import WRITERS, Step, Twins, Waits, silences, starts, steps
 from tests.support.streams import restarted
 
 
@@ -117,11 +107,7 @@ def test_a_restart_changes_neither_times_nor_holders(
     settings: StreamSettings, history: list[Step]
 ) -> None:
     """All that sets a member apart is durable: its timeout, its domains, that it is late."""
-    twins = Twins(settings)
-    for step in history:
-        if isinstance(step, Says | Reconfigures):
-            twins.now += 1  # of two removals in one moment, a record keeps one
-        twins.take(step)
+    twins = Twins.after(settings, history)
 
     again = restarted(twins.code, twins.appended_at, twins.declared_at)
 

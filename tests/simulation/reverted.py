@@ -86,16 +86,10 @@ def _compare_seqs(stream: StreamState, domain: str, held: Mark) -> int:
     return min(stream.histories[domain].last_seq, held.seq)
 
 
-def _restore_unnamed(roster: Roster, track: Track, record: MemberRecord, moved_at: int) -> None:
+def _restore_unnamed(roster: Roster, track: Track, record: MemberRecord) -> None:
     queued, roster._unreported = roster._unreported, TimeQueue()
-    _restore(roster, track, record, moved_at)
+    _restore(roster, track, record)
     roster._unreported = queued
-
-
-def _restore_as_named(roster: Roster, track: Track, record: MemberRecord, moved_at: int) -> None:
-    _restore(roster, track, record, moved_at)
-    if record.excluded == "removed" and record.since == moved_at:
-        track.is_unreported = False
 
 
 def _drop(outbox: Outbox, _batch: object) -> None:
@@ -142,7 +136,7 @@ FIXES: Mapping[str, Reverted] = {
     "streams that wait for their interval go with their bucket": Reverted(
         OwnedStreams, "is_owned", lambda *_: True, 16
     ),
-    "marks that a database has lost are reported": Reverted(Ownership, "remember", _nothing, 22),
+    "marks that a database has lost are reported": Reverted(Ownership, "remember", _nothing, 28),
     "marks whose seqs were given again are reported": Reverted(
         Ownership, "_find_last_stored", staticmethod(_compare_seqs), 134
     ),
@@ -156,9 +150,6 @@ FIXES: Mapping[str, Reverted] = {
     "a pause of the process is no silence": Reverted(ServiceClock, "serve", _count_all, 1),
     "a mark names whom it goes on without": Reverted(Domain, "advance", _name_nobody, 0),
     "a mark names them after a restart too": Reverted(Roster, "restore", _restore_unnamed, 3),
-    "a mark names who was removed at the moment of the last one": Reverted(
-        Roster, "restore", _restore_as_named, 587
-    ),
     "a writer that returns late is told": Reverted(Roster, "exclude_returned", _nothing, 0),
     "silence runs side by side": Reverted(Track, "overtaken_at", property(lambda _: None), 4),
     "silence counts from who overtook a writer": Reverted(Domain, "finish_restore", _nothing, 1),

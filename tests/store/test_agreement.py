@@ -110,7 +110,8 @@ members = st.builds(
     st.none() | natural,
     st.dictionaries(domains, st.lists(periods, max_size=2).map(tuple)),
     times,
-    st.dictionaries(domains, st.tuples(natural, natural)),
+    st.dictionaries(domains, natural),
+    st.dictionaries(domains, natural),
     times,
     st.dictionaries(domains, natural),
 )

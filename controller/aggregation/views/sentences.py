@@ -292,7 +292,7 @@ def _describe_narrowed(view: View) -> Iterator[str]:
     named = (
         name
         for name in absent
-        if name in aggregator and aggregator.member(name).track(number).narrowed
+        if name in aggregator and aggregator.member(name).track(number).narrowed_at is not None
     )
     for name in islice(named, NAMES_PER_SENTENCE):
         remedy = suggest_ending(view.stream.record.name, name, domain)

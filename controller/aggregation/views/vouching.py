@@ -39,7 +39,7 @@ class Vouching:
     def _is_counted(self, member: Member) -> bool:
         """Return whether the member vouches for the domain, or did so and dropped it."""
         vouches = member.vouches_for(self._domain)
-        return vouches or member.track(self._number).narrowed is not None
+        return vouches or member.track(self._number).narrowed_at is not None
 
     @property
     def forgotten_seq(self) -> int:
@@ -76,7 +76,7 @@ class Vouching:
     def _find_standing(self, member: Member) -> tuple[tuple[Spell, ...], WriterStanding]:
         track = member.track(self._number)
         standing: WriterStanding = "excluded" if member.exclusion else member.state
-        standing = "narrowed" if track.narrowed else standing
+        standing = standing if track.narrowed_at is None else "narrowed"
         if track.rows_from is None:  # almost all
             return track.spells, standing
         roster = self._stream.aggregator.domains[self._domain].roster
