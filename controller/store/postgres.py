@@ -140,9 +140,17 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
+        """Begin and commit in the pipeline, as the driver's own blocks wait for each step."""
         session = self._session.session()
-        with session.pipeline(), session.transaction(), session.cursor() as cursor:
-            yield cursor
+        try:
+            with session.pipeline(), session.cursor() as cursor:
+                cursor.execute("BEGIN")
+                yield cursor
+                cursor.execute("COMMIT")
+        except BaseException:
+            if not session.closed:
+                session.rollback()
+            raise
 
     def _put_members(
         self, cursor: DBAPICursor | psycopg.Connection[Any], members: Iterator[Values]

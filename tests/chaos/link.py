@@ -25,7 +25,8 @@ class Link:
         self.target = target
         self.port = 0
         self.mode: Mode = "whole"
-        self.lost_answers = 0
+        self.lost_answers = self.round_trips = 0
+        self._answering = False
         self._turned = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
         self._open: set[asyncio.StreamWriter] = set()
@@ -88,6 +89,8 @@ class Link:
             while data := await source.read(CHUNK):
                 if not await self._passes(answer=answer):
                     return
+                self.round_trips += answer and not self._answering
+                self._answering = answer
                 sink.write(data)
                 await sink.drain()
             await self._passes(answer=False)

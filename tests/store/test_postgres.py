@@ -1,5 +1,6 @@
 """What a server can do to a store: end its session, go away, come back, be locked by another."""
 
+import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,6 +14,7 @@ from controller.store.postgres import PostgresReading, PostgresStore, create_pos
 from controller.store.records import TokenRecord
 from controller.store.schema import SCHEMA_REVISION
 from noted_time import Rejected
+from tests.chaos.link import Link
 from tests.support.postgres import PASSWORD, Server, binaries
 from tests.support.stored import commit, mark, member, of_one_stream, records, seqs, stream
 
@@ -86,6 +88,25 @@ def test_every_commit_is_synced(store: PostgresStore) -> None:
     found = store._session.session().execute("SHOW synchronous_commit").fetchone()
 
     assert found == ("on",)
+
+
+async def test_a_batch_takes_few_round_trips(server: Server, url: str) -> None:
+    """However many statements it has."""
+    link = Link(server.port)
+    await link.open()
+
+    def count_round_trips() -> int:
+        with closing(PostgresStore(url.replace(f":{server.port}/", f":{link.port}/"))) as store:
+            store.acquire(store.heartbeat().free)
+            store.commit(of_one_stream(upto=1))
+            before = link.round_trips
+            commit(store, mark(2), *records(member()))
+            return link.round_trips - before
+
+    took = await asyncio.to_thread(count_round_trips)
+    await link.close()
+
+    assert took in {2, 3}
 
 
 def test_an_older_schema_needs_a_migration_and_the_error_hides_the_password(server: Server) -> None:
