@@ -28,6 +28,9 @@ pytestmark = [
 NOON = 1_357_041_600_000
 NOWHERE = "127.0.0.1:9"
 STREAM = {"max_time_ahead_ms": None}
+CLOSE_S = 10
+"""How long a producer tries to note a last time."""
+
 Start = Callable[..., JavaProducer]
 
 
@@ -346,6 +349,34 @@ def test_of_two_producers_of_one_name_the_younger_is_noted(
     late = row["late"].get("default", {"rows": 0})["rows"]
     assert len(judged(broker, topic, controller=served).violations) <= late
     assert re.search(r"no more is noted: another process, \S+:\d+, took the name", older.log())
+
+
+def test_two_producers_of_one_process_and_name_are_told_so(served: Served, start: Start) -> None:
+    def fence() -> Answer:
+        label = re.search(rb'"label":"([^"]+)"', server.requests[-1])
+        assert label
+        return iter([answer(b'{"status": "fenced", "label": "%b"}' % label[1], 422)])
+
+    with HostileServer(served.url, fence) as server:
+        producer = start(url=server.url)
+        producer.send(*now())
+        wait_until(lambda: "no more is noted: another producer of this process" in producer.log())
+
+    assert "give each producer a noted.time.writer of its own" in producer.log()
+
+
+def test_a_producer_whose_stream_is_missing_closes_at_once(
+    served: Served, topic: str, start: Start
+) -> None:
+    """As a person must act; a controller that does not answer is waited for."""
+    served.call("DELETE", f"/{topic}")
+    producer = start()
+    producer.send(*now())
+    wait_until(lambda: f"noted-time stream create {topic}" in producer.log())
+    began_at = time.monotonic()
+    producer.close()
+
+    assert time.monotonic() - began_at < CLOSE_S
 
 
 def test_after_a_restored_backup_the_living_producer_takes_its_name_over_once_more(

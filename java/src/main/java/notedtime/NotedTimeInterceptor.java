@@ -109,7 +109,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             + "handled alike, but not logged");
     }
 
-    /** Notes a last time and goes idle, in at most 10 s; returns after at most 15 s. */
+    /** Notes a last time and goes idle, in at most 10 s or until a person must act (401, 403, 404). */
     @Override public void close() {
         if (!on) return;
         closeBy = System.nanoTime() + CLOSE_MS * MS;
@@ -156,12 +156,14 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             if (on) LockSupport.parkNanos(this, Math.max(1, next - System.nanoTime()));
         }
         for (Topic topic : topics.values())
-            while (!attempt(topic) && System.nanoTime() < closeBy) LockSupport.parkNanos(50 * MS);
+            while (!attempt(topic) && !topic.refused && System.nanoTime() < closeBy)
+                LockSupport.parkNanos(50 * MS);
     }
 
     /** Posts the notes that are due for a topic, and returns whether it succeeded. */
     private boolean attempt(Topic topic) {
         topic.due = System.nanoTime() + settings.period * MS;
+        topic.refused = false;
         try {
             if (topic.stopped) return true;
             topic.dropLost();

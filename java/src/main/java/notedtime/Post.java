@@ -121,6 +121,7 @@ final class Post {
                     return accepted(topic, body);
                 boolean isFinal = answer.statusCode() < 500
                     && !List.of(408, 425, 429).contains(answer.statusCode());
+                topic.refused = List.of(401, 403, 404).contains(answer.statusCode());
                 if (isFinal && !status.isEmpty()) {
                     failed = refused(topic, status, body);
                     break;
@@ -175,10 +176,13 @@ final class Post {
             return "fenced by a process from which it had taken over the name, so the controller's "
                 + "database is a backup: it takes the name over again";
         }
-        if (status.equals("fenced")) topic.stop("another process, "
-            + found("'label':'([^']{0,128}+)", answer, "?") + ", took the name over at "
-            + Instant.ofEpochMilli(since) + ", and no note covers the records of this process: "
-            + "end it, or set another noted.time.writer");
+        String by = found("'label':'([^']{0,128}+)", answer, "?");
+        boolean isOwn = by.equals(label);
+        if (status.equals("fenced")) topic.stop((isOwn ? "another producer of this process"
+            : "another process, " + by + ",") + " took the name over at "
+            + Instant.ofEpochMilli(since) + ", and no note covers the records of this one: "
+            + (isOwn ? "give each producer a noted.time.writer of its own"
+            : "end it, or set another noted.time.writer"));
         if (!status.equals("invalid_position"))
             return status + ": " + found("'detail':'((?:[^'\\\\]|\\\\.){0,500}+)",
                 answer.substring(Math.max(0, answer.lastIndexOf("\"detail\""))), "refused");

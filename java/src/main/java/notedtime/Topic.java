@@ -27,7 +27,7 @@ final class Topic {
     final Set<String> troubles = new HashSet<>();
     Uuid id;
     String fields = "", former = "";  // the sessions that lost the name to this one
-    boolean tookOver, joined, declares = true;
+    boolean tookOver, joined, refused, declares = true;
     int settled, failures;
     long due = System.nanoTime(), lookAt = due;
 
