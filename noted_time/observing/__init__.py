@@ -17,7 +17,6 @@ from noted_time.observing.time_forms import (
     TimeForm,
     Unit,
     describe_skipped,
-    describe_twice,
     find_bounds,
 )
 from noted_time.values import INGESTION_NAME

@@ -22,7 +22,6 @@ from noted_time.values import (
     Bounds,
     NotObservable,
     Rejected,
-    pluralize,
     unix_ms_of,
 )
 
@@ -79,11 +78,6 @@ class TimeForm:
     format: str | None = None
     bounds: Bounds | None = None
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the unit is to be inferred from the first times."""
-        return self.unit is None and self.format is None
-
     def ms_of(self, value: object) -> int | None:
         """Return a time in Unix ms, rounded down: a number, an integer as text, ISO 8601, a date.
 
@@ -127,8 +121,8 @@ class TimeForm:
         if self.bounds is not None:
             return self
         first = [*islice(values, FIRST_TIMES)]
-        doubt = find_doubt(name, first, now) if self.is_open else None
-        if doubt is not None:
+        is_open = self.unit is None and self.format is None
+        if is_open and (doubt := find_doubt(name, first, now)) is not None:
             raise NotObservable(doubt)
         form, times = replace(self, unit=self.unit or "ms"), list[int]()
         for value in first:
@@ -194,11 +188,6 @@ def describe_skipped(zone: tzinfo | str | None) -> str:
     return f"times in an hour that {zone} skipped"
 
 
-def describe_twice(rows: int, zone: tzinfo | None) -> str:
-    read = "is" if rows == 1 else "are"
-    return f"{pluralize(rows, 'row')} of an hour that {zone} had twice {read} read as of the first"
-
-
 def find_bounds(times: Sequence[int]) -> Bounds:
     """Return 1971 to 2199, unless most of the times are outside."""
     return UNIX_MS if 2 * sum(time in UNIX_MS for time in times) >= len(times) else ANY_TIME
@@ -220,7 +209,8 @@ def find_doubt(name: str, values: Iterable[object], now: int) -> str | None:
     if (digits := _find_format(first, now)) is not None:
         example = f"the times of `{name}`, for example {first[len(first) // 2]}"
         return f"{example}, look like digits of a date: pass --format {digits}"
-    fits = [unit for unit in UNIT_NAMES if 2 * _count_unix(unit, first) >= len(first)]
+    scaled = {unit: [*map(TimeForm(unit).scale_to_ms, first)] for unit in UNIT_NAMES}
+    fits = [unit for unit, times in scaled.items() if find_bounds(times) is UNIX_MS]
     if "ms" in fits:
         return None
     shown, of = first[len(first) // 2], f"the times of `{name}`"
@@ -257,11 +247,6 @@ def _is_date(number: float | Decimal, form: str, years: range) -> bool:
     with suppress(Rejected):
         return _parse_format(str(number), form).year in years
     return False
-
-
-def _count_unix(unit: Unit, numbers: Sequence[float | Decimal]) -> int:
-    """Return how many numbers are times from 1971 to 2199 in a unit."""
-    return sum(TimeForm(unit).scale_to_ms(number) in UNIX_MS for number in numbers)
 
 
 def _parse_number(value: Any) -> float | Decimal | None:  # noqa: ANN401 - any value of a row

@@ -92,7 +92,7 @@ class Rows:
         clock = self.times if self.arrivals is None else self.arrivals
         until = clock.max() - HOUR_MS
         parts = [rows for rows in group_rows(self.partitions) if clock[rows].max() <= until]
-        if not parts:
+        if not parts or until not in UNIX_MS:
             return self
         names = [str(self.partitions[rows[0]]) for rows in parts[:NAMES_PER_SENTENCE]]
         have = ("Partition", "has") if len(parts) == 1 else ("Partitions", "have")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noted_time.analysis import group_rows
-from noted_time.values import DAY_MS, EPOCH, HOUR_MS, pluralize
+from noted_time.values import EPOCH, HOUR_MS, YEAR_MS, floor_time, pluralize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,13 +56,8 @@ def describe_hours(times: Times, second: Times, zone: tzinfo) -> Iterator[str]:
     """Say in which hours rows lie, of each autumn."""
     for at in _split_hours(np.arange(len(times)), times):
         length = int(second[at[0]] - times[at[0]])
-        local = (EPOCH + timedelta(milliseconds=int(times[at[0]]))).astimezone(zone)
-        start = EPOCH.replace(tzinfo=None)
-        start += (
-            (local.replace(tzinfo=None) - start)
-            // timedelta(milliseconds=length)
-            * timedelta(milliseconds=length)
-        )
+        floor = floor_time(int(times[at[0]]), length, zone)
+        start = (EPOCH + timedelta(milliseconds=floor)).astimezone(zone)
         end = start + timedelta(milliseconds=length)
         lie = "lies" if len(at) == 1 else "lie"
         yield (
@@ -72,16 +67,9 @@ def describe_hours(times: Times, second: Times, zone: tzinfo) -> Iterator[str]:
 
 
 def _split_hours(at: NDArray[np.int64], times: Times) -> Iterator[NDArray[np.int64]]:
-    """Split rows by the hour that they are in; their order stays."""
-    days = times[at] // DAY_MS
-    for group in group_rows(np.searchsorted(_first_days(days), days, "right")) if len(at) else ():
+    """Split rows by the hour that they are in: there is at most one in half a year."""
+    for group in group_rows(times[at] // (YEAR_MS // 2)) if len(at) else ():
         yield at[group]
-
-
-def _first_days(days: Times) -> Times:
-    """Return the first of each run of days; an hour may be in two days of UTC."""
-    found = np.unique(days)
-    return found[np.diff(found, prepend=found[0] - 2) > 1]
 
 
 def _read_nearer(first: Times, second: Times, reached: int) -> Times:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Rejected
 from noted_time.observing import TimeForm, Unit
 from noted_time.observing.time_forms import find_doubt
-from noted_time.values import HOUR_MS, UNIX_MS
+from noted_time.values import UNIX_MS
 
 PER_SECOND: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -101,31 +100,6 @@ def test_what_is_no_time_is_shown(spelling: object, says: str) -> None:
         TimeForm().ms_of(spelling)
 
     assert str(refused.value).startswith(says)
-
-
-@given(st.datetimes(datetime(1990, 1, 1), datetime(2030, 1, 1)))  # noqa: DTZ001 - without a zone
-def test_text_without_a_zone_is_of_the_zone_that_is_given(at: datetime) -> None:
-    zone = ZoneInfo("Europe/Berlin")
-    local = at.replace(tzinfo=zone)
-    assume(local.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == at)
-    expected = (local - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-
-    form = TimeForm(zone=zone)
-    assert [form.ms_of(each.isoformat()) for each in (at, local.astimezone(UTC))] == [expected] * 2
-
-
-@pytest.mark.parametrize(
-    ("written", "form", "expected"),
-    [
-        (date(2026, 11, 26), TimeForm(zone=ZoneInfo("Europe/Berlin")), NOON_MS - 13 * HOUR_MS),
-        (2026112612, TimeForm(zone=UTC, format="%Y%m%d%H"), NOON_MS),
-        ("202611261200", TimeForm(zone=UTC, format="%Y%m%d%H%M"), NOON_MS),
-        ("26/Nov/2026:12:00:00 +0000", TimeForm(format="%d/%b/%Y:%H:%M:%S %z"), NOON_MS),
-        (Decimal("1795694400.25"), TimeForm("s"), NOON_MS + 250),
-    ],
-)
-def test_time_is_read_as_its_form_says(written: object, form: TimeForm, expected: int) -> None:
-    assert form.ms_of(written) == expected
 
 
 def test_time_in_another_format_is_rejected() -> None:

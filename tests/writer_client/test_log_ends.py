@@ -4,7 +4,6 @@ import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from noted_time import InvalidName, Rejected, Unreachable
 from noted_time.filelog import file_name, segment_directory
 from noted_time.observing import TimeForm
-from noted_time.values import EPOCH, unix_ms_of
+from noted_time.values import EPOCH
 from tests.support.properties import costly
 from writer_client import LogEnds, LogTimes, Seen, SegmentLogWriter
 
@@ -194,24 +193,6 @@ def test_times_are_taken_in_the_unit_that_is_given(tmp_path: Path, column: pa.Ar
     assert LogTimes(tmp_path, "flights", "time", form=TimeForm("s"))().newest == {
         0: 1_795_651_205_000
     }
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        pa.array([datetime(2026, 10, 25, 2, 30)], pa.timestamp("us")),  # noqa: DTZ001 - local
-        pa.array(["2026-10-25 02:30"]),
-    ],
-)
-def test_local_times_of_an_hour_that_is_twice_are_the_first(
-    tmp_path: Path, column: pa.Array
-) -> None:
-    """So time stands for at most an hour, instead of passing rows of it."""
-    pq.write_table(pa.table({"time": column}), write(tmp_path, 0, 0, 1))
-
-    form = TimeForm(zone=ZoneInfo("Europe/Berlin"))
-    found = LogTimes(tmp_path, "flights", "time", form=form)().newest
-    assert found == {0: unix_ms_of(datetime(2026, 10, 25, 0, 30, tzinfo=UTC))}
 
 
 NOON = 1_795_694_400_000

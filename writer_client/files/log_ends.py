@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta, tzinfo
 from os import PathLike
 from pathlib import Path
 
@@ -17,27 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noted_time.filelog import LogDirectories, SegmentDirectory
-from noted_time.observing import (
-    ANY_TIME,
-    FIRST_TIMES,
-    IN_MS,
-    PassedOver,
-    Passes,
-    Seen,
-    TimeForm,
-    describe_twice,
-)
+from noted_time.observing import ANY_TIME, FIRST_TIMES, IN_MS, PassedOver, Passes, Seen, TimeForm
 from noted_time.stores import LogPath, parse_root
-from noted_time.values import (
-    DAY_MS,
-    EPOCH,
-    UNIX_MS,
-    Rejected,
-    Unreachable,
-    pluralize,
-    unix_ms_of,
-    validate_name,
-)
+from noted_time.values import Rejected, Unreachable, pluralize, validate_name
 from writer_client.files.arrow_rows import open_parquet, read_span
 from writer_client.files.arrow_times import ArrowTimes, convert_times, list_first
 from writer_client.sending.clock import unix_ms
@@ -113,7 +94,8 @@ class LogTimes(LogEnds):
 
     If most of the first times are from 1971 to 2199, rows outside are passed over and counted
     (`unusable`). While they are the newest of their segment, it is not idle, unless `passes` says
-    so. Times that stand for none, such as 0, are only counted (`without_time`).
+    so. Times that stand for none, such as 0, are only counted (`without_time`), and so are local
+    times in an hour that their zone had twice, which are read as of the first one (`twice`).
 
     Each file is read once; the first call reads all existing files.
     """
@@ -131,7 +113,7 @@ class LogTimes(LogEnds):
         super().__init__(root, stream, ignore=ignore)
         self._field, self._form = field, form
         self._passed = PassedOver(passes, now=unix_ms())
-        self.unusable, self.without_time = 0, 0
+        self.unusable, self.without_time, self.twice = 0, 0, 0
 
     def __call__(self) -> Seen:
         """Return the ends, and the newest time in ms of each segment with new files.
@@ -186,8 +168,7 @@ class LogTimes(LogEnds):
         for kind, count in found.left_out.items():
             self.unusable += count
             log.warning("%s: passed over %s with %s", path, pluralize(count, "row"), kind)
-        if found.twice:
-            log.warning("%s: %s", path, describe_twice(found.twice, self._form.zone))
+        self.twice += found.twice
 
     def _find_in_statistics(self, parquet: pq.ParquetFile) -> int | None:
         """Return the largest time, or `None` if the rows have to be read."""
@@ -195,26 +176,16 @@ class LogTimes(LogEnds):
         is_timestamp = pa.types.is_timestamp(kind)
         if not is_timestamp and (kind != pa.int64() or self._form.format is not None):
             return None
-        zone = self._form.find_zone(self._field, kind.tz) if is_timestamp else None
+        if is_timestamp and self._form.find_zone(self._field, kind.tz) is not None:
+            return None  # the clock of the zone may have been put back
         span = read_span(parquet, self._field)
         if span is None:
             return None
         ends = [span.least, span.largest]
         if not is_timestamp:
             ends = [*map(self._form.scale_to_ms, ends)]
-        elif zone is not None:
-            ends = _convert_local(ends, zone)
         bounds = self._form.bounds or ANY_TIME
-        return ends[-1] if ends and all(each in bounds for each in ends) else None
-
-
-def _convert_local(ends: list[int], zone: tzinfo) -> list[int]:
-    """Return the times of local ones in ms, none if the clock may have been changed meanwhile."""
-    if ends[1] - ends[0] > 20 * DAY_MS or not all(each in UNIX_MS for each in ends):
-        return []
-    local = [EPOCH.replace(tzinfo=zone) + timedelta(milliseconds=each) for each in ends]
-    offsets = {each.replace(fold=fold).utcoffset() for each in local for fold in (0, 1)}
-    return [*map(unix_ms_of, local)] if len(offsets) == 1 else []
+        return ends[-1] if all(each in bounds for each in ends) else None
 
 
 @dataclass(slots=True)
