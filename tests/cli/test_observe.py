@@ -1,5 +1,6 @@
 """`noted-time observe`, against a real controller and a file log."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -54,6 +55,25 @@ def test_a_column_in_seconds_is_noted_only_as_told(served: Served, tmp_path: Pat
     assert (refused.status, refused.err) == (1, f"noted-time: the times of `departure` {doubt}\n")
     assert (before, told.status) == ([], 0)
     assert marks(served, name, "default") == [((at - 300) * 1000, {"0": 1})]
+
+
+def test_the_printed_option_ends_the_wait_for_a_segment(served: Served, tmp_path: Path) -> None:
+    """Whose newest row cannot be right, among others that can."""
+    name, at = served.new(), 1_357_034_400_000
+    for segment, times in ((0, [at, at + 1]), (1, [at, at // 1000])):
+        log = SegmentLogWriter(tmp_path, name, segments=[segment], event_time="departure")
+        log.append([{"departure": time} for time in times])
+    options = ["--delay", "0s", "--idle", "1ms", "--poll", "20ms", "--for", "1s"]
+    words = ["event-time", tmp_path, name, "--field", "departure", *options]
+    said = observe(served, *words)
+    held = marks(served, name, "default")
+    explained = " ".join(Commands(served.url)("explain", name).out.split())
+    option = re.findall(r"restart the observer with (.*?) to wait", explained)
+    observe(served, *words, *option[0].split())
+
+    assert (said.status, "1 record was skipped" in said.err) == (1, True)
+    assert [lower for lower, _ in held] == [at]
+    assert (option, marks(served, name, "default")[-1][0]) == (["--pass 1:0"], at + 1)
 
 
 def test_it_observes_until_it_is_stopped(served: Served, stream: str, root: Path) -> None:
