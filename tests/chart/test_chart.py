@@ -21,6 +21,7 @@ from tests.support.postgres import Server
 from tests.support.processes import ServeProcess, command
 from tests.support.waiting import wait_until
 
+REPOSITORY = "https://git.example/noted-time/blob/main"
 MONITORING = {"PrometheusRule", "ServiceMonitor"}
 KUBERNETES = "1.37"
 
@@ -42,7 +43,7 @@ def test_lint_finds_no_fault(chart: Chart, values: tuple[str, ...]) -> None:
         (
             ALL,
             (
-                "Deployment Deployment PodDisruptionBudget PrometheusRule "
+                "Deployment Deployment NetworkPolicy PodDisruptionBudget PrometheusRule "
                 "Service Service ServiceMonitor StatefulSet"
             ),
         ),
@@ -164,11 +165,29 @@ def has(labels: Object, wanted: Object) -> bool:
 
 
 def test_the_rules_are_those_of_the_reference(chart: Chart) -> None:
-    """Word by word, templates included."""
+    """Word by word, templates included, but for the links to their remedies."""
     (rules,) = of_kind(chart.objects(*ALL), "PrometheusRule")
 
     alerts = CHART.parents[1] / "docs" / "reference" / "alerts.yml"
-    assert rules["spec"] == yaml.safe_load(alerts.read_text())
+    linked = alerts.read_text().replace("runbook: ", f"runbook_url: {REPOSITORY}/")
+    assert rules["spec"] == yaml.safe_load(linked)
+
+
+def test_every_container_has_resources_and_its_authority(chart: Chart) -> None:
+    """A quota refuses a pod without them; `migrate` reaches the database as `serve` does."""
+    containers = [
+        each
+        for _, pod in pods(chart.objects(*ALL))
+        for each in [*pod.get("initContainers", []), *pod["containers"]]
+    ]
+
+    assert all({"requests", "limits"} == each["resources"].keys() for each in containers)
+    assert [
+        each["name"]
+        for each in containers
+        if {"name": "PGSSLROOTCERT", "value": "/postgresql/ca.crt"} in each["env"]
+        and any(mount["mountPath"] == "/postgresql" for mount in each["volumeMounts"])
+    ] == ["migrate", "controller"]
 
 
 OBSERVER = "observers[0].name=a,observers[0].topic=a,observers[0].tokenSecretName=t"

@@ -4,18 +4,21 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from controller.store.migrate import migrate
 from controller.store.postgres import PostgresStore
+from controller.store.records import ChangeSet
 from controller.store.sqlite import SqliteStore
 from tests.operations.proxies import CERTIFICATE
 from tests.support.page import section_of
 from tests.support.postgres import Server, binaries
-from tests.support.stored import of_one_stream, seqs, stream
+from tests.support.stored import mark, of_one_stream, seqs, stream
 
 SECTION = section_of("docs/guides/operations.md", "Backup and restore")
 
@@ -74,3 +77,31 @@ def test_a_url_with_an_own_authority_suits_the_controller_and_backups(tmp_path: 
             found = restored.streams(), seqs(restored)
 
     assert (is_secure, found) == ("t\n", ([stream()], [1, 2]))
+
+
+def test_a_backup_in_kubernetes_is_made_each_night_and_restored(
+    migrated: Path, tmp_path: Path
+) -> None:
+    """By the programs of the page; what was lost is kept aside."""
+    section = section_of("docs/guides/kubernetes.md", "Back up")
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    job, other = map(yaml.safe_load, blocks)
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    backup, restore = (each["args"][0] for each in (pod["containers"][0], other))
+    data = tmp_path / "data"
+    for each in (data, tmp_path / "backup"):
+        each.mkdir()
+
+    def run_python(program: str) -> None:
+        here = program.replace("/data", str(data)).replace("/backup", f"{tmp_path}/backup")
+        run('exec "$PYTHON" -c "$PROGRAM"', tmp_path, PYTHON=sys.executable, PROGRAM=here)
+
+    with closing(SqliteStore(shutil.copy(migrated, data / "noted-time.db"))) as store:
+        for batch in (of_one_stream(upto=2), ChangeSet(mark(3))):
+            store.commit(batch)
+            run_python(backup)
+        store.commit(ChangeSet(mark(4)))
+    run_python(restore)
+
+    with closing(SqliteStore(data / "noted-time.db")) as restored:
+        assert (seqs(restored), (data / "lost-noted-time.db").exists()) == ([1, 2, 3], True)

@@ -27,6 +27,9 @@ http{{ if .root.Values.tls.secretName }}s{{ end }}://{{ .pod }}.{{ .root.Release
 {{- define "noted-time.pod" -}}
 enableServiceLinks: false
 automountServiceAccountToken: false
+{{- with .Values.serviceAccountName }}
+serviceAccountName: {{ . }}
+{{- end }}
 terminationGracePeriodSeconds: 30
 securityContext:
   runAsNonRoot: true
@@ -44,8 +47,17 @@ imagePullSecrets:
 {{- with .Values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with .Values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "noted-time.annotations" -}}
+{{- with .Values.podAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
@@ -66,5 +78,21 @@ securityContext:
 {{- else }}
   value: sqlite:////data/noted-time.db
 {{- end }}
+{{- if .caSecretName }}
+- {name: PGSSLROOTCERT, value: /postgresql/ca.crt}
+{{- end }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* What `migrate` and `serve` need of the database. */}}
+{{- define "noted-time.databaseMounts" -}}
+{{- if not .Values.postgresql.secretName }}
+- {name: data, mountPath: /data}
+{{- end }}
+{{- if .Values.postgresql.caSecretName }}
+- {name: postgresql, mountPath: /postgresql, readOnly: true}
 {{- end }}
 {{- end }}
