@@ -94,8 +94,8 @@ class LogTimes(LogEnds):
 
     If most of the first times are from 1971 to 2199, rows outside are passed over and counted
     (`unusable`). While they are the newest of their segment, it is not idle, unless `passes` says
-    so. Times that stand for none, such as 0, are only counted (`without_time`), and so are local
-    times in an hour that their zone had twice, which are read as of the first one (`twice`).
+    so. Times that stand for none, such as 0, are only counted (`without_time`). Local times in an
+    hour that their zone had twice are read as of the first one, and counted (`twice`).
 
     Each file is read once; the first call reads all existing files.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal
 
@@ -277,7 +278,8 @@ class KafkaFields(RecordTimes):
         if self._form.bounds is None:
             begins = self._topic.begins()
             starts = {n: max(begins.get(n, 0), at - MOST_READ_BACK) for n, at in position.items()}
-            self._judge_form(starts, position)
+            with suppress(NotObservable):  # earlier records may have had another unit
+                self._judge_form(starts, position)
         super()._look_back(position)
 
     def _judge_form(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> None:
