@@ -1,7 +1,7 @@
-"""Whether the container works: a controller answers /healthz; an observer or relay runs.
+"""Whether the container works, as its /healthz says.
 
 The image's HEALTHCHECK. It asks the controller where NOTED_TIME_PORT and NOTED_TIME_TLS_CERT say
-that it listens.
+that it listens, and an observer or relay at NOTED_TIME_HEALTH_PORT.
 """
 
 import os
@@ -13,10 +13,12 @@ from pathlib import Path
 
 def main() -> int:
     """Return 0 if it works, and otherwise say why not."""
-    if b"serve" not in Path("/proc/1/cmdline").read_bytes().split(b"\0"):
-        return 0  # an observer or relay: a container that runs, runs its only process
-    secure = bool(os.environ.get("NOTED_TIME_TLS_CERT"))
-    port = os.environ.get("NOTED_TIME_PORT", "7464")
+    serves = b"serve" in Path("/proc/1/cmdline").read_bytes().split(b"\0")
+    default = {"NOTED_TIME_PORT": "7464"} if serves else {}
+    port = (default | os.environ).get("NOTED_TIME_PORT" if serves else "NOTED_TIME_HEALTH_PORT")
+    if port is None:
+        return 0  # a container that runs, runs its only process
+    secure = serves and bool(os.environ.get("NOTED_TIME_TLS_CERT"))
     url = f"{'https' if secure else 'http'}://127.0.0.1:{port}/healthz"
     context = ssl.create_default_context() if secure else None
     if context:  # its own certificate is for another name than 127.0.0.1

@@ -15,9 +15,12 @@ from noted_time_cli.terminal.brokers import (
     build_kafka_config,
 )
 from noted_time_cli.terminal.flags import group_command
+from noted_time_cli.terminal.health import HealthPort
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url
 from noted_time_cli.terminal.output import echo
 from noted_time_cli.terminal.running import Lasting, run_for
+
+SILENCE_LIMIT_S = 60.0
 
 app = typer.Typer(name="relay", no_args_is_help=True, help="Copy marks to a separate topic.")
 
@@ -33,6 +36,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     ] = None,
     config: Config = None,
     lasting: Lasting = None,
+    health_port: HealthPort = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
@@ -54,6 +58,6 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     relay = KafkaRelay(connection, topic, url, stream=stream, domains=domain or (), token=token)
     with closing(relay):
         echo(f"relays the marks of stream {relay.stream} to {relay.noted.name}")
-        run_for(relay, lasting)
+        run_for(relay, lasting, health_port, SILENCE_LIMIT_S)
         if relay.is_over:
             echo(f"{relay.stream} is sealed, and its final mark is relayed")

@@ -95,6 +95,11 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             return self._transport.run(self._exchange.find_cut_without_log())
         return StreamCut({})
 
+    @property
+    def silent_s(self) -> float:
+        """How long ago all notes of an answer were accepted, in seconds."""
+        return clocks.monotonic() - self._posting.accepted_at
+
     def explain(self, query: Mapping[str, str]) -> Explanation:
         """Return the explanation of the stream."""
         return self._transport.run(self._exchange.explain(query))

@@ -120,6 +120,11 @@ class Observer(PollingLoop):
             )
         self._timeout_ms = known
 
+    @property
+    def silent_s(self) -> float:
+        """Return how long ago a poll and a note succeeded, in seconds."""
+        return max(super().silent_s, self.client.silent_s)
+
     def check_refusals(self) -> None:
         """Raise `Recreated` or `AnotherLog`; other refusals are not final."""
         self._check_ends(self.client.pop_refused())

@@ -36,6 +36,7 @@ class PollingLoop(Closing):
         self.failure: NotedTimeError | None = None
         self._stopping = threading.Event()
         self._is_away = False
+        self._succeeded_at = clocks.monotonic()
         self._back_since: float | None = None
         self._thread = threading.Thread(target=self._observe, name=f"noted {who}", daemon=True)
 
@@ -54,6 +55,11 @@ class PollingLoop(Closing):
 
     def start(self) -> None:
         self._thread.start()
+
+    @property
+    def silent_s(self) -> float:
+        """Return how long ago the last poll succeeded, in seconds."""
+        return clocks.monotonic() - self._succeeded_at
 
     def stop(self) -> None:
         """Stop after the poll in progress."""
@@ -101,6 +107,7 @@ class PollingLoop(Closing):
             if self._is_away:
                 self._log.info("%s can be read again", self.stream)
             self._is_away, self._back_since = False, None
+            self._succeeded_at = clocks.monotonic()
 
     def _look_again(self, error: Recreated) -> None:
         now = clocks.monotonic()

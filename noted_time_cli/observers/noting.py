@@ -24,6 +24,7 @@ from noted_time.observing import (
     count_unusable,
 )
 from noted_time.values import InvalidNote, NotedTimeError, Rejected, Unreachable, pluralize
+from noted_time_cli.terminal.health import HealthPort
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option, parse_offsets
 from noted_time_cli.terminal.output import echo, say
 from noted_time_cli.terminal.running import Lasting, run_for
@@ -89,6 +90,7 @@ class Noting:
     poll: Poll = 1000
     timeout: Timeout = 60_000
     lasting: Lasting = None
+    health_port: HealthPort = None
     url: Url = DEFAULT_URL
     token: Token = None
 
@@ -106,7 +108,7 @@ class Noting:
             client.join()
             self._begin(client)
             echo(f"{client.writer} observes {client.stream}")
-            run_for(observer, self.lasting)
+            run_for(observer, self.lasting, self.health_port, self.timeout / 1000)
         _report_counts(looks)
 
     def _begin(self, client: WriterClient) -> None:

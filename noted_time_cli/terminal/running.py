@@ -7,6 +7,7 @@ import threading
 from typing import Annotated
 
 from noted_time.client.polling import PollingLoop
+from noted_time_cli.terminal.health import serve_health
 from noted_time_cli.terminal.options import duration
 
 Lasting = Annotated[
@@ -14,7 +15,9 @@ Lasting = Annotated[
 ]
 
 
-def run_for(rounds: PollingLoop, lasting_ms: int | None) -> None:
+def run_for(
+    rounds: PollingLoop, lasting_ms: int | None, health_port: int | None, limit_s: float
+) -> None:
     """Poll until a signal, or for `lasting_ms`. If `lasting_ms` is 0, poll once."""
     if lasting_ms == 0:
         rounds.look()
@@ -26,6 +29,7 @@ def run_for(rounds: PollingLoop, lasting_ms: int | None) -> None:
     if lasting_ms is not None:
         timer.start()
     try:
-        rounds.run()
+        with serve_health(health_port, rounds, limit_s):
+            rounds.run()
     finally:
         timer.cancel()

@@ -4,10 +4,13 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
+from demo.trials.ports import free_port
 from tests.cli.conftest import Commands, Said
 from tests.support.processes import environment
 from tests.support.served import Served
@@ -74,6 +77,44 @@ def test_the_printed_option_ends_the_wait_for_a_segment(served: Served, tmp_path
     assert (said.status, "1 record was skipped" in said.err) == (1, True)
     assert [lower for lower, _ in held] == [at]
     assert (option, marks(served, name, "default")[-1][0]) == (["--pass 1:0"], at + 1)
+
+
+def test_an_observer_shows_whether_its_notes_are_accepted(tmp_path: Path) -> None:
+    """Its health goes by its timeout."""
+    port = free_port()
+    options = ["--max-lag", "100ms", "--poll", "50ms", "--timeout", "1s", "--domain", "default"]
+
+    def status(path: str = "healthz") -> int:
+        with suppress(httpx.TransportError):
+            return httpx.get(f"http://127.0.0.1:{port}/{path}", trust_env=False).status_code
+        return 0
+
+    with Served() as served:
+        name = served.new()
+        SegmentLogWriter(tmp_path, name, event_time="departure").append([{"departure": 1}])
+        words = [
+            sys.executable,
+            "-m",
+            "noted_time",
+            "observe",
+            "log",
+            "ingestion",
+            str(tmp_path),
+            name,
+        ]
+        with subprocess.Popen(
+            [*words, *options],
+            env=environment(NOTED_TIME_URL=served.url, NOTED_TIME_HEALTH_PORT=str(port)),
+        ) as process:
+            eventually(status, 200)
+            served.stop()
+            eventually(status, 503)
+            metrics = status("metrics")
+            served.start()
+            eventually(status, 200)
+            process.terminate()
+
+    assert (metrics, process.returncode) == (200, 0)
 
 
 def test_it_observes_until_it_is_stopped(served: Served, stream: str, root: Path) -> None:

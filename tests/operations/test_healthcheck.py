@@ -27,3 +27,15 @@ def test_the_health_check_asks_the_controller_and_no_proxy(
         healthy = main()
 
     assert (healthy, main()) == (0, 1)
+
+
+def test_the_health_check_asks_an_observer_where_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without a port, a container that runs is healthy."""
+    monkeypatch.setattr(Path, "read_bytes", lambda _: b"noted-time\0observe\0")
+    main = runpy.run_path(str(CHECK))["main"]
+    without = main()
+    monkeypatch.setenv("NOTED_TIME_HEALTH_PORT", str(free_port()))
+
+    assert (without, main()) == (0, 1)

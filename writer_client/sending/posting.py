@@ -104,7 +104,7 @@ class Posting:
         self._is_busy = is_busy
         self._fenced = fenced
         self._next_beat = now + self._period_s
-        self._last_call = now
+        self._last_call = self.accepted_at = now
         self._failures = 0
         self._not_before = 0.0
 
@@ -177,6 +177,7 @@ class Posting:
         self._not_before = now + self._pace.linger_ms / 1000
         notices.report_recovery(now)
         if all(isinstance(result, Accepted) for result in answer.results):
+            self.accepted_at = now
             notices.reset_refusals()
         for error in refused:
             notices.report_refusal(error)
