@@ -29,8 +29,8 @@ def resolve_twice(
 ) -> tuple[Times, Times, NDArray[np.int64]]:
     """Return the times of the rows, another reading of them, and the rows that it doubts.
 
-    A partition that steps back once, and clearly, is in the second hour from there on. In the other
-    reading, each row of the other partitions is in the hour that is nearer to the rows before it.
+    In the other reading, a row that steps back is in the hour that is nearer to the rows before it.
+    That is clear for a partition if no row steps back then.
     """
     times, other, doubted = first.copy(), first.copy(), list[Any]()
     for unordered in group_rows(partitions):
@@ -41,13 +41,12 @@ def resolve_twice(
         largest = np.maximum.accumulate(early)
         for at in _split_hours(np.flatnonzero(early != late), early):
             near = early[: at[0]] > early[at[0]] - HOURS_BEFORE_MS
-            disorder = (largest - early)[: at[0]][near].max(initial=0)
-            steps = np.flatnonzero(early[at][:-1] - early[at][1:] > CLEAR_STEP * disorder)
-            if len(steps) == 1:
-                changed = at[steps[0] + 1 :]
-                times[part[changed]] = other[part[changed]] = late[changed]
+            clear = CLEAR_STEP * (largest - early)[: at[0]][near].max(initial=0)
+            nearer = _read_nearer(early[at], late[at], largest[at[0]], clear)
+            other[part[at]] = nearer
+            if _find_disorder(early[at]) > clear >= _find_disorder(nearer):
+                times[part[at]] = nearer
             else:
-                other[part[at]] = _read_nearer(early[at], late[at], largest[at[0]])
                 doubted.append(part[at])
     return times, other, np.concatenate([np.empty(0, np.int64), *doubted])
 
@@ -72,9 +71,13 @@ def _split_hours(at: NDArray[np.int64], times: Times) -> Iterator[NDArray[np.int
         yield at[group]
 
 
-def _read_nearer(first: Times, second: Times, reached: int) -> Times:
+def _find_disorder(times: Times) -> int:
+    return int((np.maximum.accumulate(times) - times).max())
+
+
+def _read_nearer(first: Times, second: Times, reached: int, clear: int) -> Times:
     found = np.empty(len(first), np.int64)
     for n, (one, other) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
-        found[n] = other if abs(other - reached) < abs(one - reached) else one
+        found[n] = other if clear < reached - one >= other - reached else one
         reached = max(reached, int(found[n]))
     return found
