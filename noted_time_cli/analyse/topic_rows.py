@@ -17,7 +17,15 @@ from rich.progress import Progress
 from noted_time.kafka import Topic
 from noted_time.kafka.records import TopicReader
 from noted_time.observing import FIRST_TIMES, FirstPass, TimeForm
-from noted_time.values import NotObservable, Rejected, Unreachable, format_time, pluralize
+from noted_time.values import (
+    NAMES_PER_SENTENCE,
+    NotObservable,
+    Rejected,
+    Unreachable,
+    format_time,
+    join_names,
+    pluralize,
+)
 from noted_time_cli.analyse.rows import Rows
 from noted_time_cli.terminal.output import say
 from writer_client.kafka.event_times import get_timestamp, make_time_getter, make_values_getter
@@ -80,6 +88,9 @@ def _find_begins(
         if all(from_then[each] <= begins[each] for each in begins):
             said.append(f"The log begins after {format_time(since)}: all of it is read.")
         begins = {each: max(begins[each], from_then[each]) for each in begins}
+    if empty := [str(each) for each in begins if look.ends[each] <= begins[each]]:
+        names = join_names(empty[:NAMES_PER_SENTENCE], len(empty))
+        said.append(f"Without a record: partition {names}.")
     there = sum(look.ends[each] - begins[each] for each in begins)
     if there > most:
         begins = {

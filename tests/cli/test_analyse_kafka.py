@@ -72,6 +72,17 @@ def test_timestamps_alone_do_not_tell_when_records_came(analyse: Analysed) -> No
     assert f"observe kafka read-timestamp {analyse.broker.address} test_timestamps" in said.err
 
 
+def test_silent_partitions_are_named(analyse: Analysed) -> None:
+    """One without a record, and one without a record of the last hour."""
+    analyse.create((0, 0, 1))
+    empty = analyse("--field", "of.at", "--json").json["said"]
+    analyse.send((1, json.dumps({"of": {"at": TEN}}), TEN + 2 * HOUR_MS))
+    silent = analyse("--field", "of.at", "--json").json["said"]
+
+    assert empty[1:] == ["Without a record: partition 1."]
+    assert silent[1].startswith("Partition 0 has no row in the last hour")
+
+
 def test_the_brokers_clock_is_said(analyse: Analysed) -> None:
     """And where there is no field of event time, nothing can be late by it."""
     analyse.create(*ROWS, settings={"message.timestamp.type": "LogAppendTime"})
