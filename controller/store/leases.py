@@ -30,37 +30,42 @@ _SESSION_SETTINGS = {
 }
 _SET_CONFIG = "SELECT set_config(%s, %s, false)"
 
-# An advisory lock is a pair of numbers: the schema, and a bucket's number plus `first`, or `live`,
-# which all live controllers share.
+SCHEMA_HASH = (
+    "('x' || left(encode(sha256(convert_to(current_schema(), 'UTF8')), 'hex'), 8))::bit(32)::int"
+)
+
+# An advisory lock is a pair of numbers: the schema's hash, and a bucket's number plus `first`, or
+# `live`, which all live controllers share.
 _LOCK_NUMBERS = {"first": int.from_bytes(b"note"), "live": int.from_bytes(b"note") - 1}
 
 # An active session may wait for its client.
-_END_SILENT_SESSIONS = """
-SELECT pg_terminate_backend(pid, %(end_ms)s) FROM pg_locks JOIN pg_stat_activity USING (pid)
+_END_SILENT_SESSIONS = f"""
+SELECT pg_terminate_backend(pid, %(end_ms)s)
+FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN noted_time_replica USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 2
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-AND classid = hashtext(current_schema())::oid AND objid = %(live)s
+AND classid = ({SCHEMA_HASH})::oid AND objid = %(live)s
 AND (state <> 'active' OR wait_event_type = 'Client')
 AND clock_timestamp() - state_change > %(lease_ms)s * interval '1 ms'
-"""
+"""  # noqa: S608 - a constant
 
-_SELECT_OWNERS = """
+_SELECT_OWNERS = f"""
 SELECT objid::bigint - %(first)s, pid = pg_backend_pid(), url
 FROM pg_locks LEFT JOIN noted_time_replica USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 2
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-AND classid = hashtext(current_schema())::oid AND objid >= %(live)s
-"""
+AND classid = ({SCHEMA_HASH})::oid AND objid >= %(live)s
+"""  # noqa: S608 - a constant
 
-_ACQUIRE_BUCKETS = """
+_ACQUIRE_BUCKETS = f"""
 SELECT number FROM unnest(%(buckets)s::int[]) number
-WHERE pg_try_advisory_lock(hashtext(current_schema()), %(first)s + number)
-"""
+WHERE pg_try_advisory_lock({SCHEMA_HASH}, %(first)s + number)
+"""  # noqa: S608 - a constant
 
-_RELEASE_BUCKETS = """
-SELECT pg_advisory_unlock(hashtext(current_schema()), %(first)s + number)
+_RELEASE_BUCKETS = f"""
+SELECT pg_advisory_unlock({SCHEMA_HASH}, %(first)s + number)
 FROM unnest(%(buckets)s::int[]) number
-"""
+"""  # noqa: S608 - a constant
 
 _REGISTER_REPLICA = """
 INSERT INTO noted_time_replica (pid, url, version, revision, since)
@@ -68,7 +73,7 @@ VALUES (pg_backend_pid(), %s, %s, %s, extract(epoch FROM clock_timestamp()) * 10
 ON CONFLICT (pid) DO UPDATE SET url = excluded.url,
 version = excluded.version, revision = excluded.revision, since = excluded.since
 """
-_LOCK_LIVE = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %(live)s)"
+_LOCK_LIVE = f"SELECT pg_advisory_lock_shared({SCHEMA_HASH}, %(live)s)"
 _DELETE_CLOSED_REPLICAS = """
 DELETE FROM noted_time_replica WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)
 """

@@ -11,7 +11,7 @@ from sqlalchemy import URL, BigInteger, Engine, Executable, Text, create_engine,
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import ArgumentError
 
-from controller.store.leases import LeaseSession
+from controller.store.leases import SCHEMA_HASH, LeaseSession
 from controller.store.port import Leases, StoreUnavailable
 from controller.store.reading import ROWS_AT_A_TIME, SqlReading
 from controller.store.records import ChangeSet, StoredMember
@@ -33,10 +33,7 @@ CONNECT_OPTIONS: dict[str, Any] = {
     "tcp_user_timeout": 5000,
 }
 
-_MIGRATION_LOCK = (
-    "SELECT pg_advisory_lock(%s, hashtext(current_schema()))",
-    [int.from_bytes(b"move")],
-)
+_MIGRATION_LOCK = (f"SELECT pg_advisory_lock(%s, {SCHEMA_HASH})", [int.from_bytes(b"move")])
 
 # Text takes several times as much CPU time as a binary array.
 _ARRAY_CASTS = {BigInteger: "%b::bigint[]", Text: "%b::text[]"}

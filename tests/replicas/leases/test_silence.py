@@ -38,6 +38,18 @@ def test_a_silent_session_is_ended_after_its_lease(
     assert all(lost(act) for act in acts)
 
 
+def test_a_silent_session_of_another_program_is_left_alone(
+    b: PostgresStore, server: Server, url: str, lease: Lease
+) -> None:
+    """Though it has the lock of all controllers."""
+    with server.session(url) as other:
+        other.execute(leases._LOCK_LIVE, leases._LOCK_NUMBERS)
+        silent(lease)
+        b.heartbeat()
+
+        assert other.execute("SELECT 1").fetchone() == (1,)
+
+
 WORK: dict[str, Callable[[PostgresStore], object]] = {
     "looks": lambda store: store.heartbeat(),
     "reads": seqs,
