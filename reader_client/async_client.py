@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from noted_time.client import Question, run_async
 from noted_time.client.transport import AsyncTransport
-from noted_time.reading import CompleteWindow, Tiling
-from noted_time.values import (
-    Mark,
-    NotedTimeError,
-    Rejected,
-    Time,
-    convert_position,
-    parse_zone,
-    unix_ms_of,
-)
+from noted_time.reading import CompleteWindow
+from noted_time.values import Mark, NotedTimeError, Rejected, Time, convert_position, unix_ms_of
 from reader_client.background.async_wakeup import AsyncWakeup
 from reader_client.background.repeating import BackOff, Health, Repeated
 from reader_client.group.waits import Wait, until_found
@@ -81,8 +73,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         wait: float | None = 0.0,
     ) -> AsyncGenerator[CompleteWindow]:
         """Yield the complete windows, in order; see `ReaderClient.windows`."""
-        tiling = Tiling(size_ms, unix_ms_of(origin), parse_zone(zone))
-        cursor = self._create_window_cursor(tiling, after, domain)
+        cursor = self._create_window_cursor(size_ms, (origin, zone), after, domain)
         while page := await self._take_page(cursor, domain, wait):
             answer = None
             with contextlib.suppress(NotedTimeError):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 from noted_time.client import run
 from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
-from noted_time.reading import CompleteWindow, Tiling
-from noted_time.values import Mark, NotedTimeError, Time, convert_position, parse_zone, unix_ms_of
+from noted_time.reading import CompleteWindow
+from noted_time.values import Mark, NotedTimeError, Time, convert_position, unix_ms_of
 from reader_client.background.repeating import Repeating
 from reader_client.background.wakeup import Wakeup
 from reader_client.group.waits import Wait, until_found
@@ -95,8 +95,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         known mark. Waits as `marks`. If the stream is recreated, its windows follow from `after`
         on. The `missing` writers are unknown while the controller is unreachable.
         """
-        tiling = Tiling(size_ms, unix_ms_of(origin), parse_zone(zone))
-        cursor = self._create_window_cursor(tiling, after, domain)
+        cursor = self._create_window_cursor(size_ms, (origin, zone), after, domain)
         while page := self._take_page(cursor, domain, wait):
             answer = None
             with contextlib.suppress(NotedTimeError):

@@ -6,6 +6,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from datetime import tzinfo
 from typing import Any, Generic, TypeVar
 
 from noted_time.client import Backoff
@@ -18,6 +19,7 @@ from noted_time.values import (
     Time,
     TimeWindow,
     convert_position,
+    parse_zone,
     unix_ms_of,
     validate_name,
 )
@@ -233,8 +235,9 @@ class Reader(ABC, Generic[Network]):
         return None if times is None else times.next_segment(among)
 
     def _create_window_cursor(
-        self, tiling: Tiling, after: Time | None, domain: str | None
+        self, size_ms: int, grid: tuple[Time, str | tzinfo], after: Time | None, domain: str | None
     ) -> WindowCursor:
+        tiling = Tiling(size_ms, unix_ms_of(grid[0]), parse_zone(grid[1]))
         begin = None if after is None else unix_ms_of(after)
         return WindowCursor(self._following, tiling, begin, domain)
 

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -111,12 +111,9 @@ def test_files_have_times_of_each_spelling(
     analyse = Commands("http://127.0.0.1:9")
     for value in spelled.values:
         others = [] if spelled.time is not None else list_others(value)
-        name, column = (
-            "f.jsonl",
-            [*others, value.get("$date") if isinstance(value, dict) else value],
-        )
+        name = "f.jsonl" if spelled.kind is None else "f.parquet"
+        column = [*others, value["$date"] if isinstance(value, dict) else value]
         if spelled.kind is not None:
-            name = "f.parquet"
             pq.write_table(pa.table({"at": pa.array(column, spelled.kind)}), name)
         else:
             Path(name).write_text("".join(json.dumps({"at": each}) + "\n" for each in column))
@@ -124,7 +121,7 @@ def test_files_have_times_of_each_spelling(
         found = analyse(*words, *spelled.options).json
         expected = spelled.time or NOON_MS
         assert (found["first_ms"], found["last_ms"]) == (expected, expected)
-        assert found["rows"] == len(others) or 1
+        assert found["rows"] == (len(others) or 1)
         if spelled.options and spelled.time is not None:
             refused = analyse(*words)
             assert (refused.status, spelled.options[0] in refused.err) == (1, True)
@@ -157,9 +154,7 @@ class Producer:
         """Return what is written for an instant, and the time as a model reads it."""
         moment = datetime.fromtimestamp(ms // 1000, self.zone)
         local = moment.replace(tzinfo=None, fold=0)
-        first = (
-            round((local.replace(tzinfo=self.zone) - NOON) / timedelta(milliseconds=1)) + NOON_MS
-        )
+        first = round(local.replace(tzinfo=self.zone).timestamp()) * 1000
         if self.kind == "number":
             number = ms * 10**6 // self.size
             return (number // 1000, None) if self.is_wrong else (number, ms)
@@ -191,14 +186,8 @@ def test_times_are_read_as_a_model_reads_them_or_counted(
     wrong, zone, kind, unit = column["wrong"], column["zone"], column["kind"], column["unit"]
     by = [Producer(zone, kind, unit, is_wrong=n == wrong and n > 0) for n in range(4)]
     begin, right = HALF_DAYS[zone], [(0, seconds) for _, seconds in rows]
-    written, model = zip(
-        *(
-            by[n].write(begin + seconds * 1000)
-            for pair in zip(right, rows, strict=True)
-            for n, seconds in pair
-        ),
-        strict=True,
-    )
+    mixed = [each for pair in zip(right, rows, strict=True) for each in pair]
+    written, model = zip(*(by[n].write(begin + at * 1000) for n, at in mixed), strict=True)
     readable = [time for time in model if time is not None]
     root = tmp_path_factory.mktemp("log")
     segment_directory(root, "s", 0).mkdir(parents=True)
@@ -221,10 +210,7 @@ def test_times_are_read_as_a_model_reads_them_or_counted(
     assert records == list(model)
     assert kept.times.tolist() == readable
     assert len(kept.said) == bool(len(readable) < len(model))
-    gaps = (
-        []
-        if judged.second is None
-        else (judged.second - judged.times)[judged.times != judged.second]
-    )
+    second = judged.times if judged.second is None else judged.second
+    gaps = (second - judged.times)[second != judged.times]
     assert len(gaps) == sum(isinstance(time, FirstPass) for time in records)
     assert {int(gap) for gap in gaps} <= {HOUR_MS // 2, HOUR_MS}

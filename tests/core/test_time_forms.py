@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -58,28 +57,10 @@ def test_the_first_thousand_times_judge() -> None:
 
 
 @pytest.mark.parametrize(
-    "spelling",
-    [
-        NOON_MS,
-        NOON_MS + 0.5,
-        f" {NOON_MS}",
-        NOON,
-        "2026-11-26T12:00:00Z",
-        "2026-11-26T12:00:00.000000Z",
-        "2026-11-26 12:00:00+00:00",
-        "2026-11-26T13:00:00+01:00",
-        "2026-11-26T13:00:00+0100",
-        "2026-11-26 12:00:00 UTC",
-        " 2026-11-26 12:00 UTC ",
-        Decimal("1795694400000.9"),
-        "20261126T120000Z",
-        "2026-11-26T12:00:00",
-        "2026-11-26 12:00:00",
-        datetime(2026, 11, 26, 12),  # noqa: DTZ001 - without a zone, as Avro's local timestamps
-    ],
+    "spelling", [NOON_MS + 0.5, f" {NOON_MS}", " 2026-11-26 12:00 UTC ", "20261126T120000Z"]
 )
-def test_noon_may_be_spelled_in_many_ways(spelling: object) -> None:
-    assert TimeForm(zone=UTC).ms_of(spelling) == NOON_MS
+def test_noon_may_be_spelled_in_other_ways_than_those_of_the_page(spelling: object) -> None:
+    assert TimeForm().ms_of(spelling) == NOON_MS
 
 
 @pytest.mark.parametrize(
@@ -109,14 +90,7 @@ def test_time_in_another_format_is_rejected() -> None:
 
 @pytest.mark.parametrize(
     ("numbers", "remedy"),
-    [
-        ([20261126], "--format %Y%m%d"),
-        ([2026092110, 2026092111], "--format %Y%m%d%H"),
-        ([202609211015], "--format %Y%m%d%H%M"),
-        ([20260921101500], "--format %Y%m%d%H%M%S"),
-        ([2609211015], "--format %y%m%d%H%M"),
-        ([1795694400], "--unit s"),
-    ],
+    [([202609211015], "--format %Y%m%d%H%M"), ([2609211015], "--format %y%m%d%H%M")],
 )
 def test_digits_of_a_date_are_named(numbers: list[int], remedy: str) -> None:
     doubt = find_doubt("ts", numbers, NOON_MS)

@@ -177,24 +177,6 @@ def test_a_file_without_the_column_is_named_and_read_again(tmp_path: Path) -> No
     assert times() == Seen({0: 1, 1: 2}, {0: 5, 1: 2}, 5)
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
-        pa.array([1_795_651_200, 1_795_651_205], pa.int32()),
-        pa.array([1_795_651_205]),
-        pa.array([None, 1_795_651_205.0]),
-        pa.array(["1795651205"]),
-    ],
-)
-def test_times_are_taken_in_the_unit_that_is_given(tmp_path: Path, column: pa.Array) -> None:
-    """Numbers of any type, and integers as text."""
-    pq.write_table(pa.table({"time": column}), write(tmp_path, 0, 0, 1))
-
-    assert LogTimes(tmp_path, "flights", "time", form=TimeForm("s"))().newest == {
-        0: 1_795_651_205_000
-    }
-
-
 NOON = 1_795_694_400_000
 
 
