@@ -1,7 +1,9 @@
 """Tokens, addresses and certificates: as a controller serves them and clients show them."""
 
 import json
+import shutil
 import ssl
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +21,7 @@ from noted_time_cli.server.serving import _check_address, _list_names
 from reader_client import ReaderClient
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess, command
+from tests.support.scrapes import samples
 from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import WriterClient
 
@@ -27,6 +30,8 @@ HERE = Path(__file__).parent
 CERTIFICATE, KEY = HERE / "certificate" / "certificate.pem", HERE / "certificate" / "key.pem"
 
 TLS = ["--tls-cert", str(CERTIFICATE), "--tls-key", str(KEY)]
+
+EXPIRY = "noted_time_certificate_expiry_seconds"
 
 NOTES = {"notes": [{"writer": "UA"}]}
 
@@ -68,6 +73,37 @@ def test_tls_is_served_by_flags(tmp_path: Path) -> None:
             httpx.get(controller.url.replace("https", "http"))
 
     assert (controller.url.split(":")[0], made, noted) == ("https", 201, 200)
+
+
+@pytest.mark.acceptance
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
+def test_a_renewed_certificate_is_loaded_while_it_serves(tmp_path: Path) -> None:
+    """Once its key is there, too; the metric shows when it ends."""
+    cert, key = (Path(shutil.copy(each, tmp_path)) for each in (CERTIFICATE, KEY))
+    new = [tmp_path / "new.pem", tmp_path / "new-key.pem"]
+    words = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=localhost"]
+    words += ["-days", "3", "-out", str(new[0]), "-keyout", str(new[1])]
+    subprocess.run(words, check=True, capture_output=True)
+    with (
+        ServeProcess(
+            tmp_path, "--tls-cert", str(cert), "--tls-key", str(key)
+        ).ready() as controller,
+        httpx.Client(base_url=controller.url, verify=False) as client,  # noqa: S501 - loopback
+    ):
+
+        def expiry() -> float:
+            return samples(client.get("/metrics").text, EXPIRY)[()]
+
+        before = expiry()
+        new[0].replace(cert)
+        wait_until(lambda: "certificate_not_loaded" in controller.text())
+        new[1].replace(key)
+        wait_until(lambda: expiry() != before)
+        after = expiry()
+        with httpx.Client(verify=ssl.create_default_context(cafile=str(cert))) as renewed:
+            served = renewed.get(f"https://localhost:{controller.port}/healthz").status_code
+
+    assert (before > after, 2 < (after - time.time()) / 86_400 < 4, served) == (True, True, 200)
 
 
 @pytest.mark.acceptance

@@ -21,6 +21,7 @@ import httpx
 import structlog
 import uvicorn
 
+from controller.api.sockets.certificate import watch_certificate
 from controller.api.sockets.connections import Connection
 from controller.service.controller import Controller
 from noted_time import Rejected, Unreadable
@@ -97,7 +98,12 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
-        self._watching = self._loop.create_task(_watch_files(), name="files")
+        self._watching = [self._loop.create_task(_watch_files(), name="files")]
+        config, expiry = self.config, self._controller.metrics.certificate_expiry
+        if config.ssl and config.ssl_certfile and config.ssl_keyfile:
+            cert, key = Path(config.ssl_certfile), Path(config.ssl_keyfile)
+            watching = watch_certificate(config.ssl, cert, key, expiry)
+            self._watching.append(self._loop.create_task(watching, name="certificate"))
         await super().startup(sockets)
         for server in self.servers:
             for listening in server.sockets:

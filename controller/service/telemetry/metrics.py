@@ -103,6 +103,10 @@ class Metrics:
         self.service_clock = self._add_gauge(
             "noted_time_service_clock_seconds", "Service clock, which measures writer timeouts"
         )
+        self.certificate_expiry = self._add_gauge(
+            "noted_time_certificate_expiry_seconds",
+            "Unix time at which the TLS certificate expires, 0 without one",
+        )
         self._ready = self._add_gauge(
             "noted_time_ready", "1 while the controller serves, 0 while its database is away"
         )

@@ -1,0 +1,69 @@
+"""Loads changed TLS files, and reads when a certificate expires."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from functools import partial
+from pathlib import Path
+
+import structlog
+from prometheus_client import Gauge
+
+log = structlog.get_logger()
+
+LOOK_EVERY_S = 1.0
+EXPIRED_AT = 1.0  # 0 means that there is no certificate
+
+
+async def watch_certificate(context: ssl.SSLContext, cert: Path, key: Path, expiry: Gauge) -> None:
+    """Load both files for new connections when one has changed, and set the `expiry`."""
+    expiry.set(read_expiry(context, cert))
+    known = await asyncio.to_thread(_read_times, cert, key)
+    while True:
+        await asyncio.sleep(LOOK_EVERY_S)
+        found = await asyncio.to_thread(_read_times, cert, key)
+        if found == known:
+            continue
+        known = found
+        changed = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            changed.load_cert_chain(cert, key, password=lambda: "")
+        except OSError as error:  # such as a certificate whose key follows
+            log.warning("certificate_not_loaded", error=str(error))
+        else:
+            # loaded into `context`, it would stand beside a former one with another kind of key
+            context.sni_callback = partial(_use, changed)
+            expiry.set(read_expiry(changed, cert))
+            log.info("certificate_loaded")
+
+
+def _use(changed: ssl.SSLContext, connection: ssl.SSLObject, *_: object) -> None:
+    connection.context = changed
+
+
+def _read_times(*files: Path) -> list[int]:
+    return [each.stat().st_mtime_ns for each in files if each.exists()]
+
+
+def read_expiry(context: ssl.SSLContext, cert: Path) -> float:
+    """Return the Unix time at which the certificate of `context` expires.
+
+    Only a client that trusts a certificate can read it, so this shakes hands in memory.
+    """
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname = False
+    trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    trusting.load_verify_locations(cert)
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = trusting.wrap_bio(back, there)
+    server = context.wrap_bio(there, back, server_side=True)
+    for side in (client, server, client):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        except ssl.SSLCertVerificationError:
+            return EXPIRED_AT
+    found = client.getpeercert() or {}
+    return float(ssl.cert_time_to_seconds(str(found["notAfter"])))
