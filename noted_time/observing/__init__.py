@@ -12,6 +12,7 @@ from noted_time.observing.time_forms import (
     FIRST_TIMES,
     IN_MS,
     PLACEHOLDER_WORDS,
+    TWICE_WARNING,
     FirstPass,
     NoSuchTime,
     TimeForm,

@@ -55,6 +55,12 @@ class NoSuchTime(Rejected):
     """A time that cannot be right, among others that can."""
 
 
+TWICE_WARNING = (
+    "%s: local times in an hour that the zone has twice are read as of the first, so that time "
+    "stands for at most an hour"
+)
+
+
 class FirstPass(int):
     """A local time in an hour that its zone had twice: the time in the first one.
 

@@ -10,6 +10,7 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
+from zoneinfo import ZoneInfo
 
 import pytest
 from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
@@ -318,6 +319,28 @@ def test_times_that_cannot_be_right_are_passed_over(
     assert (first().newest, stamps().newest) == ({1: noon}, {1: noon})
     assert f"{topic}', partition 1, offset 0: the record has no readable time" in caplog.text
     assert f"'{noon // 1000}' is among times that look like Unix seconds" in caplog.text
+
+
+def test_records_of_an_hour_that_is_twice_are_not_reported_as_late(
+    broker: Broker, served: Served, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are named and counted; time stands until a later hour is read."""
+    hour = [f'{{"at": "2025-10-26 02:{minute}:00"}}' for minute in (58, 59, 10)]
+    broker.send(topic, [(p, value, 0) for value in hour for p in (0, 1)])
+    form = TimeForm(zone=ZoneInfo("Europe/Berlin"))
+    with WriterClient(served.url, topic, "observer", domains=["default"]) as client:
+        times = KafkaFields(
+            *(broker.config, topic, "at"), start="earliest", form=form, client=client
+        )
+        noter = EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0)
+        look_until(noter, served, 1_761_440_340_000)
+        broker.send(topic, [(p, hour[0], 0) for p in (0, 1)])
+        broker.send(topic, [(p, '{"at": "2025-10-26 03:00:00"}', 0) for p in (0, 1)])
+        look_until(noter, served, 1_761_444_000_000)
+        client.flush()
+
+    assert (served.get(f"{topic}/writers/observer")["late"], times.twice) == ({}, 8)
+    assert caplog.text.count("in an hour that the zone has twice are read as of the first") == 1
 
 
 def test_a_record_from_the_end_of_time_does_not_end_its_observer(

@@ -16,7 +16,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noted_time.filelog import LogDirectories, SegmentDirectory
-from noted_time.observing import ANY_TIME, FIRST_TIMES, IN_MS, PassedOver, Passes, Seen, TimeForm
+from noted_time.observing import (
+    ANY_TIME,
+    FIRST_TIMES,
+    IN_MS,
+    TWICE_WARNING,
+    PassedOver,
+    Passes,
+    Seen,
+    TimeForm,
+)
 from noted_time.stores import LogPath, parse_root
 from noted_time.values import Rejected, Unreachable, pluralize, validate_name
 from writer_client.files.arrow_rows import open_parquet, read_span
@@ -168,6 +177,8 @@ class LogTimes(LogEnds):
         for kind, count in found.left_out.items():
             self.unusable += count
             log.warning("%s: passed over %s with %s", path, pluralize(count, "row"), kind)
+        if found.twice and not self.twice:
+            log.warning(TWICE_WARNING, path)
         self.twice += found.twice
 
     def _find_in_statistics(self, parquet: pq.ParquetFile) -> int | None:

@@ -11,8 +11,17 @@ from typing import Any, Literal
 from confluent_kafka import Message
 
 from noted_time.kafka import TopicLook
-from noted_time.kafka.records import TopicReader
-from noted_time.observing import FIRST_TIMES, IN_MS, FirstPass, PassedOver, Passes, Seen, TimeForm
+from noted_time.kafka.records import TopicReader, log
+from noted_time.observing import (
+    FIRST_TIMES,
+    IN_MS,
+    TWICE_WARNING,
+    FirstPass,
+    PassedOver,
+    Passes,
+    Seen,
+    TimeForm,
+)
 from noted_time.values import (
     LABEL_LENGTH,
     LARGEST_TIME,
@@ -126,7 +135,10 @@ class RecordTimes(TopicPoller):
         if time > self._latest:
             self._largest = max(time, self._largest)
             fault, until = Rejected(f"{format_time(time)} is ahead of this clock"), time
-        self.twice += type(time) is FirstPass
+        if type(time) is FirstPass:
+            self.twice += 1
+            if self.twice == 1:
+                log.warning(TWICE_WARNING, f"Kafka topic {self._topic.name!r}")
         if found is None:
             self.without_time += 1
         elif found == [] and message.value() is None:  # a tombstone, which has no event
