@@ -99,9 +99,7 @@ def flights(  # noqa: PLR0913 - the options of a command
         _show(console, result, out / (played.NAME if played else "flights"))
         if of_tables:
             table = quote(f"delta:{out / tables.TABLE}")
-            _say(
-                console, f"The table stays; ask it:\n  {name_program()} complete-to --table {table}"
-            )
+            _say(console, f"The table stays; ask it:\n  {name_program()} complete-to {table}")
         if stay:
             _say(console, f"Until Ctrl-C the flights are at {report.page(url)}")
             with suppress(KeyboardInterrupt):

@@ -54,7 +54,6 @@ from noted_time.values.errors import NotedTimeError as NotedTimeError
 from noted_time.values.errors import NotesRefused as NotesRefused
 from noted_time.values.errors import NotLive as NotLive
 from noted_time.values.errors import NotObservable as NotObservable
-from noted_time.values.errors import OpenStream as OpenStream
 from noted_time.values.errors import Recreated as Recreated
 from noted_time.values.errors import Rejected as Rejected
 from noted_time.values.errors import RowsLate as RowsLate

@@ -13,11 +13,13 @@ from time import monotonic
 from typing import Literal, NamedTuple, TypeAlias
 
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.vouching import Vouching
 from controller.service.limits import Limits
 from controller.service.telemetry.metrics import Metrics
 from noted_time import CompleteWindow, Mark, MarkHistory
 from noted_time.reading import Tiling, check_time, check_windows, find_complete_windows
 from noted_time.values import NotCompleteYet
+from noted_time.verdict import Requirement, Verdict, check, judge, judge_time
 
 # the awaited value, a unique number, and a future: true for a mark, false at a timeout
 _Poll: TypeAlias = tuple[int, int, asyncio.Future[bool]]
@@ -205,6 +207,31 @@ class LongPolls:
                 awaited = _build_awaited(stream, domain, "lower", complete_to)
                 if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
                     raise
+
+    async def completeness(
+        self, name: str, asked: Requirement, *, is_admin: bool = False
+    ) -> tuple[Vouching, Verdict]:
+        """Return the verdict, waiting up to `wait_ms` while new marks may change it.
+
+        Also raises `ImplausibleTime`.
+        """
+        deadline = monotonic() + asked.wait_ms / 1000
+        while True:
+            stream = self._stream(name)
+            vouching = Vouching(stream, asked.domain)
+            if asked.to is None:
+                return vouching, judge(vouching, asked)
+            history = vouching.history
+            if stream.settings.are_unix_ms:
+                check_time(asked.to, history.last_lower)
+            check(vouching, asked)
+            verdict = judge_time(vouching, asked, asked.to)
+            awaited = _build_awaited(stream, asked.domain, "seq", history.last_seq + 1)
+            if verdict.mark is None:
+                awaited = _build_awaited(stream, asked.domain, "lower", asked.to)
+            is_over = not verdict.awaits_mark or stream.final_cut is not None
+            if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
+                return vouching, judge(vouching, asked)
 
     async def windows(  # noqa: PLR0913 - the parts of a request
         self,

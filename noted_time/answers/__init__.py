@@ -6,3 +6,4 @@ from noted_time.answers.note_answers import *
 from noted_time.answers.overviews import *
 from noted_time.answers.stream_answers import *
 from noted_time.answers.writer_answers import *
+from noted_time.verdict import Completeness as Completeness

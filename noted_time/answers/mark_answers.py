@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from noted_time.json_types import Offsets
 from noted_time.reading import CompleteWindow, Uncovered
-from noted_time.values import Int64, Mark, NotVouching, StreamCut, VouchedBy
+from noted_time.values import Int64, Mark, StreamCut, VouchedBy
 
 
 class MarksAnswer(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,6 @@ class CutAnswer(Uncovered, frozen=True, kw_only=True):
       first mark ever, and that the stream is not sealed.
     - `has_position` is false if the cut is empty because the writers noted times but no positions.
     - `vouched` says which writers vouch for the time.
-    - `unmet` are the required writers that are missing or do not vouch at any mark.
     - `logs` are the ids of the logs of the cut.
     """
 
@@ -59,7 +58,6 @@ class CutAnswer(Uncovered, frozen=True, kw_only=True):
     has_position: bool
     first_lower: Int64 | None
     vouched: VouchedBy
-    unmet: tuple[NotVouching, ...]
     logs: tuple[str, ...]
 
 

@@ -8,22 +8,25 @@ from typing import Any
 
 from msgspec import Struct
 
-from noted_time.values import MAX_INT64, Rejected
+from noted_time.values import MAX_INT64, Id, Int64, Name, Position, Rejected
 
 
 class ReadOffsets(Struct, frozen=True):
-    """Exclusive offsets by partition (segment); other partitions were not read.
+    """How far a dataset has read a stream, and who read it (`by`).
 
-    `remarks` are sentences about limits. From the time `at_most` on, nothing is known. It is
-    of the time domain `domain`, if the reader states it.
+    - `position`: exclusive offsets by segment; other segments were not read. If it is null, the
+      dataset has the marks up to the first one with a lower of at least `at_most`.
+    - `log`: the id of the log of these offsets.
+    - `at_most`: nothing is known from this time on, which is of the time domain `domain`.
+    - `remarks`: sentences about limits.
     """
 
-    position: Mapping[int, int]
+    position: Position | None = None
     by: str = ""
-    log: str | None = None
-    at_most: int | None = None
+    log: Id | None = None
+    at_most: Int64 | None = None
     remarks: tuple[str, ...] = ()
-    domain: str | None = None
+    domain: Name | None = None
 
 
 def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:

@@ -13,6 +13,7 @@ from noted_time.reading.committing import (
 from noted_time.reading.coverage import (
     UNKNOWN_STANDING,
     Coverage,
+    Spells,
     Uncovered,
     VouchingTally,
     find_required_seq,

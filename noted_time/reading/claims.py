@@ -16,7 +16,6 @@ from noted_time.values import (
     MAX_INT64,
     MIN_INT64,
     Claim,
-    Rejected,
     format_duration,
     format_gap,
     format_time,
@@ -162,20 +161,16 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
             return ""
         return BEFORE_FIRST_MARK.format(format_time(self.first_lower))
 
-    def check_since(self, time: int) -> None:
-        """Raise `Rejected` if no rows below `time` (Unix ms) are claimed."""
-        if self.since is not None and time <= self.since:
-            raise Rejected(f"nothing is claimed to {format_time(time)}: {self.gone}")
-
     def version_at(self, time: int) -> int | None:
         """Return the first version that is complete to `time` (Unix ms)."""
         return next((at for at, complete_to in self.steps if complete_to >= time), None)
 
 
-class NoClaim(Struct, frozen=True):
+class NoClaim(Struct, frozen=True, repr_omit_defaults=True):
     """The reason why a table has no valid claim."""
 
     why: str
+    kind: Literal["not_claimed", "claim_ended", "ambiguous"] = "not_claimed"
 
 
 class TableHistory(Struct, frozen=True):
@@ -188,7 +183,7 @@ class TableHistory(Struct, frozen=True):
     >>> history.claim().complete_to, history.claim().version_at(15)
     (20, 2)
     >>> TableHistory((of(0, orders=10), of(1, "other"))).claim()
-    NoClaim(why='orders: ended by a change in version 1')
+    NoClaim(why='orders: ended by a change in version 1', kind='claim_ended')
     """
 
     commits: Sequence[Commit]
@@ -239,11 +234,14 @@ class TableHistory(Struct, frozen=True):
         if not wanted:
             return NoClaim(NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)
         if names is None and not self.expects and len(wanted) > 1:
-            return NoClaim(SEVERAL_NAMES.format(", ".join(sorted(wanted))))
+            return NoClaim(SEVERAL_NAMES.format(", ".join(sorted(wanted))), "ambiguous")
         unknown = Standing(why=NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)
         named = {name: standings.get(name, unknown) for name in wanted}
         ended = [f"{name}: {each.why}" for name, each in named.items() if each.complete_to is None]
-        return NoClaim("; ".join(ended)) if ended else _combine_claims(named, self.commits)
+        if not ended:
+            return _combine_claims(named, self.commits)
+        is_over = any(each.is_ended for each in named.values())
+        return NoClaim("; ".join(ended), "claim_ended" if is_over else "not_claimed")
 
 
 def _combine_claims(standings: Mapping[str, Standing], commits: Sequence[Commit]) -> TableClaim:

@@ -81,13 +81,15 @@ class Coverage(Struct, frozen=True):
     newcomers: Missing = NO_MISSING
     newcomers_from: int = MIN_INT64
 
-    def assess_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
+    def assess_mark(
+        self, mark: Mark, since: int | None, complete_to: int, *, has_all_rows: bool = False
+    ) -> Uncovered:
         """Return the rows that a mark's cut may lack from `since`, if given, to `complete_to`.
 
-        A final mark has all rows, so no time is before the first mark.
+        If the cut has all rows of a sealed stream, no time is before the first mark.
         """
         late = self.late.find_between(MIN_INT64 if since is None else since, complete_to)
-        first = mark.lower if mark.final else complete_to
+        first = mark.lower if has_all_rows else complete_to
         return self._assess(first, mark.lower - 1, self.missing.find_at_mark(mark), late)
 
     def assess_windows(self, borders: Sequence[int]) -> Iterator[Uncovered]:

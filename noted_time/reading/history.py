@@ -192,6 +192,10 @@ class MarkHistory:
         last, final = self.last, self.final_cut
         return last is not None and final is not None and reaches(last.cut.offsets, final)
 
+    def has_all_rows(self, seq: int) -> bool:
+        """Whether the stream is sealed and this mark's cut has all of it."""
+        return self.is_whole and seq == self.last_seq
+
     def bounded_below(self, time: int, seq: int) -> Mark | None:
         """Return the last mark up to `seq` whose upper is a bound and below `time`.
 

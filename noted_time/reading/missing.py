@@ -132,6 +132,12 @@ class MissingWriters:
         absent = (*still, *self.open.values())
         return seq, [each.writer for each in absent if each.first_seq <= seq]
 
+    def list_first_seqs(self) -> Iterator[int]:
+        """Yield the marks at which a member is first missing."""
+        for each in chain(self._ended, self.open.values()):
+            if not each.writer.joined_later:
+                yield each.first_seq
+
     def find_in_windows(self, borders: Sequence[int]) -> Iterator[Missing]:
         """Yield who is missing from each window between two adjacent `borders`."""
         starts, beyond = borders[:-1], borders[-1]

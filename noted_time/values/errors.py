@@ -25,7 +25,6 @@
     │   ├── UnknownDomain
     │   ├── UnknownWriter
     │   ├── UnknownReader
-    │   ├── OpenStream
     │   ├── WritersMissing
     │   └── RowsLate
     ├── Conflict            read again, then retry
@@ -377,20 +376,6 @@ def suggest_names(alike: Sequence[str]) -> str:
     return f"did you mean {' or '.join(map(repr, alike))}?" if alike else ""
 
 
-class OpenStream(Rejected):
-    """All writers are required, but the stream does not declare its writers."""
-
-    kind = ProblemKind("open_stream", 422, {"stream": ""}, has_own_class=True)
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(
-            f"{stream} expects no writers, so the missing ones are not known: declare writers "
-            f"(`{name_program()} stream set {stream} --expected-writer …`), or name them "
-            "(`--require …`), or accept all that ever joined (`--require-known`)"
-        )
-        self.stream = stream
-
-
 class WritersMissing(Rejected):
     """A window is complete, but the watermark advanced without these writers. Rows may be missing.
 
@@ -398,7 +383,7 @@ class WritersMissing(Rejected):
     """
 
     def __init__(self, missing: Missing) -> None:
-        super().__init__(f"the window is complete, {missing.sentence}")
+        super().__init__(f"the window is complete{missing.sentence}")
         self.missing = missing
 
 
@@ -409,7 +394,7 @@ class RowsLate(Rejected):
     """
 
     def __init__(self, late: Late) -> None:
-        super().__init__(f"the window is complete, {late.sentence}")
+        super().__init__(f"the window is complete{late.sentence}")
         self.late = late
 
 

@@ -17,6 +17,7 @@ from noted_time.values.times import (
     MIN_INT64,
     Int64,
     PositiveInt64,
+    format_seconds,
     format_time,
     pluralize,
 )
@@ -33,6 +34,32 @@ MissingReason = OpenEnum[ExclusionReason, "narrowed", "sealed", "not_joined", "n
 
 A writer that `narrowed` dropped the domain from its `domains`.
 """
+
+
+NARROWED_WORDS = "dropped this domain"
+
+REASON_WORDS = {
+    "timed_out": "timed out",
+    "removed": "removed by an operator",
+    "returned_late": "came back late",
+    "narrowed": NARROWED_WORDS,
+    "sealed": "live when the stream was sealed",
+    "not_joined": "had not joined",
+    "not_expected": "was not expected yet",
+}
+
+NAMES_PER_SENTENCE = 5
+
+
+def join_names(names: Sequence[str], number: int) -> str:
+    """Join names for a sentence. `number` is the number of all names.
+
+    >>> join_names(["a", "b"], 2), join_names(["a", "b"], 9)
+    ('a and b', 'a, b and 7 more')
+    """
+    more = number - len(names)
+    *first, last = [*names, f"{more:,} more"] if more > 0 else names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 class Terms(Struct, frozen=True):
@@ -195,6 +222,15 @@ class MissingWriter(Struct, frozen=True):
     def joined_later(self) -> bool:
         return self.reason in {"not_joined", "not_expected"}
 
+    def describe(self, now: int | None = None) -> str:
+        """Return why the writer is missing, and since when, if `now` (Unix ms) is given."""
+        words = REASON_WORDS.get(self.reason, self.reason)
+        if self.joined_later:
+            return f"{self.writer} {words}"
+        if now is None or self.since is None:
+            return f"{self.writer}: {words}"
+        return f"{self.writer}: {words} {format_seconds(now - self.since)} ago"
+
 
 class LateWriter(Struct, frozen=True):
     """A writer with late rows in a window.
@@ -235,30 +271,28 @@ class Late(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """How many rows were written too late, as a clause. Writers without a number come last.
+        """As `describe`, also if the writers are not known."""
+        unknown = "" if self.count or not self else ", but it is not known which rows came too late"
+        return self.describe() + unknown
 
-        >>> Late((LateWriter("pos", 3, 5, 6, 7), LateWriter("UA", 9, 1, 8, 8, True)), 4).sentence
-        'but rows came too late: 3 of pos, at most 9 of UA and those of 2 more writers'
+    def describe(self) -> str:
+        """Return the writers with late rows as the end of a sentence; those without a number last.
+
+        >>> Late((LateWriter("pos", 3, 5, 6, 7), LateWriter("UA", 9, 1, 8, 8, True)), 4).describe()
+        ', with late rows of pos (3), UA (at most 9) and 2 more'
         >>> till = LateWriter("till", 0, None, 6, 7, unknown=True)
-        >>> Late((LateWriter("pos", 3, 5, 6, 7), till), 2).sentence
-        'but rows came too late: 3 of pos; till may have late rows'
+        >>> Late((LateWriter("pos", 3, 5, 6, 7), till), 2).describe()
+        ', with late rows of pos (3); till may have late rows'
         """
-        if not self.count:
-            return "but it is not known which rows came too late" if self else "with no late rows"
-        named = ", ".join(
-            f"{each.row_count} of {each.writer}" for each in self.writers if each.rows
-        )
-        others = ", ".join(each.writer for each in self.writers if not each.rows)
-        more = self.count - len(self.writers)
-        if more and others:
-            others += f" and {more} more writers"
-        elif more:
-            named += f" and those of {more} more writers"
-        clauses = (
-            named and f"rows came too late: {named}",
-            others and f"{others} may have late rows",
-        )
-        return f"but {'; '.join(filter(None, clauses))}"
+        named = [f"{each.writer} ({each.row_count})" for each in self.writers if each.rows]
+        others = [each.writer for each in self.writers if not each.rows]
+        count, rows = len(named) if others else self.count, ""
+        if named:
+            rows = f", with late rows of {join_names(named[:NAMES_PER_SENTENCE], count)}"
+        if not others:
+            return rows
+        others_named = join_names(others[:NAMES_PER_SENTENCE], self.count - count)
+        return f"{rows}; {others_named} may have late rows"
 
 
 class Missing(Struct, frozen=True):
@@ -277,18 +311,28 @@ class Missing(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The missing writers with their reasons, as a clause.
+        """As `describe`, also if the writers are not known."""
+        what = ", but who is missing is not known: it is older than the ledger or the first mark"
+        return self.describe() + ("" if self.count or self.is_known else what)
 
-        >>> Missing((MissingWriter("stock", "timed_out", 7, 5),), 3).sentence
-        'without stock (timed_out) and 2 more writers'
+    def describe(self, now: int | None = None) -> str:
+        """Return the missing writers as the end of a sentence; `now` is in Unix ms.
+
+        >>> away = MissingWriter("stock", "timed_out", 0, 5)
+        >>> new = MissingWriter("paris", "not_expected", 0, None)
+        >>> Missing((away, new), 2, 1).describe(now=14_400_000)
+        ', without stock: timed out 4h ago; paris was not expected yet'
         """
-        if not self.count and self.is_known:
-            return "with all writers"
-        if not self.count:
-            return "but who is missing is not known: it is older than the ledger or the first mark"
-        named = ", ".join(f"{each.writer} ({each.reason})" for each in self.writers)
-        more = self.count - len(self.writers)
-        return f"without {named}{f' and {more} more writers' if more else ''}"
+        if not self.count and self:
+            return (
+                ", but who is missing is not known: it is older than the ledger or the first mark"
+            )
+        named = self.writers[:NAMES_PER_SENTENCE]
+        absent = [each.describe(now) for each in named if not each.joined_later]
+        newer = [each.describe(now) for each in named if each.joined_later]
+        later = self.joined_later
+        without = f", without {join_names(absent, self.count - later)}" if absent else ""
+        return f"{without}; {join_names(newer, later)}" if newer else without
 
 
 WriterStanding = OpenEnum[
@@ -316,36 +360,11 @@ class NotVouching(Struct, frozen=True):
         return f"{self.writer} ({STANDING_WORDS.get(self.reason, self.reason)}{until})"
 
 
-NARROWED_WORDS = "dropped this domain"
-
 STANDING_WORDS = {
     "live": "returned later",
     "joined_later": "joined later",
     "narrowed": NARROWED_WORDS,
 }
-
-REASON_WORDS = {
-    "timed_out": "timed out",
-    "removed": "removed by an operator",
-    "returned_late": "came back late",
-    "narrowed": NARROWED_WORDS,
-    "sealed": "live when the stream was sealed",
-    "not_joined": "had not joined",
-    "not_expected": "was not expected yet",
-}
-
-NAMES_PER_SENTENCE = 5
-
-
-def join_names(names: Sequence[str], number: int) -> str:
-    """Join names for a sentence. `number` is the number of all names.
-
-    >>> join_names(["a", "b"], 2), join_names(["a", "b"], 9)
-    ('a and b', 'a, b and 7 more')
-    """
-    more = number - len(names)
-    *first, last = [*names, f"{more:,} more"] if more > 0 else names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def suggest_ending(stream: str, writer: str, domain: str) -> str:

@@ -19,10 +19,10 @@ from noted_time.client.transport import Transport
 from noted_time.coding import convert_to_json, encode
 from noted_time.installation import name_program
 from noted_time.values import validate_name
+from noted_time.verdict import SIMILARITY_CUTOFF
 from noted_time_cli.terminal.flags import list_flags, set_flags, unfold_flags
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, Token, Url
 from noted_time_cli.terminal.output import Columns, echo, print_table, report_errors, say
-from reader_client.protocol.requirements import SIMILARITY_CUTOFF
 
 MOST_ROWS = 1000
 

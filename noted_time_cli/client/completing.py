@@ -10,10 +10,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from noted_time import OpenStream
-from noted_time.client import run
 from noted_time.client.waiting import NotYet
-from noted_time.coding import convert_to_json
 from noted_time.installation import name_program
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import (
@@ -29,45 +26,27 @@ from noted_time.values import (
     join_names,
     parse_time,
 )
+from noted_time.verdict.words import NOT_SO_FAR
 from noted_time_cli.client.caller import MOST_ROWS, Caller, client_command
-from noted_time_cli.client.offsets import ReadBy
-from noted_time_cli.client.tables import Names, TableOption, ask_objections, read_claim
-from noted_time_cli.client.waiting import (
+from noted_time_cli.client.datasets import (
     MISSING_STATUS,
-    Require,
-    RequireAll,
-    RequireKnown,
-    ask_holders,
-    build_requirement,
-    describe_complete,
-    format_late,
-    format_missing,
+    DatasetArgument,
+    DatasetOptions,
+    RequiredWriters,
+    judge,
 )
+from noted_time_cli.client.waiting import ask_holders
 from noted_time_cli.terminal.flags import refuse_options
 from noted_time_cli.terminal.options import (
-    NO_VALUES,
     DomainOption,
     LimitOption,
     Stream,
-    StreamOrNone,
     option,
     window_option,
     zone_option,
 )
 from noted_time_cli.terminal.output import Columns, echo, fail, say
-from reader_client.protocol.completeness import (
-    find_last_reached,
-    find_last_rounded,
-    find_required_mark,
-    make_performer,
-)
 from reader_client.protocol.questions import ask_windows
-from reader_client.protocol.requirements import (
-    NOT_SO_FAR,
-    Requirement,
-    find_first_complete,
-    find_objections,
-)
 
 CUT_SHORT = 3
 
@@ -83,11 +62,10 @@ ZoneOfWindows = Annotated[
 @client_command
 def complete_to(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
-    stream: StreamOrNone = None,
+    dataset: DatasetArgument,
     *,
-    table: TableOption = None,
-    name: Names = NO_VALUES,
-    read_by: ReadBy,
+    of: DatasetOptions,
+    writers: RequiredWriters,
     floor: Annotated[
         Tiling,
         window_option(
@@ -100,14 +78,8 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
             "The zone for --floor and for the output, for example Europe/Berlin.", default="UTC"
         ),
     ] = UTC,
-    require: Require = NO_VALUES,
-    require_all: RequireAll = False,
-    require_known: RequireKnown = False,
-    domain: DomainOption = None,
 ) -> None:
-    """Print the time to which a stream or a table is complete: all events before it are written.
-
-    With --offsets, --kafka or --checkpoint, all events before it are written and read.
+    """Print the time to which a dataset is complete: all events before it are there.
 
     The time is the only line on standard output. A sentence on standard error names the writers
     that vouch and the writers that are missing.
@@ -115,9 +87,8 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     Exit statuses:
 
     - 0: the time is printed.
-    - 1: there is no mark yet, or the controller refused.
-    - 3: a writer of --require, --require-all or --require-known does not vouch, or the time is
-      before the first mark.
+    - 1: the controller refused, for example because the stream does not exist.
+    - 3: no time is complete, or not as the options require.
     - 69: no controller answered.
 
     A table is judged by the claims in its commits. If these do not name the writers that vouch, the
@@ -125,40 +96,19 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time complete-to flights --floor 1h
     """
-    if stream is None and table is None:
-        raise typer.BadParameter("name a stream, or a table with --table")
-    if stream is not None and table is not None:
-        why = f"{stream} is a stream and {table} a table: leave out STREAM or --table"
-        raise typer.BadParameter(why)
-    read_by.check(table, name)
     floor = _place_windows(floor, zone)
-    required = build_requirement(require, every=require_all, known=require_known)
-    if table is not None:
-        if domain is not None:
-            raise typer.BadParameter("a table has no domain: leave --domain out")
-        _print_table_time(call, table, name, floor, required)
-        return
-    stream = stream or ""
-    source = read_by.create_source(stream) if read_by.is_named else None
-    asked = find_last_rounded if source is None else find_last_reached
-    question = asked(stream, domain, floor.start_of)
-    perform = make_performer(call.ask, source)
-    time, mark, read = run(question, perform)
-    if required:
-        try:
-            mark = run(
-                find_required_mark(stream, time, domain, required.query, read=source), perform
-            )
-        except (OpenStream, NotYet) as error:
-            fail(str(error), status=MISSING_STATUS)
-    lacks = run(find_objections(stream, domain, mark, required), perform)
-    sentence = describe_complete(stream, format_in_zone(time, zone), mark)
-    sentence = "; ".join([sentence, *read.remarks, *lacks])
-    if lacks:
-        fail(sentence, status=MISSING_STATUS)
-    say(f"noted-time: {sentence}")
-    if not call.print_json({"complete_to": time} | convert_to_json(mark)):
-        echo(format_in_zone(time, zone))
+    asked = replace(writers.build(), floor_ms=floor.size_ms, origin=floor.origin, zone=str(zone))
+    try:
+        answer = judge(call, of.open(call, dataset), asked)
+    except NotYet as error:
+        fail(str(error), status=MISSING_STATUS)
+    if call.print_json(answer) and not answer.is_complete:
+        raise typer.Exit(MISSING_STATUS)
+    if answer.complete_to is None or not answer.is_complete:
+        fail(answer.sentence, status=MISSING_STATUS)
+    say(f"noted-time: {answer.sentence}")
+    if not call.as_json:
+        echo(format_in_zone(answer.complete_to, zone))
 
 
 @client_command
@@ -215,7 +165,8 @@ def _format_start(start: int, windows: Tiling) -> str:
 
 def _describe_window(window: CompleteWindow) -> str:
     last = f", {window.last_writer} was the last" if window.last_writer else ""
-    without = format_missing(window, int(clock.time() * 1000)) + format_late(window)
+    now = int(clock.time() * 1000)
+    without = window.missing.describe(now) + window.late.describe()
     if window.before_first_mark:
         without += ", but nobody vouches for times before the first mark"
     return f"is complete since {format_time(window.written_at // 1000 * 1000)}{last}{without}"
@@ -290,23 +241,3 @@ def _describe_unknown_changes(stream: str, writers: Sequence[str], domain: str |
         f"it is not known how old the late rows of {names} are, so any window may have changed. "
         f"Report them with their least time: {commands}. Or load"
     )
-
-
-def _print_table_time(
-    call: Caller, table: str, names: list[str], floor: Tiling, required: Requirement
-) -> None:
-    found = read_claim(table, names)
-    time = floor.start_of(found.complete_to)
-    first, shown = find_first_complete(table, found, time, names), format_in_zone(time, floor.zone)
-    first.check_since(time)
-    if lack := found.describe_first_mark(time):
-        fail(f"{table}: {lack}", status=MISSING_STATUS)
-    lacks, asked, _ = ask_objections(call, first, time, required)
-    sentence = f"complete to {shown}{first.describe_lack(asked)}"
-    if lacks:
-        fail("; ".join([f"the table is {sentence}", *lacks]), status=MISSING_STATUS)
-    say(f"noted-time: {sentence}")
-    if not call.print_json(
-        {"complete_to": time, "version": found.version, "missing": first.missing}
-    ):
-        echo(shown)

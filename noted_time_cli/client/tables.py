@@ -7,59 +7,23 @@ from typing import Annotated
 
 import typer
 
-from noted_time import NotedTimeError, OpenStream
-from noted_time.client import run
-from noted_time.client.waiting import NotYet
 from noted_time.installation import name_program
 from noted_time.lineage import LET_CLAIM
 from noted_time.tables import NoClaim, TableClaim, accept, inherit, pin, since_claims, standing
-from noted_time.values import format_time
-from noted_time_cli.client.caller import Caller
+from noted_time.values import Rejected, format_time
+from noted_time_cli.client.datasets import Names
 from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import DEFAULT_URL, NO_VALUES, AsJson, duration, option
+from noted_time_cli.terminal.options import NO_VALUES, AsJson, duration, option
 from noted_time_cli.terminal.output import echo, say
-from reader_client.protocol.requirements import (
-    NOT_ASKED,
-    Requirement,
-    TableAnswer,
-    find_table_objections,
-)
-
-TableOption = Annotated[
-    str | None,
-    option("URL", "Use a table instead of a stream: delta:LOCATION or iceberg:CATALOG.TABLE."),
-]
-Names = Annotated[list[str], option("NAME", "A claim that the table must have. Repeatable.")]
 
 app = typer.Typer(name="claim", no_args_is_help=True, help="Show and accept the claims of a table.")
-
-
-class NothingClaimed(NotYet):
-    """A table has no claim."""
 
 
 def read_claim(table: str, names: list[str]) -> TableClaim:
     claim = standing(table, names or None)
     if isinstance(claim, NoClaim):
-        raise NothingClaimed(f"nothing is claimed of {table}: {claim.why}")
+        raise Rejected(f"nothing is claimed of {table}: {claim.why}")
     return claim
-
-
-def ask_objections(
-    call: Caller, claim: TableClaim, time: int, required: Requirement
-) -> TableAnswer:
-    """Return the objections to a table, by its claims and by the controller.
-
-    Without an answer at the default URL, there may be no controller.
-    """
-    try:
-        return run(find_table_objections(claim, time, required), call.transport.ask)
-    except OpenStream as error:
-        return TableAnswer([str(error)], "; its stream was asked")
-    except NotedTimeError:
-        if call.transport.controllers.urls != (DEFAULT_URL,):
-            raise
-        return TableAnswer([NOT_ASKED])
 
 
 @group_command(app, "show")

@@ -9,8 +9,7 @@ import typer
 from noted_time.lineage import Dataset
 from noted_time.values import parse_time
 from noted_time_cli.client.caller import Caller, client_command
-from noted_time_cli.client.tables import Names
-from noted_time_cli.client.waiting import MISSING_STATUS
+from noted_time_cli.client.datasets import MISSING_STATUS, DatasetArgument, Names
 from noted_time_cli.terminal.brokers import Config, build_kafka_config
 from noted_time_cli.terminal.flags import refuse_options
 from noted_time_cli.terminal.options import NO_VALUES, DomainOption, TimeOrNone
@@ -22,14 +21,7 @@ from reader_client.protocol.hops import HopReader
 def why(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     context: typer.Context,
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATASET",
-            help="A stream, delta:LOCATION, iceberg:CATALOG.TABLE, group:NAME@BROKERS/TOPIC, or "
-            "the path of a checkpoint, such as ./checkpoint.",
-        ),
-    ],
+    dataset: DatasetArgument,
     time: TimeOrNone = None,
     *,
     name: Names = NO_VALUES,

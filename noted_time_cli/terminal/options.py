@@ -29,7 +29,7 @@ from noted_time.values import (
 
 DEFAULT_PORT = 7464
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
-NO_VALUES: list[str] = []
+NO_VALUES: Any = ()  # of an option that can be repeated
 
 
 def option(
@@ -156,17 +156,16 @@ LogRoot = Annotated[
 ]
 Ignore = Annotated[list[str] | None, option("GLOB", "Leave out foreign files. Repeatable.")]
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
-TimeOrNone = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="TIME",
-        show_default=False,
-        help="The time: ISO 8601 with a zone, such as 2013-01-01T10:00Z, or an integer.",
-    ),
-]
 StreamOrNone = Annotated[
     str | None, typer.Argument(metavar="STREAM", help="The stream's name.", show_default=False)
 ]
+_TIME_ARGUMENT = typer.Argument(
+    metavar="TIME",
+    show_default=False,
+    help="The time: ISO 8601 with a zone, such as 2013-01-01T10:00Z, or an integer.",
+)
+TimeArgument = Annotated[str, _TIME_ARGUMENT]
+TimeOrNone = Annotated[str | None, _TIME_ARGUMENT]
 WriterArgument = Annotated[str, typer.Argument(metavar="WRITER", help="The writer's name.")]
 DomainOption = Annotated[
     str | None,

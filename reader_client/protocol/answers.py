@@ -55,10 +55,3 @@ class GroupReply(Struct, frozen=True):
         reasons = {cause.reason for cause in self.because}
         because = tuple(reason for reason in list_names(Reason) if reason in reasons)
         return BacklogState(self.backlog, because, self.since)
-
-
-class ReachedMark(Struct, frozen=True):
-    """The last mark that a position reaches, if any."""
-
-    lower: Int64 | None
-    lower_seq: int | None

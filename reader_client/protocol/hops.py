@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from noted_time import UnknownStream
-from noted_time.answers import CutAnswer, Explanation
+from noted_time.answers import Completeness, Explanation
 from noted_time.client import Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown
-from noted_time.extras import require_extra
 from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource, Why, describe_table, walk
-from noted_time.progress import ReadOffsets
 from noted_time.tables.table_urls import open_history
-from noted_time.values import UNIX_MS, YEAR_MS, ClaimSource, Rejected, format_time
-from reader_client.protocol.completeness import find_last_reached, make_performer
-from reader_client.protocol.questions import ask_cut, ask_explanation
-from reader_client.protocol.requirements import find_domain
+from noted_time.values import UNIX_MS, YEAR_MS, ClaimSource, format_time
+from noted_time.verdict import Requirement
+from reader_client.protocol.datasets import OpenDataset, find_domain, open_dataset
+from reader_client.protocol.questions import ask_completeness, ask_explanation
 
-Offsets = Callable[[Mapping[int, int]], ReadOffsets]  # exact below the given cut
-
-CHECKPOINT_MODULE = "spark_integration.checkpoint.committed"
-GROUP_FORM = "group:NAME@BROKERS/TOPIC, for example group:billing@127.0.0.1:9092/orders"
 EXPLAIN_WRITERS = "`{{program}} explain {{dataset}}{}` explains each writer"
 RUN_CONSUMERS = "check that its consumers run and keep up, and commit after writing"
 LET_NOTE = "let the writers of the topic note to its stream, or correct the name"
-DELTA_TABLE = "{0} is a Delta table and not a checkpoint: write delta:{0}"
-NOBODY_VOUCHES = "nobody vouches for times before the first mark of {}"
-
-_GROUP_URL = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
 
 
 @dataclass(frozen=True)
@@ -55,14 +42,8 @@ class HopReader:
             case "stream":
                 domain = run(find_domain(ClaimSource(*dataset)), self.ask)
                 return self._read_stream(dataset._replace(domain=domain))
-            case "group":
-                return self._read_reader(dataset, self._open_group(dataset.name))
             case _:
-                if Path(dataset.name, "_delta_log").is_dir():
-                    raise Rejected(DELTA_TABLE.format(dataset.name))
-                with require_extra(f"reading {dataset.name}", "spark"):
-                    checkpoints = import_module(CHECKPOINT_MODULE)  # the package is above this one
-                return self._read_reader(dataset, checkpoints.open_streams(dataset.name))
+                return self._read_reader(open_dataset(dataset, kafka=self.kafka))
 
     def _read_stream(self, dataset: Dataset) -> Hop:
         found: Explanation = self.ask(ask_explanation(dataset.name, None, dataset.domain or None))
@@ -73,42 +54,36 @@ class HopReader:
             known = [each for each in without if each is not None]
             ahead_to = found.now if is_near else max(known, default=lower)
         options = f" --domain {dataset.domain}" if str(dataset) != dataset.name else ""
+        doubt = ""
+        if self.time is not None and lower is not None and self.time <= lower:
+            asked = Requirement(to=self.time, domain=dataset.domain or None)
+            doubt = find_doubt(self.ask(ask_completeness(dataset.name, asked)))
         return Hop(
             dataset,
             lower,
             why=_describe_holders(found),
             remedy=EXPLAIN_WRITERS.format(options),
             lack=f", {found.vouched.sentence}" if found.vouched else "",
-            doubt=self._find_doubt(dataset, lower),
+            doubt=doubt,
             ahead_to=ahead_to,
         )
 
-    def _find_doubt(self, stream: Dataset, complete_to: int | None) -> str:
-        if self.time is None or complete_to is None or complete_to < self.time:
-            return ""
-        mark: CutAnswer = self.ask(ask_cut(stream.name, self.time, stream.domain or None))
-        return NOBODY_VOUCHES.format(stream) if mark.before_first_mark else ""
-
-    def _open_group(self, name: str) -> dict[str, Offsets]:
-        found = _GROUP_URL.fullmatch(name)
-        if found is None:
-            raise Rejected(f"{name!r} does not name a group and its topic: {GROUP_FORM}")
-        group, brokers, topic = found.groups()
-        with require_extra(f"reading {name}", "kafka"):
-            from noted_time.kafka.groups import GroupOffsets  # noqa: PLC0415 - needs the extra
-        return {topic: GroupOffsets({**self.kafka, "bootstrap.servers": brokers}, group, topic)}
-
-    def _read_reader(self, dataset: Dataset, streams: Mapping[str, Offsets]) -> Hop:
-        sources = list[HopSource]()
+    def _read_reader(self, opened: OpenDataset) -> Hop:
+        dataset, sources = opened.dataset, list[HopSource]()
         remedy = RUN_QUERY if dataset.kind == "checkpoint" else RUN_CONSUMERS
         reasons, remarks, doubts = list[str](), list[str](), list[str]()
-        for name, offsets in streams.items():
+        perform = opened.perform(self.ask)
+        for name, offsets in opened.readers.items():
             stream, time = Dataset(name, dataset.domain), None
+            one = OpenDataset(dataset, {name: offsets})
             try:
-                asked = find_last_reached(name, dataset.domain or None)
-                time, _, read = run(asked, make_performer(self.ask, offsets))
-                remarks += read.remarks
-                doubts.append(self._find_doubt(stream, time))
+                found = run(one.judge(Requirement()), perform)
+                time = found.complete_to
+                if time is None:
+                    reasons.append(f"nothing is known of {dataset.name}: {found.sentence}")
+                elif self.time is not None and self.time <= time:
+                    asked = run(one.judge(Requirement(to=self.time)), perform)
+                    doubts.append(find_doubt(asked))
             except (NothingKnown, UnknownStream) as error:
                 remedy = LET_NOTE if isinstance(error, UnknownStream) else remedy
                 reasons.append(f"nothing is known of {dataset.name}: {error}")
@@ -123,6 +98,11 @@ class HopReader:
             "".join(f"; {each}" for each in dict.fromkeys(remarks)),
             next(filter(None, doubts), ""),
         )
+
+
+def find_doubt(answer: Completeness) -> str:
+    """Return why a time below the last lower is not complete, or `""`."""
+    return "" if answer.is_complete else answer.sentence
 
 
 def _describe_holders(explained: Explanation) -> str:

@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from noted_time.answers import (
+    Completeness,
     CompleteWindowsPage,
     CutAnswer,
     Explanation,
     MarksAnswer,
-    SegmentsPage,
 )
 from noted_time.client import Json, Question, position_to_wire, stream_path
+from noted_time.coding import convert_to_json
 from noted_time.reading import Tiling
 from noted_time.values import UTC_ZONE
-from reader_client.protocol.answers import GroupReply, ReachedMark, StreamReply
+from noted_time.verdict import Requirement
+from reader_client.protocol.answers import GroupReply, StreamReply
 
 MARKS_PER_PAGE = 10_000
-NOTHING_REQUIRED: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +61,20 @@ def ask_windows(
     )
 
 
-def ask_cut(
-    stream: str,
-    time: int,
-    domain: str | None,
-    wait_ms: int = 0,
-    required: Mapping[str, object] = NOTHING_REQUIRED,
-) -> Question[CutAnswer]:
-    """Ask for the first mark complete to a time; `required` is a `Requirement.query`."""
+def ask_cut(stream: str, time: int, domain: str | None, wait_ms: int = 0) -> Question[CutAnswer]:
+    """Ask for the first mark complete to a time."""
     query = {"complete_to": time} | _build_query(domain) | ({"wait_ms": wait_ms} if wait_ms else {})
-    query |= required
     return Question("GET", stream_path(stream, "cut"), query, wait_ms=wait_ms, answer=CutAnswer)
 
 
-def ask_time_window(
-    stream: str, position: Mapping[int, int], domain: str | None
-) -> Question[ReachedMark]:
-    body = {"position": position_to_wire(position)} | _build_query(domain)
-    return Question("POST", stream_path(stream, "time-window"), body=body, answer=ReachedMark)
+def ask_completeness(stream: str, asked: Requirement) -> Question[Completeness]:
+    return Question(
+        "POST",
+        stream_path(stream, "completeness"),
+        body=convert_to_json(asked),
+        wait_ms=asked.wait_ms,
+        answer=Completeness,
+    )
 
 
 def ask_explanation(
@@ -87,11 +84,6 @@ def ask_explanation(
     return Question(
         "GET", stream_path(stream, "explain"), query | _build_query(domain), answer=Explanation
     )
-
-
-def ask_segments(stream: str, start: int, domain: str | None) -> Question[SegmentsPage]:
-    query = {"start": start, "limit": 1000} | _build_query(domain)
-    return Question("GET", stream_path(stream, "segments"), query, answer=SegmentsPage)
 
 
 def ask_group(stream: str, group: str) -> Question[GroupReply]:

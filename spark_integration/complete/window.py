@@ -84,10 +84,11 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
         raise WritersMissing(window.missing)
     if window.late and late == "fail":
         raise RowsLate(window.late)
-    for lacking, on in ((window.missing, read.missing), (window.late, late)):
-        if lacking and on == "warn":
-            named = map(format_time, times)
-            log.warning("stream %r from %s to %s: %s", stream, *named, lacking.sentence)
+    missing = window.missing.sentence if window.missing and read.missing == "warn" else ""
+    rows = window.late.sentence if window.late and late == "warn" else ""
+    if missing or rows:
+        named = map(format_time, times)
+        log.warning("stream %r from %s to %s is complete%s%s", stream, *named, missing, rows)
     return window
 
 

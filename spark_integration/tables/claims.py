@@ -32,7 +32,6 @@ from noted_time.tables.table_urls import split_url
 from noted_time.values import (
     MIN_INT64,
     RESERVED_NAMES,
-    VOUCHED_FIELDS,
     Claim,
     ClaimSource,
     Time,
@@ -44,6 +43,7 @@ from noted_time.values import (
     unix_ms_of,
     validate_name,
 )
+from noted_time.verdict import Requirement, add_writers
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
 from spark_integration.marks.offset import StreamFacts, is_noted, is_of_log, is_of_marks, list_facts
 from spark_integration.tables.formats import OpenTable, open_table
@@ -181,31 +181,23 @@ class TableClaims:
             return claim
         from noted_time.client import run  # noqa: PLC0415 - HTTP is slow to import
         from noted_time.client.transport import Transport  # noqa: PLC0415
-        from reader_client.protocol.questions import ask_cut, ask_stream  # noqa: PLC0415
-        from reader_client.protocol.requirements import find_domain  # noqa: PLC0415
+        from reader_client.protocol.datasets import find_domain  # noqa: PLC0415
+        from reader_client.protocol.questions import ask_completeness, ask_stream  # noqa: PLC0415
 
         (source,) = claim.sources
         transport = Transport(self.controller_url, token=self.token, timeout_s=ASK_TIMEOUT_S)
         try:
             domain = run(find_domain(source), transport.ask)
-            asked = claim.complete_to + source.lag_ms
-            answer = transport.ask(ask_cut(source.stream, asked, domain))
+            asked = Requirement(to=claim.complete_to + source.lag_ms, domain=domain)
+            answer = transport.ask(ask_completeness(source.stream, asked))
             stream = transport.ask(ask_stream(source.stream))
         except NotedTimeError as error:
             log.warning("the claim of batch %d lacks its missing writers: %s", claim.batch, error)
             return claim
         finally:
             transport.close()
-        missing, first = answer.missing, MIN_INT64 if stream.seal else answer.first_lower
-        named = tuple(each.writer for each in missing.writers if not each.joined_later)
-        return replace(
-            claim,
-            domain=domain,
-            first_lower=None if first is None else shift_bound(first, -source.lag_ms),
-            max_time_ahead_ms=None if stream.seal else stream.max_time_ahead_ms,
-            missing=named if named or missing.is_known else None,
-            vouched={key: getattr(answer.vouched, key) for key in VOUCHED_FIELDS},
-        )
+        ahead_ms = None if stream.seal else stream.max_time_ahead_ms
+        return add_writers(claim, source._replace(domain=domain), answer, ahead_ms)
 
 
 class BatchClaim(Struct, frozen=True):

@@ -12,7 +12,7 @@ from tests.support.served import Served
 from tests.support.suites import programs_of
 
 PAGE = "docs/guides/schedulers.md"
-SINK = 'stream="sink"'
+SINK = "group:connect-orders-jdbc@{}/sink"
 
 
 def dag_of_the_page(given: str, name: str, **changes: str) -> str:
@@ -51,23 +51,18 @@ def made(
     programs: Path = programs_of("airflow")
     connection = {"conn_type": "noted_time", "host": "127.0.0.1", "port": controller.port}
     home = tmp_path_factory.mktemp("airflow") / "home"
-    kafka = {"conn_type": "kafka", "extra": broker.config}
-    made = Airflow(
-        programs,
-        home,
-        AIRFLOW_CONN_NOTED_TIME_DEFAULT=json.dumps(connection),
-        AIRFLOW_CONN_KAFKA_DEFAULT=json.dumps(kafka),
-    )
-    stream, missing = 'stream="orders"', 'missing="fail"'
+    made = Airflow(programs, home, AIRFLOW_CONN_NOTED_TIME_DEFAULT=json.dumps(connection))
+    stream, missing = 'dataset="orders"', 'missing="fail"'
     for name in ("fail", "wait", "warn", "alone"):
         changes = {
-            stream: f'stream="{name}"',
+            stream: f'dataset="{name}"',
             missing: f'missing="{name.replace("alone", "fail")}"',
         }
         (made.dags / f"{name}.py").write_text(dag_of_the_page("orders_hourly", name, **changes))
-    changes = {stream: f"table={orders.url!r}", 'found["cut"]': 'found["version"]'}
+    changes = {stream: f"dataset={orders.url!r}", 'found["cut"]': 'found["version"]'}
     (made.dags / "table.py").write_text(dag_of_the_page("orders_hourly", "table", **changes))
-    (made.dags / "sink.py").write_text(dag_of_the_page("orders_loaded", "sink", **{stream: SINK}))
+    changes = {"group:connect-orders-jdbc@kafka:9092/orders": SINK.format(broker.address)}
+    (made.dags / "sink.py").write_text(dag_of_the_page("orders_loaded", "sink", **changes))
     return made
 
 

@@ -15,65 +15,45 @@ import json, sys
 from datetime import datetime, timedelta, timezone
 import pendulum
 from noted_time_airflow import sensor as module
-from noted_time_airflow.sensor import ConsumerGroup, NotedTimeSensor
+from noted_time_airflow.sensor import NotedTimeSensor
 
 def tried(given):
     module.AIRFLOW_VERSION = tuple(given.pop("airflow", (3, 3)))
-    if isinstance(given.get("group"), list):
-        given["group"] = ConsumerGroup(*given["group"])
     try:
-        sensor = NotedTimeSensor(task_id="complete", **given)
+        sensor = NotedTimeSensor(task_id="complete", **{"dataset": "s"} | given)
         sensor.render_template_fields({"site": "oslo"})
         wanted = sensor._build_wanted()
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    read = [wanted.group, wanted.topic, wanted.kafka_conn_id] if wanted.group else []
-    return [wanted.complete_to, wanted.require, sensor.deferrable, *read]
+    return [wanted.dataset, wanted.complete_to, wanted.require, sensor.deferrable]
 
 ten = datetime(2013, 1, 1, 11, tzinfo=timezone(timedelta(hours=1)))
 times = {"datetime": ten, "pendulum": pendulum.instance(ten), "rendered": str(ten)}
-given = [*({"stream": "s", "complete_to": each} for each in times.values()), *json.load(sys.stdin)]
+given = [*({"complete_to": each} for each in times.values()), *json.load(sys.stdin)]
 print(json.dumps([tried(each) for each in given]))
 """
 
-ALL, KAFKA = [TEN, "all", True], "kafka_default"
+ALL = ["s", TEN, "all", True]
+NO_ZONE = (
+    "Unreadable: '2013-01-01T10:00:00' has no zone: use an integer, or ISO 8601 with a zone, for "
+    "example 2013-01-01T10:00Z"
+)
 GIVEN: list[tuple[dict[str, object], object]] = [
-    ({"stream": "s", "complete_to": TEN}, ALL),
-    ({"stream": "s", "complete_to": f" {TEN} "}, ALL),
-    ({"stream": "s", "complete_to": "2013-01-01T10:00:00+00:00"}, ALL),
-    ({"stream": "s", "complete_to": TEN, "deferrable": False}, [TEN, "all", False]),
-    ({"stream": "s", "complete_to": TEN, "require": ["lima"]}, [TEN, ["lima"], True]),
-    ({"stream": "s", "complete_to": TEN, "require": "known"}, [TEN, "known", True]),
-    ({"stream": "s", "complete_to": TEN, "group": "{{ site }}"}, [*ALL, "oslo", "", KAFKA]),
+    ({"complete_to": TEN}, ALL),
+    ({"complete_to": f" {TEN} "}, ALL),
+    ({"complete_to": "2013-01-01T10:00:00+00:00"}, ALL),
+    ({"complete_to": TEN, "deferrable": False}, ["s", TEN, "all", False]),
+    ({"complete_to": TEN, "require": ["lima"]}, ["s", TEN, ["lima"], True]),
+    ({"complete_to": TEN, "require": "known"}, ["s", TEN, "known", True]),
+    ({"complete_to": TEN, "dataset": "delta:{{ site }}"}, ["delta:oslo", *ALL[1:]]),
+    ({"complete_to": TEN, "partition_key": "ten"}, ALL),
+    ({"complete_to": "2013-01-01T10:00:00"}, NO_ZONE),
+    ({"missing": "ignore"}, "ValueError: missing='ignore' is none of fail, wait, warn, accept"),
     (
-        {"stream": "s", "complete_to": TEN, "group": ["{{ site }}", "sold-{{ site }}"]},
-        [*ALL, "oslo", "sold-oslo", KAFKA],
-    ),
-    (
-        {"stream": "s", "complete_to": "2013-01-01T10:00:00"},
-        (
-            "Unreadable: '2013-01-01T10:00:00' has no zone: use an integer, or ISO 8601 with a "
-            "zone, for example 2013-01-01T10:00Z"
-        ),
-    ),
-    ({}, "ValueError: name a stream, or a table: delta:LOCATION or iceberg:CATALOG.TABLE"),
-    (
-        {"table": "delta:t", "group": "g"},
-        "ValueError: a table has no domain and no consumer group: leave them out",
-    ),
-    (
-        {"stream": "s", "missing": "ignore"},
-        "ValueError: missing='ignore' is none of fail, wait, warn, accept",
-    ),
-    (
-        {"stream": "s", "partition_key": "ten", "airflow": [3, 2]},
+        {"partition_key": "ten", "airflow": [3, 2]},
         "ValueError: partition_key needs Airflow 3.3 or newer: upgrade Airflow, or leave it out",
     ),
-    ({"stream": "s", "complete_to": TEN, "partition_key": "ten"}, ALL),
-    (
-        {"stream": "s", "require": "lima"},
-        'ValueError: require is "all", "known" or a list of writers: [\'lima\']',
-    ),
+    ({"require": "lima"}, 'ValueError: require is "all", "known" or a list of writers: [\'lima\']'),
 ]
 
 

@@ -1,9 +1,13 @@
 """What the sensor decides, without Airflow: against a real controller and a real table."""
 
 import asyncio
+import re
+from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 from unittest.mock import Mock
 from uuid import uuid4
 
@@ -11,14 +15,28 @@ import httpx
 import pytest
 
 from noted_time import Rejected
-from noted_time.client import Json
+from noted_time.client import Json, run
 from noted_time.client.transport import Transport
-from noted_time.reading.claims import BEFORE_FIRST_MARK
-from noted_time.values import UnexpectedAnswer, format_time
-from noted_time_airflow import watching
-from noted_time_airflow.waiting import Everyone, Verdict, Wanted, WhileMissing, look_at_stream
-from noted_time_airflow.watching import CHECK_FAILURES, Address, judge_error, poll_once, watch
-from reader_client.protocol.requirements import FORGOTTEN
+from noted_time.client.waiting import NotYet
+from noted_time.lineage import Dataset
+from noted_time.progress import ReadOffsets
+from noted_time.values import format_time
+from noted_time.verdict import NOT_ASKED
+from noted_time.verdict.words import BEFORE_FIRST_MARK, FORGOTTEN
+from noted_time_airflow import waiting
+from noted_time_airflow.waiting import (
+    CHECK_FAILURES,
+    Address,
+    Everyone,
+    PollResult,
+    Wanted,
+    WhileMissing,
+    judge,
+    judge_error,
+    poll_once,
+    watch,
+)
+from reader_client.protocol.datasets import OpenDataset
 from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN, Orders
 from tests.support.controllers import until
@@ -27,10 +45,16 @@ from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until
 
 NINE = TEN - HOUR_MS
+SO_FAR = "is not known to be complete to 2013-01-01T10:00:00Z"
+BEHIND = "{} " + SO_FAR + ": its lower is 2013-01-01T09:00:00Z, and it waits for lima and oslo"
 COMPLETE = "{} is complete to 2013-01-01T10:00:00Z, "
-BY_BOTH = COMPLETE + "by 2 writers, all that are expected"
 AWAY = "lima (excluded, vouches to 2013-01-01T09:00:00Z)"
-WITHOUT = f"{COMPLETE}by 1 of 2 expected writers, not by {AWAY}, without lima (timed_out)"
+WITHOUT = f"{COMPLETE}by 1 of 2 expected writers, not by {AWAY}, without lima: timed out 0s ago"
+UNKNOWN = f"; rome (unknown) does not vouch: {FORGOTTEN}"
+NOT_THERE = f"; {AWAY} does not vouch"
+COMPLETE_ALL = "complete complete complete complete"
+LACKS = "failed waiting warned complete"
+MISSING = NOT_THERE.replace("excluded", "missing")
 
 
 class Shop(NamedTuple):
@@ -43,28 +67,40 @@ class Shop(NamedTuple):
         """Note as a writer."""
         self.served.post(self.name, {"writer": writer, "time": time, **fields})
 
-    def pass_lima(self) -> None:
+    def note_both(self, time: int, **fields: Any) -> None:  # noqa: ANN401 - likewise
+        for writer in ("lima", "oslo"):
+            self.note(writer, time, **fields)
+
+    def pass_lima(self, domain: str | None = None) -> None:
         """Let the watermark go on to ten without Lima, who is silent for its timeout."""
-        self.note("oslo", TEN)
+        self.note("oslo", TEN, domain=domain)
         self.served.create(self.name, writer_timeout_ms=100)
-        wait_until(lambda: self.served.lower(self.name) == TEN)
+        wait_until(lambda: self.served.lower(self.name, domain or "default") == TEN)
         self.served.create(self.name, writer_timeout_ms=HOUR_MS)
 
-    def look(self, complete_to: int = TEN, **wanted: Any) -> Verdict:  # noqa: ANN401 - any of it
+    def look(self, wanted: Wanted | None = None) -> PollResult:
         """Look once."""
-        return looked(self.wanted(complete_to, **wanted), (self.served.url, None))
+        return looked(wanted or self.wanted(), (self.served.url, None))
 
     def wanted(self, complete_to: int = TEN, **wanted: Any) -> Wanted:  # noqa: ANN401 - any of it
         """Return what a sensor of the stream awaits."""
-        return Wanted(complete_to, self.name, **wanted)
+        return Wanted(dataset=self.name, complete_to=complete_to, **wanted)
 
 
-def looked(wanted: Wanted, address: Address | None = None) -> Verdict:
+def looked(wanted: Wanted, address: Address | None = None) -> PollResult:
     """Look once, as the sensor does."""
     try:
         return poll_once(wanted, address)
     except CHECK_FAILURES as error:
         return judge_error(error)
+
+
+def look_by_each(
+    wanted: Wanted, look: Callable[[Wanted], PollResult]
+) -> tuple[str, list[PollResult]]:
+    """Look once by each policy, and return what comes of fail, wait, warn and accept."""
+    found = [look(replace(wanted, missing=each)) for each in get_args(WhileMissing)]
+    return " ".join("warned" if each.is_warning else each.status for each in found), found
 
 
 @pytest.fixture
@@ -78,80 +114,109 @@ def shop(served: Served) -> Shop:
     return shop
 
 
-def test_a_stream_that_is_not_complete_is_waited_for(shop: Shop) -> None:
-    """By a question that waits at the controller, and the sentence says how far it is."""
-    says = "time 2013-01-01T10:00:00Z is not complete yet: the lower is 2013-01-01T09:00:00Z"
-
-    assert shop.look() == Verdict("waiting", f"{shop.name}: {says}")
-
-
-def test_a_complete_stream_says_where_to_read_to(shop: Shop) -> None:
-    """By the cut of the first mark that is complete to the time."""
+def test_a_stream_is_waited_for_until_a_mark_has_the_time(shop: Shop) -> None:
+    """The cut of this mark says where to read to."""
+    before = shop.look()
     shop.note("oslo", TEN, position={"1": 8})
     shop.note("lima", TEN, position={"0": 9})
 
+    by_both = COMPLETE.format(shop.name) + "by 2 writers, all that are expected"
     found = {"complete_to": TEN, "seq": 2, "cut": {"0": 9, "1": 8}}
-    assert shop.look() == Verdict("complete", BY_BOTH.format(shop.name), found=found)
-
-
-def test_an_answer_that_is_not_complete_to_the_time_is_none(shop: Shop) -> None:
-    """As of a proxy that answers an earlier question: the sensor asks again, and says why."""
-    earlier, look = look_at_stream(shop.wanted(NINE)), look_at_stream(shop.wanted(TEN))
-    next(look)
-    with closing(Transport(shop.served.url)) as transport:
-        answer = transport.ask(next(earlier))
-
-    with pytest.raises(UnexpectedAnswer, match="is a mark of 2013-01-01T09:00:00Z, before it"):
-        look.send(answer)
+    assert (before, shop.look()) == (
+        PollResult("waiting", BEHIND.format(shop.name)),
+        PollResult("complete", by_both, found=found),
+    )
 
 
 def test_a_sealed_stream_is_complete_to_any_time(shop: Shop) -> None:
     """Its last mark is the answer, though that is of an earlier one."""
     shop.served.call("POST", f"/{shop.name}/seal", {})
 
-    assert shop.look(TEN, missing="warn").status == "complete"
+    assert shop.look(shop.wanted(missing="warn")).status == "complete"
 
 
 @pytest.mark.parametrize(
-    ("missing", "status", "also"),
+    ("wanted", "verdicts", "also"),
     [
-        ("fail", "failed", f"; {AWAY} does not vouch"),
-        ("warn", "complete", f"; {AWAY} does not vouch"),
-        ("wait", "waiting", f"; {AWAY} does not vouch"),
-        ("accept", "complete", ""),
+        ({}, LACKS, NOT_THERE),
+        ({"require": "known"}, LACKS, MISSING),
+        ({"require": ["oslo"]}, "warned warned warned complete", ""),
+        ({"require": ["oslo", "lima"]}, LACKS, NOT_THERE),
+        ({"require": ["rome"]}, "failed failed warned complete", UNKNOWN),
     ],
 )
 def test_a_missing_writer_counts_as_the_sensor_says(
-    shop: Shop, missing: WhileMissing, status: str, also: str
+    shop: Shop, wanted: Json, verdicts: str, also: str
 ) -> None:
-    """It is named in each case."""
+    """It is named in each case; nobody waits for a writer that is not known."""
     shop.pass_lima()
-    found = shop.look(missing=missing)
+    seen, found = look_by_each(shop.wanted(**wanted), shop.look)
 
-    assert (found.status, found.is_warning, found.sentence) == (
-        status,
-        missing == "warn",
-        WITHOUT.format(shop.name) + also,
-    )
+    without = WITHOUT.format(shop.name)
+    says = without + also.format(stream=shop.name, retention="1d")
+    assert seen == verdicts
+    sentences = [re.sub(r" \d+s ago", " 0s ago", each.sentence) for each in found]
+    assert sentences == [says, says, says, without]
+
+
+def test_nobody_ever_vouches_for_a_time_before_the_first_mark(shop: Shop) -> None:
+    """So waiting for it is no use, and nothing passes it."""
+    seen, found = look_by_each(shop.wanted(NINE - 1), shop.look)
+
+    says = BEFORE_FIRST_MARK.format(format_time(NINE))
+    assert seen == "failed failed failed failed"
+    assert all(each.sentence.endswith(f"; {says}") for each in found)
 
 
 @pytest.mark.parametrize(
-    ("require", "status", "also"),
-    [
-        (("oslo",), "complete", ""),
-        (("oslo", "lima"), "failed", f"; {AWAY} does not vouch"),
-        (("rome",), "failed", f"; rome (unknown) does not vouch; {FORGOTTEN}"),
-    ],
+    ("require", "verdicts"), [("all", "failed failed warned complete"), ("known", COMPLETE_ALL)]
 )
-def test_some_writers_may_be_required(
-    shop: Shop, require: tuple[str, ...], status: str, also: str
+def test_nobody_knows_who_should_be_there_in_an_open_stream(
+    served: Served, require: Everyone, verdicts: str
 ) -> None:
-    """Others are only named; one that nobody knows is not there either."""
-    shop.pass_lima()
-    found = shop.look(require=require)
+    """So requiring all fails at once, with the remedy: the first of five shops alone completes."""
+    shop = Shop(served, uuid4().hex)
+    served.make(shop.name)
+    shop.note("oslo", TEN)
+    seen, found = look_by_each(shop.wanted(require=require), shop.look)
 
-    also = also.format(stream=shop.name, retention="1d")
-    assert (found.status, found.sentence) == (status, WITHOUT.format(shop.name) + also)
+    remedy = f"noted-time stream set {shop.name} --expected-writer"
+    assert (seen, remedy in found[0].sentence) == (verdicts, require == "all")
+
+
+def test_nothing_passes_rows_that_a_group_has_not_read(shop: Shop) -> None:
+    """Lima is missing at ten, and not at the mark after it, which the group reads last.
+
+    Then Lima may have late rows, of which each policy warns.
+    """
+    read = {0: 7, 1: 4}
+    group = OpenDataset(Dataset("group:g@b/t"), {shop.name: lambda _: ReadOffsets(read)})
+
+    def look(wanted: Wanted) -> PollResult:
+        try:
+            return run(judge(group, wanted), group.perform(transport.ask))
+        except NotYet as error:
+            return judge_error(error)
+
+    def look_again() -> str:
+        return look_by_each(Wanted(dataset="group:g@b/t", complete_to=TEN), look)[0]
+
+    with closing(Transport(shop.served.url)) as transport:
+        shop.pass_lima()
+        seen = [look_again()]
+        read[1] = 5
+        seen.append(look_again())
+        shop.note_both(TEN + 1, position={"1": 6})
+        seen.append(look_again())
+        read[1] = 6
+        seen.append(look_again())
+
+    assert seen == [
+        "failed waiting waiting waiting",
+        LACKS,
+        "waiting waiting warned warned",
+        "warned warned warned warned",
+    ]
 
 
 def back(shop: Shop, how: str) -> None:
@@ -172,83 +237,61 @@ def test_waiting_ends_with_a_mark_that_has_the_writer(shop: Shop, how: str, requ
     """One that is idle, or was removed, vouches for nothing more, but is missing no longer."""
     shop.pass_lima()
     shop.note("lima", TEN - 1)
-    before = shop.look(missing="wait", **required)
+    before = shop.look(shop.wanted(missing="wait", **required))
     back(shop, how)
     for time in (TEN + 1, TEN + 2):  # one that was removed is missing at the mark that names it
         shop.note("oslo", time)
-    after = shop.look(missing="wait", **required)
+    after = shop.look(shop.wanted(missing="wait", **required))
 
     vouches = how in {"noted", "finished"} or required.get("require") == "known"
     assert (before.status, after.status) == ("waiting", "complete" if vouches else "waiting")
 
 
-def test_a_writer_that_is_unknown_is_waited_for(shop: Shop) -> None:
-    """Until it has come, and a mark counts it: also if the sensor fails without a writer."""
+def test_a_writer_that_has_come_is_waited_for(shop: Shop) -> None:
+    """Until a mark counts it, also if the sensor fails without a writer."""
     shop.pass_lima()
-    seen = [shop.look(missing="wait", require=("rome",)).status]
-    for time in (NINE, TEN + 1):
-        shop.note("rome", time)
-        seen.append(shop.look(require=("rome",)).status)
-    shop.note("oslo", TEN + 1)
-    seen.append(shop.look(require=("rome",)).status)
+    seen = []
+    for writer, time in (("rome", NINE), ("rome", TEN + 1), ("oslo", TEN + 1)):
+        shop.note(writer, time)
+        seen.append(shop.look(shop.wanted(require=["rome"])).status)
 
-    assert seen == ["waiting", "waiting", "waiting", "complete"]
-
-
-@pytest.mark.parametrize(
-    ("missing", "require", "status"),
-    [
-        ("fail", "all", "failed"),
-        ("wait", "all", "failed"),
-        ("warn", "all", "complete"),
-        ("accept", "all", "complete"),
-        ("fail", "known", "complete"),
-    ],
-)
-def test_nobody_knows_who_should_be_there_in_an_open_stream(
-    served: Served, missing: WhileMissing, require: Everyone, status: str
-) -> None:
-    """So requiring all fails at once, with the remedy: the first of five shops alone completes."""
-    shop = Shop(served, uuid4().hex)
-    served.make(shop.name)
-    shop.note("oslo", TEN)
-    found = shop.look(missing=missing, require=require)
-
-    is_objected = require == "all" and missing != "accept"
-    remedy = f"noted-time stream set {shop.name} --expected-writer"
-    assert (found.status, remedy in found.sentence) == (status, is_objected)
-    assert found.is_warning == (missing == "warn")
-
-
-def test_nobody_ever_vouches_for_a_time_before_the_first_mark(shop: Shop) -> None:
-    """So waiting for it is no use."""
-    found = shop.look(NINE - 1, missing="wait")
-
-    assert (found.status, found.sentence.rpartition("; ")[2]) == (
-        "failed",
-        BEFORE_FIRST_MARK.format(format_time(NINE)),
-    )
+    assert seen == ["waiting", "waiting", "complete"]
 
 
 def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:
     """A mark of the other has the writer that is back, which says nothing of this one."""
     shop = Shop(served, uuid4().hex)
     served.make(shop.name, domains=["ordered", "shipped"], expected_writers=["oslo", "lima"])
-    for writer in ("oslo", "lima"):
-        shop.note(writer, NINE, domain="shipped")
-        shop.note(writer, NINE, domain="ordered")
-    shop.note("oslo", TEN, domain="shipped")
+    for domain in ("shipped", "ordered"):
+        shop.note_both(NINE, domain=domain)
     shop.note("oslo", TEN, domain="ordered")
-    served.create(shop.name, writer_timeout_ms=100)
-    wait_until(lambda: served.lower(shop.name, "shipped") == TEN)
-    served.create(shop.name, writer_timeout_ms=HOUR_MS)
-    seen = []
+    shop.pass_lima("shipped")
+    wanted, seen = shop.wanted(domain="shipped", missing="wait"), []
     for domain in ("ordered", "shipped"):
-        for writer in ("lima", "oslo"):
-            shop.note(writer, TEN + 1, domain=domain)
-        seen.append(shop.look(domain="shipped", missing="wait").status)
+        shop.note_both(TEN + 1, domain=domain)
+        seen.append(shop.look(wanted).status)
 
     assert seen == ["waiting", "complete"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ({"kafka_conn_id": "eu"}, "kafka_conn_id has no effect on a stream: leave it out"),
+        ({"stream": "orders"}, "stream has no effect on a stream: leave it out"),
+        (
+            {"dataset": "delta:t", "domain": "shipped"},
+            "domain has no effect on a table: leave it out",
+        ),
+        ({"dataset": "group:loader"}, "'group:loader' does not name a group and its topic: "),
+    ],
+)
+def test_a_dataset_is_refused_at_once(wanted: Json, says: str) -> None:
+    """With what to correct."""
+    given: Json = {"dataset": "sold", "complete_to": TEN} | wanted
+    found = looked(Wanted(**given))
+
+    assert (found.status, found.sentence[: len(says)]) == ("failed", says)
 
 
 # Tables
@@ -257,120 +300,74 @@ def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:
 def test_a_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
     """And says which version to read."""
     orders = Orders(tmp_path)
-    wanted = Wanted(TEN, table=orders.url)
     seen = []
     for batch, time in enumerate((NINE, TEN, TEN + 1)):
         orders.claim(time, batch)
-        seen.append(looked(wanted))
+        seen.append(looked(Wanted(dataset=orders.url, complete_to=TEN)))
 
-    so_far = f"{orders.url} is complete to 2013-01-01T09:00:00Z, not yet to 2013-01-01T10:00:00Z"
+    so_far = f"{orders.url} {SO_FAR}: it is complete to 2013-01-01T09:00:00Z"
     says = f"{orders.url} is complete to 2013-01-01T10:00:00Z, by 2 of 2 expected writers"
-    found = Verdict("complete", says, found={"complete_to": TEN, "version": 1})
-    assert seen == [Verdict("waiting", so_far), found, found]
+    found = PollResult("complete", says, found={"complete_to": TEN, "version": 1})
+    assert seen == [PollResult("waiting", so_far), found, found]
 
 
 @pytest.mark.parametrize(
-    ("missing", "statuses"),
+    ("claimed", "verdicts", "why"),
     [
-        ("fail", ["failed", "failed"]),
-        ("warn", ["complete", "complete"]),
-        ("wait", ["waiting", "complete"]),
+        ({"asked": False, "stream": "s"}, "failed failed warned complete", NOT_ASKED),
+        ({"since": TEN}, "failed failed failed failed", "rows before 2013-01-01T10:00:00Z may be"),
+        ({"first": TEN + 1}, "failed failed failed failed", "ask for 2013-01-01T10:00:00.001Z"),
+        (None, "failed failed failed failed", "ended by WRITE (Overwrite)"),
     ],
 )
-def test_a_table_without_a_writer_counts_as_the_sensor_says(
-    tmp_path: Path, missing: WhileMissing, statuses: list[str]
+def test_a_table_counts_as_the_sensor_says(
+    tmp_path: Path, claimed: Json | None, verdicts: str, why: str
 ) -> None:
-    """At the first version that is complete; a later claim may have the writer again."""
+    """Without a controller; nothing passes rows that are not there."""
     orders = Orders(tmp_path)
-    wanted = Wanted(TEN, table=orders.url, missing=missing)
-    orders.claim(TEN, 0, "lima")
-    seen = [looked(wanted)]
-    orders.claim(TEN + 1, 1)
-    seen.append(looked(wanted))
+    orders.claim(TEN, 0, **claimed or {})
+    if claimed is None:
+        orders.overwrite()
+    seen, found = look_by_each(Wanted(dataset=orders.url, complete_to=TEN), looked)
 
-    assert [each.status for each in seen] == statuses
-    assert all("by 1 of 2 expected writers, without lima" in e.sentence for e in seen)
+    assert (seen, why in found[0].sentence) == (verdicts, True)
 
 
 @pytest.mark.parametrize(
-    ("claimed", "why"),
+    ("by", "verdicts"),
     [
-        ({"since": TEN}, "10:00:00Z: rows before 2013-01-01T10:00:00Z may be"),
-        ({"first": TEN + 1}, "from the first mark on: ask for 2013-01-01T10:00:00.001Z"),
+        ("claim", [LACKS, LACKS, COMPLETE_ALL]),
+        ("controller", [LACKS, "waiting waiting warned complete", COMPLETE_ALL]),
     ],
 )
-def test_a_time_below_which_nothing_is_claimed_fails_the_wait(
-    tmp_path: Path, claimed: dict[str, Any], why: str
+def test_a_later_version_may_have_the_writer_again(
+    shop: Shop, tmp_path: Path, by: str, verdicts: list[str]
 ) -> None:
-    """More of the table does not bring back what was deleted before its query began."""
+    """By its claim, or by the controller, where the query did not ask."""
     orders = Orders(tmp_path)
-    orders.claim(TEN + 1, 0, "lima", **claimed)
+    claim = partial(orders.claim, asked=by == "claim", stream=shop.name)
+    wanted, versions = Wanted(dataset=orders.url, complete_to=TEN), []
 
-    with pytest.raises(Rejected, match=why):
-        poll_once(Wanted(TEN, table=orders.url, missing="wait"), None)
+    def look_again() -> str:
+        seen, found = look_by_each(wanted, lambda each: looked(each, (shop.served.url, None)))
+        versions.append([each.found["version"] for each in found if each.found])
+        return seen
 
-
-NOT = "who vouches is not known, as no controller was asked"
-
-
-@pytest.mark.parametrize("missing", ["fail", "wait", "warn", "accept"])
-def test_that_nobody_was_asked_who_vouches_counts(tmp_path: Path, missing: WhileMissing) -> None:
-    """Without a controller it is an objection, and not the answer that nobody is."""
-    orders = Orders(tmp_path)
-    orders.claim(TEN, 0, asked=False, stream="orders")
-    found = looked(Wanted(TEN, table=orders.url, missing=missing))
-    free = looked(Wanted(TEN, table=orders.url, require=[]))
-
-    status = "complete" if missing in {"warn", "accept"} else "failed"
-    assert (found.status, NOT in found.sentence) == (status, missing != "accept")
-    assert found.is_warning == (missing == "warn")
-    assert (free.status, free.is_warning) == ("complete", False)
-
-
-@pytest.mark.parametrize(
-    ("missing", "statuses"),
-    [
-        ("fail", ["failed"] * 3),
-        ("warn", ["complete"] * 3),
-        ("accept", ["complete"] * 3),
-        ("wait", ["waiting", "waiting", "complete"]),
-    ],
-)
-def test_the_controller_is_asked_where_the_query_did_not(
-    shop: Shop, tmp_path: Path, missing: WhileMissing, statuses: list[str]
-) -> None:
-    """About the stream of the claim; a later mark has Lima, so a version that read to it, too."""
-    orders = Orders(tmp_path)
-    orders.claim(TEN, 0, asked=False, stream=shop.name)
+    claim(TEN, 0, "lima")
     shop.pass_lima()
-    wanted, where = Wanted(TEN, table=orders.url, missing=missing), (shop.served.url, None)
-    seen = [looked(wanted, where)]
-    for writer in ("lima", "oslo"):
-        shop.note(writer, TEN + 1)
-    seen.append(looked(wanted, where))
-    orders.claim(TEN + 1, 1, asked=False, stream=shop.name)
-    seen.append(looked(wanted, where))
+    seen = [look_again()]
+    shop.note_both(TEN + 1)
+    seen.append(look_again())
+    claim(TEN + 1, 1)
+    seen.append(look_again())
 
-    assert [each.status for each in seen] == statuses
-    assert f"; {shop.name} was asked: by 1 of 2" in seen[0].sentence or missing == "accept"
-    versions = [each.found["version"] for each in seen if each.found]
-    assert versions == {"fail": [], "wait": [1]}.get(missing, [0, 0, 0])
-
-
-def test_an_ended_claim_is_waited_for(tmp_path: Path) -> None:
-    """An operator may accept it; the sentence says what ended it."""
-    orders = Orders(tmp_path)
-    orders.claim(TEN, 0)
-    orders.overwrite()
-    found = looked(Wanted(TEN, table=orders.url))
-
-    assert (found.status, "ended by WRITE (Overwrite)" in found.sentence) == ("waiting", True)
+    assert (seen, versions) == (verdicts, [[0, 0], [0, 0], [1, 1, 1, 0]])
 
 
 # Looking again
 
 
-async def watched(shop: Shop, log: list[str], timeout_s: float = PATIENCE_S) -> Verdict:
+async def watched(shop: Shop, log: list[str], timeout_s: float = PATIENCE_S) -> PollResult:
     """Wait for a stream as the trigger does, and keep what it logs."""
     address = (shop.served.url, None)
     return await watch(shop.wanted(), address, timeout_s=timeout_s, log=log.append)
@@ -383,7 +380,7 @@ async def test_a_controller_that_is_away_is_asked_again(shop: Shop) -> None:
     waiting = asyncio.create_task(watched(shop, log))
     await until(lambda: bool(log))
     await asyncio.to_thread(shop.served.start)
-    await asyncio.to_thread(lambda: [shop.note(name, TEN) for name in ("oslo", "lima")])
+    await asyncio.to_thread(shop.note_both, TEN)
     found = await waiting
 
     assert (found.status, "no answer from" in log[0]) == ("complete", True)
@@ -393,8 +390,7 @@ async def test_time_up_says_why_it_waited(shop: Shop) -> None:
     """The last reason there was."""
     found = await watched(shop, [], timeout_s=0)
 
-    says = "time 2013-01-01T10:00:00Z is not complete yet: the lower is 2013-01-01T09:00:00Z"
-    assert found == Verdict("timed out", f"time is up: {shop.name}: {says}")
+    assert found == PollResult("timed out", BEHIND.format(shop.name))
 
 
 async def test_a_refused_token_ends_it_at_once() -> None:
@@ -404,9 +400,9 @@ async def test_a_refused_token_ends_it_at_once() -> None:
         controller.token = token = guarded.token("admin")
         controller.create("orders", expected_writers=["w"])
         controller.note("orders", TEN, {})
-        found = []
+        wanted, found = Wanted(dataset="orders", complete_to=TEN), []
         for shown in ("", token):
-            wanted, address = Wanted(TEN, "orders"), (controller.url, shown)
+            address = (controller.url, shown)
             found.append(await watch(wanted, address, timeout_s=PATIENCE_S, log=print))
 
     assert [each.status for each in found] == ["failed", "complete"]
@@ -416,10 +412,11 @@ async def test_a_refused_token_ends_it_at_once() -> None:
 async def test_a_library_that_is_missing_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to install."""
     says = 'reading delta:t needs deltalake: pip install "noted-time[delta]"'
-    monkeypatch.setattr(watching, "poll_once", Mock(side_effect=ImportError(says)))
-    found = await watch(Wanted(TEN, table="delta:t"), None, timeout_s=PATIENCE_S, log=print)
+    monkeypatch.setattr(waiting, "poll_once", Mock(side_effect=ImportError(says)))
+    wanted = Wanted(dataset="delta:t", complete_to=TEN)
+    found = await watch(wanted, None, timeout_s=PATIENCE_S, log=print)
 
-    assert found == Verdict("failed", says)
+    assert found == PollResult("failed", says)
 
 
 async def test_sensors_of_one_hour_leave_no_connection(shop: Shop) -> None:
@@ -429,7 +426,7 @@ async def test_sensors_of_one_hour_leave_no_connection(shop: Shop) -> None:
     tasks = [asyncio.create_task(watched(shop, log)) for _ in range(10)]
     await until(lambda: len(shop.served._controller.polls) == len(tasks))
     tasks[0].cancel()
-    await asyncio.to_thread(lambda: [shop.note(name, TEN) for name in ("oslo", "lima")])
+    await asyncio.to_thread(shop.note_both, TEN)
     found = await asyncio.gather(*tasks[1:])
 
     assert ({each.status for each in found}, tasks[0].cancelled()) == ({"complete"}, True)

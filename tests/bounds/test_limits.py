@@ -222,6 +222,7 @@ UNKNOWN = dict.fromkeys(map("no{:05}".format, range(MANY)), 1)
         ("POST", f"{S}/notes", {"notes": [{"writer": "a", "max_times": TEXTS}]}),
         ("POST", f"{S}/time-window", {"position": WRONG}),
         ("POST", f"{S}/segment-times", {"position": WRONG}),
+        ("POST", f"{S}/completeness", {"read": {"position": WRONG}}),
         ("POST", f"{S}/truncate", {"cut": WRONG}),
         ("POST", f"{S}/scale", {"sealed": WRONG}),
         ("POST", f"{S}/scale", {"created": WRONG}),

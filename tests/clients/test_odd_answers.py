@@ -9,11 +9,12 @@ import pytest
 
 from noted_time import Mark, NotedTimeError, StreamCut, UnexpectedAnswer
 from noted_time.answers import MarksAnswer
-from noted_time.client import Question, Reply, run
+from noted_time.client import Question, Reply
 from noted_time.client.transport import Transport
-from noted_time_airflow.waiting import Wanted, look_at_stream
+from noted_time.verdict import Requirement
 from reader_client import ReaderClient
-from reader_client.protocol.answers import ReachedMark, StreamReply
+from reader_client.protocol.answers import StreamReply
+from reader_client.protocol.questions import ask_completeness
 from tests.cli.conftest import Commands
 from tests.support.odd_controller import odd_controller
 from writer_client.sending.answers import decode_reply
@@ -44,7 +45,7 @@ def read(url: str) -> None:
 
 def sense(url: str) -> None:
     with closing(Transport(url)) as transport:
-        run(look_at_stream(Wanted(1357034220000, "s")), transport.ask)
+        transport.ask(ask_completeness("s", Requirement(to=1357034220000)))
 
 
 def command(*words: str) -> Callable[[str], None]:
@@ -67,7 +68,6 @@ ASKS = [read, sense, command("complete-to", "s"), WAIT, command("doctor", "s")]
 @pytest.mark.parametrize(
     ("status", "kind", "body", "path"),
     [
-        (200, ReachedMark, {"lower": 0, "lower_seq": 1}, "$.lower"),
         (200, MarksAnswer, PAGE | {"marks": [MARK, MARK | {"lower": 0}]}, "$.marks[1].lower"),
         (200, StreamReply, STREAM | {"marks": {"ship": MARK | {"lower": 0}}}, "$.marks[...].lower"),
         (404, MarksAnswer, {"type": PROBLEM, "complete_to": 5, "lower": 0}, "$.lower"),

@@ -17,6 +17,7 @@ from controller.service.maintenance import MOST_LOGGED
 from noted_time import Accepted, Note
 from noted_time.reading import Tiling
 from noted_time.values import Missing, MissingWriter
+from noted_time.verdict import Requirement, judge_time
 from tests.support.controllers import (
     GivenTime,
     Watched,
@@ -287,6 +288,8 @@ async def test_a_new_writer_vouches_from_the_mark_when_its_name_was_forgotten(
         await deliver(controller, Note("slow", 30, since=30))
         vouching = Vouching(controller.stream("s"), None)
         first = vouching.history.complete_to(10).seq
-        found = vouching.find_required_seq(first, 10, ["slow"], every=False, known=False)
+        found = judge_time(vouching, Requirement(require=("slow",)), 10)
 
-    assert (known, first, found) == (False, 1, (3, []))
+    assert (known, first, found.status) == (False, 1, "complete")
+    assert found.mark is not None
+    assert found.mark.seq == 3

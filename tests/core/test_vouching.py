@@ -337,7 +337,7 @@ def test_late_rows_of_any_time_are_in_each_window_below() -> None:
     windows = [each.count for each in reports.find_in_windows([70, 80, 90, 100, 110])]
     cuts = [reports.find_between(start, 100).count for start in (MIN_INT64, 90)]
     assert (windows, cuts) == ([1, 1, 1, 0], [1, 0])
-    assert reports.find_between(MIN_INT64, 100).sentence == ("but till may have late rows")
+    assert reports.find_between(MIN_INT64, 100).sentence == "; till may have late rows"
 
 
 class Witness(World):

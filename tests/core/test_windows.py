@@ -520,12 +520,11 @@ def test_a_window_that_begins_below_the_first_mark_is_vouched_for_by_nobody() ->
     coverage = Coverage(MissingWriters(), LateReports(), first_lower=20)
     windows = list(coverage.assess_windows([0, 10, 20, 30]))
     mark = Mark(2, 30, 30, StreamCut({}))
-    final = structs.replace(mark, final=True)
 
     found = [(each.before_first_mark, each.missing.is_known) for each in windows]
     assert found == [(True, False), (True, False), (False, True)]
     assert [coverage.assess_mark(mark, 10, time) for time in (19, 20)] == windows[1:]
-    assert coverage.assess_mark(final, None, 10) == windows[2]
+    assert coverage.assess_mark(mark, None, 10, has_all_rows=True) == windows[2]
 
 
 @given(

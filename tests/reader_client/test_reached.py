@@ -5,22 +5,25 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from msgspec.structs import asdict
+from msgspec import convert
 
-from noted_time import AnotherLog, Mark, MarkHistory, Note, Rejected
-from noted_time.answers import CutAnswer, SegmentRow, SegmentsPage
-from noted_time.client import Question, position_from_wire, run
-from noted_time.client.waiting import NothingKnown, NotYet
+from noted_time import Mark, MarkHistory, Note, Rejected
+from noted_time.answers import Completeness
+from noted_time.client import Question, run
+from noted_time.client.transport import Transport
+from noted_time.client.waiting import NothingKnown
+from noted_time.lineage import Dataset
 from noted_time.progress import ReadOffsets, check_known, find_lookup_starts, parse_offsets
-from noted_time.values import VOUCHED_NOT_KNOWN
-from reader_client import CompleteTo, complete_to
-from reader_client.protocol.answers import ReachedMark
-from reader_client.protocol.completeness import OffsetsUpTo, check_reached, find_last_reached
+from noted_time.verdict import Requirement
+from reader_client import complete_to
+from reader_client.protocol.datasets import OffsetsUpTo, OpenDataset, open_dataset
 from tests.support.calls import TEN
+from tests.support.judged import Domain
 from tests.support.served import Served
 from tests.support.streams import deliver, marks_of, stream_of
 
@@ -133,69 +136,40 @@ class History:
             position[number] = end if self.chance.random() < 0.5 else (own or [0])[-1]
         deliver(self.stream, Note(writer, self.promised[writer], position))
 
-    def answer(self, step: Question[Any] | OffsetsUpTo, read: ReadOffsets) -> object:
-        """Answer as the controller does."""
-        if isinstance(step, OffsetsUpTo):
-            return read
-        history = self.known
-        if step.method == "POST":
-            assert isinstance(step.body, dict)
-            window = history.window(position_from_wire(step.body["position"]))
-            return ReachedMark(window.lower, window.lower_seq)
-        if step.path.endswith("segments"):
-            segments = [
-                SegmentRow(each, "open", (), (), 0, None, (), 0)
-                for each in range(len(self.topic.partitions))
-            ]
-            return SegmentsPage(now=0, segments=segments, next=None)
-        return cut_of(history.complete_to(step.query["complete_to"]))
-
-
-def cut_of(mark: Mark) -> CutAnswer:
-    """Return the answer about a mark for which all writers vouch."""
-    return CutAnswer(
-        **asdict(mark),
-        has_position=True,
-        first_lower=None,
-        vouched=VOUCHED_NOT_KNOWN,
-        unmet=(),
-        logs=(),
-    )
-
 
 def read_of(topic: Topic, committed: Mapping[int, int], cut: Mapping[int, int]) -> ReadOffsets:
     """Return how far a group has read, by what it committed."""
     begins = dict.fromkeys(topic.ends(), 0)
     places = find_lookup_starts(committed, begins, topic.ends(), cut)
     found = {each: topic.first_visible(each, offset) for each, offset in places.items()}
-    return ReadOffsets({**committed, **found})
+    return ReadOffsets({**committed, **found}, log="log-1")
+
+
+def judge(history: History, committed: Mapping[int, int], to: int | None = None) -> Completeness:
+    """Judge a group of these offsets, whose controller knows the marks of the history."""
+    topic, domain = history.topic, Domain(history.known, stream="s")
+
+    def perform(step: Question[Any] | OffsetsUpTo) -> Any:  # noqa: ANN401 - of either
+        if isinstance(step, OffsetsUpTo):
+            return read_of(topic, committed, step.cut)
+        return domain.answer(convert(step.body, Requirement, strict=False))
+
+    group = OpenDataset(Dataset("group:g@localhost/s"), {"s": lambda _: ReadOffsets({})})
+    return run(group.judge(Requirement(to=to)), perform)
 
 
 def reached(history: History, committed: Mapping[int, int]) -> tuple[int, int] | None:
     """Return the time that a group has read to, and the seq of its mark, `None` if none is known.
 
-    `wait` says the same of each mark.
+    Each mark is judged alike.
     """
-
-    def perform(step: Question[Any] | OffsetsUpTo) -> Any:  # noqa: ANN401 - of either
-        cut = step.cut if isinstance(step, OffsetsUpTo) else {}
-        return history.answer(step, read_of(history.topic, committed, cut))
-
-    try:
-        time, mark, _ = run(find_last_reached("s", None), perform)
-        found = time, mark.seq
-    except NothingKnown:
-        time, found = -1, None
+    found = judge(history, committed)
+    time = -1 if found.complete_to is None else found.complete_to
     for each in history.marks[-5:]:
-        if not each.cut.offsets:
-            continue
-        try:
-            run(check_reached("s", cut_of(each), each.lower, None), perform)
-            is_reached = True
-        except NotYet:
-            is_reached = False
-        assert is_reached == (each.lower <= time)
-    return found
+        if each.cut.offsets:
+            at_mark = judge(history, committed, each.lower)
+            assert at_mark.is_complete == (each.lower <= time)
+    return None if found.mark is None or not found.is_complete else (time, found.mark.seq)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -235,18 +209,6 @@ def test_all_rows_below_the_time_were_read_or_their_writer_is_named(seed: int) -
         if not history.open and history.marks and history.marks[-1].cut.offsets:
             assert reached(history, everything) == (history.marks[-1].lower, history.marks[-1].seq)
     assert advanced > HISTORIES // 20
-
-
-def test_a_watermark_of_another_domain_is_refused(served: Served) -> None:
-    """A window that a query still holds may have older times in the other domain."""
-    stream = served.new(domains=["default", "ship"])
-    for domain in ("default", "ship"):
-        served.note(stream, 10, {"0": 5}, domain=domain)
-    read = ReadOffsets({0: 5}, at_most=8, domain="ship")
-    with pytest.raises(Rejected, match="is of the domain 'ship': name it"):
-        complete_to(served.url, stream, read)
-
-    assert complete_to(served.url, stream, read, domain="ship").time == 8
 
 
 FORM = 'write {"0": 25, "1": 12}, an offset for each partition'
@@ -309,33 +271,60 @@ def stream(served: Served) -> str:
     return served.two_minutes()
 
 
-def test_a_position_is_turned_into_a_time(served: Served, stream: str) -> None:
-    """With who is missing, and late rows, at the mark of that time."""
+def test_position_has_the_time_that_it_reaches(served: Served, stream: str) -> None:
+    """Late rows are named."""
     late = {"rows": 2, "least": TEN - 60_000, "most": TEN - 1}
     served.post(stream, {"writer": "shop", "late": late})
     found, whole = (complete_to(served.url, stream, {0: n, 1: 4}) for n in (19, 20))
 
-    assert [type(each) for each in (found, whole)] == [CompleteTo, CompleteTo]
-    assert [each.time for each in (found, whole)] == [TEN, TEN + 60_000]
-    assert [each.writer for each in found.late.writers] == ["shop"]
+    assert [each.complete_to for each in (found, whole)] == [TEN, TEN + 60_000]
+    assert [each.writer for each in found.lacks if each.kind == "late"] == ["shop"]
 
 
-def test_a_stream_of_times_alone_says_nothing_of_offsets(served: Served) -> None:
-    """Every position reaches a mark without one."""
-    name = served.new()
-    served.post(name, {"writer": "shop", "time": TEN})
+def test_position_that_reaches_no_time_raises(served: Served, stream: str) -> None:
+    """So does one of a stream whose writers noted only times."""
+    times = served.new()
+    served.post(times, {"writer": "shop", "time": TEN})
+    for name, says in ((stream, "the offsets reach no mark"), (times, "and no positions")):
+        with pytest.raises(NothingKnown, match=says):
+            complete_to(served.url, name, {})
 
-    with pytest.raises(NothingKnown, match="noted only times, and no positions"):
-        complete_to(served.url, name, {})
 
-
-def test_offsets_of_another_log_are_refused(served: Served) -> None:
-    """By both ids."""
-    name = served.new()
+def test_offsets_of_another_log_or_domain_are_refused(served: Served) -> None:
+    name = served.new(domains=["default", "ship"])
     log = "l-Nn1Hl_QmqdyIVaRTaVpA"
-    served.post(name, {"writer": "shop", "time": TEN, "position": {"0": 10}, "log": log})
+    for domain in ("default", "ship"):
+        note = {"writer": "shop", "domain": domain, "time": 10, "position": {"0": 5}, "log": log}
+        served.post(name, note)
+    with pytest.raises(Rejected, match="its positions are of log l-Nn"):
+        complete_to(served.url, name, ReadOffsets({0: 5}, log="a-Nn1Hl_QmqdyIVaRTaVpA"))
+    read = ReadOffsets({0: 5}, at_most=10, domain="ship")
+    with pytest.raises(Rejected, match="is of the domain 'ship': name it"):
+        complete_to(served.url, name, read)
 
-    other = ReadOffsets({0: 10}, log="a-Nn1Hl_QmqdyIVaRTaVpA")
-    with pytest.raises(AnotherLog, match="its positions are of log l-Nn"):
-        complete_to(served.url, name, other)
-    assert complete_to(served.url, name, {0: 10}).time == TEN
+    assert complete_to(served.url, name, read, domain="ship").complete_to == 10
+
+
+def test_group_is_asked_about_the_offsets_below_a_mark(served: Served, stream: str) -> None:
+    """The mark of the time, or the last one."""
+    cuts, read = [], ReadOffsets({0: 20, 1: 4}, by="group 'g'")
+
+    def look_up(cut: Mapping[int, int]) -> ReadOffsets:
+        cuts.append(dict(cut))
+        return read
+
+    group = OpenDataset(Dataset(f"group:g@localhost/{stream}"), {stream: look_up})
+    with closing(Transport(served.url)) as transport:
+        perform = group.perform(transport.ask)
+        answers = [run(group.judge(Requirement(to=to)), perform) for to in (TEN, None, TEN - 1)]
+
+    assert [each.complete_to for each in answers] == [TEN + 60_000] * 3
+    assert [each.status for each in answers] == ["complete", "complete", "incomplete"]
+    assert cuts == [{0: 10, 1: 4}, {0: 20, 1: 4}]
+    assert "read by group 'g'" in answers[0].sentence
+
+
+@pytest.mark.parametrize("name", ["group:billing", "group:billing@host", "group:@host/orders"])
+def test_group_without_brokers_or_topic_is_refused(name: str) -> None:
+    with pytest.raises(Rejected, match="does not name a group and its topic: group:NAME@BROKERS"):
+        open_dataset(name)

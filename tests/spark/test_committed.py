@@ -30,6 +30,7 @@ def test_a_query_is_complete_to_what_it_committed(
     topic = uuid4().hex
     broker.create(topic, 1)
     controller.create(topic)
+    controller.post(topic, {"writer": "shop", "time": TEN, "position": {"0": 0}})
     events = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", broker.address)
@@ -58,7 +59,7 @@ def test_a_query_is_complete_to_what_it_committed(
             query.awaitTermination()
         for name, place in places.items():
             read = read_committed_offsets(place, topic)
-            found[name].append(complete_to(controller.url, topic, read).time)
+            found[name].append(complete_to(controller.url, topic, read).complete_to)
 
     hops = {name: why(controller.url, place).root for name, place in places.items()}
     written = {name: spark.read.parquet(str(tmp_path / name)).count() for name in queries}

@@ -54,8 +54,9 @@ TABLE_EVERY = 20
 """Of so many histories one has a table."""
 
 KINDS = (
-    *("acts", "marks", "ledger", "explain", "cut", "time-window", "windows", "writers", "overview"),
-    *("changes", "segments", "history", "reader-groups", "complete-to", "wait", "claims"),
+    *("acts", "marks", "ledger", "explain", "cut", "completeness", "time-window", "windows"),
+    *("writers", "overview", "changes", "segments", "history", "reader-groups"),
+    *("complete-to", "wait", "claims"),
 )
 HASHES = Path(__file__).with_name("hashes.txt")
 HASH_DIGITS = 10

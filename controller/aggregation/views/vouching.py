@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from controller.aggregation.stream import StreamState
-from noted_time import Mark
-from noted_time.reading import UNKNOWN_STANDING, VouchingTally, find_required_seq
+from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
+from noted_time import Hold, Mark
+from noted_time.reading import UNKNOWN_STANDING, Spells, VouchingTally
 from noted_time.rules import Member
-from noted_time.values import NotVouching, OpenStream, Spell, VouchedBy, WriterStanding
+from noted_time.values import VouchedBy, WriterStanding
+from noted_time.verdict.words import suggest_writer
 
 COUNTED_AT_ONCE = 2000  # examining them takes about 5 ms
 
@@ -18,13 +21,12 @@ class Vouching:
 
     def __init__(self, stream: StreamState, domain: str | None) -> None:
         self._stream = stream
+        self.stream = stream.record.name
         self.history = stream.history(domain)
-        self._domain = stream.settings.domain_or_default(domain)
-        self._number = stream.aggregator.domains.numbers[self._domain]
-
-    def check_expects(self) -> None:
-        if not self.expected:
-            raise OpenStream(self._stream.record.name)
+        self.coverage = stream.coverage(domain)
+        self.logs = stream.record.logs
+        self.domain = stream.settings.domain_or_default(domain)
+        self._number = stream.aggregator.domains.numbers[self.domain]
 
     @property
     def members(self) -> list[Member]:
@@ -38,7 +40,7 @@ class Vouching:
 
     def _is_counted(self, member: Member) -> bool:
         """Return whether the member vouches for the domain, or did so and dropped it."""
-        vouches = member.vouches_for(self._domain)
+        vouches = member.vouches_for(self.domain)
         return vouches or member.track(self._number).narrowed_at is not None
 
     @property
@@ -50,7 +52,7 @@ class Vouching:
         return self.history.complete_to(min(lower, last.lower)).seq
 
     def _find_forgotten_lower(self) -> int | None:
-        return self._stream.aggregator.domains[self._domain].roster.forgotten_lower
+        return self._stream.aggregator.domains[self.domain].roster.forgotten_lower
 
     def find_vouching(self, mark: Mark) -> VouchedBy | None:
         if len(self.members) > COUNTED_AT_ONCE:
@@ -73,46 +75,53 @@ class Vouching:
         are_names_known = forgotten_lower is None or marks[0][1] > forgotten_lower
         yield tally.results(names_known=are_names_known)
 
-    def _find_standing(self, member: Member) -> tuple[tuple[Spell, ...], WriterStanding]:
+    def _find_standing(self, member: Member) -> tuple[Spells, WriterStanding]:
         track = member.track(self._number)
         standing: WriterStanding = "excluded" if member.exclusion else member.state
         standing = standing if track.narrowed_at is None else "narrowed"
         if track.rows_from is None:  # almost all
             return track.spells, standing
-        roster = self._stream.aggregator.domains[self._domain].roster
+        roster = self._stream.aggregator.domains[self.domain].roster
         return roster.list_spells(track, self.forgotten_seq), standing
 
-    def find_required_seq(
-        self, first: int, time: int, writers: Iterable[str], *, every: bool, known: bool
-    ) -> tuple[int, list[NotVouching]]:
-        """Return the first mark that meets the requirements, and the writers that never vouch.
-
-        `known` allows no missing writer and no latecomer, and `every` also needs all expected ones.
-        A forgotten writer may have been either, up to the last mark at that moment.
-        """
-        if every or known:
-            first = max(first, self.forgotten_seq)
+    def find_standing(self, writer: str) -> tuple[Spells, WriterStanding]:
         members = self._stream.aggregator.domains.members
-        required: dict[str, tuple[tuple[Spell, ...], WriterStanding]] = {
-            name: self._find_standing(members[name]) if name in members else UNKNOWN_STANDING
-            for name in (*writers, *(self.expected if every else ()))
-        }
-        if every or known:
-            latecomers = self._find_latecomers(first, time)
-            required |= {each.writer: self._find_standing(each) for each in latecomers}
-        missing = self._stream.missing[self._domain] if every or known else None
-        return find_required_seq(first, self.history.last_seq, time, required, missing)
+        return self._find_standing(members[writer]) if writer in members else UNKNOWN_STANDING
 
-    def _find_latecomers(self, first: int, time: int) -> Iterator[Member]:
+    def find_reached_seq(self, position: Mapping[int, int]) -> int:
+        return self._stream.window(position, self.domain).lower_seq or 0
+
+    def find_unknown_segments(self, position: Mapping[int, int]) -> list[int]:
+        last = self.history.last
+        unknown = {each for each, offset in position.items() if offset}
+        unknown.difference_update(last.cut.offsets if last else ())
+        for event in self._stream.scale_events:
+            unknown.difference_update(event.sealed, event.created)
+        for member in self.members if unknown else ():
+            unknown.difference_update(member.position)
+        return sorted(unknown)
+
+    def list_holders(self, limit: int) -> tuple[list[str], int]:
+        decision = self._stream.aggregator.decide(self.domain, 0)
+        if not isinstance(decision, Hold):
+            return [], 0
+        return [each.writer for each in decision.waiting_for[:limit]], decision.holders
+
+    def suggest(self, writer: str) -> str:
+        known = [*islice(self._stream.aggregator.writers(), MEMBERS_EXAMINED)]
+        retention_ms = self._stream.settings.writer_retention_ms
+        return suggest_writer(self.stream, writer, known, retention_ms)
+
+    def find_latecomers(self, first: int, time: int) -> Iterator[str]:
         """Yield members that mark `first` does not count, and that may have older rows.
 
         They reported late rows, noted below the lower, or wrote rows without a time.
         """
-        late = {each.writer for each in self._stream.late[self._domain] if each.first < time}
+        late = {each.writer for each in self._stream.late[self.domain] if each.first < time}
         for member in self.members:
             track = member.track(self._number)
             has_no_time = track.noted is None and member.has_written
             if not (has_no_time or track.first_time is not None or member.writer in late):
                 continue  # almost all, in 0.2 µs each
             if track.vouches_here and all(each.from_seq > first for each in track.spells):
-                yield member
+                yield member.writer

@@ -50,6 +50,7 @@ READER_CALLS = frozenset(
         ("GET", "marks"),
         ("GET", "cut"),
         ("GET", "windows"),
+        ("POST", "completeness"),
         ("POST", "time-window"),
         ("POST", "segment-times"),
         ("GET", "reader-groups"),

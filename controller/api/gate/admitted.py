@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs
 
@@ -9,6 +10,8 @@ from controller.service.tokens import Holder
 
 if TYPE_CHECKING:
     from starlette.types import Scope
+
+_WAIT_MS = re.compile(rb'"wait_ms"\s*:\s*(\d{1,5})\b')
 
 FORWARDED_HEADER = b"noted-time-forwarded"
 FORWARDED_MARK = (FORWARDED_HEADER, b"1")
@@ -58,5 +61,9 @@ class StreamRequest(NamedTuple):
 
     @property
     def waits_s(self) -> float:
-        waits = parse_qs(self.scope["query_string"].decode("latin-1")).get("wait_ms", ["0"])
+        if self.is_to("POST", "completeness"):
+            found = _WAIT_MS.search(self.body)
+            waits = [found[1].decode() if found else "0"]
+        else:
+            waits = parse_qs(self.scope["query_string"].decode("latin-1")).get("wait_ms", ["0"])
         return min(int(waits[-1]), 30_000) / 1000 if waits[-1].isdecimal() else 0.0

@@ -42,6 +42,7 @@ from noted_time import (
     TimeWindow,
 )
 from noted_time.answers import (
+    Completeness,
     CompleteWindowsPage,
     CutAnswer,
     GroupAnswer,
@@ -55,6 +56,7 @@ from noted_time.answers import (
 from noted_time.coding import encode
 from noted_time.reading import Tiling, find_changed_windows
 from noted_time.values import MAX_INT64, WRITERS_NAMED, parse_zone
+from noted_time.verdict import Requirement, build_answer
 
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEM_RESPONSES)
 GROUP_PATH = "/reader-groups/{group}"
@@ -194,15 +196,32 @@ async def get_segment_times(
     return reply(build_segment_times(times))
 
 
+@router.post(
+    "/completeness",
+    responses=declare(Completeness),
+    operation_id="judgeCompleteness",
+    openapi_extra=requests.describe_body("CompletenessRequest"),
+)
+async def completeness(
+    controller: ControllerDep,
+    call: CallDep,
+    stream: StreamName,
+    asked: Annotated[Requirement, Depends(body_of(requests.CompletenessRequest))],
+) -> Response:
+    """Return whether the stream, or a reader of it, is complete to a time, and what it lacks."""
+    vouching, verdict = await controller.polls.completeness(stream, asked, is_admin=call.is_admin)
+    by = None
+    if verdict.mark is not None:
+        (by,) = await tally_vouching(vouching, [(verdict.mark.seq, verdict.time or 0)])
+    return reply(build_answer(vouching, asked, verdict, by, controller.now_ms))
+
+
 class CutAsked(BaseModel, frozen=True):
-    """A time, and the writers that have to vouch for it."""
+    """A time."""
 
     complete_to: requests.Int64Parameter
     since: requests.Int64Parameter | None = None
     domain: requests.NameParameter | None = None
-    require: Annotated[list[requests.NameParameter], Field(max_length=1000)] = []
-    require_all: bool = False
-    require_known: bool = False
     wait_ms: WaitQuery = 0
 
 
@@ -218,44 +237,29 @@ async def cut(
     Wait up to `wait_ms` for the mark. Below the first mark of a sealed stream, return the last.
     `late` contains the writers whose late rows may have times from `since` to `complete_to`, by
     default all times below `complete_to`.
-
-    Each of these options selects the first such mark that meets a condition:
-
-    - `require`: these writers vouch for the time.
-    - `require_all`: all writers that the stream expects vouch for it, and no writer is missing.
-    - `require_known`: no writer that had joined is missing.
-
-    If no mark meets them all, `unmet` lists the writers that are missing or do not vouch.
     """
     complete_to, since, domain = asked.complete_to, asked.since, asked.domain
     if since is not None and since >= complete_to:
         raise Rejected(f"`since` {since} is not before `complete_to` {complete_to}")
-    every, known = asked.require_all, asked.require_known
-    if every and known:
-        raise Rejected("`require_all` includes `require_known`: leave one out")
-    if every:
-        Vouching(controller.stream(stream), domain).check_expects()
-    first = await controller.polls.cut(
+    mark = await controller.polls.cut(
         stream, domain, complete_to, asked.wait_ms, is_admin=call.is_admin
     )
-    state = controller.stream(stream)
-    vouching, coverage = Vouching(state, domain), state.coverage(domain)
-    if vouching.history.is_whole and coverage.begins_after(complete_to):
-        first = vouching.history.mark(vouching.history.last_seq)
-    seq, unmet = vouching.find_required_seq(
-        first.seq, complete_to, asked.require, every=every, known=known
-    )
-    mark = first if seq == first.seq else vouching.history.mark(seq)
-    uncovered = coverage.assess_mark(mark, since, complete_to)
-    (by,) = await tally_vouching(vouching, [(seq, complete_to)])
+    vouching = Vouching(controller.stream(stream), domain)
+    coverage, history = vouching.coverage, vouching.history
+    if history.is_whole and coverage.begins_after(complete_to):
+        mark = history.mark(history.last_seq)
+    (by,) = await tally_vouching(vouching, [(mark.seq, complete_to)])
     answer = CutAnswer(
-        **asdict(uncovered),
+        **asdict(
+            coverage.assess_mark(
+                mark, since, complete_to, has_all_rows=history.has_all_rows(mark.seq)
+            )
+        ),
         **asdict(mark),
         has_position=bool(mark.cut.offsets),
         first_lower=coverage.first_lower,
         vouched=by,
-        unmet=tuple(unmet),
-        logs=state.record.logs,
+        logs=vouching.logs,
     )
     return reply(answer)
 

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from noted_time import BacklogPolicy, StreamSettings, values
 from noted_time.json_types import OFFSETS_SCHEMA, SCHEMA_REF
+from noted_time.progress import ReadOffsets
 from noted_time.values import (
     ID_SCHEMA,
     LINE_SCHEMA,
@@ -29,6 +30,7 @@ from noted_time.values import (
     Times,
     list_settings,
 )
+from noted_time.verdict import Requirement
 from noted_time.wording.faults import MUST_BE_A_NAME, MUST_BE_A_SESSION
 
 NOTHING_NESTED: Mapping[Any, Any] = MappingProxyType({})
@@ -169,6 +171,21 @@ class WindowRequest(Request, frozen=True):
         check_names([self.domain] if self.domain is not None else [])
 
 
+_Requirement: Any = request_of(
+    Requirement,
+    "_Requirement",
+    "",
+    nested={ReadOffsets: request_of(ReadOffsets, "ReadBody", ReadOffsets.__doc__ or "")},
+)
+
+
+class CompletenessRequest(_Requirement):  # type: ignore[misc]
+    """The time to which a stream must be complete, the writers that must vouch, and its reader."""
+
+    def __post_init__(self) -> None:
+        check_names([*self.require, *([] if self.domain is None else [self.domain])])
+
+
 class ReaderLeave(Request, frozen=True):
     """The position that a reader's segments are moved back to."""
 
@@ -222,7 +239,7 @@ class TruncateRequest(Request, frozen=True):
 
 
 def list_bodies() -> list[type[Struct]]:
-    return [StreamChanges, *Request.__subclasses__()]
+    return [StreamChanges, CompletenessRequest, *Request.__subclasses__()]
 
 
 def describe_body(name: str, *, is_optional: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An Airflow sensor that waits until a stream or a table is complete."""
+"""An Airflow sensor that waits until a dataset is complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "airflow-provider-noted-time",
         "name": "noted-time",
-        "description": "Wait until a stream or a table is complete to a time.",
+        "description": "Wait until a dataset is complete to a time.",
         "connection-types": [
             {
                 "connection-type": "noted_time",

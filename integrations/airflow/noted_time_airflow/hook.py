@@ -12,8 +12,7 @@ from airflow.sdk import BaseHook
 from noted_time import NotedTimeError
 from noted_time.client import Question
 from noted_time.client.transport import Transport
-from noted_time_airflow.waiting import Wanted
-from noted_time_airflow.watching import Address
+from noted_time_airflow.waiting import Address, Wanted
 
 DEFAULT_PORT = 7464
 
@@ -31,12 +30,12 @@ def get_address(connection: Any) -> Address:  # noqa: ANN401 - Airflow has two c
 def find_connections(wanted: Wanted) -> Generator[str, Any, tuple[Address | None, Any]]:
     """Yield the id of each connection, and take the connection; a table may have none."""
     try:
-        address = get_address((yield wanted.conn_id))
+        address = get_address((yield wanted.noted_time_conn_id))
     except AirflowNotFoundException:
-        if not wanted.table:
+        if wanted.kind != "table":
             raise
         address = None
-    return address, (yield wanted.kafka_conn_id) if wanted.group else None
+    return address, (yield wanted.kafka_conn_id) if wanted.kafka_conn_id else None
 
 
 class NotedTimeHook(BaseHook):

@@ -11,8 +11,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from noted_time.client import run_async
 from noted_time_airflow.hook import NotedTimeHook, find_connections
-from noted_time_airflow.waiting import Wanted
-from noted_time_airflow.watching import watch
+from noted_time_airflow.waiting import Wanted, watch
 
 
 class NotedTimeTrigger(BaseTrigger):

@@ -1,71 +1,82 @@
-"""The condition of a sensor and the verdict of one poll, without Airflow, I/O or a clock."""
+"""The condition of a sensor, and the polls of its dataset, without Airflow."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import asyncio
+import json
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from noted_time import NotCompleteYet, OpenStream, Rejected
-from noted_time.answers import CutAnswer
-from noted_time.client import Json, Question, position_to_wire
-from noted_time.client.waiting import PAUSE_S, NotYet
-from noted_time.tables import NoClaim, standing
-from noted_time.values import UnexpectedAnswer, format_time
-from reader_client.protocol.completeness import check_reached
-from reader_client.protocol.questions import ask_cut
-from reader_client.protocol.requirements import (
-    NOT_ASKED,
-    Requirement,
-    find_first_complete,
-    find_objections,
-    find_table_objections,
-    find_unanswered,
-)
+from noted_time import Conflict, NotedTimeError, Rejected, Unreachable
+from noted_time.client import Json, position_to_wire, run, run_async
+from noted_time.client.transport import AsyncTransport, Transport
+from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep, until_complete
+from noted_time.lineage import Dataset
+from noted_time.verdict import Requirement, apply_policy, describe_objections
+from reader_client.protocol.datasets import OffsetsUpTo, OpenDataset, open_dataset
 
+Address = tuple[str, str | None]
 WhileMissing = Literal["fail", "wait", "warn", "accept"]
 Everyone = Literal["all", "known"]
 Status = Literal["complete", "failed", "waiting", "timed out"]
 
+UNUSED_URL: Address = ("http://127.0.0.1:7464", None)  # for a transport that is never called
 
-@dataclass(frozen=True, slots=True)
+WITHOUT_EFFECT = {
+    "stream": ("stream", "kafka_conn_id"),
+    "table": ("domain", "stream", "kafka_conn_id"),
+    "checkpoint": ("kafka_conn_id",),
+}
+
+CHECK_FAILURES = (NotedTimeError, ImportError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """The condition of a sensor, which can be passed to another process."""
 
+    dataset: str
     complete_to: int
-
     stream: str = ""
-    table: str = ""
     domain: str | None = None
     require: list[str] | Everyone = "all"
     missing: WhileMissing = "fail"
-
-    conn_id: str = ""
+    noted_time_conn_id: str = ""
+    kafka_conn_id: str | None = None
     poke_interval: float = 1.0
-    group: str = ""
-    topic: str = ""
-    kafka_conn_id: str = ""
 
     @property
-    def requirement(self) -> Requirement:
-        """The writers that must vouch, empty if missing writers are accepted."""
+    def kind(self) -> str:
+        return Dataset(self.dataset).kind
+
+    def build_requirement(self, wait_ms: int) -> Requirement:
+        """Return the question, without writers if missing ones are accepted."""
+        named = self.require
+        writers: Any = {"require": named} if isinstance(named, list) else {f"require_{named}": True}
         if self.missing == "accept":
-            return Requirement()
-        if isinstance(self.require, str):
-            return Requirement(everyone=self.require)
-        return Requirement(self.require)
+            writers = {}
+        return Requirement(to=self.complete_to, domain=self.domain, wait_ms=wait_ms, **writers)
 
-    @property
-    def shown(self) -> str:
-        by = f", read by group {self.group!r}" if self.group else ""
-        return f"{self.table or self.stream} is complete to {format_time(self.complete_to)}{by}"
-
-    def not_yet(self, why: str) -> NotYet:
-        return NotYet(why, self.poke_interval)
+    def open(self, address: Address | None, kafka: Any) -> OpenDataset:  # noqa: ANN401 - Airflow has two connection classes
+        """Open the dataset. Without an `address`, a table is judged by its claims alone."""
+        for name in WITHOUT_EFFECT.get(self.kind, ()):
+            if getattr(self, name):
+                raise Rejected(f"{name} has no effect on a {self.kind}: leave it out")
+        try:
+            settings = {} if kafka is None else dict(json.loads(kafka.extra or "{}"))
+        except (TypeError, ValueError) as error:
+            raise Rejected(
+                f"the extra of Airflow's connection {kafka.conn_id!r} is not a JSON object of "
+                'settings of librdkafka, such as {"security.protocol": "SSL"}'
+            ) from error
+        opened = open_dataset(self.dataset, stream=self.stream, kafka=settings)
+        return opened if address else replace(opened, asks="never")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PollResult:
     """The outcome of a wait; `found` is the XCom."""
 
     status: Status
@@ -74,90 +85,87 @@ class Verdict:
     found: Json | None = None
 
 
-def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verdict]:
-    """Return the verdict on a stream that is complete by the required writers."""
-    stream, required = wanted.stream, wanted.requirement
-    question = ask_cut(stream, wanted.complete_to, wanted.domain, wait_ms, required.query)
-    try:
-        cut: CutAnswer = yield question
-    except NotCompleteYet as error:
-        raise NotYet(f"{stream}: {error}", PAUSE_S) from error
-    except OpenStream as error:
-        if wanted.missing != "warn":
-            raise
-        found = yield from look_at_stream(replace(wanted, missing="accept"), wait_ms)
-        return _judge(found, wanted, [str(error)], may_pass=False)
-    if cut.lower < wanted.complete_to and not cut.final:
-        so_far, asked = format_time(cut.lower), format_time(wanted.complete_to)
-        raise UnexpectedAnswer(f"{stream}: the answer to {asked} is a mark of {so_far}, before it")
-    lacks = [each.sentence for each in (cut.missing, cut.late) if each]
-    if wanted.group:
-        try:
-            read = yield from check_reached(stream, cut, wanted.complete_to, wanted.domain)
-            lacks += read.remarks
-        except NotYet as error:
-            raise wanted.not_yet(f"group {wanted.group!r}: {error}") from error
-    sentence = ", ".join([wanted.shown, cut.vouched.sentence, *lacks])
-    verdict = Verdict(
-        "complete",
-        sentence,
-        is_warning=bool(cut.late) or (bool(cut.missing) and wanted.missing != "accept"),
-        found={
-            "complete_to": wanted.complete_to,
-            "seq": cut.seq,
-            "cut": position_to_wire(cut.cut.offsets),
-        },
+def judge(opened: OpenDataset, wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, PollResult]:
+    """Judge a dataset by the sensor's policy. Raises `NotYet` while it may become complete."""
+    asked = yield from opened.judge(wanted.build_requirement(wait_ms))
+    answer = apply_policy(asked, wanted.missing, late="warn")
+    if wanted.missing == "warn" and not asked.is_complete:  # the rows must be there in any case
+        accepting = replace(wanted, missing="accept")
+        answer = yield from opened.judge(accepting.build_requirement(wait_ms=0))
+    if answer.status == "waiting":
+        # a controller waits for the marks of a stream, but for nothing else
+        is_awaited = wanted.kind == "stream" and asked.status == "waiting"
+        raise NotYet(answer.sentence, PAUSE_S if is_awaited else wanted.poke_interval)
+    if not answer.is_complete:
+        return PollResult("failed", answer.sentence)
+    objections = describe_objections(asked.lacks)
+    warnings = set() if wanted.kind == "table" else {"late"}  # the sentence names them
+    if wanted.missing != "accept":
+        warnings |= {"missing", "ledger_too_short"}
+    is_warning = bool(objections) or any(each.kind in warnings for each in answer.lacks)
+    found: Json = {"complete_to": wanted.complete_to}
+    if answer.mark is not None:
+        found |= {"seq": answer.mark.seq, "cut": position_to_wire(answer.mark.cut.offsets)}
+    if answer.version is not None:
+        found["version"] = answer.version
+    return PollResult("complete", "; ".join([answer.sentence, *objections]), is_warning, found)
+
+
+def judge_error(error: Exception, otherwise: Status = "waiting") -> PollResult:
+    """Return the verdict for an error: a refusal is final."""
+    return PollResult(
+        otherwise if isinstance(error, Unreachable | Conflict) else "failed", str(error)
     )
-    objections = yield from find_objections(stream, wanted.domain, cut, required)
-    may_pass = bool(cut.unmet) and not cut.before_first_mark
-    may_pass &= wanted.missing == "wait" or all(each.may_come for each in cut.unmet)
-    return _judge(verdict, wanted, objections, may_pass=may_pass)
 
 
-def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question[Any], Any, Verdict]:
-    """Return the verdict on a table whose claims are complete by the required writers.
+def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> PollResult:
+    """Poll once; a table needs no address."""
+    url, token = address or UNUSED_URL
+    opened = wanted.open(address, kafka)
+    with closing(Transport(url, token=token)) as transport:
+        return run(judge(opened, wanted), opened.perform(transport.ask))
 
-    The first complete version decides which writers are missing. If it `asks`, a controller names
-    the writers that claims do not name.
-    """
-    table, time = wanted.table, wanted.complete_to
-    claim = standing(table)
-    if isinstance(claim, NoClaim):
-        raise wanted.not_yet(f"nothing is claimed of {table}: {claim.why}")
-    if claim.complete_to < time:
-        so_far = f"{table} is complete to {format_time(claim.complete_to)}"
-        raise wanted.not_yet(f"{so_far}, not yet to {format_time(time)}")
-    first = find_first_complete(table, claim, time, ())
-    first.check_since(time)
-    if lack := claim.describe_first_mark(time):
-        raise Rejected(f"{table}: {lack}")
-    missing, required = first.missing_writers, wanted.requirement
-    verdict = Verdict(
-        "complete",
-        wanted.shown + first.vouched_by + (f", without {', '.join(missing)}" if missing else ""),
-        is_warning=bool(missing) and wanted.missing != "accept",
-        found={"complete_to": time, "version": claim.version_at(time)},
-    )
-    streams = find_unanswered(first, required)
-    if streams is None or (streams and not asks):
-        return _judge(verdict, wanted, [NOT_ASKED], may_pass=False)
-    may_pass = wanted.missing == "wait"
+
+async def watch(
+    wanted: Wanted,
+    address: Address | None,
+    kafka: object = None,
+    *,
+    timeout_s: float,
+    log: Callable[[str], None],
+) -> PollResult:
+    """Poll until a verdict or the timeout, and call `log` with each reason to wait."""
+    url, token = address or UNUSED_URL
+    transport = AsyncTransport(url, token=token)
+
+    async def poll(wait_ms: int) -> PollResult:
+        if wanted.kind == "table":  # a thread reads it
+            return await asyncio.to_thread(poll_once, wanted, address)
+        opened = await asyncio.to_thread(wanted.open, address, kafka)
+
+        async def ask(step: Any) -> Any:  # noqa: ANN401 - of each step
+            if isinstance(step, OffsetsUpTo):
+                return await asyncio.to_thread(opened.readers[step.stream], step.cut)
+            return await transport.ask(step)
+
+        return await run_async(judge(opened, wanted, wait_ms), ask)
+
+    async def perform(step: Poll | Sleep) -> PollResult | None:
+        if isinstance(step, Poll):
+            try:
+                return await poll(step.wait_ms)
+            except NothingKnown as error:
+                raise NotYet(str(error), wanted.poke_interval) from error
+        if step.is_news:
+            log(str(step.why))
+        await asyncio.sleep(step.seconds)
+        return None
+
+    verdict: PollResult
     try:
-        objections, asked, _ = yield from find_table_objections(first, time, required)
-        verdict = replace(verdict, sentence=verdict.sentence + asked)
-        may_wait = objections and may_pass
-        if may_wait and not (yield from find_table_objections(claim, time, required)).objections:
-            verdict = replace(verdict, found={"complete_to": time, "version": claim.version})
-            return replace(verdict, sentence=f"{verdict.sentence}; later claims have them")
-    except OpenStream as error:
-        objections, may_pass = [str(error)], False
-    return _judge(verdict, wanted, objections, may_pass=may_pass)
-
-
-def _judge(verdict: Verdict, wanted: Wanted, objections: list[str], *, may_pass: bool) -> Verdict:
-    if not objections:
-        return verdict
-    sentence = "; ".join([verdict.sentence, *objections])
-    if wanted.missing == "warn":
-        return replace(verdict, sentence=sentence, is_warning=True)
-    raise wanted.not_yet(sentence) if may_pass else Rejected(sentence)
+        verdict = await run_async(until_complete(timeout_s), perform)
+    except CHECK_FAILURES as error:
+        verdict = judge_error(error, "timed out")
+    finally:
+        await transport.close()
+    return verdict

@@ -64,10 +64,11 @@ async def test_an_answer_without_a_body_has_no_length(this: Played) -> None:
 
 async def test_a_long_poll_is_waited_for_as_long_as_it_asks(this: Played) -> None:
     """And for the owner's own time beside that."""
-    await this.client.get(f"/v1/streams/{THERE}/marks?wait_ms=20000")
-    (asked,) = this.owner.asked
+    path = f"/v1/streams/{THERE}"
+    await this.client.get(f"{path}/marks?wait_ms=20000")
+    await this.client.post(f"{path}/completeness", json={"to": 5, "wait_ms": 20000})
 
-    assert asked.extensions["timeout"]["read"] == 24
+    assert [each.extensions["timeout"]["read"] for each in this.owner.asked] == [24, 24]
 
 
 @pytest.fixture

@@ -1,0 +1,221 @@
+"""Requirements of a dataset, and the answer: complete to a time, or its lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from noted_time.open_enum import OpenEnum, list_names
+from noted_time.progress import ReadOffsets
+from noted_time.reading import Tiling
+from noted_time.values import (
+    MAX_INT64,
+    NAMES_PER_SENTENCE,
+    Int64,
+    Mark,
+    Name,
+    VouchedBy,
+    join_names,
+    parse_zone,
+)
+
+VerdictStatus = OpenEnum["complete", "waiting", "unknown", "incomplete"]
+"""From the best to the worst. With `waiting`, later marks may complete the dataset."""
+
+LackKind = OpenEnum[
+    "no_mark",
+    "time_not_reached",
+    "not_read",
+    "unknown_partition",
+    "not_claimed",
+    "not_vouching",
+    "missing",
+    "late",
+    "open_stream",
+    "unknown_writer",
+    "claim_ended",
+    "rows_deleted",
+    "before_first_mark",
+    "times_only",
+    "ledger_too_short",
+    "marks_expired",
+    "not_asked",
+    "since_unknown",
+]
+
+AWAITED_KINDS = ("missing", "not_vouching")
+POLICY_KINDS = (*AWAITED_KINDS, "open_stream", "late")
+
+_STATUS_ORDER = list_names(VerdictStatus)
+
+
+class Requirement(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The time to which a dataset must be complete, the writers that must vouch, and its reader.
+
+    - `to`: all rows below this time (Unix ms) must be there. If null, the greatest such time is
+      the answer, rounded down to a window of `floor_ms`, which are on the clock of the `zone`.
+      One window starts at `origin` (ms after 1970-01-01T00:00 there).
+    - `require`: these writers must vouch. With `require_all`, all that the stream expects must
+      vouch, and with it or `require_known` no writer may be missing that had joined.
+    - `since`: with `require_all` or `require_known`, no late rows may have times from it on.
+    - `read`: how far the dataset has read the stream, if it is not the stream itself.
+    - `wait_ms`: how long to wait for a time that is not complete yet.
+    """
+
+    to: Int64 | None = None
+    domain: Name | None = None
+    floor_ms: Annotated[int, Meta(ge=1, le=MAX_INT64)] = 1
+    origin: Int64 = 0
+    zone: Annotated[str, Meta(max_length=64)] = "UTC"
+    require: Annotated[tuple[Name, ...], Meta(max_length=1000)] = ()
+    require_all: bool = False
+    require_known: bool = False
+    since: Int64 | None = None
+    read: ReadOffsets | None = None
+    wait_ms: Annotated[int, Meta(ge=0, le=30_000)] = 0
+
+    @property
+    def tiling(self) -> Tiling:
+        """The windows that times are rounded down to."""
+        return Tiling(self.floor_ms, self.origin, parse_zone(self.zone))
+
+    @property
+    def names_writers(self) -> bool:
+        """Whether the writers that vouch are part of the question."""
+        return bool(self.require) or self.has_no_missing
+
+    @property
+    def has_no_missing(self) -> bool:
+        """Whether no writer may be missing."""
+        return self.require_all or self.require_known
+
+
+class Lack(Struct, frozen=True, kw_only=True):
+    """One thing that a dataset lacks below the time.
+
+    - `status`: what this means for the answer. If it is `complete`, the lack is a remark.
+    - `since`: since when a writer is missing (Unix ms).
+    - `until`: the time to which the writer vouches.
+    - `source`: the dataset that lacks it, if this is not the one in question.
+    """
+
+    kind: LackKind
+    status: VerdictStatus
+    sentence: str
+    writer: str | None = None
+    domain: str | None = None
+    since: Int64 | None = None
+    until: Int64 | None = None
+    rows: int | None = None
+    remedy: str = ""
+    source: str | None = None
+
+
+class AnsweringMark(Mark, frozen=True, kw_only=True):
+    """The first mark that has all rows below the time; `logs` are the ids of its cut's logs."""
+
+    logs: tuple[str, ...]
+
+
+class Completeness(Struct, frozen=True, kw_only=True):
+    """Whether a dataset is complete to a time, and its lacks.
+
+    - `complete_to`: the greatest time (Unix ms) to which it is complete as required, or null.
+    - `mark`: the first mark that has all rows below the time, or null.
+    - `vouched`: the writers that vouch for the time.
+    - `first_lower`: the lower of the domain's first mark, below which nobody vouches.
+    - `sentence`, `remedy`: the answer in words, and what to do.
+    - `version`: the first version of a table that is complete to the time, or null.
+    """
+
+    status: VerdictStatus
+    complete_to: Int64 | None
+    mark: AnsweringMark | None
+    vouched: VouchedBy | None
+    lacks: tuple[Lack, ...]
+    sentence: str
+    remedy: str
+    sealed: bool
+    first_lower: Int64 | None
+    version: Int64 | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the status is `complete`."""
+        return self.status == "complete"
+
+    @property
+    def writers_clause(self) -> str:
+        """The writers that vouch, and the missing writers."""
+        absent = [each.sentence for each in self.lacks if each.kind == "missing"]
+        by = "" if self.vouched is None else self.vouched.sentence
+        without = join_names(absent[:NAMES_PER_SENTENCE], len(absent)) if absent else ""
+        return f"{by}, without {without}" if without else by
+
+
+def find_worst(statuses: Iterable[VerdictStatus]) -> VerdictStatus:
+    """Return the worst of several statuses, by default `complete`.
+
+    >>> find_worst(["waiting", "incomplete", "unknown"]), find_worst([])
+    ('incomplete', 'complete')
+    """
+    worst: VerdictStatus = max(statuses, key=_STATUS_ORDER.index, default="complete")
+    return worst
+
+
+def find_status(lacks: Iterable[Lack]) -> VerdictStatus:
+    return find_worst(each.status for each in lacks)
+
+
+def apply_policy(answer: Completeness, missing: str, late: str) -> Completeness:
+    """Judge missing writers and late rows by a policy for each: wait, warn, accept or fail.
+
+    With `wait`, writers that are missing or do not vouch are waited for. With `warn` and `accept`,
+    they are a remark, and so is a stream without expected writers.
+    """
+
+    def judge(each: Lack) -> Lack:
+        policy = late if each.kind == "late" else missing
+        if each.kind in POLICY_KINDS and policy in {"warn", "accept"}:
+            return replace(each, status="complete")
+        if each.kind in AWAITED_KINDS and policy == "wait" and each.status != "complete":
+            return replace(each, status="waiting")
+        return each
+
+    lacks = tuple(map(judge, answer.lacks))
+    return replace(answer, lacks=lacks, status=find_status(lacks))
+
+
+def describe_objections(lacks: Iterable[Lack]) -> list[str]:
+    """Return a sentence for each lack that is not only a remark, with its remedy."""
+    objections = (each for each in lacks if each.status != "complete")
+    return [each.sentence + (f": {each.remedy}" if each.remedy else "") for each in objections]
+
+
+def name_source(lacks: Iterable[Lack], source: str) -> list[Lack]:
+    return [replace(each, source=source, sentence=f"{source}: {each.sentence}") for each in lacks]
+
+
+def combine(parts: Mapping[str, Completeness]) -> Completeness:
+    """Combine the answers for the sources of one dataset: it has what all of them have."""
+    (first, *others) = parts.values()
+    if not others:
+        return first
+    lacks = [lack for name, each in parts.items() for lack in name_source(each.lacks, name)]
+    times = [each.complete_to for each in parts.values()]
+    known = [time for time in times if time is not None]
+    firsts = [each.first_lower for each in parts.values() if each.first_lower is not None]
+    return Completeness(
+        status=find_worst(each.status for each in parts.values()),
+        complete_to=min(known) if len(known) == len(times) else None,
+        mark=None,
+        vouched=None,
+        lacks=tuple(lacks),
+        sentence="; ".join(each.sentence for each in parts.values()),
+        remedy=next((each.remedy for each in parts.values() if each.remedy), ""),
+        sealed=all(each.sealed for each in parts.values()),
+        first_lower=max(firsts, default=None),
+    )

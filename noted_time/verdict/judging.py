@@ -1,0 +1,448 @@
+"""Judges whether a domain of a stream, or a reader of it, is complete to a time.
+
+A mark answers a time if its lower reaches the time, the dataset has read up to its cut, and the
+required writers vouch there. The first such mark is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from msgspec.structs import asdict
+
+from noted_time.progress import ReadOffsets
+from noted_time.reading import Coverage, MarkHistory, Spells, Uncovered, find_required_seq
+from noted_time.values import (
+    MIN_INT64,
+    NAMES_PER_SENTENCE,
+    AnotherLog,
+    LateWriter,
+    Mark,
+    NotVouching,
+    Rejected,
+    VouchedBy,
+    WriterStanding,
+    format_in_zone,
+    join_names,
+    parse_zone,
+    suggest_ending,
+)
+from noted_time.verdict.completeness import (
+    AnsweringMark,
+    Completeness,
+    Lack,
+    LackKind,
+    Requirement,
+    VerdictStatus,
+    describe_objections,
+    find_status,
+)
+from noted_time.verdict.words import BEFORE_FIRST_MARK, NOT_SO_FAR, describe_open
+
+OTHER_DOMAIN = "the query's watermark is of the domain {0!r}: name it (--domain {0}, domain=)"
+TIMES_ONLY = "its writers noted only times, and no positions: offsets have no time there"
+MARKS_EXPIRED = "the marks of this time were deleted, so who vouched is not known"
+LATE_NOT_KNOWN = f"{NOT_SO_FAR}: it is not known which rows are late"
+NO_MARK = "there is no mark yet"
+
+TIMES_EXAMINED = 100
+"""The greatest times at which requirements may hold that are tried."""
+
+
+class JudgedDomain(Protocol):
+    """A domain of a stream, with its marks and writers."""
+
+    @property
+    def stream(self) -> str: ...
+    @property
+    def domain(self) -> str: ...
+    @property
+    def history(self) -> MarkHistory: ...
+    @property
+    def coverage(self) -> Coverage: ...
+    @property
+    def logs(self) -> Sequence[str]: ...
+    @property
+    def expected(self) -> Sequence[str]: ...
+
+    @property
+    def forgotten_seq(self) -> int:
+        """The last mark when a member was last forgotten, or 0."""
+
+    def find_standing(self, writer: str) -> tuple[Spells, WriterStanding]:
+        """Return when marks count a writer, and its state."""
+
+    def find_latecomers(self, first: int, time: int) -> Iterable[str]:
+        """Return writers that mark `first` does not count, and that may have rows below a time."""
+
+    def find_reached_seq(self, position: Mapping[int, int]) -> int:
+        """Return the seq of the last mark that a position reaches, or 0."""
+
+    def find_unknown_segments(self, position: Mapping[int, int]) -> Sequence[int]: ...
+
+    def list_holders(self, limit: int) -> tuple[list[str], int]:
+        """Return the first writers that the watermark waits for, and the number of all."""
+
+    def suggest(self, writer: str) -> str:
+        """Return what to do about a required writer that is not known."""
+
+
+class Verdict(NamedTuple):
+    """The lacks at a time, and the mark that has all rows below it, if any."""
+
+    time: int | None
+    mark: Mark | None
+    lacks: Sequence[Lack]
+    complete_to: int | None = None
+
+    @property
+    def status(self) -> VerdictStatus:
+        return find_status(self.lacks)
+
+    @property
+    def awaits_mark(self) -> bool:
+        """Whether the next marks may end the wait, and not only the reader."""
+        kinds = {each.kind for each in self.lacks if each.status != "complete"}
+        return self.status == "waiting" and not kinds & {"not_read", "unknown_partition"}
+
+
+def judge(domain: JudgedDomain, asked: Requirement) -> Verdict:
+    """Judge the requested time, or without one the greatest time that is complete."""
+    check(domain, asked)
+    top = _find_top(domain, asked)
+    if asked.to is not None:
+        verdict = judge_time(domain, asked, asked.to)
+    elif top is None:
+        return Verdict(None, None, [*_list_unread(domain, asked, None), *_list_open(domain, asked)])
+    else:
+        verdict = judge_time(domain, asked, top)
+    best = verdict if verdict.time == top else None
+    if best is None or best.status != "complete":
+        best = None if top is None else _find_greatest(domain, asked, top)
+    if asked.to is None and best is not None and verdict.status == "waiting":
+        verdict = best
+    return verdict._replace(complete_to=None if best is None else best.time)
+
+
+def check(domain: JudgedDomain, asked: Requirement) -> None:
+    """Raise `Rejected` for a question about another log or domain, or with options that clash."""
+    if asked.require_all and asked.require_known:
+        raise Rejected("`require_all` includes `require_known`: leave one out")
+    if asked.since is not None and asked.to is not None and asked.since >= asked.to:
+        raise Rejected(f"`since` {asked.since} is not before `to` {asked.to}")
+    if asked.wait_ms and asked.to is None:
+        raise Rejected("`wait_ms` has no effect without `to`: leave one out")
+    read = asked.read
+    if read is not None:
+        AnotherLog.check(domain.stream, domain.logs, read.log)
+        if read.domain not in {None, domain.domain}:
+            raise Rejected(OTHER_DOMAIN.format(read.domain))
+
+
+def judge_time(domain: JudgedDomain, asked: Requirement, time: int) -> Verdict:
+    """Judge a time by the first mark that meets the requirements there."""
+    history, coverage = domain.history, domain.coverage
+    last = history.last
+    is_before = coverage.begins_after(time)
+    if last is None or (last.lower < time and not history.is_whole):
+        return Verdict(time, None, [*_list_unread(domain, asked, time), *_list_open(domain, asked)])
+    first = last if history.is_whole and is_before else history.complete_to(time)
+    seq, unmet = _find_required_seq(domain, asked, first.seq, time)
+    mark = history.mark(seq)
+    lacks = [*(_describe_unmet(domain, each) for each in unmet), *_list_open(domain, asked)]
+    if is_before and not history.has_all_rows(seq):
+        lacks.append(_describe_first_mark(domain, asked))
+    if not lacks:
+        lacks = [*_list_unread(domain, asked, time, mark), *_list_expired(domain, asked, mark)]
+    if asked.has_no_missing:
+        lacks += _list_unmet_rows(domain, asked, time, mark)
+    return Verdict(time, mark, lacks)
+
+
+def _find_required_seq(
+    domain: JudgedDomain, asked: Requirement, first: int, time: int
+) -> tuple[int, list[NotVouching]]:
+    """Return the first mark that meets the requirements, and the writers that never vouch.
+
+    If no writer may be missing, a forgotten one is answered by marks after the last forgetting.
+    """
+    names, missing = [*_list_required(domain, asked)], None
+    if asked.has_no_missing:
+        first, missing = max(first, domain.forgotten_seq), domain.coverage.missing
+        names += domain.find_latecomers(first, time)
+    required = {name: domain.find_standing(name) for name in names}
+    return find_required_seq(first, domain.history.last_seq, time, required, missing)
+
+
+def _list_required(domain: JudgedDomain, asked: Requirement) -> Sequence[str]:
+    return (*asked.require, *(domain.expected if asked.require_all else ()))
+
+
+def _list_ends(domain: JudgedDomain, asked: Requirement) -> Iterator[int]:
+    """Yield the times at which a required writer stops to vouch, or before one is missing."""
+    for name in _list_required(domain, asked):
+        spells, _ = domain.find_standing(name)
+        yield from (each.until for each in spells if each.until is not None)
+    history = domain.history
+    for seq in domain.coverage.missing.list_first_seqs() if asked.has_no_missing else ():
+        if history.first_seq < seq:
+            yield history.mark(seq - 1).lower
+
+
+def build_answer(
+    domain: JudgedDomain, asked: Requirement, verdict: Verdict, vouched: VouchedBy | None, now: int
+) -> Completeness:
+    """Return the answer with its remarks and its sentence; `now` is in Unix ms."""
+    time, mark = verdict.time, verdict.mark
+    lacks, described = [*verdict.lacks], ""
+    if time is not None and mark is not None:
+        found = _assess(domain, asked, time, mark)
+        missing, late = found.missing, found.late
+        lacks += _list_remarks(domain, asked, found, {each.writer for each in lacks}, now)
+        shown, by = format_in_zone(time, parse_zone(asked.zone)), vouched and vouched.sentence
+        if found.before_first_mark:
+            described = (
+                f"nobody vouches for {shown}, which is before the first mark of {domain.stream}"
+                f"{late.describe()}"
+            )
+        elif verdict.status != "waiting":
+            without = missing.describe(now) + late.describe()
+            reader = f", read by {asked.read.by}" if asked.read and asked.read.by else ""
+            described = f"{domain.stream} is complete to {shown}{reader}, {by}{without}"
+    final = verdict._replace(lacks=lacks)
+    answering = None
+    if mark is not None and final.status == "complete":
+        answering = AnsweringMark(**asdict(mark), logs=tuple(domain.logs))
+    return Completeness(
+        status=final.status,
+        complete_to=verdict.complete_to,
+        mark=answering,
+        vouched=vouched,
+        lacks=tuple(lacks),
+        sentence=_describe(domain, asked, final, described),
+        remedy=next((each.remedy for each in lacks if each.remedy), ""),
+        sealed=domain.history.is_whole,
+        first_lower=domain.coverage.first_lower,
+    )
+
+
+def _find_top(domain: JudgedDomain, asked: Requirement) -> int | None:
+    """Return the greatest time that the dataset has, rounded down, or `None`."""
+    seq, history = _find_reached_seq(domain, asked), domain.history
+    read, last = asked.read, history.last
+    if last is None or seq < history.first_seq:
+        return None
+    if read is not None and read.position is not None and not last.cut.offsets:
+        return None
+    mark = history.mark(seq)
+    at_most = mark.lower if read is None or read.at_most is None else read.at_most
+    return asked.tiling.start_of(min(mark.lower, at_most))
+
+
+def _find_greatest(domain: JudgedDomain, asked: Requirement, top: int) -> Verdict | None:
+    """Return the verdict at the greatest time up to `top` that is complete as required."""
+    ends = {asked.tiling.start_of(each) for each in _list_ends(domain, asked)} | {top}
+    for time in sorted((each for each in ends if each <= top), reverse=True)[:TIMES_EXAMINED]:
+        found = judge_time(domain, asked, time)
+        if found.status == "complete":
+            return found
+    return None
+
+
+def _find_reached_seq(domain: JudgedDomain, asked: Requirement) -> int:
+    read, history = asked.read, domain.history
+    if read is None or not len(history):
+        return history.last_seq
+    if read.position is not None:
+        return domain.find_reached_seq(read.position)
+    last = history.last_lower
+    if read.at_most is None or last is None or last < read.at_most:
+        return history.last_seq
+    return history.complete_to(read.at_most).seq
+
+
+def _list_unread(
+    domain: JudgedDomain, asked: Requirement, time: int | None, mark: Mark | None = None
+) -> Iterator[Lack]:
+    """Yield why no mark has the time, or why the dataset has not read up to it."""
+    read, last = asked.read, domain.history.last
+    if last is None:
+        yield _wait("no_mark", NO_MARK + _describe_holders(domain))
+    elif time is not None and mark is None:
+        why = f"its lower is {_format(asked, last.lower)}{_describe_holders(domain)}"
+        yield _wait("time_not_reached", why)
+    elif read is not None and read.position is not None and not last.cut.offsets:
+        yield Lack(kind="times_only", status="incomplete", sentence=TIMES_ONLY)
+    elif read is not None:
+        yield from _list_unknown(domain, last, read)
+        yield from _list_lags(domain, asked, time, mark)
+
+
+def _list_unknown(domain: JudgedDomain, last: Mark, read: ReadOffsets) -> Iterator[Lack]:
+    """Yield an unknown partition, unless the log's id shows that it is of the stream's log."""
+    unknown = domain.find_unknown_segments(read.position or {}) if read.log is None else ()
+    for partition in unknown[:1]:
+        known = sorted(last.cut.offsets)[:10]
+        why = (
+            f"partition {partition} is unknown: stream {domain.stream!r} has {known}; correct the "
+            "number, or leave it out"
+        )
+        yield _wait("unknown_partition", why)
+
+
+def _list_open(domain: JudgedDomain, asked: Requirement) -> Iterator[Lack]:
+    if asked.require_all and not domain.expected:
+        sentence = describe_open(domain.stream)
+        yield Lack(kind="open_stream", status="incomplete", sentence=sentence)
+
+
+def _describe_holders(domain: JudgedDomain) -> str:
+    names, number = domain.list_holders(NAMES_PER_SENTENCE)
+    return f", and it waits for {join_names(names, number)}" if names else ""
+
+
+def _list_lags(
+    domain: JudgedDomain, asked: Requirement, time: int | None, mark: Mark | None
+) -> Iterator[Lack]:
+    read, history = asked.read, domain.history
+    seq = _find_reached_seq(domain, asked)
+    if read is None or (mark is not None and seq >= mark.seq and not _is_above(read.at_most, time)):
+        return
+    if mark is not None and seq >= mark.seq:
+        yield _wait("not_read", f"it is complete to {_format(asked, read.at_most or 0)}")
+        return
+    is_none = seq < history.first_seq
+    to = "no mark yet" if is_none else f"the mark of {_format(asked, history.mark(seq).lower)}"
+    what = "the claim reaches" if read.position is None else "the offsets reach"
+    yield _wait("not_read", f"{what} {to}")
+
+
+def _list_expired(domain: JudgedDomain, asked: Requirement, mark: Mark) -> Iterator[Lack]:
+    """Yield a lack if the dataset may only have an earlier mark with other writers."""
+    read, is_first = asked.read, mark.seq == domain.history.first_seq > 1
+    if read is None or read.position is not None or read.at_most is None:
+        return
+    if asked.names_writers and is_first and read.at_most < mark.lower:
+        yield Lack(kind="marks_expired", status="unknown", sentence=MARKS_EXPIRED)
+
+
+def _is_above(at_most: int | None, time: int | None) -> bool:
+    return at_most is not None and time is not None and at_most < time
+
+
+def _wait(kind: LackKind, sentence: str) -> Lack:
+    return Lack(kind=kind, status="waiting", sentence=sentence)
+
+
+def _describe_unmet(domain: JudgedDomain, each: NotVouching) -> Lack:
+    kind: LackKind = "missing" if each.reason in {"missing", "narrowed"} else "not_vouching"
+    status: VerdictStatus = "waiting" if each.may_come else "incomplete"
+    sentence, remedy = f"{each.sentence} does not vouch", ""
+    if each.may_come:
+        sentence = f"no mark has the rows of {each.sentence} yet"
+    elif each.reason == "narrowed":
+        remedy = suggest_ending(domain.stream, each.writer, domain.domain)
+    elif each.reason == "unknown" and each.writer in domain.expected:
+        status, sentence = "waiting", f"{each.writer} is expected, and has not joined"
+    elif each.reason == "unknown":
+        kind, remedy = "unknown_writer", domain.suggest(each.writer)
+    return Lack(
+        kind=kind,
+        status=status,
+        sentence=sentence,
+        writer=each.writer,
+        domain=domain.domain,
+        until=each.until,
+        remedy=remedy,
+    )
+
+
+def _describe_first_mark(domain: JudgedDomain, asked: Requirement) -> Lack:
+    """A greatest time below the first mark can still come, unlike a requested one."""
+    status: VerdictStatus = "waiting" if asked.to is None else "incomplete"
+    first = domain.coverage.first_lower or 0
+    sentence = BEFORE_FIRST_MARK.format(_format(asked, first))
+    return Lack(kind="before_first_mark", status=status, sentence=sentence)
+
+
+def _assess(domain: JudgedDomain, asked: Requirement, time: int, mark: Mark) -> Uncovered:
+    start = MIN_INT64 if asked.since is None else asked.since
+    has_all_rows = domain.history.has_all_rows(mark.seq)
+    return domain.coverage.assess_mark(mark, start, time, has_all_rows=has_all_rows)
+
+
+def _list_unmet_rows(
+    domain: JudgedDomain, asked: Requirement, time: int, mark: Mark
+) -> Iterator[Lack]:
+    """Yield the late rows of a window, and the records that do not reach back to it."""
+    found = _assess(domain, asked, time, mark)
+    if not found.missing.is_known and not found.before_first_mark:
+        sentence = f"which writers are missing is not known: {NOT_SO_FAR}"
+        yield Lack(kind="ledger_too_short", status="unknown", sentence=sentence)
+    if asked.since is None:
+        return
+    for each in found.late.writers:
+        yield _describe_late(domain, each, "incomplete")
+    if not found.late.is_known:
+        yield Lack(kind="late", status="unknown", sentence=LATE_NOT_KNOWN)
+
+
+def _list_remarks(
+    domain: JudgedDomain,
+    asked: Requirement,
+    found: Uncovered,
+    known: Collection[str | None],
+    now: int,
+) -> Iterator[Lack]:
+    """Yield the missing writers and late rows that do not change the status."""
+    for each in found.missing.writers:
+        if each.writer not in known:
+            yield Lack(
+                kind="not_vouching" if each.joined_later else "missing",
+                status="complete",
+                sentence=each.describe(now),
+                writer=each.writer,
+                domain=domain.domain,
+                since=each.since,
+                until=each.time,
+            )
+    is_said = asked.has_no_missing or found.before_first_mark
+    if not found.missing.is_known and not is_said:
+        yield Lack(kind="ledger_too_short", status="complete", sentence=NOT_SO_FAR)
+    for late in found.late.writers:
+        if late.writer not in known:
+            yield _describe_late(domain, late, "complete")
+    if not found.late.is_known and not (asked.has_no_missing and asked.since is not None):
+        yield Lack(kind="late", status="complete", sentence=LATE_NOT_KNOWN)
+
+
+def _describe_late(domain: JudgedDomain, each: LateWriter, status: VerdictStatus) -> Lack:
+    return Lack(
+        kind="late",
+        status=status,
+        sentence=f"{each.writer} {'has' if each.rows else 'may have'} late rows",
+        writer=each.writer,
+        domain=domain.domain,
+        since=each.least,
+        until=each.most,
+        rows=each.rows or None,
+    )
+
+
+def _describe_late_rows(late: LateWriter) -> str:
+    return f"has late rows: {late.row_count}" if late.rows else "may have late rows"
+
+
+def _describe(domain: JudgedDomain, asked: Requirement, verdict: Verdict, described: str) -> str:
+    remarks = () if asked.read is None else asked.read.remarks
+    sentences = describe_objections(verdict.lacks)
+    if described:
+        return "; ".join([described, *remarks, *sentences])
+    why = "; ".join([*sentences, *remarks])
+    to = "" if verdict.time is None else f" to {_format(asked, verdict.time)}"
+    return f"{domain.stream} is not known to be complete{to}: {why}"
+
+
+def _format(asked: Requirement, time: int) -> str:
+    return format_in_zone(time, parse_zone(asked.zone))

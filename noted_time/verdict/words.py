@@ -1,0 +1,39 @@
+"""The words of the lacks of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from noted_time.installation import name_program
+from noted_time.values import format_duration, suggest_names
+
+BEFORE_FIRST_MARK = (
+    "writers vouch from the first mark on: ask for {} or a later time. In a new stream, let each "
+    "writer first note the time at which its data begin"
+)
+
+FORGOTTEN = (
+    "{stream} forgets a writer that finished or was excluded more than its --writer-retention ago "
+    "({retention}): let the writer note again, or expect only the others. With a longer "
+    "--writer-retention the stream keeps it"
+)
+
+NOT_SO_FAR = "the ledger does not reach back so far"
+
+SIMILARITY_CUTOFF = 0.75
+
+
+def describe_open(stream: str) -> str:
+    return (
+        f"{stream} expects no writers, so the missing ones are not known: declare writers "
+        f"(`{name_program()} stream set {stream} --expected-writer …`), or name them "
+        "(`--require …`), or accept all that ever joined (`--require-known`)"
+    )
+
+
+def suggest_writer(stream: str, writer: str, known: Sequence[str], retention_ms: int) -> str:
+    """Return what to do about a required writer that a stream does not know."""
+    alike = get_close_matches(writer, known, cutoff=SIMILARITY_CUTOFF)
+    retention = format_duration(retention_ms)
+    return suggest_names(alike) or FORGOTTEN.format(stream=stream, retention=retention)

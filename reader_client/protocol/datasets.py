@@ -1,0 +1,275 @@
+"""Judges datasets: streams, what has read them, and tables that claim."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from noted_time.answers import Completeness
+from noted_time.client import Question, run
+from noted_time.client.transport import Transport
+from noted_time.client.waiting import NothingKnown, NotYet, Poll, Sleep, until_complete
+from noted_time.extras import require_extra
+from noted_time.lineage import Dataset
+from noted_time.progress import ReadOffsets
+from noted_time.tables import NoClaim, TableClaim, standing
+from noted_time.values import INGESTION_NAME, ClaimSource, NotedTimeError, Rejected, validate_name
+from noted_time.verdict import (
+    NO_DOMAIN,
+    Lack,
+    Requirement,
+    ask_source,
+    combine,
+    find_unanswered,
+    judge_claim,
+    judge_no_claim,
+)
+from reader_client.protocol.questions import ask_completeness, ask_stream
+
+Offsets = Callable[[Mapping[int, int]], ReadOffsets]  # exact below the given cut
+
+CHECKPOINT_MODULE = "spark_integration.checkpoint.committed"
+GROUP_FORM = "group:NAME@BROKERS/TOPIC, for example group:billing@127.0.0.1:9092/orders"
+DELTA_TABLE = "{0} is a Delta table and not a checkpoint: write delta:{0}"
+
+_GROUP_URL = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
+
+
+class OffsetsUpTo(NamedTuple):
+    """Ask what a reader has read of a stream, exact only below the cut."""
+
+    stream: str
+    cut: Mapping[int, int]
+
+
+Steps = Generator[Question[Any] | OffsetsUpTo, Any, Completeness]
+
+
+@dataclass(frozen=True)
+class OpenDataset:
+    """A dataset that can be judged.
+
+    `readers` are the offsets that it has read, by stream. `names` are the claims that count in a
+    table, and `asks` says whether its streams are asked, or only if a controller answers.
+    """
+
+    dataset: Dataset
+    readers: Mapping[str, Offsets] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    asks: Literal["always", "if it answers", "never"] = "always"
+
+    def judge(self, asked: Requirement) -> Steps:
+        """Judge the dataset. Raises as the questions and as its offsets or its table."""
+        if self.dataset.kind == "table":
+            return (yield from self._judge_table(asked))
+        domain = asked.domain or self.dataset.domain or None
+        asked = replace(asked, domain=domain)
+        if not self.readers:
+            found: Completeness = yield ask_completeness(self.dataset.name, asked)
+            return found
+        parts = {}
+        for stream in self.readers:
+            parts[stream] = yield from self._judge_reader(stream, asked)
+        return combine(parts)
+
+    def perform(self, ask: Callable[[Question[Any]], Any]) -> Callable[[Any], Any]:
+        """Return what performs a step, or reads the offsets."""
+        return lambda step: (
+            self.readers[step.stream](step.cut) if type(step) is OffsetsUpTo else ask(step)
+        )
+
+    def _judge_reader(self, stream: str, asked: Requirement) -> Steps:
+        """Ask for the stream first, whose cut limits what must be looked up of the offsets."""
+        first: Completeness
+        latest = asked if asked.to is not None else Requirement(domain=asked.domain)
+        first = yield ask_completeness(stream, latest)
+        if first.mark is None or not first.is_complete:
+            return first
+        read: ReadOffsets = yield OffsetsUpTo(stream, first.mark.cut.offsets)
+        found: Completeness
+        found = yield ask_completeness(stream, replace(asked, read=read, wait_ms=0))
+        return found
+
+    def _judge_table(self, asked: Requirement) -> Steps:
+        table = self.dataset.name
+        found = standing(table, self.names or None)
+        if isinstance(found, NoClaim):
+            return judge_no_claim(table, found)
+        time = asked.to
+        if time is None:
+            time = asked.tiling.start_of(found.complete_to)
+        answer = yield from self._judge_time(found, asked, time)
+        earlier = answer.complete_to
+        if asked.to is None and answer.status == "waiting" and earlier and earlier < time:
+            before = yield from self._judge_time(found, asked, earlier)
+            answer = before if before.is_complete else answer
+        return answer
+
+    def _judge_time(self, found: TableClaim, asked: Requirement, time: int) -> Steps:
+        """Judge by the first claim that is complete to the time, then by the last one."""
+        table, version = self.dataset.name, found.version_at(time)
+        first: TableClaim | NoClaim = found
+        if version is not None:
+            first = standing(table, self.names or None, at=version)
+        claims = [found] if isinstance(first, NoClaim) or first == found else [first, found]
+        for claim in claims:
+            asked_now = replace(asked, to=time)
+            answers = yield from self._ask_sources(claim, asked_now)
+            answer = judge_claim(table, claim, time, asked_now, answers)
+            if answer.is_complete or claim is found:
+                break
+        is_first = claim is not found or version is None or first == found
+        return answer if is_first else replace(answer, version=found.version)
+
+    def _ask_sources(
+        self, claim: TableClaim, asked: Requirement
+    ) -> Generator[Any, Any, dict[ClaimSource, Completeness | Lack] | None]:
+        sources = find_unanswered(claim, asked)
+        if sources is None or (sources and self.asks == "never"):
+            return None
+        answers: dict[ClaimSource, Completeness | Lack] = {}
+        for source in sources:
+            try:
+                domain = yield from find_domain(source)
+                asked_of = ask_source(claim, source._replace(domain=domain), asked)
+                answers[source] = yield ask_completeness(source.stream, asked_of)
+            except NoDomain as error:
+                answers[source] = Lack(kind="not_asked", status="unknown", sentence=str(error))
+            except NotedTimeError:
+                if self.asks == "always":
+                    raise
+                return None
+        return answers
+
+
+class NoDomain(Rejected):
+    """A claim names no domain, and its stream has several."""
+
+
+def find_domain(source: ClaimSource) -> Generator[Question[Any], Any, str]:
+    """Return the domain of a source, by default the only one that its stream has ever had.
+
+    Raises `NoDomain` if the stream has several.
+    """
+    if source.domain is not None:
+        return source.domain
+    domains: tuple[str, ...] = (yield ask_stream(source.stream)).domains
+    if len(domains) > 1 or domains[0] == INGESTION_NAME:  # whose lag is not known
+        raise NoDomain(NO_DOMAIN)
+    return domains[0]
+
+
+def open_dataset(
+    name: str | Dataset,
+    *,
+    names: Iterable[str] = (),
+    stream: str = "",
+    kafka: Mapping[str, Any] | None = None,
+) -> OpenDataset:
+    """Return a stream, a table, a consumer group or the checkpoint of a query, by its name.
+
+    `stream` is what a group or a checkpoint reads, if the topic has another name. Raises `Rejected`
+    for a name of another form, and `ImportError` if a package must be installed.
+    """
+    dataset = name if isinstance(name, Dataset) else Dataset(name)
+    match dataset.kind:
+        case "group":
+            return OpenDataset(dataset, _open_group(dataset.name, stream, kafka or {}))
+        case "checkpoint":
+            return OpenDataset(dataset, _open_checkpoint(dataset.name, stream))
+        case _:
+            return OpenDataset(dataset, names=tuple(names))
+
+
+def _open_group(name: str, stream: str, kafka: Mapping[str, Any]) -> dict[str, Offsets]:
+    found = _GROUP_URL.fullmatch(name)
+    if found is None:
+        raise Rejected(f"{name!r} does not name a group and its topic: {GROUP_FORM}")
+    group, brokers, topic = found.groups()
+    with require_extra(f"reading {name}", "kafka"):
+        from noted_time.kafka.groups import GroupOffsets  # noqa: PLC0415 - needs the extra
+    offsets = GroupOffsets({**kafka, "bootstrap.servers": brokers}, group, topic)
+    return {stream or topic: offsets}
+
+
+def _open_checkpoint(name: str, stream: str) -> dict[str, Offsets]:
+    if "/" not in name and not Path(name).exists():
+        validate_name("stream", name)
+    if Path(name, "_delta_log").is_dir():
+        raise Rejected(DELTA_TABLE.format(name))
+    with require_extra(f"reading {name}", "spark"):
+        checkpoints = import_module(CHECKPOINT_MODULE)  # the package is above this one
+    streams: dict[str, Offsets] = checkpoints.open_streams(name)
+    if not stream:
+        return streams
+    if len(streams) > 1:
+        raise Rejected(f"the query of {name} reads {', '.join(streams)}: leave the stream out")
+    return dict.fromkeys([stream], *streams.values())
+
+
+def wait_until_complete(
+    judge: Callable[[Poll], Completeness], timeout_s: float, sleep: Callable[[Sleep], None]
+) -> Completeness:
+    """Judge until the answer is final or `timeout_s` has passed; returns the last answer.
+
+    Raises `Unreachable` and `Conflict` as `judge`, after the timeout.
+    """
+    answer: Completeness | None = None
+
+    def perform(step: Poll | Sleep) -> Completeness | None:
+        nonlocal answer
+        if isinstance(step, Sleep):
+            sleep(step)
+            return None
+        answer = None
+        answer = judge(step)
+        check_not_waiting(answer)
+        return answer
+
+    try:
+        found: Completeness = run(until_complete(timeout_s), perform)
+    except NotYet:
+        if answer is None:
+            raise
+        return answer
+    return found
+
+
+def check_not_waiting(answer: Completeness) -> None:
+    """Raise `NotYet` if the answer may become complete, and `NothingKnown` if no lag is known."""
+    if answer.status != "waiting":
+        return
+    kinds = {each.kind for each in answer.lacks}
+    if kinds & {"no_mark", "unknown_partition", "not_claimed"}:
+        raise NothingKnown(answer.sentence)
+    raise NotYet(answer.sentence)
+
+
+def complete_to(  # noqa: PLR0913 - three of them are positional
+    url: str,
+    stream: str,
+    position: Mapping[int, int] | ReadOffsets,
+    *,
+    domain: str | None = None,
+    token: str | None = None,
+    timeout_s: float = 10.0,
+) -> Completeness:
+    """Return the time before which a reader of a stream's log has read everything.
+
+    `position` has exclusive offsets by partition, or is the result of `committed_position`. Raises
+    `Conflict` if no time is known to be complete yet, `Rejected` for offsets that cannot belong to
+    the stream's log, and `Unreachable`.
+    """
+    read = position if isinstance(position, ReadOffsets) else ReadOffsets(position)
+    with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
+        answer = transport.ask(ask_completeness(stream, Requirement(domain=domain, read=read)))
+    if answer.complete_to is None:
+        raise NothingKnown(answer.sentence)
+    return answer

@@ -1,0 +1,114 @@
+"""Laws of the judge: what is complete has all rows, and the greatest time is the greatest."""
+
+from collections.abc import Iterable
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from noted_time import StreamSettings
+from noted_time.progress import ReadOffsets
+from noted_time.reading import MarkHistory
+from noted_time.verdict import Requirement, Verdict, judge, judge_time
+from tests.core.acts import WRITERS, Act, histories, perform, streams
+from tests.core.test_vouching import OPENS_FIRST, Witness, find_whole, known, rows_beyond
+from tests.support.judged import Domain
+
+TROUBLE = histories("waits", "restarts", "late", "removals", "forgets", "narrows")
+LATER = 1000
+
+
+def observe(world: Witness, domain: str, expected: Iterable[str]) -> Domain:
+    """Return a domain of a world, for the judge."""
+    from_seq = find_whole(world, domain)
+    return Domain(
+        MarkHistory(world.marks(domain)),
+        world.missing[domain],
+        world.late[domain],
+        {each: known(world.stream, each, domain, from_seq) for each in WRITERS},
+        sorted(expected),
+        forgotten_seq=from_seq,
+    )
+
+
+def live(settings: StreamSettings, history: list[Act], *, states_since: bool) -> Witness:
+    world = Witness(settings)
+    world.states_since = states_since
+    for act in [*(OPENS_FIRST if states_since else []), *history]:
+        perform(world, act)
+    for domain in world.domains:
+        while world.advance(domain):
+            pass
+    return world
+
+
+def list_requirements(domain: Domain, names: set[str]) -> Iterable[Requirement]:
+    """Return the questions of the stream, and of readers that are at the cut of some mark."""
+    cuts = [each.cut.offsets for each in domain.history.after(0, LATER)]
+    for read in [None, *(ReadOffsets(each) for each in cuts)]:
+        yield Requirement(read=read)
+        yield Requirement(read=read, require=tuple(sorted(names)))
+        yield Requirement(read=read, require_all=True)
+
+
+@given(
+    settings=streams,
+    history=TROUBLE,
+    names=st.sets(st.sampled_from(WRITERS), min_size=1),
+    states_since=st.booleans(),
+)
+def test_complete_dataset_has_all_required_rows(
+    settings: StreamSettings,
+    history: list[Act],
+    names: set[str],
+    states_since: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """Law: for every time, requirement and reader; `complete_to` is the greatest such time."""
+    world = live(settings, history, states_since=states_since)
+    complete, lost = 0, []
+    for each in world.domains:
+        domain = observe(world, each, names)
+        lowers = [mark.lower for mark in world.marks(each)]
+        for asked in list_requirements(domain, names):
+            found = [judge_time(domain, asked, time) for time in range(max(lowers, default=0) + 2)]
+            times = [one.time or 0 for one in found if one.status == "complete"]
+            greatest = judge(domain, asked).complete_to
+            assert greatest == max(times, default=None), (each, asked)
+            for one in found:
+                complete += one.status == "complete"
+                if one.status == "complete" and _lacks_rows(world, each, one, asked, names):
+                    lost.append((each, one.time, asked))
+    event(f"complete: {min(complete, 9)}")
+
+    assert lost == []
+
+
+def _lacks_rows(
+    world: Witness, domain: str, verdict: Verdict, asked: Requirement, names: set[str]
+) -> bool:
+    if not asked.names_writers or verdict.mark is None or verdict.time is None:
+        return False
+    mark = verdict.mark
+    return bool(names & {*rows_beyond(world, domain, mark, verdict.time)})
+
+
+@given(settings=streams, history=TROUBLE, names=st.sets(st.sampled_from(WRITERS), min_size=1))
+def test_waiting_ends_once_writers_note(
+    settings: StreamSettings, history: list[Act], names: set[str]
+) -> None:
+    """Law: if each expected writer notes a later time, nothing waits any more."""
+    world = live(settings, history, states_since=False)
+    marks = {each: world.marks(each) for each in world.domains}
+    for _ in range(2):
+        for writer in WRITERS:
+            for each in world.domains:
+                world.note(writer, each, LATER, whole=True, state="live", declares="nothing")
+        for each in world.domains:
+            while world.advance(each):
+                pass
+
+    for each in world.domains:
+        domain = observe(world, each, names)
+        vouching = {name for name in names if each in world.authors[name].domains}
+        for mark in marks[each]:
+            asked = Requirement(require=tuple(sorted(vouching)))
+            assert judge_time(domain, asked, mark.lower).status in {"complete", "incomplete"}

@@ -1,0 +1,60 @@
+"""A domain to be judged, without a controller."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from noted_time.reading import UNKNOWN_STANDING, Coverage, LateReports, MarkHistory, MissingWriters
+from noted_time.reading.coverage import Spells
+from noted_time.values import VouchedBy, WriterStanding
+from noted_time.verdict import Completeness, Requirement, build_answer, judge
+
+
+@dataclass
+class Domain:
+    """The marks and writers of a domain."""
+
+    history: MarkHistory
+    missing: MissingWriters = field(default_factory=MissingWriters)
+    late: LateReports = field(default_factory=LateReports)
+    writers: Mapping[str, tuple[Spells, WriterStanding]] = field(default_factory=dict)
+    expected: Sequence[str] = ()
+    first_lower: int | None = None
+    forgotten_seq: int = 0
+    stream: str = "orders"
+    domain: str = "default"
+    logs: Sequence[str] = ("log-1",)
+
+    @property
+    def coverage(self) -> Coverage:
+        return Coverage(self.missing, self.late, self.first_lower)
+
+    def find_standing(self, writer: str) -> tuple[Spells, WriterStanding]:
+        return self.writers.get(writer, UNKNOWN_STANDING)
+
+    def find_latecomers(self, _first: int, _time: int) -> Iterable[str]:
+        return ()
+
+    def find_reached_seq(self, position: Mapping[int, int]) -> int:
+        return self.history.window(position).lower_seq or 0
+
+    def find_unknown_segments(self, position: Mapping[int, int]) -> Sequence[int]:
+        last = self.history.last
+        return [each for each in position if last and each not in last.cut.offsets]
+
+    def list_holders(self, limit: int) -> tuple[list[str], int]:
+        holders = [*self.writers][:1]
+        return holders[:limit], len(holders)
+
+    def suggest(self, writer: str) -> str:
+        return f"correct {writer}"
+
+    def answer(self, requirement: Requirement) -> Completeness:
+        """Answer at the time 7, at which the first writer vouches."""
+        verdict = judge(self, requirement)
+        by = VouchedBy(1, (*self.writers,)[:1]) if verdict.mark else None
+        return build_answer(self, requirement, verdict, by, now=7)
+
+
+def ask(domain: Domain, **asked: Any) -> Completeness:  # noqa: ANN401 - fields of a requirement
+    return domain.answer(Requirement(**asked))
