@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -5,13 +6,15 @@ from typing import Any
 
 from noted_time.values import MAX_INT64
 from tests.support.http import Caller
-from tests.support.processes import ServeProcess, environment
+from tests.support.processes import ROOT, ServeProcess, environment
 from tests.support.waiting import PATIENCE_S
 
 HERE = Path(__file__).parent
 
 OPERATIONS = HERE.joinpath("operations.txt").read_text().splitlines()
 """Every call, and the name that a generated client has for it."""
+
+UNDOCUMENTED = HERE.joinpath("undocumented.txt").read_text().splitlines()
 
 POSITION = {
     "type": "object",
@@ -48,6 +51,21 @@ async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> Non
     fields |= {"domains", "timeout_ms", "late", "session", "takes_over", "label", "max_times"}
     fields |= {"took_over", "held", "log", "observes", "because", "since"}
     assert (bounds, set(note["properties"])) == ((1, 1000, ["writer"], False), fields)
+
+
+async def test_no_answer_has_a_new_field_without_documentation(call: Caller) -> None:
+    """`undocumented.txt` has the fields that only commands, clients and the dashboard read."""
+    page = (ROOT / "docs/reference/api.md").read_text()
+    words = set(re.findall(r"\w+", " ".join(re.findall(r"`[^`\n]*`|\"\w+\"(?=:)", page))))
+    shapes = (await call.get("/openapi.json")).json()["components"]["schemas"]
+    lacking = {
+        f"{name} {field}"
+        for name, shape in shapes.items()
+        for field in shape.get("properties", {}).keys() - words
+        if not name.endswith("Body")
+    }
+
+    assert lacking == set(UNDOCUMENTED)
 
 
 async def test_answers_require_all_but_omitted_fields(call: Caller) -> None:
