@@ -11,8 +11,8 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from demo.trials import classes, kafka
-from demo.trials.maven import fetch
+from demo.trials import broker, classes
+from demo.trials.maven import fetch, listed
 from demo.trials.waiting import PATIENCE_S
 from noted_time import NotedTimeError, Rejected
 
@@ -33,7 +33,7 @@ OLDEST = "11"
 """The oldest Java that runs what is built."""
 
 MISSING = "needs a JDK, 11 or newer: apt install default-jdk-headless"
-CLIENT = tuple(jar for jar in kafka.BROKER if jar.name == "kafka-clients")
+CLIENT = tuple(jar for jar in listed(broker.JARS) if jar.name == "kafka-clients")
 VERSIONS = ("3.1", "3.9", "4.3")
 """The versions of Kafka's client that are tested: the oldest, Spark's, and the broker's."""
 
@@ -51,9 +51,9 @@ def class_path(version: str = "4.3") -> str:
     """
     own = [interceptor_jar(), BUILT]
     if version == "4.3":
-        return os.pathsep.join(map(str, [kafka.HOME / "broker" / "*", *own]))
-    jars = sorted((kafka.HOME / "broker").glob("*.jar"))
-    clients = [*kafka.HOME.glob(f"[!b]*/kafka-clients-{version}.*.jar")]
+        return os.pathsep.join(map(str, [broker.HOME / "broker" / "*", *own]))
+    jars = sorted((broker.HOME / "broker").glob("*.jar"))
+    clients = [*broker.HOME.glob(f"[!b]*/kafka-clients-{version}.*.jar")]
     if not clients:
         raise Rejected(f"no kafka-clients {version}: `./run kafka --fetch` installs it")
     rest = (jar for jar in jars if not jar.name.startswith("kafka"))
@@ -104,7 +104,7 @@ def compile_into(directory: Path, sources: list[Path]) -> None:
 
 def run_tool(tool: Path, *words: str | Path) -> None:
     """Run a tool of the JDK for the oldest Java, with Kafka's client; raises `Rejected`."""
-    (client,) = fetch(CLIENT, kafka.HOME / "broker")
+    (client,) = fetch(CLIENT, broker.HOME / "broker")
     command = [tool, "--release", OLDEST, "-encoding", "UTF-8", "-cp", client, *words]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     if done.returncode:

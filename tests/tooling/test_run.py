@@ -469,6 +469,17 @@ def test_a_broker_for_trials_needs_no_spark(
     assert not (clone / ".venv").exists()
 
 
+def test_the_interceptor_is_built_without_spark(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the environment of a broker for trials."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "install_kafka", lambda: (tmp_path, {}))
+    monkeypatch.setattr(run, "become", lambda _env, words: words)
+
+    assert run.main(["java"]) == [str(install.python_of(tmp_path)), "-m", "demo.trials.java"]
+
+
 def test_a_flag_of_a_suite_is_not_for_pytest(run: ModuleType) -> None:
     """What stands around it is."""
     words = ["-x", "--dbt", "tests/dbt"]
