@@ -329,7 +329,7 @@ def record_of(  # noqa: C901 - one branch for each field
             first_times[name] = track.first_time
         if track.narrowed_at is not None:
             narrowed_at[name] = track.narrowed_at
-        if track.absent_after is not None:
+        if track.absent_after is not None and track.is_excluded:
             absent_after[name] = track.absent_after
         if track.rows_from is not None:
             rows_from[name] = track.rows_from

@@ -16,7 +16,8 @@ back below the lower. A member is *narrowed* if it dropped the domain after the 
 
 Invariants, with their tests in `tests/core`:
 
-1. A member's spells rise and do not overlap, and the last two are kept (`test_vouching`).
+1. Each mark counts who is live or finished, and names who is missing (`test_timeline`). A member's
+   spells rise and do not overlap, and the last two are kept.
 2. Every absence that a mark passed is reported by exactly one mark (`test_missing`).
 3. `missing` has the writers that the last mark lacks, removed ones excepted (`test_agreement`).
 4. A restart changes nobody in the roster (`test_agreement`).

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from noted_time import Hold, Note, ServiceClock, StreamCut, StreamSettings
 from noted_time.rules import forecast
-from tests.core.twins import Reconfigures, Step, Twins, starts, steps
+from tests.core.twins import Reconfigures, Step, Twins, Waits, starts, steps
 from tests.support.streams import deliver, marks_after, marks_of, restarted, stream_of
 
 
@@ -66,6 +66,7 @@ def test_a_forecast_is_what_then_happens_if_nobody_notes(
     for step in history:
         if not (isinstance(step, Reconfigures) or getattr(step, "domain", "") == "ship"):
             twins.take(step)
+    twins.take(Waits(0, expire=True))
     code = twins.code
     domain = code.domains["order"]
     if domain.next_step() is not None:

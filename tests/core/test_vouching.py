@@ -36,7 +36,6 @@ from noted_time.values import (
 from tests.core.acts import DOMAINS, WRITERS, Act, histories, lived, perform, streams
 from tests.core.world import Author, Made, World
 from tests.support.honest import Event, is_below
-from tests.support.streams import restarted
 
 TROUBLE = histories("waits", "restarts", "late", "removals", "forgets", "narrows", "scales")
 
@@ -147,76 +146,6 @@ def test_no_row_of_who_is_required_lies_beyond_the_cut_that_is_answered(
     event(f"answered: {min(answered, 9)}")
 
     assert lost == []
-
-
-@given(settings=streams, history=histories("waits", "late", "removals", "forgets", "narrows"))
-def test_a_restart_changes_nobody_who_vouches(settings: StreamSettings, history: list[Act]) -> None:
-    """Law: which marks count a writer is durable."""
-    world = lived(settings, history, states_since=True)
-    again = restarted(world.stream, world.appended_at)
-
-    periods = [
-        {
-            name: [
-                (each.spells, each.first_time, each.rows_from)
-                for each in stream.member(name).tracks
-            ]
-            for name in stream.writers()
-        }
-        for stream in (world.stream, again)
-    ]
-
-    assert periods[0] == periods[1]
-
-
-REMOVES_AHEAD: list[Act] = [
-    ("note", ("b", "order", 6, True, "live", "nothing")),
-    ("remove", ("b",)),
-    ("remove", ("c",)),
-    ("note", ("a", "order", 6, True, "live", "nothing")),
-    ("advance", ("order",)),
-]
-
-
-class Removing(World):
-    """A world that knows the last lower of each domain when a writer was removed."""
-
-    def __init__(self, settings: StreamSettings) -> None:
-        super().__init__(settings, WRITERS, segments=3)
-        self.removed: dict[str, dict[str, int]] = {}
-
-    def hear(self, author: Author, note: Note) -> None:
-        super().hear(author, note)
-        self.removed.pop(author.name, None)
-
-    def remove(self, writer: str) -> None:
-        lowers = {domain: self.lower(domain) for domain in self.domains}
-        if writer in self.stream:
-            self.removed.setdefault(writer, lowers)
-        super().remove(writer)
-
-
-@given(settings=streams, history=histories("waits", "restarts", "removals", "narrows"))
-def test_a_removed_writer_vouches_to_the_last_mark_at_most(
-    settings: StreamSettings, history: list[Act]
-) -> None:
-    """Law: at no mark for a time above the last lower at its removal, whatever it noted."""
-    world = Removing(settings)
-    for act in history + REMOVES_AHEAD:
-        perform(world, act)
-    above = [
-        (made.domain, made.mark.seq, name)
-        for made in world.made
-        for name, lowers in world.removed.items()
-        if name in world.stream and made.mark.lower > lowers[made.domain]
-    ]
-    event(f"removed: {min(len(above), 5)}")
-
-    assert [
-        (domain, seq, name)
-        for domain, seq, name in above
-        if name in tallied(world.stream, domain, seq, world.removed[name][domain] + 1).names
-    ] == []
 
 
 _ends = st.integers(0, 40) | st.none()

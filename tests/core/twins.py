@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
 from typing import Self
 
 import pytest
@@ -147,9 +148,21 @@ reconfigures = st.builds(
     later_domain=st.booleans(),
     expected=st.just(()) | st.just(("c",)),
 )
+
+
+def accept(said: Says) -> Says:
+    """Return a note that is mostly accepted, and of one domain, so that there are many marks."""
+    domain = said.domains[0] if said.domains else DOMAINS[0]
+    gains = {segment: abs(gain) for segment, gain in said.gains.items()}
+    plain = dataclass_replace(said, gains=gains, max_time=None, max_times=None, order=None)
+    return dataclass_replace(plain, domain=domain, step=abs(said.step or 1))
+
+
+_accepted = [says.map(accept)] * 5
 steps: st.SearchStrategy[list[Step]] = st.lists(
-    st.one_of(*[says] * 5, advances, advances, waits, removes, ends, scales, reconfigures),
-    max_size=30,
+    st.one_of(*_accepted, says, *[advances] * 3, waits, waits, removes, ends, scales, reconfigures),
+    min_size=12,
+    max_size=40,
 )
 _notes_of_one = st.builds(
     Says,

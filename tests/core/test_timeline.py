@@ -1,0 +1,74 @@
+"""Which writers each mark counts, lacks or does not know yet, by a look at all of them."""
+
+from hypothesis import event, given
+
+from noted_time import Mark, StreamSettings
+from tests.core.model import NEVER, Writer
+from tests.core.test_vouching import tallied
+from tests.core.twins import DOMAINS, Step, Twins, starts, steps
+from tests.support.streams import restarted, sealed
+
+
+class Timeline(Twins):
+    """Knows by domain to which time each writer vouches, and who were members at the last mark."""
+
+    def __init__(self, settings: StreamSettings) -> None:
+        super().__init__(settings)
+        self.vouched: dict[tuple[str, str], int] = {}
+        self.members: dict[str, set[str]] = {}
+        self.finished: set[str] = set()
+        self.said: list[tuple[str, int, int, set[str]]] = []
+
+    def take(self, step: Step) -> None:
+        super().take(step)
+        for name, writer in self.model.writers.items():
+            self.finished |= {name} if writer.state == "finished" else set()
+            for domain in self.model.marks:
+                vouched, time = self.vouched.get((name, domain), NEVER), writer.time(domain)
+                limit = min(vouched, self.model.lower(domain))  # its times do not count
+                is_removed = writer.excluded == "removed"
+                self.vouched[name, domain] = limit if is_removed else max(vouched, time)
+        for domain in DOMAINS:
+            self.advances(domain)
+
+    def advances(self, domain: str) -> Mark | None:
+        lower, writers = self.model.lower(domain), self.model.writers
+        known = self.members.get(domain, writers.keys())
+        new = {name for name, each in writers.items() if name not in known and each.is_of(domain)}
+        mark = super().advances(domain)
+        if mark is not None:
+            self.members[domain] = {*writers}
+            assert {each.writer for each in self.code.domains[domain].roster.joined} == new
+            for time in {max(lower + 1, 0), mark.lower}:
+                self.check(domain, mark, time)
+        return mark
+
+    def check(self, domain: str, mark: Mark, time: int) -> None:
+        missing = {each.writer for each in self.missing[domain].find_at_mark(mark).writers}
+        counted = {name for name, each in self.model.writers.items() if is_counted(each, domain)}
+        may = {name for name in self.model.writers if self.vouched[name, domain] >= time}
+        for stream in (self.code, restarted(self.code, self.appended_at, self.declared_at)):
+            said = {*tallied(stream, domain, mark.seq, time).names}
+            assert counted <= said <= counted | may
+            assert time < mark.lower or not said & missing
+        self.said.append((domain, mark.seq, time, said))
+
+
+def is_counted(writer: Writer, domain: str) -> bool:
+    has_finished = writer.state == "finished" and not writer.excluded and writer.is_of(domain)
+    return writer.counts(domain) or has_finished
+
+
+@given(settings=starts, history=steps)
+def test_timeline_is_that_of_all_writers(settings: StreamSettings, history: list[Step]) -> None:
+    """Law: at each mark, also after a restart. Later and once sealed it counts nobody else.
+
+    A writer that finished is the exception: the last mark may have had all its rows.
+    """
+    timeline = Timeline.after(settings, history)
+    event(f"marks: {min(len(timeline.said), 9)}")
+    sealed(timeline.code)
+
+    for domain, seq, time, said in timeline.said:
+        later = {*tallied(timeline.code, domain, seq, time).names}
+        assert later <= said | timeline.finished
