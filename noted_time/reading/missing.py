@@ -113,11 +113,20 @@ class MissingWriters:
     def find_at_mark(self, mark: Mark) -> Missing:
         seq = mark.seq
         later = self._ended[bisect_left(self._last_seqs, seq) :]
+        intervals = (*later, *self.open.values())
         absent = [
             each.writer
-            for each in (*later, *self.open.values())
+            for each in intervals
             if each.first_seq <= seq and not (each.writer.joined_later and mark.lower <= each.start)
         ]
+        named = {each.writer for each in absent}
+        # one that narrowed may have been idle at earlier marks, and reports no late rows
+        narrowed = {
+            each.writer.writer: each.writer
+            for each in intervals
+            if each.writer.reason == "narrowed" and each.start < mark.lower
+        }
+        absent += [writer for name, writer in narrowed.items() if name not in named]
         return sort_missing(absent, is_known=mark.lower > self.known_from)
 
     def find_seq_without(self, seq: int, last: int) -> tuple[int, list[MissingWriter]]:

@@ -103,12 +103,18 @@ class Listed:
                 yield each.writer
 
     def at(self, mark: Mark) -> list[MissingWriter]:
-        return [
-            each.writer
+        spells = [
+            each
             for each in self.spells
-            if each.first <= mark.seq <= (LAST_LOWER if each.last is None else each.last)
-            and not (each.writer.joined_later and mark.lower <= each.start)
+            if each.start < mark.lower and (each.last is None or mark.seq <= each.last)
         ]
+        named = [each.writer for each in spells if each.first <= mark.seq]
+        for each in reversed(spells):  # one that narrowed may have been idle before
+            if each.writer.reason == "narrowed" and not any(
+                each.writer.writer == one.writer for one in named
+            ):
+                named.append(each.writer)
+        return named
 
 
 def listed(taken: list[Step]) -> Listed:
@@ -220,6 +226,15 @@ def test_a_writer_that_joins_after_another_was_forgotten_is_missing_in_no_window
 
     assert missing.find_at_mark(mark).count == 0
     assert [each.count for each in missing.find_in_windows([0, 10, 20, 30])] == [0, 0, 0]
+
+
+def test_narrowed_writer_is_missing_from_marks_it_was_idle_at() -> None:
+    """Each mark above its last time may lack rows, which it did not report as late."""
+    missing = MissingWriters()
+    missing.take(3, 0, (20, 30), [Absence("shop", 15, {}, "narrowed", 7, 15)], ())
+    marks = [Mark(seq, 10 * seq, 0, StreamCut({})) for seq in (1, 2, 3)]
+
+    assert [missing.find_at_mark(mark).count for mark in marks] == [0, 1, 1]
 
 
 def test_at_most_a_hundred_missing_writers_are_named() -> None:
