@@ -323,10 +323,6 @@ class Missing(Struct, frozen=True):
         >>> Missing((away, new), 2, 1).describe(now=14_400_000)
         ', without stock: timed out 4h ago; paris was not expected yet'
         """
-        if not self.count and self:
-            return (
-                ", but who is missing is not known: it is older than the ledger or the first mark"
-            )
         named = self.writers[:NAMES_PER_SENTENCE]
         absent = [each.describe(now) for each in named if not each.joined_later]
         newer = [each.describe(now) for each in named if each.joined_later]

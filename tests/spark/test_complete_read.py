@@ -230,7 +230,7 @@ def test_a_window_with_a_missing_writer_is_refused_on_request(log: HourlyLog) ->
     without_depot(log)
     nothing: Any = None
 
-    with pytest.raises(WritersMissing, match=r"complete, without depot \(removed\)$") as refused:
+    with pytest.raises(WritersMissing, match="without depot: removed by an operator") as refused:
         log.read(nothing, 5, 9, missing="fail")
     with pytest.raises(Rejected, match="missing must be 'warn' or 'fail' or 'accept'"):
         log.read(nothing, 5, 9, missing="no")
@@ -261,8 +261,9 @@ def test_a_window_from_which_a_writer_is_missing_is_read_with_a_warning(
     with pytest.raises(Rejected, match="start 2013-01-01T11:00:00Z is not before its end 2013-"):
         looked_up(served.url, ten + HOUR, ten)
 
-    says = "from 2013-01-01T10:00:00Z to 2013-01-01T11:00:00Z: without depot (removed)"
-    assert (quiet, caplog.messages) == ([], [f"stream 'flights' {says}"])
+    says = "is complete, without depot: removed by an operator"
+    window = "from 2013-01-01T10:00:00Z to 2013-01-01T11:00:00Z"
+    assert (quiet, caplog.messages) == ([], [f"stream 'flights' {window} {says}"])
 
 
 def test_a_window_with_late_rows_is_read_with_a_warning(
@@ -272,7 +273,7 @@ def test_a_window_with_late_rows_is_read_with_a_warning(
     for time in (1, 9):
         served.note("flights", time, {"0": 1})
     served.post("flights", {"writer": "w", "late": {"rows": 112, "least": 5, "most": 6}})
-    with pytest.raises(RowsLate, match=r"complete, but rows came too late: 112 of w$") as refused:
+    with pytest.raises(RowsLate, match=r"complete, with late rows of w \(112\)$") as refused:
         looked_up(served.url, 1, 9, late="fail")
     with pytest.raises(Rejected, match="late must be 'warn' or 'fail' or 'accept'"):
         looked_up(served.url, 1, 9, late="no")
@@ -287,8 +288,8 @@ def test_a_window_with_late_rows_is_read_with_a_warning(
     assert (quiet, caplog.messages) == (
         [],
         [
-            "stream 'flights' from 1 to 6: but rows came too late: at most 112 of w",
-            f"stream 'flights' from 0 to 5: but {unknown}",
+            "stream 'flights' from 1 to 6 is complete, with late rows of w (at most 112)",
+            f"stream 'flights' from 0 to 5 is complete, but {unknown}",
         ],
     )
 
