@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Annotated
 
@@ -30,9 +28,8 @@ noted_time_silent_seconds {:.3f}
 """
 
 
-@contextmanager
-def serve_health(port: int | None, rounds: PollingLoop, limit_s: float) -> Iterator[None]:
-    """Answer in a thread; `/healthz` is 503 if nothing has succeeded for `limit_s`."""
+def serve_health(port: int, rounds: PollingLoop, limit_s: float) -> None:
+    """Answer until the process ends; `/healthz` is 503 if nothing has succeeded for `limit_s`."""
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -45,14 +42,8 @@ def serve_health(port: int | None, rounds: PollingLoop, limit_s: float) -> Itera
 
         def log_message(self, *_: object) -> None: ...
 
-    if port is None:
-        yield
-        return
     try:
         server = ThreadingHTTPServer(("", port), Answers)
     except (OSError, OverflowError) as error:
         raise Rejected(f"--health-port {port}: {error}") from error
-    with server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield
-        server.shutdown()
+    threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -28,8 +28,9 @@ def run_for(
     timer.daemon = True
     if lasting_ms is not None:
         timer.start()
+    if health_port is not None:
+        serve_health(health_port, rounds, limit_s)
     try:
-        with serve_health(health_port, rounds, limit_s):
-            rounds.run()
+        rounds.run()
     finally:
         timer.cancel()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from functools import partial
 from pathlib import Path
 
 import structlog
@@ -17,33 +16,26 @@ EXPIRED_AT = 1.0  # 0 means that there is no certificate
 
 
 async def watch_certificate(context: ssl.SSLContext, cert: Path, key: Path, expiry: Gauge) -> None:
-    """Load both files for new connections when one has changed, and set the `expiry`."""
-    expiry.set(read_expiry(context, cert))
-    known = await asyncio.to_thread(_read_times, cert, key)
+    """Load both files for new connections whenever one has changed, and set the `expiry`."""
+    known: list[int] = []
     while True:
-        await asyncio.sleep(LOOK_EVERY_S)
-        found = await asyncio.to_thread(_read_times, cert, key)
-        if found == known:
-            continue
+        found = [each.stat().st_mtime_ns for each in (cert, key) if each.exists()]
+        if found != known:
+            try:
+                _load(context, cert, key, expiry)
+            except OSError as error:  # such as a certificate whose key follows
+                log.warning("certificate_not_loaded", error=str(error))
         known = found
-        changed = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        try:
-            changed.load_cert_chain(cert, key, password=lambda: "")
-        except OSError as error:  # such as a certificate whose key follows
-            log.warning("certificate_not_loaded", error=str(error))
-        else:
-            # loaded into `context`, it would stand beside a former one with another kind of key
-            context.sni_callback = partial(_use, changed)
-            expiry.set(read_expiry(changed, cert))
-            log.info("certificate_loaded")
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
-def _use(changed: ssl.SSLContext, connection: ssl.SSLObject, *_: object) -> None:
-    connection.context = changed
-
-
-def _read_times(*files: Path) -> list[int]:
-    return [each.stat().st_mtime_ns for each in files if each.exists()]
+def _load(context: ssl.SSLContext, cert: Path, key: Path, expiry: Gauge) -> None:
+    """Have `context` use a new one, in which no former certificate has another kind of key."""
+    changed = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    changed.load_cert_chain(cert, key, password=lambda: "")
+    context.sni_callback = lambda connection, *_: setattr(connection, "context", changed)
+    expiry.set(read_expiry(changed, cert))
+    log.info("certificate_loaded")
 
 
 def read_expiry(context: ssl.SSLContext, cert: Path) -> float:
