@@ -402,7 +402,8 @@ def _declares_max_time(note: Note, domain: Domain, *, is_own: bool) -> bool:
 
 def _is_named_missing(domain: Domain, track: Track) -> bool:
     writer, roster = track.member.writer, domain.roster
-    return track.noted is None and (writer in roster.newcomers or writer in roster.missing)
+    is_named = writer in roster.newcomers or writer in roster.missing
+    return is_named and track.noted is None and track.vouched_to is None
 
 
 def _is_expected_first(domain: Domain, track: Track) -> bool:
