@@ -430,10 +430,6 @@ def _describe_late(domain: JudgedDomain, each: LateWriter, status: VerdictStatus
     )
 
 
-def _describe_late_rows(late: LateWriter) -> str:
-    return f"has late rows: {late.row_count}" if late.rows else "may have late rows"
-
-
 def _describe(domain: JudgedDomain, asked: Requirement, verdict: Verdict, described: str) -> str:
     remarks = () if asked.read is None else asked.read.remarks
     sentences = describe_objections(verdict.lacks)
