@@ -25,6 +25,7 @@ from noted_time.verdict.completeness import (
     Requirement,
     VerdictStatus,
     describe_objections,
+    find_remedy,
     find_status,
     name_source,
 )
@@ -79,17 +80,7 @@ def judge_no_claim(table: str, found: NoClaim) -> Completeness:
         raise Rejected(sentence)
     status: VerdictStatus = "incomplete" if found.kind == "claim_ended" else "waiting"
     lack = Lack(kind=found.kind, status=status, sentence=sentence)
-    return Completeness(
-        status=status,
-        complete_to=None,
-        mark=None,
-        vouched=None,
-        lacks=(lack,),
-        sentence=sentence,
-        remedy="",
-        sealed=False,
-        first_lower=None,
-    )
+    return Completeness(status=status, lacks=(lack,), sentence=sentence, remedy="")
 
 
 def judge_claim(
@@ -120,12 +111,9 @@ def judge_claim(
     return Completeness(
         status=find_status(lacks),
         complete_to=min(known) if len(known) == len(times) else None,
-        mark=None,
-        vouched=None,
         lacks=tuple(lacks),
         sentence=sentence,
-        remedy=next((each.remedy for each in lacks if each.remedy), ""),
-        sealed=False,
+        remedy=find_remedy(lacks),
         first_lower=claim.first_lower,
         version=claim.version_at(time),
     )

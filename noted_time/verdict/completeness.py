@@ -132,14 +132,14 @@ class Completeness(Struct, frozen=True, kw_only=True):
     """
 
     status: VerdictStatus
-    complete_to: Int64 | None
-    mark: AnsweringMark | None
-    vouched: VouchedBy | None
+    complete_to: Int64 | None = None
+    mark: AnsweringMark | None = None
+    vouched: VouchedBy | None = None
     lacks: tuple[Lack, ...]
     sentence: str
     remedy: str
-    sealed: bool
-    first_lower: Int64 | None
+    sealed: bool = False
+    first_lower: Int64 | None = None
     version: Int64 | None = None
 
     @property
@@ -189,6 +189,10 @@ def apply_policy(answer: Completeness, missing: str, late: str) -> Completeness:
     return replace(answer, lacks=lacks, status=find_status(lacks))
 
 
+def find_remedy(lacks: Iterable[Lack]) -> str:
+    return next((each.remedy for each in lacks if each.remedy), "")
+
+
 def describe_objections(lacks: Iterable[Lack]) -> list[str]:
     """Return a sentence for each lack that is not only a remark, with its remedy."""
     objections = (each for each in lacks if each.status != "complete")
@@ -211,11 +215,9 @@ def combine(parts: Mapping[str, Completeness]) -> Completeness:
     return Completeness(
         status=find_worst(each.status for each in parts.values()),
         complete_to=min(known) if len(known) == len(times) else None,
-        mark=None,
-        vouched=None,
         lacks=tuple(lacks),
         sentence="; ".join(each.sentence for each in parts.values()),
-        remedy=next((each.remedy for each in parts.values() if each.remedy), ""),
+        remedy=find_remedy(lacks),
         sealed=all(each.sealed for each in parts.values()),
         first_lower=max(firsts, default=None),
     )

@@ -36,6 +36,7 @@ from noted_time.verdict.completeness import (
     Requirement,
     VerdictStatus,
     describe_objections,
+    find_remedy,
     find_status,
 )
 from noted_time.verdict.words import BEFORE_FIRST_MARK, NOT_SO_FAR, describe_open
@@ -221,7 +222,7 @@ def build_answer(
         vouched=vouched,
         lacks=tuple(lacks),
         sentence=_describe(domain, asked, final, described),
-        remedy=next((each.remedy for each in lacks if each.remedy), ""),
+        remedy=find_remedy(lacks),
         sealed=domain.history.is_whole,
         first_lower=domain.coverage.first_lower,
     )

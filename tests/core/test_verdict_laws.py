@@ -9,11 +9,10 @@ from noted_time import StreamSettings
 from noted_time.progress import ReadOffsets
 from noted_time.reading import MarkHistory
 from noted_time.verdict import Requirement, Verdict, judge, judge_time
-from tests.core.acts import WRITERS, Act, histories, perform, streams
-from tests.core.test_vouching import OPENS_FIRST, Witness, find_whole, known, rows_beyond
+from tests.core.acts import WRITERS, Act, perform, streams
+from tests.core.test_vouching import OPENS_FIRST, TROUBLE, Witness, find_whole, known, rows_beyond
 from tests.support.judged import Domain
 
-TROUBLE = histories("waits", "restarts", "late", "removals", "forgets", "narrows")
 LATER = 1000
 
 

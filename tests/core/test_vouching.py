@@ -118,36 +118,6 @@ def test_a_mark_has_all_rows_of_who_vouches(
     assert [each for each in asked if lost_by(world, *each)] == []
 
 
-@given(
-    settings=streams,
-    history=TROUBLE,
-    expected=st.sets(st.sampled_from(WRITERS), min_size=1),
-    states_since=st.booleans(),
-)
-def test_no_row_of_who_is_required_lies_beyond_the_cut_that_is_answered(
-    settings: StreamSettings,
-    history: list[Act],
-    expected: set[str],
-    states_since: bool,  # noqa: FBT001 - drawn
-) -> None:
-    """Law: if nothing is objected to, for any time and whoever is expected."""
-    opening = OPENS_FIRST if states_since else []
-    world = lived(settings, opening + history, states_since=states_since)
-    answered, lost = 0, []
-    for made, time in ((each, time) for each in world.made for time in list_times(each.mark)):
-        marks = [each.mark for each in world.made if each.domain == made.domain]
-        from_seq = find_whole(world, made.domain)
-        required = {name: known(world.stream, name, made.domain, from_seq) for name in expected}
-        seq, unmet = find_required_seq(made.mark.seq, marks[-1].seq, time, required, None)
-        mark = next(each for each in marks if each.seq == seq)
-        answered += not unmet
-        if not unmet and expected & {*rows_beyond(world, made.domain, mark, time)}:
-            lost.append((made.domain, seq, time))
-    event(f"answered: {min(answered, 9)}")
-
-    assert lost == []
-
-
 _ends = st.integers(0, 40) | st.none()
 _periods = st.lists(st.builds(Spell, st.integers(1, 9), _ends), max_size=2).map(
     lambda spells: tuple(sorted(spells, key=attrgetter("from_seq", "end")))
