@@ -41,9 +41,11 @@ def live(settings: StreamSettings, history: list[Act], *, states_since: bool) ->
 
 
 def list_requirements(domain: Domain, names: set[str]) -> Iterable[Requirement]:
-    """Return the questions of the stream, and of readers that are at the cut of some mark."""
-    cuts = [each.cut.offsets for each in domain.history.after(0, LATER)]
-    for read in [None, *(ReadOffsets(each) for each in cuts)]:
+    """Return the questions of the stream, of readers at the cut of some mark, and of claims."""
+    marks = domain.history.after(0, LATER)
+    readers = [ReadOffsets(each.cut.offsets) for each in marks]
+    claims = [ReadOffsets(at_most=each.lower - behind) for each in marks for behind in (0, 1)]
+    for read in [None, *readers, *claims]:
         yield Requirement(read=read)
         yield Requirement(read=read, require=tuple(sorted(names)))
         yield Requirement(read=read, require_all=True)
@@ -74,11 +76,20 @@ def test_complete_dataset_has_all_required_rows(
             assert greatest == max(times, default=None), (each, asked)
             for one in found:
                 complete += one.status == "complete"
+                assert one.status != "complete" or _has_mark(domain, one, asked)
                 if one.status == "complete" and _lacks_rows(world, each, one, asked, names):
                     lost.append((each, one.time, asked))
     event(f"complete: {min(complete, 9)}")
 
     assert lost == []
+
+
+def _has_mark(domain: Domain, verdict: Verdict, asked: Requirement) -> bool:
+    """Return whether a claim has the mark: the first with a lower of its time, or an earlier."""
+    at_most = None if asked.read is None else asked.read.at_most
+    if at_most is None or verdict.mark is None:
+        return True
+    return verdict.mark.seq <= domain.history.complete_to(at_most).seq
 
 
 def _lacks_rows(
