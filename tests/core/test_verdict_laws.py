@@ -44,7 +44,8 @@ def list_requirements(domain: Domain, names: set[str]) -> Iterable[Requirement]:
     """Return the questions of the stream, of readers at the cut of some mark, and of claims."""
     marks = domain.history.after(0, LATER)
     readers = [ReadOffsets(each.cut.offsets) for each in marks]
-    claims = [ReadOffsets(at_most=each.lower - behind) for each in marks for behind in (0, 1)]
+    times = {max(0, each.lower - behind) for each in marks for behind in (0, 1)}
+    claims = [ReadOffsets(at_most=each) for each in sorted(times)]
     for read in [None, *readers, *claims]:
         yield Requirement(read=read)
         yield Requirement(read=read, require=tuple(sorted(names)))

@@ -197,7 +197,7 @@ def test_a_share_group_is_named_as_what_it_is(
     acknowledge(broker, topic, topic, 40)
     found = run("complete-to", name_group(broker, topic))
 
-    assert (found.status, found.out) == (1, "")
+    assert (found.status, found.out) == (3, "")
     assert f"'{topic}' is a share group, or one of Kafka Streams" in found.err
     assert f"kafka-share-groups.sh --describe --group {topic} shows them" in found.err
 
