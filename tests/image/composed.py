@@ -103,6 +103,8 @@ class Composed:
             given["NOTED_TIME_DATABASE"] = self._database
         if "NOTED_TIME_TOKEN" in given:
             given["NOTED_TIME_TOKEN"] = self._token
+        if "NOTED_TIME_HEALTH_PORT" in given:  # each container has this port for itself
+            given["NOTED_TIME_HEALTH_PORT"] = str(free_port())
         if name in self.ports:
             given |= {"NOTED_TIME_HOST": "127.0.0.1", "NOTED_TIME_PORT": str(self.ports[name])}
         log = self._stack.enter_context((self._directory / f"{name}.log").open("wb"))
