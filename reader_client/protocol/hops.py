@@ -16,7 +16,7 @@ from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource, Why, describe
 from noted_time.tables.table_urls import open_history
 from noted_time.values import UNIX_MS, YEAR_MS, ClaimSource, format_time
 from noted_time.verdict import Requirement
-from reader_client.protocol.datasets import OpenDataset, find_domain, open_dataset
+from reader_client.protocol.datasets import OffsetsUpTo, OpenDataset, find_domain, open_dataset
 from reader_client.protocol.questions import ask_completeness, ask_explanation
 
 EXPLAIN_WRITERS = "`{{program}} explain {{dataset}}{}` explains each writer"
@@ -54,25 +54,35 @@ class HopReader:
             known = [each for each in without if each is not None]
             ahead_to = found.now if is_near else max(known, default=lower)
         options = f" --domain {dataset.domain}" if str(dataset) != dataset.name else ""
-        doubt = ""
-        if self.time is not None and lower is not None and self.time <= lower:
-            asked = Requirement(to=self.time, domain=dataset.domain or None)
-            doubt = find_doubt(self.ask(ask_completeness(dataset.name, asked)))
         return Hop(
             dataset,
             lower,
             why=_describe_holders(found),
             remedy=EXPLAIN_WRITERS.format(options),
             lack=f", {found.vouched.sentence}" if found.vouched else "",
-            doubt=doubt,
+            doubt=self._find_doubt(dataset, lower),
             ahead_to=ahead_to,
         )
+
+    def _find_doubt(self, stream: Dataset, complete_to: int | None) -> str:
+        """Return why the requested time is not complete, although it is not later, or `""`."""
+        if self.time is None or complete_to is None or complete_to < self.time:
+            return ""
+        asked = Requirement(to=self.time, domain=stream.domain or None)
+        answer: Completeness = self.ask(ask_completeness(stream.name, asked))
+        return "" if answer.is_complete else answer.sentence
 
     def _read_reader(self, opened: OpenDataset) -> Hop:
         dataset, sources = opened.dataset, list[HopSource]()
         remedy = RUN_QUERY if dataset.kind == "checkpoint" else RUN_CONSUMERS
         reasons, remarks, doubts = list[str](), list[str](), list[str]()
-        perform = opened.perform(self.ask)
+
+        def perform(step: Any) -> Any:  # noqa: ANN401 - a question, or the offsets
+            outcome = opened.perform(self.ask)(step)
+            if type(step) is OffsetsUpTo:
+                remarks.extend(outcome.remarks)
+            return outcome
+
         for name, offsets in opened.readers.items():
             stream, time = Dataset(name, dataset.domain), None
             one = OpenDataset(dataset, {name: offsets})
@@ -81,9 +91,7 @@ class HopReader:
                 time = found.complete_to
                 if time is None:
                     reasons.append(f"nothing is known of {dataset.name}: {found.sentence}")
-                elif self.time is not None and self.time <= time:
-                    asked = run(one.judge(Requirement(to=self.time)), perform)
-                    doubts.append(find_doubt(asked))
+                doubts.append(self._find_doubt(stream, time))
             except (NothingKnown, UnknownStream) as error:
                 remedy = LET_NOTE if isinstance(error, UnknownStream) else remedy
                 reasons.append(f"nothing is known of {dataset.name}: {error}")
@@ -98,11 +106,6 @@ class HopReader:
             "".join(f"; {each}" for each in dict.fromkeys(remarks)),
             next(filter(None, doubts), ""),
         )
-
-
-def find_doubt(answer: Completeness) -> str:
-    """Return why a time below the last lower is not complete, or `""`."""
-    return "" if answer.is_complete else answer.sentence
 
 
 def _describe_holders(explained: Explanation) -> str:
