@@ -8,16 +8,7 @@ from msgspec.structs import replace
 
 from noted_time.progress import ReadOffsets
 from noted_time.reading import NoClaim, TableClaim
-from noted_time.values import (
-    MIN_INT64,
-    VOUCHED_FIELDS,
-    Claim,
-    ClaimSource,
-    Rejected,
-    format_in_zone,
-    parse_zone,
-    shift_bound,
-)
+from noted_time.values import MIN_INT64, VOUCHED_FIELDS, Claim, ClaimSource, Rejected, shift_bound
 from noted_time.verdict.completeness import (
     Completeness,
     Lack,
@@ -101,7 +92,7 @@ def judge_claim(
         times.append(None if each.complete_to is None else each.complete_to - source.lag_ms)
     known = [asked.tiling.start_of(each) for each in times if each is not None]
     lacks = [*_list_gaps(claim, asked, time), *lacks]
-    shown = _format(asked, time)
+    shown = asked.format(time)
     objections = describe_objections(lacks)
     sentence = f"{table} is not known to be complete to {shown}: {'; '.join(objections)}"
     kinds = {each.kind for each in lacks}
@@ -141,12 +132,12 @@ def add_writers(
 
 def _list_gaps(claim: TableClaim, asked: Requirement, time: int) -> Iterator[Lack]:
     if time > claim.complete_to:
-        sentence = f"it is complete to {_format(asked, claim.complete_to)}"
+        sentence = f"it is complete to {asked.format(claim.complete_to)}"
         yield Lack(kind="not_claimed", status="waiting", sentence=sentence)
     if why := claim.describe_first_mark(time):
         yield Lack(kind="before_first_mark", status="incomplete", sentence=why)
     if claim.since is not None and time <= claim.since:
-        sentence = f"nothing is claimed to {_format(asked, time)}: {claim.gone}"
+        sentence = f"nothing is claimed to {asked.format(time)}: {claim.gone}"
         yield Lack(kind="rows_deleted", status="incomplete", sentence=sentence)
 
 
@@ -174,7 +165,3 @@ def _describe_counts(claim: Claim) -> tuple[LackKind, str]:
     if vouching == expected:
         return "not_vouching", ""
     return "not_vouching", f"{vouching} of {expected} expected writers vouched"
-
-
-def _format(asked: Requirement, time: int) -> str:
-    return format_in_zone(time, parse_zone(asked.zone))

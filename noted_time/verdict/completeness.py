@@ -18,6 +18,7 @@ from noted_time.values import (
     Mark,
     Name,
     VouchedBy,
+    format_in_zone,
     join_names,
     parse_zone,
 )
@@ -81,6 +82,9 @@ class Requirement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def tiling(self) -> Tiling:
         """The windows that times are rounded down to."""
         return Tiling(self.floor_ms, self.origin, parse_zone(self.zone))
+
+    def format(self, time: int) -> str:
+        return format_in_zone(time, parse_zone(self.zone))
 
     @property
     def names_writers(self) -> bool:

@@ -23,9 +23,7 @@ from noted_time.values import (
     Rejected,
     VouchedBy,
     WriterStanding,
-    format_in_zone,
     join_names,
-    parse_zone,
     suggest_ending,
 )
 from noted_time.verdict.completeness import (
@@ -112,14 +110,12 @@ def judge(domain: JudgedDomain, asked: Requirement) -> Verdict:
     """Judge the requested time, or without one the greatest time that is complete."""
     check(domain, asked)
     top = _find_top(domain, asked)
-    if asked.to is not None:
-        verdict = judge_time(domain, asked, asked.to)
-    elif top is None:
+    time = top if asked.to is None else asked.to
+    if time is None:
         return Verdict(None, None, [*_list_unread(domain, asked, None), *_list_open(domain, asked)])
-    else:
-        verdict = judge_time(domain, asked, top)
-    best = verdict if verdict.time == top else None
-    if best is None or best.status != "complete":
+    verdict = judge_time(domain, asked, time)
+    best: Verdict | None = verdict
+    if verdict.time != top or verdict.status != "complete":
         best = None if top is None else _find_greatest(domain, asked, top)
     if asked.to is None and best is not None and verdict.status == "waiting":
         verdict = best
@@ -201,7 +197,7 @@ def build_answer(
         found = _assess(domain, asked, time, mark)
         missing, late = found.missing, found.late
         lacks += _list_remarks(domain, asked, found, {each.writer for each in lacks}, now)
-        shown, by = format_in_zone(time, parse_zone(asked.zone)), vouched and vouched.sentence
+        shown, by = asked.format(time), vouched and vouched.sentence
         if found.before_first_mark:
             described = (
                 f"nobody vouches for {shown}, which is before the first mark of {domain.stream}"
@@ -271,7 +267,7 @@ def _list_unread(
     if last is None:
         yield _wait("no_mark", NO_MARK + _describe_holders(domain))
     elif time is not None and mark is None:
-        why = f"its lower is {_format(asked, last.lower)}{_describe_holders(domain)}"
+        why = f"its lower is {asked.format(last.lower)}{_describe_holders(domain)}"
         yield _wait("time_not_reached", why)
     elif read is not None and read.position is not None and not last.cut.offsets:
         yield Lack(kind="times_only", status="incomplete", sentence=TIMES_ONLY)
@@ -311,10 +307,10 @@ def _list_lags(
     if read is None or (mark is not None and seq >= mark.seq and not _is_above(read.at_most, time)):
         return
     if mark is not None and seq >= mark.seq:
-        yield _wait("not_read", f"it is complete to {_format(asked, read.at_most or 0)}")
+        yield _wait("not_read", f"it is complete to {asked.format(read.at_most or 0)}")
         return
     is_none = seq < history.first_seq
-    to = "no mark yet" if is_none else f"the mark of {_format(asked, history.mark(seq).lower)}"
+    to = "no mark yet" if is_none else f"the mark of {asked.format(history.mark(seq).lower)}"
     what = "the claim reaches" if read.position is None else "the offsets reach"
     yield _wait("not_read", f"{what} {to}")
 
@@ -363,7 +359,7 @@ def _describe_first_mark(domain: JudgedDomain, asked: Requirement) -> Lack:
     """A greatest time below the first mark can still come, unlike a requested one."""
     status: VerdictStatus = "waiting" if asked.to is None else "incomplete"
     first = domain.coverage.first_lower or 0
-    sentence = BEFORE_FIRST_MARK.format(_format(asked, first))
+    sentence = BEFORE_FIRST_MARK.format(asked.format(first))
     return Lack(kind="before_first_mark", status=status, sentence=sentence)
 
 
@@ -437,9 +433,5 @@ def _describe(domain: JudgedDomain, asked: Requirement, verdict: Verdict, descri
     if described:
         return "; ".join([described, *remarks, *sentences])
     why = "; ".join([*sentences, *remarks])
-    to = "" if verdict.time is None else f" to {_format(asked, verdict.time)}"
+    to = "" if verdict.time is None else f" to {asked.format(verdict.time)}"
     return f"{domain.stream} is not known to be complete{to}: {why}"
-
-
-def _format(asked: Requirement, time: int) -> str:
-    return format_in_zone(time, parse_zone(asked.zone))

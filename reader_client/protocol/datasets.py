@@ -118,15 +118,14 @@ class OpenDataset:
         first: TableClaim | NoClaim = found
         if version is not None:
             first = standing(table, self.names or None, at=version)
-        claims = [found] if isinstance(first, NoClaim) or first == found else [first, found]
-        for claim in claims:
-            asked_now = replace(asked, to=time)
-            answers = yield from self._ask_sources(claim, asked_now)
-            answer = judge_claim(table, claim, time, asked_now, answers)
-            if answer.is_complete or claim is found:
-                break
-        is_first = claim is not found or version is None or first == found
-        return answer if is_first else replace(answer, version=found.version)
+        asked = replace(asked, to=time)
+        claim = found if isinstance(first, NoClaim) else first
+        answers = yield from self._ask_sources(claim, asked)
+        answer = judge_claim(table, claim, time, asked, answers)
+        if answer.is_complete or claim == found:
+            return answer
+        answers = yield from self._ask_sources(found, asked)
+        return replace(judge_claim(table, found, time, asked, answers), version=found.version)
 
     def _ask_sources(
         self, claim: TableClaim, asked: Requirement
