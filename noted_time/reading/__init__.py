@@ -17,6 +17,7 @@ from noted_time.reading.coverage import (
     Uncovered,
     VouchingTally,
     find_required_seq,
+    find_stated_end,
 )
 from noted_time.reading.history import MarkHistory
 from noted_time.reading.late import MOST_REPORTS, LateReports, sum_by_writer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -208,16 +208,25 @@ class _NameLists:
             self._full += 1
 
 
-def find_required_seq(
+def find_stated_end(spells: Spells) -> int | None:
+    """Return the time below which the writer's first note said that it has no rows."""
+    is_stated = len(spells) > 1 and spells[-1].from_seq < spells[0].from_seq
+    return spells[-1].until if is_stated else None
+
+
+def find_required_seq(  # noqa: PLR0913 - the question of `judge`
     first: int,
     last: int,
     time: int,
     required: Mapping[str, tuple[Spells, WriterStanding]],
     missing: MissingWriters | None,
+    *,
+    owes_rows: Callable[[str], bool] = bool,
 ) -> tuple[int, list[NotVouching]]:
     """Return the first mark that meets the requirements, and the requirements that no mark meets.
 
-    Each `required` writer vouches for `time` there, and no member is in `missing`.
+    Each `required` writer vouches for `time` there, and no member that `owes_rows` below the time
+    is in `missing`.
 
     >>> from noted_time.values import MAX_INT64, Spell
     >>> later = (Spell(3, 99),), "idle"
@@ -239,7 +248,7 @@ def find_required_seq(
             reason: WriterStanding = "joined_later" if is_new else "live"
             unmet.append(NotVouching(writer, reason if vouching else standing, until))
     if missing is not None:
-        seq, absent = missing.find_seq_without(seq, last)
+        seq, absent = missing.find_seq_without(seq, last, owes_rows)
         reported = {each.writer for each in unmet}
         for each in absent:
             if each.writer not in reported:

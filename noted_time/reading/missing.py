@@ -7,7 +7,7 @@ last lower before a mark that counts the writer again, or that reports its remov
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
 from typing import NamedTuple
@@ -129,23 +129,30 @@ class MissingWriters:
         absent += [writer for name, writer in narrowed.items() if name not in named]
         return sort_missing(absent, is_known=mark.lower > self.known_from)
 
-    def find_seq_without(self, seq: int, last: int) -> tuple[int, list[MissingWriter]]:
-        """Return the first mark from `seq` to `last` without missing members, or one with them."""
+    def find_seq_without(
+        self, seq: int, last: int, owes_rows: Callable[[str], bool] = bool
+    ) -> tuple[int, list[MissingWriter]]:
+        """Return the first mark from `seq` to `last` without missing members, or one with them.
+
+        A member counts only if it `owes_rows`.
+        """
         ended = self._ended[bisect_left(self._last_seqs, seq) :]
-        members = [each for each in ended if not each.writer.joined_later]
+        members = [
+            each for each in ended if not each.writer.joined_later and owes_rows(each.writer.writer)
+        ]
         for each in members:
             if each.first_seq <= seq:
                 seq = each.last_seq + 1
         seq = min(seq, last)
         still = (each for each in members if each.last_seq >= seq)
-        absent = (*still, *self.open.values())
-        return seq, [each.writer for each in absent if each.first_seq <= seq]
+        opened = (each for each in self.open.values() if owes_rows(each.writer.writer))
+        return seq, [each.writer for each in chain(still, opened) if each.first_seq <= seq]
 
-    def list_first_seqs(self) -> Iterator[int]:
-        """Yield the marks at which a member is first missing."""
+    def list_first_seqs(self) -> Iterator[tuple[str, int]]:
+        """Yield each missing member, and the first mark without it."""
         for each in chain(self._ended, self.open.values()):
             if not each.writer.joined_later:
-                yield each.first_seq
+                yield each.writer.writer, each.first_seq
 
     def find_in_windows(self, borders: Sequence[int]) -> Iterator[Missing]:
         """Yield who is missing from each window between two adjacent `borders`."""

@@ -12,7 +12,14 @@ from typing import NamedTuple, Protocol
 from msgspec.structs import asdict
 
 from noted_time.progress import ReadOffsets
-from noted_time.reading import Coverage, MarkHistory, Spells, Uncovered, find_required_seq
+from noted_time.reading import (
+    Coverage,
+    MarkHistory,
+    Spells,
+    Uncovered,
+    find_required_seq,
+    find_stated_end,
+)
 from noted_time.values import (
     MIN_INT64,
     NAMES_PER_SENTENCE,
@@ -169,7 +176,14 @@ def _find_required_seq(
         first, missing = max(first, domain.forgotten_seq), domain.coverage.missing
         names += domain.find_latecomers(first, time)
     required = {name: domain.find_standing(name) for name in names}
-    return find_required_seq(first, domain.history.last_seq, time, required, missing)
+
+    def owes_rows(writer: str) -> bool:
+        """A first note may say that nothing is older, unless the writer's past is forgotten."""
+        stated = find_stated_end(domain.find_standing(writer)[0])
+        return stated is None or not domain.coverage.missing.known_from <= time <= stated
+
+    last = domain.history.last_seq
+    return find_required_seq(first, last, time, required, missing, owes_rows=owes_rows)
 
 
 def _list_required(domain: JudgedDomain, asked: Requirement) -> Sequence[str]:
@@ -182,7 +196,9 @@ def _list_ends(domain: JudgedDomain, asked: Requirement) -> Iterator[int]:
         spells, _ = domain.find_standing(name)
         yield from (each.until for each in spells if each.until is not None)
     history = domain.history
-    for seq in domain.coverage.missing.list_first_seqs() if asked.has_no_missing else ():
+    for name, seq in domain.coverage.missing.list_first_seqs() if asked.has_no_missing else ():
+        stated = find_stated_end(domain.find_standing(name)[0])
+        yield from () if stated is None else (stated,)
         if history.first_seq < seq:
             yield history.mark(seq - 1).lower
 

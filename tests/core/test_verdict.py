@@ -43,6 +43,7 @@ WRITERS: dict[str, tuple[Spells, WriterStanding]] = {
     "new": ((Spell(9),), "live"),
     "idle": ((Spell(1, 20),), "idle"),
     "excluded": ((Spell(1, 20),), "excluded"),
+    "opened": ((Spell(2, 25), Spell(0, 15)), "excluded"),
 }
 
 
@@ -54,7 +55,7 @@ def make_domain(marks: Sequence[Mark] = MARKS, **fields: Any) -> Domain:  # noqa
 
 
 def lose(name: str, reason: MissingReason = "timed_out", known_from: int = MIN_INT64) -> Domain:
-    """Return a domain whose marks lack a writer from the second on."""
+    """Return a domain whose marks lack a writer from the second on; `opened` has rows from 15."""
     missing = MissingWriters(known_from)
     missing.take(2, 0, (10, 20), [Absence(name, 10, {}, reason, 7, 10)], ())
     return make_domain(missing=missing)
@@ -90,6 +91,13 @@ TIMES = make_domain([replace(each, cut=StreamCut({})) for each in MARKS])
         (make_domain(), {"to": 20, "require_all": True}, [("open_stream", "incomplete")]),
         (lose("x"), {"to": 20, "require_known": True}, [("missing", "incomplete")]),
         (lose("x", "narrowed"), {"to": 20, "require_known": True}, [("missing", "incomplete")]),
+        (lose("opened"), {"to": 15, "require_known": True}, [("missing", "complete")]),
+        (lose("opened"), {"to": 16, "require_known": True}, [("missing", "incomplete")]),
+        (
+            lose("opened", known_from=16),
+            {"to": 15, "require_known": True},
+            [("missing", "incomplete")],
+        ),
         (lose("x"), {"to": 20, "require": ("always",)}, [("missing", "complete")]),
         (lose("x"), {"to": 20}, [("missing", "complete")]),
         (make_domain(late=LATE), {"to": 20, "since": 11}, [("late", "complete")]),
@@ -161,6 +169,12 @@ def test_a_greatest_time_that_ended_for_good_is_incomplete() -> None:
     found = ask(make_domain(), require=("idle",))
 
     assert (found.status, found.complete_to) == ("incomplete", 20)
+
+
+def test_a_missing_writer_owes_nothing_before_its_stated_time() -> None:
+    found = ask(lose("opened"), require_known=True)
+
+    assert (found.status, found.complete_to) == ("incomplete", 15)
 
 
 def test_a_greatest_time_that_waits_is_that_before() -> None:
