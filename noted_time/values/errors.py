@@ -475,9 +475,9 @@ class NotCompleteYet(Conflict):
         has_own_class=True,
     )
 
-    def __init__(self, time: Int64, lower: Int64 | None) -> None:
+    def __init__(self, time: Int64, lower: Int64 | None, sentence: str = "") -> None:
         now = "there is no mark yet" if lower is None else f"the lower is {format_time(lower)}"
-        super().__init__(f"time {format_time(time)} is not complete yet: {now}")
+        super().__init__(sentence or f"time {format_time(time)} is not complete yet: {now}")
         self.time = time
         self.lower = lower
 

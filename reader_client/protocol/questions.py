@@ -7,13 +7,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noted_time.answers import (
-    Completeness,
-    CompleteWindowsPage,
-    CutAnswer,
-    Explanation,
-    MarksAnswer,
-)
+from noted_time.answers import Completeness, CompleteWindowsPage, Explanation, MarksAnswer
 from noted_time.client import Json, Question, position_to_wire, stream_path
 from noted_time.coding import convert_to_json
 from noted_time.reading import Tiling
@@ -59,12 +53,6 @@ def ask_windows(
         wait_ms=more.get("wait_ms", 0),
         answer=CompleteWindowsPage,
     )
-
-
-def ask_cut(stream: str, time: int, domain: str | None, wait_ms: int = 0) -> Question[CutAnswer]:
-    """Ask for the first mark complete to a time."""
-    query = {"complete_to": time} | _build_query(domain) | ({"wait_ms": wait_ms} if wait_ms else {})
-    return Question("GET", stream_path(stream, "cut"), query, wait_ms=wait_ms, answer=CutAnswer)
 
 
 def ask_completeness(stream: str, asked: Requirement) -> Question[Completeness]:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import logging
 import time as clocks
-from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from noted_time import AnotherLog, CompleteWindow, Rejected, RowsLate, WritersMissing
-from noted_time.answers import CompleteWindowsPage, CutAnswer
-from noted_time.client import Question, run
+from noted_time import (
+    AnotherLog,
+    CompleteWindow,
+    NotCompleteYet,
+    Rejected,
+    RowsLate,
+    WritersMissing,
+)
+from noted_time.client import run
 from noted_time.client.transport import Transport
-from noted_time.client.waiting import NotYet, Poll, Sleep, until_complete
+from noted_time.client.waiting import Poll
 from noted_time.reading import Tiling
 from noted_time.values import Time, format_time
-from reader_client.protocol.questions import ask_cut, ask_windows
+from noted_time.verdict import Completeness, Requirement
+from reader_client.protocol.datasets import wait_until_complete
+from reader_client.protocol.questions import ask_completeness, ask_windows
 from spark_integration.marks.arguments import Noted, check_one_of, check_promised, convert_time
 from spark_integration.marks.feed import ask_event_domain
 
@@ -70,15 +77,21 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     check_promised(domain)
     with closing(Transport(noted.url, token=noted.token)) as transport:
 
-        def perform(step: Poll | Sleep) -> CompleteWindowsPage | None:
-            if isinstance(step, Poll):
-                asked = _ask_window(stream, times, domain, step.wait_ms)
-                return run(asked, transport.ask)
-            clocks.sleep(step.seconds)
-            return None
+        def judge(step: Poll) -> Completeness:
+            nonlocal domain
+            domain = domain or run(ask_event_domain(stream), transport.ask)
+            asked = Requirement(to=times[1], domain=domain, wait_ms=step.wait_ms)
+            return transport.ask(ask_completeness(stream, asked))
 
-        found: CompleteWindowsPage = run(until_complete(read.timeout), perform)
+        answer = wait_until_complete(judge, read.timeout, lambda step: clocks.sleep(step.seconds))
+        if answer.status == "waiting":
+            raise NotCompleteYet(times[1], answer.complete_to, answer.sentence)
+        tiling = Tiling(times[1] - times[0], times[0])
+        found = transport.ask(ask_windows(stream, tiling, times[0], domain, limit=1))
     AnotherLog.check(stream, found.logs, log_id)
+    if not found.windows:
+        at = format_time(answer.complete_to)
+        raise Rejected(f"{stream} is sealed at {at}: no window follows")
     window = found.windows[0]
     if window.missing and read.missing == "fail":
         raise WritersMissing(window.missing)
@@ -90,20 +103,3 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
         named = map(format_time, times)
         log.warning("stream %r from %s to %s is complete%s%s", stream, *named, missing, rows)
     return window
-
-
-def _ask_window(
-    stream: str, times: tuple[int, int], domain: str | None, wait_ms: int
-) -> Generator[Question[Any], Any, CompleteWindowsPage]:
-    start, end = times
-    domain = domain or (yield from ask_event_domain(stream))
-    page: CompleteWindowsPage
-    page = yield ask_windows(
-        stream, Tiling(end - start, start), start, domain, limit=1, wait_ms=wait_ms
-    )
-    if not page.windows:
-        last: CutAnswer = yield ask_cut(stream, end, domain)
-        if last.lower < end:
-            raise Rejected(f"{stream} is sealed at {format_time(last.lower)}: no window follows")
-        raise NotYet(f"{stream} became complete to {format_time(end)} just now", 0.0)
-    return page

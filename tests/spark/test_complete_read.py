@@ -187,14 +187,14 @@ def test_a_window_whose_marks_and_files_are_gone_is_refused(
 
 
 def test_what_is_not_complete_is_refused(log: HourlyLog) -> None:
-    """With the current lower, before Spark plans anything; an invalid window is refused too."""
+    """With its holder, before Spark plans anything; an invalid window is refused too."""
     log.files.append(0, (1, "a"), writer="w")
     log.note("w", 5, {0: 1}, 1)
     nothing: Any = None
     noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
 
     for start, end, error, says in (
-        (0, 6, NotCompleteYet, "time 6 is not complete yet: the lower is 5"),
+        (0, 6, NotCompleteYet, "not known to be complete to 6: its lower is 5, and it waits for w"),
         (5, 5, Rejected, "its start 5 is not before its end 5"),
         (0, 10**18, Rejected, "not one that Spark can express"),
         (noon, noon + timedelta(microseconds=1500), Rejected, "sub-millisecond precision"),
