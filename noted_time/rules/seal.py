@@ -177,7 +177,7 @@ def _collect_absences(
     for batch in split_slices(tracks):
         for track in sorted(batch, key=attrgetter("member.writer")):  # speeds up the last sort
             member = track.member
-            if member.is_active and track.vouches_here:
+            if member.is_active and track.vouches_here and track.noted is None:
                 sealed = replace(absence_of(track, last_lower), reason="sealed", since=written_at)
                 absences.setdefault(member.writer, sealed)
         yield

@@ -43,7 +43,7 @@ REASON_WORDS = {
     "removed": "removed by an operator",
     "returned_late": "came back late",
     "narrowed": NARROWED_WORDS,
-    "sealed": "live when the stream was sealed",
+    "sealed": "noted nothing before the seal",
     "not_joined": "had not joined",
     "not_expected": "was not expected yet",
 }

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from noted_time import Mark, MarkHistory, Note, Sealed, StreamCut, StreamSettings
 from noted_time.values import LARGEST_TIME, reaches
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
+from tests.core.model import NEVER
 from tests.core.twins import Step, Twins, starts, steps
 from tests.core.world import World
 from tests.support.honest import Event
@@ -93,8 +94,9 @@ def test_after_any_history_a_seal_ends_the_stream(
             assert (mark.final, mark.cut.offsets) == (True, final_cut)
             assert mark.seq == (last.seq if last else 0) + 1
             assert mark.lower == max(mark.upper, last.lower if last else mark.upper) + 1
-            live = {name for name, each in model.writers.items() if each.vouches(domain)}
-            assert live <= set(mark.excluded)
+            live = {name for name, each in model.writers.items() if each.counts(domain)}
+            silent = {name for name in live if model.writers[name].time(domain) == NEVER}
+            assert live & {*mark.excluded} == silent
         assert code.decide(domain, twins.now) == Sealed()
         assert not code.may_advance(domain)
     assert {code.record(writer).state for writer in code.writers()} <= {"finished"}
