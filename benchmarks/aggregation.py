@@ -15,7 +15,8 @@ from time import thread_time_ns
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from noted_time import Accepted, Aggregator, Note, StreamSettings
+from noted_time.rules import Aggregator
+from noted_time.values import Accepted, Note, StreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

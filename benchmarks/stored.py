@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from controller.store.records import StreamRecord
     from controller.store.rows import Values
-    from noted_time import MemberRecord
+    from noted_time.rules import MemberRecord
 
 
 def sqlite_url(file: Path) -> str:

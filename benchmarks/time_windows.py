@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 import httpx
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from noted_time import Mark, MarkHistory, NotCompleteYet, StreamCut
+from noted_time import Mark, NotCompleteYet, StreamCut
 from noted_time.coding import encode
+from noted_time.reading import MarkHistory
 from reader_client import ReaderClient
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
+from noted_time import __version__
 from noted_time_cli import demos, relay
 from noted_time_cli.analyse import commands as analyse
 from noted_time_cli.client import (
@@ -90,4 +90,4 @@ def declare_options(
     if is_version and context.invoked_subcommand:
         raise typer.BadParameter("--version takes no command: leave one of them out")
     if is_version:
-        echo(f"noted-time {version('noted-time')}")
+        echo(f"noted-time {__version__}")

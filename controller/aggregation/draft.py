@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.store.records import ChangeSet, StoredMember, StreamRecord
-from noted_time import Aggregator
-from noted_time.rules import SLICE_SIZE, split_slices
+from noted_time.rules import SLICE_SIZE, Aggregator, split_slices
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import asdict
 
 from controller.store.records import Change
-from noted_time import Aggregator
+from noted_time.rules import Aggregator
 from noted_time.values import Note, Session, format_time
 
 SHOWN_MS = 3_600_000

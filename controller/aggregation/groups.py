@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from controller.aggregation.draft import Draft
 from controller.store.records import BacklogRecord, ReaderRecord
-from noted_time import ReaderGroup
 from noted_time.answers import GroupRow
+from noted_time.reading import ReaderGroup
 from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
 
 DUE_AT_ONCE, NEVER_DUE = -(2**63), 2**63

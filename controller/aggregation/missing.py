@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from controller.store.port import Store
 from controller.store.records import LedgerEntry, StreamRecord
-from noted_time import Aggregator
 from noted_time.reading import MissingWriters
-from noted_time.rules import absence_of, split_slices
+from noted_time.rules import Aggregator, absence_of, split_slices
 from noted_time.values import MIN_INT64
 
 ENTRIES_AT_A_TIME = 1000

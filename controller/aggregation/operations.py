@@ -14,11 +14,11 @@ from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.retention import find_first_kept, forget_before
 from controller.aggregation.stream import StreamState
 from controller.store.records import Change, StoredScale, StreamRecord
-from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest, StreamCut, StreamSettings
+from noted_time import BacklogPolicy, LimitReached, NotedMeanwhile, StreamCut, StreamSealed
 from noted_time.answers import Action
 from noted_time.client import position_to_wire
-from noted_time.rules import Slices
-from noted_time.values import LimitReached, NotedMeanwhile, StreamSealed, validate_name
+from noted_time.rules import Seal, SealRequest, Slices
+from noted_time.values import ScaleEvent, StreamSettings, validate_name
 
 
 class Order(NamedTuple):

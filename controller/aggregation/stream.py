@@ -23,29 +23,24 @@ from controller.store.records import (
     StoredScale,
     StreamRecord,
 )
-from noted_time import (
-    Accepted,
-    Aggregator,
-    Mark,
-    MarkHistory,
-    MemberRecord,
-    Refused,
-    ScaleEvent,
-    Seal,
-    StreamSettings,
-    Succession,
-    TimeWindow,
-)
 from noted_time.answers import EntryAnswer
-from noted_time.reading import MOST_REPORTS, Coverage, LateReports, MissingWriters
+from noted_time.reading import MOST_REPORTS, Coverage, LateReports, MarkHistory, MissingWriters
+from noted_time.rules import Aggregator, MemberRecord, Seal
 from noted_time.values import (
     LARGEST_TIME,
     MIN_INT64,
     WRITERS_NAMED,
+    Accepted,
+    Mark,
     Missing,
     Note,
     OtherLog,
+    Refused,
+    ScaleEvent,
     Session,
+    StreamSettings,
+    Succession,
+    TimeWindow,
     UnknownDomain,
 )
 

@@ -7,7 +7,6 @@ import threading
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -28,6 +27,7 @@ from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.schemas import add_schemas, declare
 from controller.service.controller import Controller
 from controller.service.telemetry import traces
+from noted_time import __version__
 from noted_time.answers import AccessAnswer, ControllerAnswer, ControllersAnswer
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def access(request: Request, call: CallDep) -> Response:
     """Return whether tokens are required, and the rights of the token that was sent."""
     grant = call.holder.grant
     answer = AccessAnswer(
-        version=version("noted-time"),
+        version=__version__,
         tokens=request.app.gate.is_token_required(),
         token=call.holder.token_id or None,
         administer=grant.may_administer(),

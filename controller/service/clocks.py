@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from controller.aggregation.draft import Moment
-from noted_time import ServiceClock
+from noted_time.values import ServiceClock
 
 
 @dataclass(slots=True)

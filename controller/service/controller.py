@@ -24,11 +24,13 @@ from controller.service.long_reads import Views
 from controller.service.maintenance import maintain
 from controller.service.polls import LongPollNotifier, LongPolls
 from controller.service.telemetry.metrics import Exposition, Metrics
-from controller.store.port import Store, StoreUnavailable, StreamSummary, find_running_version
+from controller.store.port import Store, StoreUnavailable, StreamSummary
 from controller.store.schema import SCHEMA_REVISION
-from noted_time import Accepted, ReaderGroup, Refused, Seal, SealRequest
+from noted_time import __version__
 from noted_time.answers import Replica
-from noted_time.values import Note, validate_name
+from noted_time.reading import ReaderGroup
+from noted_time.rules import Seal, SealRequest
+from noted_time.values import Accepted, Note, Refused, validate_name
 
 Position = Mapping[int, int]
 
@@ -132,7 +134,7 @@ class Controller:
     async def replicas(self) -> list[tuple[Replica, int]]:
         """Return each with its number of buckets."""
         records = await asyncio.to_thread(self._store.reading.replicas)
-        alone = [Replica(self._url, find_running_version(), SCHEMA_REVISION, None)]
+        alone = [Replica(self._url, __version__, SCHEMA_REVISION, None)]
         leases = self.ownership.leases
         owned = Counter(leases.others.values()) + Counter({self._url: len(leases.mine)})
         return [(each, owned[each.url]) for each in records or alone]

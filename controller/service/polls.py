@@ -16,8 +16,8 @@ from controller.aggregation.stream import StreamState
 from controller.aggregation.views.vouching import Vouching
 from controller.service.limits import Limits
 from controller.service.telemetry.metrics import Metrics
-from noted_time import CompleteWindow, Mark, MarkHistory
-from noted_time.reading import Tiling, check_time, check_windows, find_complete_windows
+from noted_time import CompleteWindow, Mark
+from noted_time.reading import MarkHistory, Tiling, check_time, check_windows, find_complete_windows
 from noted_time.values import NotCompleteYet
 from noted_time.verdict import Requirement, Verdict, check, judge, judge_time
 

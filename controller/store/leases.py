@@ -17,8 +17,9 @@ from typing import Any
 
 from psycopg import Connection, Error
 
-from controller.store.port import LEASE_MS, Leases, StoreUnavailable, find_running_version
+from controller.store.port import LEASE_MS, Leases, StoreUnavailable
 from controller.store.schema import SCHEMA_REVISION
+from noted_time import __version__
 
 RENEW_S = 1.0
 END_MS = 500  # for a terminated session to end
@@ -149,7 +150,7 @@ class LeaseSession:
         for setting in _SESSION_SETTINGS.items():
             session.execute(_SET_CONFIG, setting)
         session.execute(_DELETE_CLOSED_REPLICAS)
-        session.execute(_REGISTER_REPLICA, (self._url, find_running_version(), SCHEMA_REVISION))
+        session.execute(_REGISTER_REPLICA, (self._url, __version__, SCHEMA_REVISION))
         if not self._left:
             session.execute(_LOCK_LIVE, _LOCK_NUMBERS)
         return session

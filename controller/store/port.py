@@ -16,15 +16,14 @@ One test suite checks these rules for every store:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import distributions
 from typing import Protocol
 
 from msgspec import Struct
 
 from controller.store.records import AppendedMark, Change, ChangeSet, LedgerEntry, R, StreamRecord
-from noted_time import Mark, MarkConflict, MemberRecord, NotedTimeError, ScaleEvent
 from noted_time.answers import Replica
-from noted_time.values import ProblemKind
+from noted_time.rules import MemberRecord
+from noted_time.values import Mark, MarkConflict, NotedTimeError, ProblemKind, ScaleEvent
 
 
 class StreamSummary(Struct, frozen=True):
@@ -53,10 +52,6 @@ class Leases(Struct, frozen=True):
     @property
     def free(self) -> frozenset[int]:
         return frozenset(range(self.buckets)) - self.mine - self.others.keys()
-
-
-def find_running_version() -> str | None:
-    return next((each.version for each in distributions(name="noted-time")), None)
 
 
 class Reading(Protocol):

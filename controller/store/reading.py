@@ -40,8 +40,9 @@ from controller.store.records import (
     StreamRecord,
 )
 from controller.store.schema import RECORD_TABLES, secret
-from noted_time import Conflict, Mark, MemberRecord, ScaleEvent
 from noted_time.answers import Replica
+from noted_time.rules import MemberRecord
+from noted_time.values import Conflict, Mark, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
 

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
 
-from noted_time import BacklogPolicy, Mark, MemberRecord, ScaleEvent, Seal, StreamSettings
+from noted_time import BacklogPolicy
 from noted_time.answers import Action, EntryAnswer
-from noted_time.rules import SLICE_SIZE
-from noted_time.values import LateReport
+from noted_time.rules import SLICE_SIZE, MemberRecord, Seal
+from noted_time.values import LateReport, Mark, ScaleEvent, StreamSettings
 
 Key = tuple[Any, ...]
 

@@ -33,7 +33,8 @@ from controller.store.records import (
     Record,
     StoredMember,
 )
-from noted_time import Mark, MemberRecord, StreamCut
+from noted_time import Mark, StreamCut
+from noted_time.rules import MemberRecord
 
 Values = tuple[Any, ...]
 Value = TypeVar("Value")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from noted_time import Accepted, Note, Rejected, UnexpectedAnswer, UnknownStream, UnknownWriter
+from noted_time import Rejected, UnexpectedAnswer, UnknownStream, UnknownWriter
 from noted_time.answers import WriterRow
 from noted_time.client import Json, Question, note_to_wire, stream_path
 from noted_time.coding import DECODE_ERRORS, encode
@@ -16,7 +16,9 @@ from noted_time.values import (
     REASON_WORDS,
     UNCHANGED_TIMEOUT,
     UNIX_MS,
+    Accepted,
     LateRows,
+    Note,
     NotesRefused,
     Refused,
     format_duration,

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
+import noted_time
 from noted_time import NotAllowed, NotedTimeError, Rejected, UnexpectedAnswer, UnknownStream
 from noted_time.answers import (
     AccessAnswer,
@@ -174,7 +174,7 @@ def _is_allowed(report: Report, call: Caller, stream: str | None, token_origin: 
         make = f"{create}, and pass it by --token or NOTED_TIME_TOKEN"
         report.add([Finding("token", "wrong", f"{error}{given}", make)])
         return False
-    report.add(controller_rules.judge_versions(access["version"], version("noted-time")))
+    report.add(controller_rules.judge_versions(access["version"], noted_time.__version__))
     report.add(controller_rules.judge_token(access, stream))
     if access["read_all"]:
         query = {"check": "true"}

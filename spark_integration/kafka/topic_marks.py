@@ -16,9 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time import Rejected, StreamSettings
 from noted_time.installation import name_program
 from noted_time.kafka.noted_topic import name_noted_topic
+from noted_time.values import Rejected, StreamSettings
 from spark_integration.marks.watermark import FIRST_MS, LAST_MS, MULTIPLE_POLICY, pin_filter
 from spark_integration.session.settings import build_source_name, read_setting, set_reader_name
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
-from noted_time import Mark, Rejected, Succession, UnexpectedAnswer, UnknownDomain, Unreachable
+from noted_time import Mark, Rejected, UnexpectedAnswer, UnknownDomain, Unreachable
 from noted_time.client import Backoff, Question
 from noted_time.client.transport import Transport
 from noted_time.installation import name_program
 from noted_time.reading import check_time
-from noted_time.values import Time, choose_domain
+from noted_time.values import Succession, Time, choose_domain
 from reader_client.background.repeating import Health, Repeating
 from reader_client.background.wakeup import News
 from reader_client.marks.follower import ALL_MARKS, Follower, StartMark

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 
-from noted_time import Mark, MarkHistory, NotCompleteYet, NotedTimeError, Rejected
+from noted_time import Mark, NotCompleteYet, NotedTimeError, Rejected
+from noted_time.reading import MarkHistory
 from noted_time.values import MIN_INT64, State, format_time, reaches
 from spark_integration.marks.arguments import OnSeal
 from spark_integration.marks.feed import FeedMarks, MarksFeed

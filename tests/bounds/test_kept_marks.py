@@ -15,8 +15,8 @@ from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.store.records import LateRecord
-from noted_time import Aggregator, Mark, Note, StreamSettings, TimeWindow
-from noted_time.values import DAY_MS, LateRows
+from noted_time.rules import Aggregator
+from noted_time.values import DAY_MS, LateRows, Mark, Note, StreamSettings, TimeWindow
 from noted_time.values.settings import ReturningWriter
 from tests.support.controllers import (
     GivenTime,

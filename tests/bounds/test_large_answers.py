@@ -9,7 +9,8 @@ import pytest
 
 from controller.api.wire import encoding
 from controller.service import long_reads
-from noted_time import Mark, MarkHistory
+from noted_time import Mark
+from noted_time.reading import MarkHistory
 from reader_client import ReaderClient
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.released import Released

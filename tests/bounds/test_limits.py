@@ -12,8 +12,7 @@ from controller.aggregation.groups import GroupLimits
 from controller.api.wire.bodies import EXPLAINED_BYTES
 from controller.service.controller import Controller
 from controller.service.limits import Limits
-from noted_time import Accepted, Note, Refused
-from noted_time.values import SEGMENTS_PER_POSITION
+from noted_time.values import SEGMENTS_PER_POSITION, Accepted, Note, Refused
 from tests.support.controllers import WatchedMemory, deliver, serving, until
 from tests.support.gates import Door, Guarded, behind
 from tests.support.http import Caller, answering, places, problem

@@ -8,7 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from noted_time import Accepted, Aggregator, Note, StreamSettings
+from noted_time.rules import Aggregator
+from noted_time.values import Accepted, Note, StreamSettings
 from noted_time_cli import demos
 from noted_time_cli.demos import (
     BACK_S,

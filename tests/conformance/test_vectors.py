@@ -8,10 +8,10 @@ import pytest
 
 from controller.api.notes.body import decode
 from controller.service.controller import Controller
-from noted_time import Accepted, Mark, StreamCut
 from noted_time.client import position_from_wire, position_to_wire
 from noted_time.coding import convert_to_json
 from noted_time.reading.history import MarkHistory
+from noted_time.values import Accepted, Mark, StreamCut
 from tests.support.controllers import GivenTime
 from tests.support.http import answering
 from tests.support.memory_store import MemoryStore

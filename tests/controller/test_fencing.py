@@ -11,8 +11,7 @@ from controller.aggregation.fencing import (
     Fences,
 )
 from controller.service.controller import Controller
-from noted_time import Note
-from noted_time.values import Session
+from noted_time.values import Note, Session
 from tests.support.controllers import GivenTime, Watched, deliver, explain_stream, serving
 
 

@@ -20,9 +20,8 @@ from controller.service import committer
 from controller.service.controller import Controller
 from controller.store.port import StoreLost, StoreUnavailable
 from controller.store.records import AppendedMark, ChangeSet, StoredMember, StreamRecord
-from noted_time import Accepted, MemberRecord, Note, ScaleEvent
-from noted_time.rules import SLICE_SIZE
-from noted_time.values import MarkConflict
+from noted_time.rules import SLICE_SIZE, MemberRecord
+from noted_time.values import Accepted, MarkConflict, Note, ScaleEvent
 from tests.support.controllers import (
     GivenTime,
     Watched,

@@ -6,9 +6,8 @@ from controller.aggregation import operations, retention, stream
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service.controller import Controller
 from controller.store.records import LateRecord
-from noted_time import Note
 from noted_time.reading import Tiling
-from noted_time.values import DAY_MS, HOUR_MS, Late, LateRows, LateWriter
+from noted_time.values import DAY_MS, HOUR_MS, Late, LateRows, LateWriter, Note
 from tests.support.controllers import (
     GivenTime,
     Watched,

@@ -1,7 +1,6 @@
 """The log of a stream's positions: the first that a note names (S21)."""
 
-from noted_time import Accepted, Note, Refused
-from noted_time.values import OtherLog
+from noted_time.values import Accepted, Note, OtherLog, Refused
 from tests.support.controllers import Watched, deliver, running, serving
 
 BERLIN, LIMA = "l-Nn1Hl_QmqdyIVaRTaVpA", "AvWge3ZRTjyVqTlEMLwNvQ"

@@ -16,8 +16,7 @@ from controller.service.controller import Controller
 from controller.service.intervals import Intervals
 from controller.service.polls import WOKEN_AT_A_TIME, AwaitedMark, LongPollNotifier, NewMarks
 from controller.store.records import AppendedMark, StreamRecord
-from noted_time import Mark, Note, StreamCut, StreamSettings
-from noted_time.values import UnknownStream
+from noted_time.values import Mark, Note, StreamCut, StreamSettings, UnknownStream
 from tests.support.controllers import (
     GivenTime,
     Watched,

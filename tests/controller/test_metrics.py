@@ -6,7 +6,7 @@ from controller.aggregation.views import inspection, reader_lags
 from controller.service.telemetry import metrics
 from controller.service.telemetry.metrics import Metrics
 from controller.store.port import Leases, StoreUnavailable
-from noted_time import Note
+from noted_time.values import Note
 from tests.support.controllers import (
     GivenTime,
     Watched,

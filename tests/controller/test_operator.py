@@ -9,8 +9,7 @@ from controller.aggregation.operations import ANONYMOUS_ORDER, Order
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.store.records import Change
-from noted_time import Note, NotedMeanwhile
-from noted_time.values import DAY_MS
+from noted_time.values import DAY_MS, Note, NotedMeanwhile
 from tests.support.controllers import (
     GivenTime,
     Watched,

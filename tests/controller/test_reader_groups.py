@@ -12,9 +12,9 @@ from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.store.records import BacklogRecord, ChangeSet, ReaderRecord
-from noted_time import BacklogPolicy, Note
+from noted_time import BacklogPolicy
 from noted_time.answers import Cause
-from noted_time.values import DAY_MS, SEGMENTS_PER_POSITION, LimitReached, UnknownReader
+from noted_time.values import DAY_MS, SEGMENTS_PER_POSITION, LimitReached, Note, UnknownReader
 from tests.support.controllers import (
     GivenTime,
     Watched,

@@ -9,9 +9,9 @@ from controller.aggregation import operations, retention
 from controller.aggregation.operations import ANONYMOUS_ORDER, Order
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
-from noted_time import Accepted, AlreadySealed, Note, Refused, ScaleEvent, SealRequest, StreamSealed
-from noted_time.rules import SLICE_SIZE
-from noted_time.values import DAY_MS
+from noted_time import AlreadySealed, StreamSealed
+from noted_time.rules import SLICE_SIZE, SealRequest
+from noted_time.values import DAY_MS, Accepted, Note, Refused, ScaleEvent
 from tests.support.controllers import (
     GivenTime,
     Watched,

@@ -11,7 +11,7 @@ from controller.aggregation.stream import StreamState
 from controller.aggregation.views.inspection import writers
 from controller.store.port import StoreUnavailable
 from controller.store.records import StoredMember, StreamRecord
-from noted_time import Accepted, Note, ScaleEvent, StreamSettings
+from noted_time.values import Accepted, Note, ScaleEvent, StreamSettings
 from tests.support.controllers import Watched, deliver, marks_of, running, serving
 from tests.support.counting import counted
 

@@ -14,9 +14,8 @@ from controller.aggregation.views.vouching import Vouching
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.service.maintenance import MOST_LOGGED
-from noted_time import Accepted, Note
 from noted_time.reading import Tiling
-from noted_time.values import Missing, MissingWriter
+from noted_time.values import Accepted, Missing, MissingWriter, Note
 from noted_time.verdict import Requirement, judge_time
 from tests.support.controllers import (
     GivenTime,

@@ -5,8 +5,7 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from noted_time import StreamSettings
-from noted_time.values import State
+from noted_time.values import State, StreamSettings
 from noted_time.values.settings import ReturningWriter
 from tests.core.world import Declares, World
 

@@ -6,8 +6,8 @@ under test.
 
 from dataclasses import dataclass, field
 
-from noted_time import Mark, Note, ScaleEvent, State, StreamCut, StreamSettings
-from noted_time.values import ExcludedSince, ExclusionReason
+from noted_time import Mark, State, StreamCut
+from noted_time.values import ExcludedSince, ExclusionReason, Note, ScaleEvent, StreamSettings
 
 Position = dict[int, int]
 NEVER = -(2**63) - 1

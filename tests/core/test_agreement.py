@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from noted_time import Aggregator, Hold, Note, Quiet, StreamSettings
-from noted_time.rules import lower_without
-from noted_time.values import ExcludedSince, Missing
+from noted_time.rules import Aggregator, lower_without
+from noted_time.values import ExcludedSince, Hold, Missing, Note, Quiet, StreamSettings
 from tests.core.model import NEVER
 from tests.core.twins import WRITERS, Step, Twins, Waits, silences, starts, steps
 from tests.support.streams import restarted

@@ -6,10 +6,10 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from noted_time import Accepted, Aggregator, MarkHistory, Note, Refused, StreamSettings
 from noted_time.open_enum import list_names
-from noted_time.reading import Tiling, find_complete_windows
-from noted_time.values import MAX_INT64, State
+from noted_time.reading import MarkHistory, Tiling, find_complete_windows
+from noted_time.rules import Aggregator
+from noted_time.values import MAX_INT64, Accepted, Note, Refused, State, StreamSettings
 from tests.core.acts import WRITERS, Act, declared_histories, histories, lived, streams
 from tests.support.streams import marks_after, marks_of, restarted, sealed
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import noted_time
 from noted_time.client import Backoff, Controllers, Question, Reply, ask_in_turn, run
 from noted_time.client.problems import error_of
 from noted_time.client.retrying import LONGEST_RETRY_AFTER_S
@@ -157,13 +156,3 @@ def test_a_refused_token_comes_with_the_remedy() -> None:
         "401 Unauthenticated: missing, expired or revoked token; "
         "pass --token (token= in Python), or set NOTED_TIME_TOKEN"
     )
-
-
-def test_every_error_is_exported_at_the_top() -> None:
-    errors = {
-        name
-        for name, value in vars(noted_time.values.errors).items()
-        if isinstance(value, type) and issubclass(value, NotedTimeError)
-    }
-
-    assert errors - set(noted_time.__all__) == set()

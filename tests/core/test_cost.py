@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Aggregator, Mark, Note, State, StreamSettings
-from noted_time.rules import domain, lower_without, queues
+from noted_time.rules import Aggregator, domain, lower_without, queues
 from noted_time.rules.running_cut import RunningCut
+from noted_time.values import Mark, Note, State, StreamSettings
 from tests.support.controllers import WatchedMemory, deliver, serving, until
 from tests.support.counting import CountedTime, counted
 from tests.support.streams import TIMEOUT_MS, stream_of

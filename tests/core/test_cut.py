@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from noted_time import Mark, MarkHistory, NotCompleteYet, Rejected, StreamCut, TimeWindow
+from noted_time import Mark, NotCompleteYet, Rejected, StreamCut, TimeWindow
+from noted_time.reading import MarkHistory
 
 MAX = 2**63 - 1
 

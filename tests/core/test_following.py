@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from hypothesis import given
 
-from noted_time import StreamSettings
+from noted_time.values import StreamSettings
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.support.following import Answer, broken
 from tests.support.http import as_json

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from noted_time import Aggregator, Note
-from noted_time.values import State
+from noted_time.rules import Aggregator
+from noted_time.values import Note, State
 from tests.support.streams import deliver, marks_of, stream_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "coalescing.json"

@@ -7,8 +7,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from noted_time import Accepted, Aggregator, Mark, Note, StreamCut, StreamSettings
-from noted_time.values import State
+from noted_time.rules import Aggregator
+from noted_time.values import Accepted, Mark, Note, State, StreamCut, StreamSettings
 from tests.core.acts import DOMAINS, WRITERS, Act, histories, lived, streams
 from tests.support.streams import deliver, marks_of, restarted, stream_of
 

@@ -9,9 +9,18 @@ from typing import NamedTuple
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from noted_time import Aggregator, Mark, Note, StreamCut, StreamSettings
+from noted_time import Mark, StreamCut
 from noted_time.reading import MissingWriters
-from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Missing, MissingWriter
+from noted_time.rules import Aggregator
+from noted_time.values import (
+    MIN_INT64,
+    WRITERS_NAMED,
+    Absence,
+    Missing,
+    MissingWriter,
+    Note,
+    StreamSettings,
+)
 from tests.support.streams import marks_after
 
 LAST_LOWER = 99

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import ValidationError
 
-from noted_time import InvalidName, Mark, Note, Rejected, StreamCut, StreamSettings
+from noted_time import InvalidName, Mark, Rejected, StreamCut
 from noted_time.client import note_to_wire, position_from_wire, position_to_wire
 from noted_time.filelog import file_name, segment_directory, start_of
 from noted_time.filelog.layout import segment_of
 from noted_time.kafka.noted_topic import NotedRecord
-from noted_time.values import LateRows, validate_name
+from noted_time.values import LateRows, Note, StreamSettings, validate_name
 from tests.support.http import as_json, read_json
 
 int64 = st.integers(1 - 2**63, 2**63 - 1)

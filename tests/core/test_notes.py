@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from noted_time import Hold, Note, ServiceClock, StreamCut, StreamSettings
 from noted_time.rules import forecast
+from noted_time.values import Hold, Note, ServiceClock, StreamCut, StreamSettings
 from tests.core.twins import Reconfigures, Step, Twins, Waits, starts, steps
 from tests.support.streams import deliver, marks_after, marks_of, restarted, stream_of
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Note, Rejected
 from noted_time.observing import (
     Look,
     NewestTimes,
@@ -19,6 +18,7 @@ from noted_time.observing import (
     Stamp,
     read_resolved_time,
 )
+from noted_time.values import Note, Rejected
 
 Happening = tuple[str, int]
 

@@ -5,18 +5,9 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import (
-    Lag,
-    Mark,
-    MarkHistory,
-    ReaderGroup,
-    ScaleEvent,
-    SegmentTimes,
-    StreamCut,
-    StreamSettings,
-    Succession,
-)
-from noted_time.reading import ReaderPlace, locate_reader
+from noted_time.progress import Lag, SegmentTimes
+from noted_time.reading import MarkHistory, ReaderGroup, ReaderPlace, locate_reader
+from noted_time.values import Mark, ScaleEvent, StreamCut, StreamSettings, Succession
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.world import World
 

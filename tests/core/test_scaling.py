@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import ScaleEvent, StreamCut, Succession
+from noted_time.values import ScaleEvent, StreamCut, Succession
 
 SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
 MERGE = ScaleEvent({2: 30, 3: 40}, {4: (2, 3)})

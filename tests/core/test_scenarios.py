@@ -20,9 +20,20 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict, replace
 
-from noted_time import Accepted, Aggregator, Note, Refused, ScaleEvent, StreamSettings
-from noted_time.rules import forecast, lower_without
-from noted_time.values import Beyond, ExcludedSince, LateReport, LateRows, NotedTimeError, Session
+from noted_time.rules import Aggregator, forecast, lower_without
+from noted_time.values import (
+    Accepted,
+    Beyond,
+    ExcludedSince,
+    LateReport,
+    LateRows,
+    Note,
+    NotedTimeError,
+    Refused,
+    ScaleEvent,
+    Session,
+    StreamSettings,
+)
 from tests.core.test_vouching import tallied
 from tests.support.paragraphs import read_paragraphs
 from tests.support.streams import TIMEOUT_MS, deliver, marks_of, restarted, sealed, waiting

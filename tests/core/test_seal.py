@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Mark, MarkHistory, Note, Sealed, StreamCut, StreamSettings
-from noted_time.values import LARGEST_TIME, reaches
+from noted_time.reading import MarkHistory
+from noted_time.values import LARGEST_TIME, Mark, Note, Sealed, StreamCut, StreamSettings, reaches
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.model import NEVER
 from tests.core.twins import Step, Twins, starts, steps

@@ -4,7 +4,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from noted_time import MarkHistory, StreamCut, StreamSettings
+from noted_time.reading import MarkHistory
+from noted_time.values import StreamCut, StreamSettings
 from tests.core.acts import DOMAINS, Act, histories, late_histories, lived, streams
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")

@@ -2,7 +2,7 @@
 
 from hypothesis import event, given
 
-from noted_time import Mark, StreamSettings
+from noted_time.values import Mark, StreamSettings
 from tests.core.model import NEVER, Writer
 from tests.core.test_vouching import tallied
 from tests.core.twins import DOMAINS, Step, Twins, starts, steps

@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from noted_time import Mark, MarkHistory, StreamCut
-from noted_time.reading import Point
+from noted_time import Mark, StreamCut
+from noted_time.reading import MarkHistory, Point
 from noted_time.reading.trend import NAMES_PER_POINT
 from noted_time.values import UNIX_MS
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from noted_time import StreamSettings
 from noted_time.progress import ReadOffsets
 from noted_time.reading import MarkHistory
+from noted_time.values import StreamSettings
 from noted_time.verdict import Requirement, Verdict, judge, judge_time
 from tests.core.acts import WRITERS, Act, perform, streams
 from tests.core.test_vouching import OPENS_FIRST, TROUBLE, Witness, find_whole, known, rows_beyond

@@ -7,7 +7,6 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from noted_time import Aggregator, Mark, Note, StreamSettings
 from noted_time.reading import (
     UNKNOWN_STANDING,
     Coverage,
@@ -20,6 +19,7 @@ from noted_time.reading import (
     find_required_seq,
 )
 from noted_time.reading.coverage import Spells
+from noted_time.rules import Aggregator
 from noted_time.values import (
     MAX_INT64,
     MIN_INT64,
@@ -27,9 +27,12 @@ from noted_time.values import (
     Absence,
     LateReport,
     LateRows,
+    Mark,
     Missing,
+    Note,
     NotVouching,
     Spell,
+    StreamSettings,
     VouchedBy,
     WriterStanding,
 )

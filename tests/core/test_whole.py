@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Mark, MarkHistory, StreamCut
-from noted_time.reading import WholeFrom
+from noted_time import Mark, StreamCut
+from noted_time.reading import MarkHistory, WholeFrom
 from noted_time.values import MIN_INT64
 
 Rows = dict[int, list[int]]

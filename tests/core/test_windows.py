@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from msgspec import ValidationError, structs
 from msgspec.structs import replace
 
-from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut, StreamSettings
+from noted_time import CompleteWindow, Mark, Rejected, StreamCut
 from noted_time.reading import (
     Coverage,
     LateReports,
+    MarkHistory,
     MissingWriters,
     Tiling,
     find_changed_windows,
@@ -34,6 +35,7 @@ from noted_time.values import (
     LateReport,
     LateRows,
     NotVouching,
+    StreamSettings,
     VouchedBy,
     parse_time,
 )

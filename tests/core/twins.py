@@ -10,20 +10,10 @@ import pytest
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from noted_time import (
-    Aggregator,
-    Hold,
-    InvalidScale,
-    Mark,
-    Note,
-    NotLive,
-    Refused,
-    Rejected,
-    ScaleEvent,
-    StreamSettings,
-)
+from noted_time import InvalidScale, Mark, NotLive, Rejected
 from noted_time.reading import MissingWriters
-from noted_time.values import State, UnknownWriter
+from noted_time.rules import Aggregator
+from noted_time.values import Hold, Note, Refused, ScaleEvent, State, StreamSettings, UnknownWriter
 from noted_time.values.settings import ReturningWriter
 from tests.core.model import NEVER, Model
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from noted_time import Accepted, Aggregator, InvalidScale, Mark, Note, ScaleEvent, StreamSettings
-from noted_time.values import State
+from noted_time.rules import Aggregator
+from noted_time.values import Accepted, InvalidScale, Mark, Note, ScaleEvent, State, StreamSettings
 from tests.support.honest import Event, HonestWriter, Log, is_below, left_out
 from tests.support.streams import restarted
 

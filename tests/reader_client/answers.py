@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 import httpx
 from hypothesis import strategies as st
 
-from noted_time import Mark, ScaleEvent, StreamCut
 from noted_time.answers import MarksAnswer
 from noted_time.client import position_to_wire
-from noted_time.values import join_into
+from noted_time.values import Mark, ScaleEvent, StreamCut, join_into
 from reader_client.protocol.answers import StreamReply
 from tests.support.http import as_json, read_json
 from tests.support.served import Served

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from noted_time import Mark, MarkHistory, ScaleEvent, StreamCut, TimeWindow
+from noted_time.reading import MarkHistory
+from noted_time.values import Mark, ScaleEvent, StreamCut, TimeWindow
 from reader_client.marks.follower import Follower, StartMark
 from tests.reader_client.answers import chains, marks_answer, positions, stream_answer
 from tests.support.following import Answer, broken

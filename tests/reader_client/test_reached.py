@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from msgspec import convert
 
-from noted_time import Mark, MarkHistory, Note, Rejected
 from noted_time.answers import Completeness
 from noted_time.client import Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown
 from noted_time.lineage import Dataset
 from noted_time.progress import ReadOffsets, check_known, find_lookup_starts, parse_offsets
+from noted_time.reading import MarkHistory
+from noted_time.values import Mark, Note, Rejected
 from noted_time.verdict import Requirement
 from reader_client import complete_to
 from reader_client.protocol.datasets import OffsetsUpTo, OpenDataset, open_dataset

@@ -19,7 +19,7 @@ from controller.service.controller import Controller
 from controller.service.limits import Limits
 from controller.store.port import Leases
 from controller.store.records import ChangeSet
-from noted_time import StreamSettings
+from noted_time.values import StreamSettings
 from tests.support.controllers import until
 from tests.support.http import answering
 from tests.support.memory_store import MemoryStore

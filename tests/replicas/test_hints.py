@@ -6,9 +6,9 @@ from contextlib import closing
 import httpx
 import pytest
 
-from noted_time import Note
 from noted_time.client import OWNER_HEADER, Question, stream_path
 from noted_time.client.transport import Transport
+from noted_time.values import Note
 from tests.replicas.played import HERE, OTHER, THERE, Played
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.pending_notes import PendingNote

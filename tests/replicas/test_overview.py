@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from controller.store.records import ChangeSet, StreamRecord
-from noted_time import Note
+from noted_time.values import Note
 from tests.replicas.played import HERE, OTHER, THERE, Played, played, settings, stream_of
 from tests.support.calls import HTTP
 from tests.support.gates import Guarded

@@ -19,7 +19,7 @@ from controller.service.ownership import HURRY_MS, TURN_MS, Ownership
 from controller.store.migrate import migrate
 from controller.store.port import LEASE_MS, Leases, StoreUnavailable
 from controller.store.postgres import PostgresStore
-from noted_time import Note, ScaleEvent
+from noted_time.values import Note, ScaleEvent
 from tests.replicas.played import BUCKETS, stream_of
 from tests.support.controllers import GivenTime, running, until
 from tests.support.postgres import Server

@@ -14,9 +14,8 @@ from controller.api.middleware import Middleware
 from controller.api.replicas.forwarding import Forwarding
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
-from noted_time import Accepted, Refused
 from noted_time.client import note_to_wire
-from noted_time.values import Note
+from noted_time.values import Accepted, Note, Refused
 from writer_client.sending.answers import read_answer
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from controller.store.records import (
     StoredScale,
     StreamRecord,
 )
-from noted_time import Accepted, Mark, MemberRecord, Refused, Succession
-from noted_time.values import Note, reaches
+from noted_time.rules import MemberRecord
+from noted_time.values import Accepted, Mark, Note, Refused, Succession, reaches
 
 DOMAIN = "default"
 

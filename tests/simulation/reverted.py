@@ -16,7 +16,7 @@ from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer, Job
 from controller.service.ownership import Ownership
-from noted_time import Mark, MemberRecord, ServiceClock
+from noted_time.rules import MemberRecord
 from noted_time.rules.admission import Admission
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import Track
@@ -24,7 +24,7 @@ from noted_time.rules.queues import Timeouts, TimeQueue
 from noted_time.rules.roster import Roster
 from noted_time.rules.running_cut import RunningCut
 from noted_time.rules.segments import KnownSegments
-from noted_time.values import Note, Refused
+from noted_time.values import Mark, Note, Refused, ServiceClock
 from noted_time.values.fencing import Session
 from tests.simulation.schedule import Schedule
 from writer_client.sending.exchange import RequestNumbers

@@ -20,9 +20,19 @@ from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.port import LEASE_MS, StoreUnavailable
 from controller.store.records import AppendedMark, BucketClock, ChangeSet
-from noted_time import Accepted, Mark, ScaleEvent, SealRequest
 from noted_time.coding import convert_to_json
-from noted_time.values import DAY_MS, Note, NotedTimeError, NotLive, State, UnknownWriter
+from noted_time.rules import SealRequest
+from noted_time.values import (
+    DAY_MS,
+    Accepted,
+    Mark,
+    Note,
+    NotedTimeError,
+    NotLive,
+    ScaleEvent,
+    State,
+    UnknownWriter,
+)
 from tests.simulation import clients
 from tests.simulation.clients import Network, Pair, seeded
 from tests.simulation.doors import Door, Peers

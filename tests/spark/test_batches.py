@@ -3,8 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from noted_time import BacklogPolicy, ScaleEvent, UnknownStream
+from noted_time import BacklogPolicy
 from noted_time.filelog.layout import UnreadableFile
+from noted_time.values import ScaleEvent, UnknownStream
 from spark_integration import Batches, CatchUp, Ingestion, ReadRange
 from spark_integration.log.options import Option
 from tests.support.disorder import disorder, replay

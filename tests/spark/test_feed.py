@@ -9,9 +9,8 @@ from functools import partial
 
 import pytest
 
-from noted_time import Succession
 from noted_time.client.transport import Transport
-from noted_time.values import ClientFailed
+from noted_time.values import ClientFailed, Succession
 from reader_client.marks.follower import Follower
 from spark_integration.marks import feed as feed_module
 from spark_integration.marks.feed import ControllerFeed, FeedMarks

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from noted_time import Rejected, ScaleEvent
 from noted_time.filelog import segment_directory
+from noted_time.values import Rejected, ScaleEvent
 from spark_integration import Batches
 from tests.support.log_reading import batches, log_query, reader_of
 from tests.support.noted_stream import NotedStream

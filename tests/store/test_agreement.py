@@ -23,26 +23,24 @@ from controller.store.records import (
     StoredScale,
     StreamRecord,
 )
-from noted_time import (
-    BacklogPolicy,
-    Conflict,
-    Mark,
-    MemberRecord,
-    ScaleEvent,
-    StreamCut,
-    StreamSettings,
-)
+from noted_time import BacklogPolicy
 from noted_time.answers import EntryAnswer
+from noted_time.rules import MemberRecord
 from noted_time.values import (
     HOUR_MS,
     MAX_INT64,
     MIN_INT64,
     NO_SESSION,
     Absence,
+    Conflict,
     ExcludedSince,
     LateReport,
     LateRows,
+    Mark,
+    ScaleEvent,
     Session,
+    StreamCut,
+    StreamSettings,
     Terms,
 )
 from noted_time.values.fencing import FormerSession

@@ -13,8 +13,8 @@ from controller.store.records import (
     StoredMember,
     StoredScale,
 )
-from noted_time import Conflict, ScaleEvent, Seal, SealRequest
-from noted_time.values import MAX_INT64, MIN_INT64, MarkConflict
+from noted_time.rules import Seal, SealRequest
+from noted_time.values import MAX_INT64, MIN_INT64, Conflict, MarkConflict, ScaleEvent
 from tests.support.stored import (
     Kept,
     change,

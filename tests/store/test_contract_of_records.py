@@ -20,9 +20,9 @@ from controller.store.records import (
     StreamRecord,
 )
 from controller.store.sqlite import SqliteStore
-from noted_time import BacklogPolicy, ScaleEvent
+from noted_time import BacklogPolicy
 from noted_time.answers import EntryAnswer
-from noted_time.values import LateReport
+from noted_time.values import LateReport, ScaleEvent
 from tests.support.stored import (
     Kept,
     change,

@@ -17,7 +17,7 @@ from controller.store.open import open_store
 from controller.store.port import Store, StoreDamaged, StoreUnavailable
 from controller.store.records import ChangeSet, StoredScale
 from controller.store.sqlite import SqliteStore
-from noted_time import ScaleEvent
+from noted_time.values import ScaleEvent
 from tests.support.stored import kept, mark, member, of_one_stream, records, stream
 
 DOMAINS = "default", "ship_time"

@@ -8,9 +8,8 @@ from uuid import uuid4
 
 import httpx
 
-from noted_time import ScaleEvent
 from noted_time.client import Json
-from noted_time.values import State
+from noted_time.values import ScaleEvent, State
 from tests.support.waiting import PATIENCE_S
 
 HTTP = httpx.Client(

@@ -16,8 +16,8 @@ from controller.service.controller import Controller
 from controller.store.port import Store
 from controller.store.records import ChangeSet
 from controller.store.sqlite import SqliteStore
-from noted_time import Accepted, Mark, Note, Refused
 from noted_time.answers import Explanation, WriterRow
+from noted_time.values import Accepted, Mark, Note, Refused
 from tests.support.memory_store import MemoryStore
 from tests.support.waiting import PATIENCE_S
 

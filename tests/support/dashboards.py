@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from controller.service.clocks import Clocks
-from noted_time import ServiceClock
+from noted_time.values import ServiceClock
 from tests.support.calls import HOUR_MS, Calls
 
 MINUTE_MS = 60_000

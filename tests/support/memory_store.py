@@ -27,8 +27,9 @@ from controller.store.records import (
 )
 from controller.store.sqlite import SingleNodeLeases
 from controller.store.token_table import Tokens
-from noted_time import Conflict, Mark, MemberRecord
+from noted_time import Conflict, Mark
 from noted_time.answers import Replica
+from noted_time.rules import MemberRecord
 
 Table = defaultdict[str, dict[Key, Any]]  # records by the id of their stream, and by key
 

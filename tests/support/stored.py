@@ -17,7 +17,8 @@ from controller.store.records import (
     StoredScale,
     StreamRecord,
 )
-from noted_time import Mark, MemberRecord, StreamCut, StreamSettings
+from noted_time.rules import MemberRecord
+from noted_time.values import Mark, StreamCut, StreamSettings
 
 
 class Kept(NamedTuple):

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from noted_time import Accepted, Aggregator, Hold, Mark, Note, Refused, StreamSettings, Waiting
-from noted_time.rules import Seal, SealRequest
+from noted_time.rules import Aggregator, Seal, SealRequest
+from noted_time.values import Accepted, Hold, Mark, Note, Refused, StreamSettings, Waiting
 from noted_time.values.settings import ReturningWriter
 
 TIMEOUT_MS = 100

@@ -5,6 +5,8 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+import noted_time
+
 RELEASES = re.compile(r"^## \[(\d+\.\d+\.\d+)\]", re.MULTILINE)
 WHEELS = re.compile(r"noted_time-(\d[\w.]*)-py3")
 
@@ -20,7 +22,7 @@ def test_between_releases_the_version_is_not_that_of_the_last(root: Path) -> Non
     released = RELEASES.findall((root / "CHANGELOG.md").read_text())
 
     assert declared(root)["version"] not in released
-    assert version("noted-time") == declared(root)["version"]
+    assert version("noted-time") == noted_time.__version__ == declared(root)["version"]
 
 
 def test_the_provider_for_airflow_is_of_the_same_version(root: Path) -> None:

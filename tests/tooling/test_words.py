@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+import noted_time
 from noted_time_cli.app import app
 
 PUBLIC = ("noted_time", "writer_client", "reader_client", "spark_integration")
@@ -34,6 +35,33 @@ def list_undocumented(package: str) -> Iterator[str]:
 def test_public_names_have_docstrings(package: str) -> None:
     """Users read them in the reference."""
     assert list(list_undocumented(package)) == []
+
+
+def list_annotations(package: str) -> Iterator[str]:
+    """Yield the annotations of the public functions and classes of a package."""
+    module = importlib.import_module(package)
+    for public in (getattr(module, name) for name in module.__all__):
+        owners = inspect.getmro(public) if inspect.isclass(public) else (public,)
+        for owner in (each for each in owners if not each.__module__.startswith("builtins")):
+            yield str(inspect.get_annotations(owner))
+            for member in vars(owner).values():
+                function = getattr(member, "fget", getattr(member, "__func__", member))
+                yield str(getattr(function, "__annotations__", ""))
+
+
+def test_noted_time_exports_errors_and_what_clients_use() -> None:
+    """The rules and the controller's values are internal."""
+    used = " ".join(chain.from_iterable(map(list_annotations, PUBLIC[1:])))
+    errors = [
+        name
+        for name, each in vars(noted_time.values.errors).items()
+        if inspect.isclass(each) and issubclass(each, noted_time.NotedTimeError)
+    ]
+    values = [name for name in noted_time.__all__ if name not in errors]
+
+    assert noted_time.__all__ == sorted(noted_time.__all__)
+    assert set(errors) <= set(noted_time.__all__)
+    assert [name for name in values if not re.search(rf"\b{name}\b", used)] == []
 
 
 NAMED_COMMANDS = {

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from noted_time import Accepted, Aggregator, Note, StreamSettings
 from noted_time.client import position_to_wire
 from noted_time.coding import encode
-from noted_time.values import find_gained, join_into
+from noted_time.rules import Aggregator
+from noted_time.values import Accepted, Note, StreamSettings, find_gained, join_into
 from writer_client.sending.answers import read_answer
 from writer_client.sending.outbox import Outbox
 from writer_client.sending.pending_notes import Batch

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from controller.api.notes.body import decode
 from controller.api.notes.route import build_result
-from noted_time import Accepted, Aggregator, Mark, StreamSettings, Unreachable
 from noted_time.client import AddressedQuestion, Controllers, Reply
 from noted_time.coding import encode
+from noted_time.rules import Aggregator
+from noted_time.values import Accepted, Mark, StreamSettings, Unreachable
 from tests.support.streams import restarted
 from writer_client.sending.answers import FoundPosition, NotesReply
 from writer_client.sending.exchange import Exchange, RequestNumbers

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from noted_time import Accepted, InvalidName, InvalidNote, Rejected, UnknownStream, Unreachable
-from noted_time.values import ClientFailed, SharedName
+from noted_time import InvalidName, InvalidNote, Rejected, UnknownStream, Unreachable
+from noted_time.values import Accepted, ClientFailed, SharedName
 from tests.support.faults import Faults
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from noted_time import Accepted, InvalidNote, Refused, Rejected
-from noted_time.values import State
+from noted_time.values import Accepted, InvalidNote, Refused, Rejected, State
 from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, hasty, results

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noted_time import Accepted, InvalidNote, Note, Refused, Rejected, Unreachable
+from noted_time import InvalidNote, Rejected, Unreachable
 from noted_time.client import Reply, position_to_wire
-from noted_time.values import HOUR_MS, MOST_LATE, LateRows, list_reports
+from noted_time.values import HOUR_MS, MOST_LATE, Accepted, LateRows, Note, Refused, list_reports
 from tests.writer_client.posting import DOMAINS, Act, PostOnce, Run, Say, acts
 from writer_client.sending.answers import NotesReply, decode_reply
 from writer_client.sending.outbox import Outbox

@@ -19,11 +19,10 @@ from controller.aggregation.views.silence import classify_silence
 from controller.aggregation.views.suspect_notes import find_hints
 from controller.aggregation.views.view import View
 from controller.aggregation.views.vouching import Vouching
-from noted_time import Advance, Hold, Mark
 from noted_time.answers import Explanation, WriterRow, WritersPage
 from noted_time.reading import ReaderPlace, locate_reader
 from noted_time.rules import HOLDERS_NAMED, Track, forecast, lower_without
-from noted_time.values import MemberState, Waiting
+from noted_time.values import Advance, Hold, Mark, MemberState, Waiting
 
 MEMBERS_SORTED = 20_000  # sorting them by time takes 10 ms
 

@@ -14,8 +14,8 @@ from controller.aggregation.views.inspection import find_timeout_ms
 from controller.aggregation.views.silence import classify_silence
 from controller.aggregation.views.view import View
 from controller.store.port import StreamSummary
-from noted_time import MarkHistory
 from noted_time.answers import CONDITIONS, Condition, DomainRow, Members, Silence, StreamRow
+from noted_time.reading import MarkHistory
 
 Sort = Literal["trouble", "name"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from controller.aggregation.stream import StreamState
-from noted_time import ReaderGroup, SegmentTimes, TimeWindow
+from noted_time import TimeWindow
 from noted_time.answers import ReaderLag
-from noted_time.progress import find_largest_lag
+from noted_time.progress import SegmentTimes, find_largest_lag
+from noted_time.reading import ReaderGroup
 
 GROUPS_SHOWN = 1000
 

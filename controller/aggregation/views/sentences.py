@@ -18,7 +18,6 @@ from controller.aggregation.views.silence import (
 )
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from controller.aggregation.views.view import View
-from noted_time import Advance, Decision, Hold, Quiet, Sealed
 from noted_time.answers import Explanation, Overtaking
 from noted_time.reading import ReaderPlace
 from noted_time.rules import lower_without
@@ -27,8 +26,13 @@ from noted_time.values import (
     REASON_WORDS,
     UNIX_MS,
     YEAR_MS,
+    Advance,
+    Decision,
     Forecast,
+    Hold,
     MemberState,
+    Quiet,
+    Sealed,
     Waiting,
     Would,
     format_gap,

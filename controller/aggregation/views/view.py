@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
-from noted_time import MarkHistory
+from noted_time.reading import MarkHistory
 from noted_time.rules import Domain
 
 

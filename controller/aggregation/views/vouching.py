@@ -7,10 +7,9 @@ from itertools import islice
 
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
-from noted_time import Hold, Mark
 from noted_time.reading import UNKNOWN_STANDING, Spells, VouchingTally
 from noted_time.rules import Member
-from noted_time.values import VouchedBy, WriterStanding
+from noted_time.values import Hold, Mark, VouchedBy, WriterStanding
 from noted_time.verdict.words import suggest_writer
 
 COUNTED_AT_ONCE = 2000  # examining them takes about 5 ms

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-import noted_time
 from controller.api.wire.bodies import EXPLAINED_BYTES, describe_first, find_faults
 from controller.api.wire.requests import Request, request_of
 from noted_time.values import (
@@ -18,6 +17,7 @@ from noted_time.values import (
     MAX_NOTES_PER_REQUEST,
     LateRows,
     LogFact,
+    Note,
     is_reversed,
     list_reports,
 )
@@ -38,7 +38,7 @@ NotedLogFact: Any = request_of(
     "Records of the log that an observer cannot read yet, moved its time, or were passed over.",
 )
 NoteBody: Any = request_of(
-    noted_time.Note,
+    Note,
     "NoteBody",
     "A writer's claim that all its events with time < `time` are below `position`.",
     nested={LateRows: NotedLateRows, LogFact: NotedLogFact},
@@ -55,9 +55,9 @@ _decoder = msgspec.json.Decoder(NotesBody)
 _is_line = re.compile(LINE_SCHEMA).fullmatch
 
 
-def decode(body: bytes) -> list[noted_time.Note]:
+def decode(body: bytes) -> list[Note]:
     """Return the notes of a body, or raise `msgspec.DecodeError` or `UnicodeDecodeError`."""
-    notes: list[noted_time.Note] = _decoder.decode(body).notes
+    notes: list[Note] = _decoder.decode(body).notes
     names = [note.writer for note in notes]
     names += [note.domain for note in notes if note.domain is not None]
     for note in notes:

@@ -20,9 +20,17 @@ from controller.api.notes.body import decode, find_note_faults
 from controller.api.wire.problems import build_invalid_request, build_problem, refusal_of
 from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
-from noted_time import Accepted, Note, NotedTimeError, Refused
 from noted_time.answers import AcceptedAnswer, ExcludedAnswer, RefusedAnswer
-from noted_time.values import SEGMENTS_PER_POSITION, OtherLog, ProblemKind, Session
+from noted_time.values import (
+    SEGMENTS_PER_POSITION,
+    Accepted,
+    Note,
+    NotedTimeError,
+    OtherLog,
+    ProblemKind,
+    Refused,
+    Session,
+)
 
 Results = list[Accepted | Refused]
 Runs = list[tuple[Accepted | Refused, int]]

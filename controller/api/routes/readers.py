@@ -33,14 +33,7 @@ from controller.service.controller import Controller
 from controller.service.long_reads import iterate_in_slices, tally_vouching
 from controller.service.polls import NewMarks
 from controller.service.telemetry import traces
-from noted_time import (
-    BacklogPolicy,
-    CompleteWindow,
-    MarkHistory,
-    NotedTimeError,
-    Rejected,
-    TimeWindow,
-)
+from noted_time import BacklogPolicy, NotedTimeError, Rejected, TimeWindow
 from noted_time.answers import (
     Completeness,
     CompleteWindowsPage,
@@ -54,7 +47,7 @@ from noted_time.answers import (
     SegmentTimesAnswer,
 )
 from noted_time.coding import encode
-from noted_time.reading import Tiling, find_changed_windows
+from noted_time.reading import CompleteWindow, MarkHistory, Tiling, find_changed_windows
 from noted_time.values import MAX_INT64, WRITERS_NAMED, parse_zone
 from noted_time.verdict import Requirement, build_answer
 

@@ -15,7 +15,6 @@ from controller.api.wire.bodies import body_of
 from controller.api.wire.encoding import reply
 from controller.api.wire.problems import NOTES_REFUSED, PROBLEM_RESPONSES
 from controller.api.wire.schemas import declare
-from noted_time import Rejected, ScaleEvent, SealRequest
 from noted_time.answers import (
     ChangeAnswer,
     ChangesPage,
@@ -26,7 +25,8 @@ from noted_time.answers import (
     StreamsPage,
     TruncatedAnswer,
 )
-from noted_time.values import MAX_INT64
+from noted_time.rules import SealRequest
+from noted_time.values import MAX_INT64, Rejected, ScaleEvent
 
 router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEM_RESPONSES)
 NEEDS_SAME_OFFSETS = (

@@ -9,7 +9,6 @@ from msgspec.structs import asdict
 from controller.aggregation.group_backlog import GroupBacklog
 from controller.aggregation.stream import StreamState
 from controller.store.port import StreamSummary
-from noted_time import ReaderGroup, SegmentTimes
 from noted_time.answers import (
     GroupAnswer,
     SealAnswer,
@@ -17,6 +16,8 @@ from noted_time.answers import (
     SegmentTimesAnswer,
     StreamAnswer,
 )
+from noted_time.progress import SegmentTimes
+from noted_time.reading import ReaderGroup
 from noted_time.values import State
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, field, structs
 from pydantic import Field
 
-from noted_time import BacklogPolicy, StreamSettings, values
+from noted_time import BacklogPolicy, values
 from noted_time.json_types import OFFSETS_SCHEMA, SCHEMA_REF
 from noted_time.progress import ReadOffsets
 from noted_time.values import (
@@ -27,6 +27,7 @@ from noted_time.values import (
     Offset,
     Position,
     SegmentNumber,
+    StreamSettings,
     Times,
     list_settings,
 )
