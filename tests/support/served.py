@@ -11,7 +11,8 @@ import uvicorn
 
 from controller.api.app import create_app
 from controller.api.gate.access import Gate
-from controller.api.sockets.server import Server, guard
+from controller.api.sockets.connections import Connection
+from controller.api.sockets.server import NO_SNIFFING, Server
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.service.limits import Limits
@@ -68,11 +69,12 @@ class Served(Calls):
             create_app(self._controller, self._gate),
             host="127.0.0.1",
             port=self._port,
+            http=Connection,
+            headers=NO_SNIFFING,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=5,
         )
-        guard(config)
         self._server = LettingGo(config, self._controller)
         self._thread = threading.Thread(target=self._server.run, name="served", daemon=True)
         self._thread.start()

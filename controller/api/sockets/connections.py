@@ -18,23 +18,27 @@ import asyncio
 import re
 from typing import Any
 
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
 PIECE_BYTES = 16 * 1024
 MOST_UNSEEN = 64 * 1024
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n\r\n"
 
-# At `Upgrade`, httptools parses the body as the next request. So the header is renamed; no line of
-# JSON begins like this. The app refuses a header that is split between two pieces.
-UPGRADE_HEADER = re.compile(rb"\r\n[Uu]pgrade:")
+# At `Upgrade`, httptools parses the body as the next request. So the header is renamed, in capitals
+# or not; no line of JSON begins like this. The app refuses a header that two pieces share.
+UPGRADE_HEADER = re.compile(rb"\r\n(?i:upgrade):")
 
 
 class Connection(asyncio.Protocol):
     """A connection that passes one request at a time to the server's protocol."""
 
-    def __init__(self, protocol: Any, request_s: float, app_state: Any, **given: Any) -> None:  # noqa: ANN401 - as in uvicorn
-        self._server = protocol(app_state={**app_state, "connection": self}, **given)
+    request_s = 30.0  # for an idle new connection, and for sending a whole request
+
+    def __init__(self, app_state: dict[str, Any], **given: Any) -> None:  # noqa: ANN401 - as in uvicorn
+        self._server: Any = HttpToolsProtocol(app_state={**app_state, "connection": self}, **given)
         self.pause_writing = self._server.pause_writing  # type: ignore[method-assign]
         self.resume_writing = self._server.resume_writing  # type: ignore[method-assign]
-        self._loop, self._request_s = asyncio.get_running_loop(), request_s
+        self._loop = asyncio.get_running_loop()
         self._held, self._unseen, self._is_whole, self._is_paused = b"", 0, False, False
         self._unsent: list[bytes] = []
         self._waiting: asyncio.Timeout | None = None
@@ -124,12 +128,12 @@ class Connection(asyncio.Protocol):
             piece, self._held = self._held[:PIECE_BYTES], self._held[PIECE_BYTES:]
             self._since = min(self._since, self._loop.time())
             self._unseen += len(piece)
-            self._server.data_received(UPGRADE_HEADER.sub(b"\r\nIgnored:", piece, count=1))
+            self._server.data_received(UPGRADE_HEADER.sub(b"\r\nIgnored:", piece))
             self._pass_on_soon()
         if not self._network.is_closing():
             (self._network.pause_reading if self._held else self._network.resume_reading)()
 
     def _check_time(self) -> None:
-        if not self._is_whole and self._loop.time() - self._since > self._request_s:
+        if not self._is_whole and self._loop.time() - self._since > self.request_s:
             self._network.abort()
-        self._timer = self._loop.call_later(self._request_s / 2, self._check_time)
+        self._timer = self._loop.call_later(self.request_s / 2, self._check_time)

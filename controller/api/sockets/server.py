@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, signal
 from socket import AF_INET, AF_INET6, SO_REUSEADDR, SOL_SOCKET, getfqdn, socket
@@ -34,7 +33,7 @@ log = structlog.get_logger()
 GRACE_S = 10
 FILES_EVERY_S, FILES_AGAIN_S = 1.0, 60.0
 
-REQUEST_S = 30.0  # for an idle new connection, and for sending a whole request
+NO_SNIFFING = [("x-content-type-options", "nosniff")]  # no browser guesses a media type
 
 COMMITS_WAIT_S = 0.001
 
@@ -141,12 +140,13 @@ def serve(
         ssl_certfile=place.tls_cert,
         ssl_keyfile=place.tls_key,
         loop="auto",
-        http="httptools",
+        http=Connection,
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
+        headers=NO_SNIFFING,
         proxy_headers=False,  # no call needs the client's address
         timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACE_S,
@@ -154,16 +154,7 @@ def serve(
     )
     listening = place.bind()
     controller.register_url(advertise or _find_advertised_url(config, listening))
-    guard(config)
     Server(config, controller).run([listening])
-
-
-def guard(config: uvicorn.Config) -> None:
-    """Load `config` with guarded connections, and forbid browsers to guess media types."""
-    config.headers.append(("x-content-type-options", "nosniff"))
-    config.load()
-    guarded = partial(Connection, config.http_protocol_class, REQUEST_S)
-    config.http_protocol_class = guarded  # type: ignore[assignment]
 
 
 def normalize_url(url: str) -> str:

@@ -98,13 +98,8 @@ async def served(controller: Controller, request_s: float = 5) -> Connection:
     await controller.put_stream("s", {})
     config = uvicorn.Config(create_app(controller), lifespan="off", log_config=None)
     config.load()
-    made = Connection(
-        config.http_protocol_class,
-        request_s,
-        app_state={},
-        config=config,
-        server_state=ServerState(),
-    )
+    made = Connection(app_state={}, config=config, server_state=ServerState())
+    made.request_s = request_s
     made.connection_made(PlayedTransport())
     return made
 

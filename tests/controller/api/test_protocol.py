@@ -122,12 +122,13 @@ def test_the_body_of_an_upgrade_never_runs_as_a_request(
     assert (refused, seen(served)) == ((400, code), (0, False))
 
 
-def test_a_client_that_offers_an_upgrade_notes_in_http_1(wire: Wire) -> None:
+@pytest.mark.parametrize("spelled", [b"Upgrade", b"upgrade", b"UPGRADE", b"uPGRADe"])
+def test_a_client_that_offers_an_upgrade_notes_in_http_1(wire: Wire, spelled: bytes) -> None:
     """Again and again on one connection, like Java's default client."""
     request = post(NOTE, PATH, "1.1", *UPGRADES)
     statuses = []
     for piece in cuts(request)["head and body"] * 3 + [request]:
-        wire.send(piece)
+        wire.send(piece.replace(b"Upgrade:", spelled + b":"))
         time.sleep(0.05)
         if piece.endswith(NOTE):
             statuses.append(wire.answer()[0])
@@ -137,8 +138,10 @@ def test_a_client_that_offers_an_upgrade_notes_in_http_1(wire: Wire) -> None:
 
 def test_an_upgrade_that_was_sent_ahead_ends_the_connection(served: Served, wire: Wire) -> None:
     """The request before it is answered; nothing of its body runs."""
-    wire.send(post(NOTE), post(HIDDEN, PATH, "1.1", *UPGRADES).replace(b"Upgrade:", b"UPGRADE:"))
-    wire.send(HIDDEN)
+    begun, rest = cuts(post(HIDDEN, PATH, "1.1", *UPGRADES))["amid the field"]
+    wire.send(post(NOTE), begun)
+    time.sleep(0.05)
+    wire.send(rest, HIDDEN)
 
     answers = wire.answer()[0], wire.code(), wire.ended()
     assert (answers, seen(served)) == ((200, (400, "unknown_protocol"), True), (1, False))
