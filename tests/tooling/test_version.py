@@ -33,6 +33,19 @@ def test_the_provider_for_airflow_is_of_the_same_version(root: Path) -> None:
     assert f"noted-time>={ours}" in provider["dependencies"]
 
 
+def test_pages_install_the_provider_with_the_project(root: Path) -> None:
+    """By the name alone, pip would install any package of that name."""
+    pages = [*root.glob("docs/**/*.md"), *root.glob("integrations/*/README.md")]
+    named = [
+        line
+        for page in pages
+        for line in re.findall(r"pip install[^`\n]*", page.read_text("utf-8"))
+        if "integrations/" in line
+    ]
+
+    assert set(named) == {"pip install . ./integrations/airflow"}
+
+
 def test_the_pages_name_the_wheel_that_is_built(root: Path) -> None:
     """Their commands can be copied; the page on releasing leaves the version open."""
     named = {
