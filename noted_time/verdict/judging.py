@@ -95,11 +95,12 @@ class JudgedDomain(Protocol):
 
 
 class Verdict(NamedTuple):
-    """The lacks at a time, and the mark that has all rows below it, if any."""
+    """The lacks at a time, and the mark that has all rows below it, if any, but for these."""
 
     time: int | None
     mark: Mark | None
     lacks: Sequence[Lack]
+    uncovered: Uncovered | None = None
     complete_to: int | None = None
 
     @property
@@ -155,13 +156,16 @@ def judge_time(domain: JudgedDomain, asked: Requirement, time: int) -> Verdict:
     seq, unmet = _find_required_seq(domain, asked, first.seq, time)
     mark = history.mark(seq)
     lacks = [*(_describe_unmet(domain, each) for each in unmet), *_list_open(domain, asked)]
-    if is_before and not history.has_all_rows(seq):
+    has_all_rows = history.has_all_rows(seq)
+    if is_before and not has_all_rows:
         lacks.append(_describe_first_mark(domain, asked))
     if not lacks:
         lacks = [*_list_unread(domain, asked, time, mark), *_list_expired(domain, asked, mark)]
+    start = MIN_INT64 if asked.since is None else asked.since
+    uncovered = coverage.assess_mark(mark, start, time, has_all_rows=has_all_rows)
     if asked.has_no_missing:
-        lacks += _list_unmet_rows(domain, asked, time, mark)
-    return Verdict(time, mark, lacks)
+        lacks += _list_unmet_rows(domain, asked, uncovered)
+    return Verdict(time, mark, lacks, uncovered)
 
 
 def _find_required_seq(
@@ -207,13 +211,12 @@ def build_answer(
     domain: JudgedDomain, asked: Requirement, verdict: Verdict, vouched: VouchedBy | None, now: int
 ) -> Completeness:
     """Return the answer with its remarks and its sentence; `now` is in Unix ms."""
-    time, mark = verdict.time, verdict.mark
+    mark, found = verdict.mark, verdict.uncovered
     lacks, described = [*verdict.lacks], ""
-    if time is not None and mark is not None:
-        found = _assess(domain, asked, time, mark)
+    if found is not None:
         missing, late = found.missing, found.late
         lacks += _list_remarks(domain, asked, found, {each.writer for each in lacks}, now)
-        shown, by = asked.format(time), vouched and vouched.sentence
+        shown, by = asked.format(verdict.time or 0), vouched and vouched.sentence
         if found.before_first_mark:
             described = (
                 f"nobody vouches for {shown}, which is before the first mark of {domain.stream}"
@@ -318,12 +321,11 @@ def _describe_holders(domain: JudgedDomain) -> str:
 def _list_lags(
     domain: JudgedDomain, asked: Requirement, time: int | None, mark: Mark | None
 ) -> Iterator[Lack]:
-    read, history = asked.read, domain.history
+    read, history = asked.read or ReadOffsets(), domain.history
     seq = _find_reached_seq(domain, asked)
-    if read is None or (mark is not None and seq >= mark.seq and not _is_above(read.at_most, time)):
-        return
     if mark is not None and seq >= mark.seq:
-        yield _wait("not_read", f"it is complete to {asked.format(read.at_most or 0)}")
+        if read.at_most is not None and time is not None and read.at_most < time:
+            yield _wait("not_read", f"it is complete to {asked.format(read.at_most)}")
         return
     is_none = seq < history.first_seq
     to = "no mark yet" if is_none else f"the mark of {asked.format(history.mark(seq).lower)}"
@@ -338,10 +340,6 @@ def _list_expired(domain: JudgedDomain, asked: Requirement, mark: Mark) -> Itera
         return
     if asked.names_writers and is_first and read.at_most < mark.lower:
         yield Lack(kind="marks_expired", status="unknown", sentence=MARKS_EXPIRED)
-
-
-def _is_above(at_most: int | None, time: int | None) -> bool:
-    return at_most is not None and time is not None and at_most < time
 
 
 def _wait(kind: LackKind, sentence: str) -> Lack:
@@ -379,17 +377,8 @@ def _describe_first_mark(domain: JudgedDomain, asked: Requirement) -> Lack:
     return Lack(kind="before_first_mark", status=status, sentence=sentence)
 
 
-def _assess(domain: JudgedDomain, asked: Requirement, time: int, mark: Mark) -> Uncovered:
-    start = MIN_INT64 if asked.since is None else asked.since
-    has_all_rows = domain.history.has_all_rows(mark.seq)
-    return domain.coverage.assess_mark(mark, start, time, has_all_rows=has_all_rows)
-
-
-def _list_unmet_rows(
-    domain: JudgedDomain, asked: Requirement, time: int, mark: Mark
-) -> Iterator[Lack]:
+def _list_unmet_rows(domain: JudgedDomain, asked: Requirement, found: Uncovered) -> Iterator[Lack]:
     """Yield the late rows of a window, and the records that do not reach back to it."""
-    found = _assess(domain, asked, time, mark)
     if not found.missing.is_known and not found.before_first_mark:
         sentence = f"which writers are missing is not known: {NOT_SO_FAR}"
         yield Lack(kind="ledger_too_short", status="unknown", sentence=sentence)
