@@ -18,6 +18,7 @@ from noted_time.values import (
     format_gap,
     format_time,
 )
+from noted_time.verdict.words import describe_first_mark
 
 TABLE_SCHEMES = ("delta", "iceberg")
 
@@ -118,7 +119,7 @@ def describe_table(
     why = "" if sources else f"the claim of {dataset} names no stream"
     remedy = RUN_JOB if is_by_job else RUN_QUERY
     is_before = time is not None and found.since is not None and time <= found.since
-    doubt = found.gone if is_before else found.describe_first_mark(time)
+    doubt = found.gone if is_before else describe_first_mark(found.first_lower, time)
     return Hop(dataset, found.complete_to, sources, why, remedy, found.lack, doubt)
 
 

@@ -32,10 +32,6 @@ HISTORY_EXPIRED = "its claims are in history that has expired"
 NO_WATERMARK = "its query has no watermark yet"
 START_UNKNOWN = "it is not known which rows were deleted before its query began"
 ROWS_DELETED = "rows before {} may be missing: its query began after them"
-BEFORE_FIRST_MARK = (
-    "writers vouch from the first mark on: ask for {} or a later time. In a new stream, let each "
-    "writer first note the time at which its data begin"
-)
 FIRST_NOT_KNOWN = "the time of the stream's first mark is not known"
 SINCE_STATED = "it has the rows since {}, as stated"
 WRONG_PREDECESSOR = "commit {} is not its predecessor"
@@ -154,12 +150,6 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
         if has_unknown and not asked:
             lack += f"; {FIRST_NOT_KNOWN}"
         return f"{lack}; {self.gone}" if self.gone else lack
-
-    def describe_first_mark(self, time: int | None) -> str:
-        """Return a sentence if `time` (Unix ms) is before the first mark of a stream, or `""`."""
-        if time is None or self.first_lower is None or time >= self.first_lower:
-            return ""
-        return BEFORE_FIRST_MARK.format(format_time(self.first_lower))
 
     def version_at(self, time: int) -> int | None:
         """Return the first version that is complete to `time` (Unix ms)."""
@@ -290,7 +280,7 @@ class _Fold:
 
     def _add(self, place: int, commit: Commit) -> None:
         records = self._history.records(commit)
-        if self._is_after_gap(place, commit):
+        if place > 0 and commit.parent != self._history.commits[place - 1].id:
             self._changed_at = place
             for name, each in self._found.items():
                 self._found[name] = _end_claim(each, HISTORY_GAP.format(commit.id), place)
@@ -315,9 +305,6 @@ class _Fold:
         ids = [claim.id for claim in records.values() if claim.id]
         self._last_ids.append(ids[-1] if ids else (self._last_ids or [""])[-1])
         self._places[commit.id] = place
-
-    def _is_after_gap(self, place: int, commit: Commit) -> bool:
-        return place > 0 and commit.parent != self._history.commits[place - 1].id
 
     def _note_steps(self, place: int) -> None:
         for name, each in self._found.items():

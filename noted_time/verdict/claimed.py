@@ -20,7 +20,7 @@ from noted_time.verdict.completeness import (
     find_status,
     name_source,
 )
-from noted_time.verdict.words import describe_open
+from noted_time.verdict.words import describe_first_mark, describe_open
 
 NOT_ASKED = (
     "who vouches is not known, as no controller was asked: name one here (--url), or have the "
@@ -134,7 +134,7 @@ def _list_gaps(claim: TableClaim, asked: Requirement, time: int) -> Iterator[Lac
     if time > claim.complete_to:
         sentence = f"it is complete to {asked.format(claim.complete_to)}"
         yield Lack(kind="not_claimed", status="waiting", sentence=sentence)
-    if why := claim.describe_first_mark(time):
+    if why := describe_first_mark(claim.first_lower, time):
         yield Lack(kind="before_first_mark", status="incomplete", sentence=why)
     if claim.since is not None and time <= claim.since:
         sentence = f"nothing is claimed to {asked.format(time)}: {claim.gone}"

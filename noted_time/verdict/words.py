@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from noted_time.installation import name_program
-from noted_time.values import format_duration, suggest_names
+from noted_time.values import format_duration, format_time, suggest_names
 
 BEFORE_FIRST_MARK = (
     "writers vouch from the first mark on: ask for {} or a later time. In a new stream, let each "
@@ -22,6 +22,13 @@ FORGOTTEN = (
 NOT_SO_FAR = "the ledger does not reach back so far"
 
 SIMILARITY_CUTOFF = 0.75
+
+
+def describe_first_mark(first_lower: int | None, time: int | None) -> str:
+    """Return a sentence if `time` (Unix ms) is before the first mark of a stream, or `""`."""
+    if time is None or first_lower is None or time >= first_lower:
+        return ""
+    return BEFORE_FIRST_MARK.format(format_time(first_lower))
 
 
 def describe_open(stream: str) -> str:

@@ -19,6 +19,7 @@ from noted_time.answers import (
 from noted_time.client import Json, Question, stream_path
 from noted_time.installation import name_program
 from noted_time.values import Rejected, UnknownStream, format_time, log_id, pluralize
+from noted_time.verdict.words import describe_open
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.settings import GivenSettings, format_setting, spell_option
 from noted_time_cli.terminal.options import (
@@ -35,10 +36,6 @@ from noted_time_cli.terminal.output import Columns, confirm, format_position, pr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-OPEN_STREAM = (
-    "{0} expects no writers, so its first writer alone makes it complete, and missing writers are "
-    "not detected: {1} stream set {0} --expected-writer NAME …"
-)
 FEWER_WRITERS = (
     "{} no longer expects {}, because --expected-writer replaces the list. To expect them "
     "again, use --add-expected-writer"
@@ -152,7 +149,7 @@ def _report_settings(call: Caller, stream: Json, outcome: str) -> None:
         say(outcome)
         _print_settings(stream)
     if not stream["expected_writers"]:
-        say(f"noted-time: {OPEN_STREAM.format(stream['name'], name_program())}")
+        say(f"noted-time: {describe_open(stream['name'])}")
 
 
 def _list_differing(stream: Json, settings: Json) -> Json:

@@ -19,6 +19,7 @@ from noted_time.values import (
     format_time,
     join_names,
 )
+from noted_time.verdict.words import describe_open
 from noted_time.wording import describe_fact
 from noted_time_cli.doctor.verdict import Finding, judge
 
@@ -89,8 +90,7 @@ def judge_settings(stream: Json) -> list[Finding]:
 def judge_expected_writers(stream: Json) -> list[Finding]:
     if stream["expected_writers"]:
         return []
-    fact = f"{stream['name']} expects no writers, so missing writers are not detected"
-    remedy = f"{name_program()} stream set {stream['name']} --expected-writer NAME …"
+    fact, _, remedy = describe_open(stream["name"]).partition(": ")
     return [Finding("expected writers", "not checked", fact, remedy)]
 
 
