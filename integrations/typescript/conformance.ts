@@ -12,7 +12,7 @@ import { FencedError, RefusedError, Writer, type Answer } from "./writer.ts";
 
 const { env } = process;
 const giveUpMs = Number(env["NOTED_TIME_GIVE_UP_S"] ?? 30) * 1000;
-let end = Number(env["NOTED_TIME_OFFSET"] ?? 0); // of segment 0, the program's log
+let ends = [0, 0]; // of the segments of the program's log
 let writer: Writer | undefined;
 
 async function perform(command: string, value: number, signal: AbortSignal): Promise<Answer> {
@@ -22,7 +22,7 @@ async function perform(command: string, value: number, signal: AbortSignal): Pro
     const name = env["NOTED_TIME_WRITER"] ?? "";
     writer = await Writer.join({ url, stream, writer: name }, signal);
   }
-  const position = { 0: end };
+  const position = { ...ends };
   switch (command) {
     case "note":
       return writer.note(value, position, signal);
@@ -38,11 +38,12 @@ async function perform(command: string, value: number, signal: AbortSignal): Pro
   }
 }
 
-async function answer(command: string, value: number): Promise<object> {
-  if (command === "write") {
-    end += value;
-    return { answer: "ok", position: { 0: end } };
+async function answer(command: string, values: number[]): Promise<object> {
+  if (command === "write" || command === "ends") {
+    ends = values.map((each, segment) => each + (command === "ends" ? 0 : (ends[segment] ?? 0)));
+    return { answer: "ok", position: { ...ends } };
   }
+  const [value = 0] = values;
   const signal = AbortSignal.timeout(giveUpMs);
   try {
     const { lower, excluded } = await perform(command, value, signal);
@@ -58,8 +59,8 @@ async function answer(command: string, value: number): Promise<object> {
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const [command = "", value] = line.trim().split(" ");
-  process.stdout.write(`${JSON.stringify(await answer(command, Number(value)))}\n`);
+  const [command = "", ...values] = line.trim().split(" ");
+  process.stdout.write(`${JSON.stringify(await answer(command, values.map(Number)))}\n`);
   if (command === "close") process.exit(0);
 }
 process.exit(1); // a crash: nothing more is sent

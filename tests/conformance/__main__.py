@@ -4,13 +4,13 @@ The proxy delays or withholds answers, cuts connections, doubles and holds reque
 408, 429 and 5xx. The controller restarts, and its database is put back. The command prints each
 trial, and what broke. Its exit status is 0 if all trials pass, and 1 otherwise.
 
-The program gets NOTED_TIME_URL, NOTED_TIME_STREAM, NOTED_TIME_WRITER, NOTED_TIME_OFFSET (default 0)
-and NOTED_TIME_GIVE_UP_S (default 30) in its environment. Its log is a counter of events in segment
-"0", which begins at NOTED_TIME_OFFSET. It reads one command a line from standard input. The next
-command follows the answer:
+The program gets NOTED_TIME_URL, NOTED_TIME_STREAM, NOTED_TIME_WRITER and NOTED_TIME_GIVE_UP_S
+(default 30) in its environment. Its log is a counter of events in each of the segments "0" and "1".
+It reads one command a line from standard input. The next command follows the answer:
 
   join       join the stream in a new session
-  write N    write N events
+  ends E F   after a join: the segments of the log end at E and F, so continue there
+  write N M  write N events to segment "0", and M to segment "1"
   note T     note time T (Unix ms) at the present position
   heartbeat  say that it lives, without a new time
   idle       say that it writes nothing for now
@@ -20,12 +20,13 @@ command follows the answer:
 
 It answers each command with one JSON object on a line of standard output:
 
-  {"answer": "ok", "position": {"0": END}}  to `write`, at once; to the others, once it is known:
-  {"answer": "accepted"}                    with "late": true if the time is below its `lower`
-  {"answer": "excluded"}                    the result has `excluded`
-  {"answer": "fenced"}                      another session has the name
-  {"answer": "refused", "code": CODE}       final: the status of the result, or the problem's code
-  {"answer": "gave up"}                     no final answer within NOTED_TIME_GIVE_UP_S
+  {"answer": "ok", "position": {"0": E, "1": F}}
+                                       to `write` and `ends`, at once; to the others, once known:
+  {"answer": "accepted"}               with "late": true if the time is not above its `lower`
+  {"answer": "excluded"}               the result has `excluded`
+  {"answer": "fenced"}                 another session has the name
+  {"answer": "refused", "code": CODE}  final: the status of the result, or the problem's code
+  {"answer": "gave up"}                no final answer within NOTED_TIME_GIVE_UP_S
 
 After `fenced` the program sends nothing, and answers each command with `fenced`. It does not exit,
 because the trial continues. Write logs to standard error. If the program ends too early, the

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from noted_time.client import Json
 from noted_time.values import MIN_INT64
-from tests.conformance.program import Said
+from tests.conformance.program import Position, Said
 from tests.conformance.proxy import Request
 
 REPEATED = frozenset((408, 425, 429, 500, 502, 503, 504))
@@ -38,11 +38,12 @@ def find_violations(said: Sequence[Said], requests: Sequence[Request]) -> list[s
 
 def find_lost(said: Sequence[Said], row: Json) -> list[str]:
     """Return the acknowledged notes that the controller's row of the writer lacks."""
-    known, reached = row["times"].get("default", MIN_INT64), row["position"].get("0", 0)
+    known, reached = row["times"].get("default", MIN_INT64), row["position"]
     return [
-        f"`{each.command}` was acknowledged at offset {each.end}, and is lost: {known}, {reached}"
+        f"`{each.command}` was acknowledged at {each.ends}, and is lost: {known}, {reached}"
         for each in said
-        if each.is_acknowledged and each.time and (each.time > known or each.end > reached)
+        if each.is_acknowledged and each.time
+        if each.time > known or _find_short(reached, each.ends)
     ]
 
 
@@ -51,6 +52,10 @@ def _sessions(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str
     sessions = {str(note.get("session")) for request in requests for note in request.notes}
     if len(sessions) != max(1, joins):
         yield f"{len(sessions)} sessions note after {joins} joins, not one for each join"
+    firsts = {note.get("session"): note for r in reversed(requests) for note in reversed(r.notes)}
+    for note in firsts.values():
+        if note.get("position"):
+            yield f"a join has a position, which was looked up before it: {note}"
 
 
 def _numbers(requests: Sequence[Request]) -> Iterator[str]:
@@ -87,21 +92,34 @@ def _order(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
 
 
 def _events(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
-    known = 0
+    known: Position = {}
     for request in requests:
         before = [each for each in said if each.at <= request.at]
-        end = before[-1].end if before else 0
+        ends = before[-1].ends if before else {}
         for note in request.notes:
-            offset = max(known, note.get("position", {}).get("0", 0))
-            if offset > end:
-                yield f"a note reaches offset {offset}, and only {end} are written: {note}"
+            position = note.get("position", {})
+            reached = _reach(known, position)
+            if _find_short(_reach(ends, known), position):
+                yield f"a note reaches {reached}, and only {ends} are written: {note}"
             command = _find_command(before, note)
             if command is None and note.get("time") is not None:
                 yield f"a note of a time that was not commanded: {note}"
-            if command is not None and offset < command.end:
-                yield f"`{command.command}` covers {command.end} events, and its note {offset}"
+            if command is not None and _find_short(reached, command.ends):
+                yield f"`{command.command}` covers {command.ends}, and its note {reached}"
+            elif command is not None and _find_short(position, command.ends):
+                yield f"`{command.command}` has not the whole position {command.ends}: {note}"
         if any(_is_accepted(results) for results in request.results):
-            known = max([known, *(n.get("position", {}).get("0", 0) for n in request.notes)])
+            for each in (*request.notes, *(row for rows in request.results for row in rows)):
+                known = _reach(known, each.get("position", {}))
+
+
+def _reach(position: Position, other: Position) -> Position:
+    return {each: max(position.get(each, 0), other.get(each, 0)) for each in position | other}
+
+
+def _find_short(position: Position, ends: Position) -> list[str]:
+    """Return the segments in which the position is below the ends."""
+    return [each for each, end in ends.items() if position.get(each, 0) < end]
 
 
 def _find_command(before: Sequence[Said], note: Json) -> Said | None:

@@ -26,17 +26,20 @@ SHOWN = 200
 ANSWERS = frozenset(("ok", "accepted", "excluded", "fenced", "refused", "gave up"))
 
 
+Position = dict[str, int]
+
+
 class Broken(AssertionError):
     """A law that the writer broke, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A command, the position's end when it was given, and the program's answer."""
+    """A command, the ends of both segments when it was given, and the program's answer."""
 
     at: float
     command: str
-    end: int
+    ends: Position
     answer: Json
 
     @property
@@ -62,16 +65,14 @@ def shorten(log: str) -> str:
 class WriterProgram:
     """A writer program as a process group. The end of the block kills it."""
 
-    def __init__(
-        self, command: Sequence[str], variables: Mapping[str, str], errors: Path, end: int
-    ) -> None:
-        self.end = end
+    def __init__(self, command: Sequence[str], variables: Mapping[str, str], errors: Path) -> None:
+        self.ends: Position = {"0": 0, "1": 0}
         self.said: list[Said] = []
         self._errors = errors
         with errors.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
-                env=environment(NOTED_TIME_OFFSET=str(end), **variables),
+                env=environment(**variables),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -82,15 +83,18 @@ class WriterProgram:
     def ask(self, command: str) -> Json:
         """Give a command, and return the program's answer."""
         at = time.monotonic()
-        if command.startswith("write "):
-            self.end += int(command.split()[1])
-        self.said.append(Said(at, command, self.end, {}))
+        name, *words = command.split()
+        if name in ("write", "ends"):
+            written = dict(zip(self.ends, map(int, words), strict=True))
+            before = self.ends if name == "write" else {}
+            self.ends = {each: before.get(each, 0) + n for each, n in written.items()}
+        self.said.append(Said(at, command, self.ends, {}))
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(f"{command}\n")
             self._process.stdin.flush()
         answer = self._answer(command)
-        self.said[-1] = Said(at, command, self.end, answer)
+        self.said[-1] = Said(at, command, self.ends, answer)
         return answer
 
     def crash(self) -> float:

@@ -168,7 +168,7 @@ def serving(proxy: Proxy) -> Iterator[str]:
         names = ("content-type", "authorization")
         headers = {name: asked.headers[name] for name in names if name in asked.headers}
         answer = proxy.answer(asked.command, asked.path, headers, _read(asked))
-        asked.close_connection = answer is None or "content-length" in answer.headers
+        asked.close_connection |= answer is None or "content-length" in answer.headers
         if answer is not None:
             give(asked, answer.status, answer.content, answer.headers)
 

@@ -147,31 +147,35 @@ class Trial:
         self._note_peer(None)
 
     def _note_peer(self, at: int | None) -> None:
-        note = {"writer": PEER, "time": at, "position": {"1": 1}}
+        note = {"writer": PEER, "time": at, "position": {"2": 1}}
         self._controller.call("POST", f"/{self._stream}/notes", {"notes": [note]})
 
     def _start(self, options: Sequence[str]) -> None:
         proxy = Proxy(self._controller.url)
-        variables = dict(each.split("=") for each in options if "=" in each) | {
+        variables = dict(each.split("=") for each in options) | {
             "NOTED_TIME_URL": self._open.enter_context(serving(proxy)),
             "NOTED_TIME_STREAM": self._stream,
             "NOTED_TIME_WRITER": WRITER,
         }
-        end = sum(int(each) for each in options if "=" not in each)
-        program = WriterProgram(self._command, variables, self._directory / "errors", end)
+        program = WriterProgram(self._command, variables, self._directory / "errors")
         self._programs.append((self._open.enter_context(program), proxy))
 
     def _ask(self, program: WriterProgram, step: str) -> None:
         command, _, wanted = step.partition(" = ")
         answer = program.close() if command == "close" else program.ask(command)
-        if command.startswith("write "):
-            right: Json = {"answer": "ok", "position": {"0": program.end}}
+        if command.startswith(("write ", "ends ")):
+            right: Json = {"answer": "ok", "position": program.ends}
             is_right, wanted = answer == right, json.dumps(right)
         else:
             is_right = format_answer(answer) in (wanted or "accepted").split(" | ")
         if not is_right:
             given = json.dumps(answer)
             raise Broken(f"`{command}` is answered {given}, not {wanted or 'accepted'}")
+        if command == "join" and answer["answer"] != "refused":
+            known = [each.ends.values() for each, _ in self._programs]
+            self._ask(
+                program, " ".join(["ends", *(str(max(each)) for each in zip(*known, strict=True))])
+            )
 
     def _ask_until(self, step: str) -> None:
         until = time.monotonic() + RETURN_S
@@ -199,10 +203,11 @@ class Trial:
         while self._background:
             self._background.pop().join()
         row = self._row()
-        known = row["times"].get("default", "-"), row["position"].get("0", 0)
-        if wanted != (found := f"{row['state']} {known[0]} {known[1]}"):
+        offsets = (str(row["position"].get(each, 0)) for each in self._programs[0][0].ends)
+        found = " ".join([row["state"], str(row["times"].get("default", "-")), *offsets])
+        if wanted != found:
             raise Broken(
-                f"the controller has the writer as {found!r}, not {wanted!r} (state, time, offset)"
+                f"the controller has the writer as {found!r}, not {wanted!r} (state, time, offsets)"
             )
 
     def _begin(self, thread: threading.Thread) -> None:

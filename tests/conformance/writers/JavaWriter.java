@@ -14,7 +14,7 @@ final class JavaWriter {
     private final Settings settings;
     private final Topic topic;
     private Post post;
-    private long end = Long.parseLong(System.getenv().getOrDefault("NOTED_TIME_OFFSET", "0"));
+    private final long[] ends = new long[2];
 
     private JavaWriter() {
         var given = new HashMap<String, Object>();
@@ -31,22 +31,20 @@ final class JavaWriter {
         void run() throws Exception;
     }
 
-    private String answer(String command, long value) throws InterruptedException {
-        if (command.equals("write")) {
-            end += value;
-            topic.reach(0, end);
-            return "'ok','position':{'0':" + end + "}";
+    private String answer(String command, long value, long other) throws InterruptedException {
+        if (command.equals("write") || command.equals("ends")) {
+            boolean adds = command.equals("write");
+            topic.reach(0, ends[0] = (adds ? ends[0] : 0) + value);
+            topic.reach(1, ends[1] = (adds ? ends[1] : 0) + other);
+            topic.settled = topic.doubts;  // the ends are known
+            return "'ok','position':{'0':" + ends[0] + ",'1':" + ends[1] + "}";
         }
         if (topic.stopped) return "'fenced'";
         if (command.equals("join")) {
             post = new Post(settings);
             topic.tookOver = false;
             topic.former = "";
-            return perform(() -> {
-                post.join(topic);
-                topic.settled = topic.doubts;  // the ends are known
-                topic.reach(0, end);
-            });
+            return perform(() -> post.join(topic));
         }
         if (command.equals("note") && value < topic.noted) return "'refused','code':'invalid_time'";
         if (command.equals("note")) {
@@ -90,7 +88,8 @@ final class JavaWriter {
         for (String line; (line = input.readLine()) != null; ) {
             String[] words = line.trim().split(" ");
             long value = words.length > 1 ? Long.parseLong(words[1]) : 0;
-            String answer = "{'answer':" + writer.answer(words[0], value) + "}";
+            long other = words.length > 2 ? Long.parseLong(words[2]) : 0;
+            String answer = "{'answer':" + writer.answer(words[0], value, other) + "}";
             System.out.println(answer.replace('\'', '"'));
             if (words[0].equals("close")) System.exit(0);
         }

@@ -23,20 +23,20 @@ Answer = dict[str, Any]
 
 
 class HttpWriter:
-    """One writer, whose log is a counter."""
+    """One writer, whose log is a counter in each of two segments."""
 
     def __init__(self) -> None:
         self._url = urlsplit(os.environ["NOTED_TIME_URL"])
         self._path = f"/v1/streams/{os.environ['NOTED_TIME_STREAM']}/notes"
-        self._end = int(os.environ.get("NOTED_TIME_OFFSET", "0"))
+        self._ends = {"0": 0, "1": 0}
+        self._noted: dict[str, int] = {}
         self._sequence = 0
         self._begin_session()
 
     def answer(self, command: str, value: str) -> Answer:
         """Perform one command."""
-        if command == "write":
-            self._end += int(value)
-            return {"answer": "ok", "position": {"0": self._end}}
+        if command in ("write", "ends"):
+            return {"answer": "ok", "position": self._count(command, value)}
         if command == "close":
             return {"answer": "accepted"}
         if command == "join":
@@ -47,15 +47,27 @@ class HttpWriter:
             return {"answer": "accepted"}
         return self._send(self._build_note(command, value))
 
+    def _count(self, command: str, value: str) -> dict[str, int]:
+        given = dict(zip(self._ends, map(int, value.split()), strict=True))
+        before = dict.fromkeys(self._ends, 0) if command == "ends" else self._ends
+        counted = {each: before[each] + n for each, n in given.items()}
+        if FAULT != "looks up no ends" or command == "write":
+            self._ends = counted
+        return counted
+
     def _begin_session(self) -> None:
         self._session, self._is_first, self._is_fenced = uuid.uuid4().hex, True, False
 
     def _build_note(self, command: str, value: str) -> Answer:
         note: Answer = {"writer": os.environ["NOTED_TIME_WRITER"], "session": self._session}
-        if self._is_first or FAULT == "takes the name back":
+        if (self._is_first and FAULT != "never takes over") or FAULT == "takes the name back":
             note["takes_over"] = True
-        if command != "join":
-            note["position"] = {"0": self._end + (FAULT == "counts too far")}
+        if command != "join" or FAULT == "joins with its position":
+            extra = FAULT == "counts too far"
+            note["position"] = {each: end + extra for each, end in self._ends.items()}
+        if FAULT == "notes changed segments alone" and command != "join":
+            note["position"] = dict(self._ends.items() - self._noted.items())
+            self._noted = self._ends
         if command == "note":
             note["time"] = int(value)
         if command in ("idle", "leave", "finish"):
@@ -88,7 +100,8 @@ class HttpWriter:
 
     def _number(self, note: Answer) -> None:
         if FAULT != "one number for all" or not self._sequence:
-            self._sequence = max(self._sequence + 1, time.time_ns() // 1000)
+            clock = 0 if FAULT == "numbers from 1" else time.time_ns() // 1000
+            self._sequence = max(self._sequence + 1, clock)
         note["sequence"] = self._sequence
         if FAULT == "no numbers":
             del note["sequence"]

@@ -13,16 +13,17 @@ PACE = Pace(backoff=Backoff(first_s=0.1, cap_s=5.0))
 
 
 class Program:
-    """One writer, whose log is a counter."""
+    """One writer, whose log is a counter in each of two segments."""
 
     def __init__(self) -> None:
-        self._end = int(os.environ.get("NOTED_TIME_OFFSET", "0"))
+        self._ends = [0, 0]
         self._client: WriterClient | None = None
 
     def answer(self, command: str, value: str) -> dict[str, object]:
-        if command == "write":
-            self._end += int(value)
-            return {"answer": "ok", "position": {"0": self._end}}
+        if command in ("write", "ends"):
+            before = self._ends if command == "write" else [0, 0]
+            self._ends = [a + int(b) for a, b in zip(before, value.split(), strict=True)]
+            return {"answer": "ok", "position": dict(enumerate(self._ends))}
         try:
             flushed = self._perform(command, value)
         except Fenced:
@@ -43,7 +44,7 @@ class Program:
             names = (os.environ[f"NOTED_TIME_{name}"] for name in ("URL", "STREAM", "WRITER"))
             self._client = WriterClient(*names, pace=PACE)
             self._client.join()
-        client, position = self._client, {0: self._end}
+        client, position = self._client, dict(enumerate(self._ends))
         if command == "finish":
             return client.finish(position, timeout=GIVE_UP_S)
         if command == "note":

@@ -21,29 +21,36 @@ import (
 
 type program struct {
 	writer *notedtime.Writer
-	end    int64 // of segment 0, the program's log
+	ends   [2]int64 // of the segments of the program's log
 	giveUp time.Duration
 }
 
 func main() {
-	p := program{end: number(os.Getenv("NOTED_TIME_OFFSET")), giveUp: 30 * time.Second}
+	p := program{giveUp: 30 * time.Second}
 	if seconds, err := strconv.ParseFloat(os.Getenv("NOTED_TIME_GIVE_UP_S"), 64); err == nil {
 		p.giveUp = time.Duration(seconds * float64(time.Second))
 	}
 	encoder := json.NewEncoder(os.Stdout)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		command, value, _ := strings.Cut(lines.Text(), " ")
-		if err := encoder.Encode(p.answer(command, number(value))); err != nil || command == "close" {
+		if err := encoder.Encode(p.answer(command, value)); err != nil || command == "close" {
 			return
 		}
 	}
 	os.Exit(1) // a crash: nothing more is sent
 }
 
-func (p *program) answer(command string, value int64) map[string]any {
-	if command == "write" {
-		p.end += value
-		return map[string]any{"answer": "ok", "position": notedtime.Position{0: p.end}}
+func (p *program) answer(command string, text string) map[string]any {
+	first, second, _ := strings.Cut(text, " ")
+	value := number(first)
+	switch command {
+	case "ends":
+		p.ends = [2]int64{}
+		fallthrough
+	case "write":
+		p.ends[0] += value
+		p.ends[1] += number(second)
+		return map[string]any{"answer": "ok", "position": p.position()}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.giveUp)
 	defer cancel()
@@ -81,7 +88,7 @@ func (p *program) perform(
 		}
 		p.writer = w
 	}
-	at := notedtime.Position{0: p.end}
+	at := p.position()
 	switch command {
 	case "note":
 		return p.writer.Note(ctx, time.UnixMilli(value), at)
@@ -93,6 +100,10 @@ func (p *program) perform(
 		return p.writer.Flush(ctx)
 	}
 	return p.writer.Heartbeat(ctx)
+}
+
+func (p *program) position() notedtime.Position {
+	return notedtime.Position{0: p.ends[0], 1: p.ends[1]}
 }
 
 func number(text string) int64 {
