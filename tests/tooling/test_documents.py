@@ -33,7 +33,9 @@ def anchors(page: Path) -> set[str]:
     return {each.replace(" ", "-") for each in words}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [*PAGES, *ROOT.glob(".github/*.md")], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_links_lead_somewhere(page: Path) -> None:
     """No page that was renamed, and no heading."""
     broken = [
@@ -44,6 +46,13 @@ def test_links_lead_somewhere(page: Path) -> None:
     ]
 
     assert broken == []
+
+
+def test_the_license_names_one_holder(root: Path) -> None:
+    """The template of the license has brackets for the year and the name."""
+    holder = "Copyright 2026 The noted-time authors"
+
+    assert [holder in (root / name).read_text() for name in ("LICENSE", "NOTICE")] == [True] * 2
 
 
 def test_every_page_is_in_the_navigation_of_the_site(root: Path) -> None:
