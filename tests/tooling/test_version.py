@@ -25,6 +25,13 @@ def test_between_releases_the_version_is_not_that_of_the_last(root: Path) -> Non
     assert version("noted-time") == noted_time.__version__ == declared(root)["version"]
 
 
+def test_the_chart_names_the_version_of_its_image(root: Path) -> None:
+    """Helm lists it with each release."""
+    chart = (root / "deploy" / "chart" / "Chart.yaml").read_text()
+
+    assert f"\nappVersion: {declared(root)['version']}\n" in chart
+
+
 def test_the_provider_for_airflow_is_of_the_same_version(root: Path) -> None:
     """And needs no older one of the project."""
     ours, provider = declared(root)["version"], declared(root / "integrations" / "airflow")
