@@ -348,14 +348,16 @@ def _wait(kind: LackKind, sentence: str) -> Lack:
 
 def _describe_unmet(domain: JudgedDomain, each: NotVouching) -> Lack:
     kind: LackKind = "missing" if each.reason in {"missing", "narrowed"} else "not_vouching"
-    status: VerdictStatus = "waiting" if each.may_come else "incomplete"
+    is_expected = each.reason == "unknown" and each.writer in domain.expected
+    may_come = (each.may_come or is_expected) and not domain.history.is_whole
+    status: VerdictStatus = "waiting" if may_come else "incomplete"
     sentence, remedy = f"{each.sentence} does not vouch", ""
-    if each.may_come:
+    if is_expected:
+        sentence = f"{each.writer} is expected, and has not joined"
+    elif may_come:
         sentence = f"no mark has the rows of {each.sentence} yet"
     elif each.reason == "narrowed":
         remedy = suggest_ending(domain.stream, each.writer, domain.domain)
-    elif each.reason == "unknown" and each.writer in domain.expected:
-        status, sentence = "waiting", f"{each.writer} is expected, and has not joined"
     elif each.reason == "unknown":
         kind, remedy = "unknown_writer", domain.suggest(each.writer)
     return Lack(

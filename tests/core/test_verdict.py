@@ -67,6 +67,8 @@ def list_lacks(found: Completeness) -> list[tuple[str, str]]:
 
 LATE = LateReports([LateReport("till", 3, 12, 13, 7, 7)])
 EXPECTS = make_domain(expected=("always", "never"))
+SEALED = make_domain(expected=("always", "never"))
+SEALED.history.seal({0: 3})
 TIMES = make_domain([replace(each, cut=StreamCut({})) for each in MARKS])
 
 
@@ -85,6 +87,8 @@ TIMES = make_domain([replace(each, cut=StreamCut({})) for each in MARKS])
         (make_domain(), {"to": 20, "require": ("new",)}, [("not_vouching", "waiting")]),
         (EXPECTS, {"to": 20, "require_all": True}, [("not_vouching", "waiting")]),
         (EXPECTS, {"to": 20, "require": ("never",)}, [("not_vouching", "waiting")]),
+        (SEALED, {"to": 20, "require": ("never",)}, [("not_vouching", "incomplete")]),
+        (SEALED, {"to": 20, "require": ("new",)}, [("not_vouching", "incomplete")]),
         (make_domain(), {"to": 21, "require": ("idle",)}, [("not_vouching", "incomplete")]),
         (make_domain(), {"to": 21, "require": ("excluded",)}, [("not_vouching", "incomplete")]),
         (make_domain(), {"to": 20, "require": ("none",)}, [("unknown_writer", "incomplete")]),
