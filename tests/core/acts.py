@@ -1,6 +1,7 @@
 """Random histories of honest writers, as acts upon a `World`."""
 
 from collections.abc import Callable
+from operator import add
 from typing import Literal
 
 from hypothesis import strategies as st
@@ -35,6 +36,10 @@ _write = _act(
 _note = _act(
     "note", _writers, _domains, st.none() | st.integers(0, 6), st.booleans(), _states, _declares
 )
+_go_on = _act(
+    *("note", _writers, _domains, st.integers(1, 6), st.just(value=True), st.just("live")),
+    _declares,
+)
 _advance = _act("advance", _domains)
 _wait = _act("wait", st.integers(0, 6))
 _scale = _act("scale", st.sets(st.integers(0, 5), min_size=1, max_size=2), st.integers(1, 2))
@@ -44,14 +49,24 @@ _deliver = _act("deliver", _writers, st.integers(0, 5))
 _vouch = _act("vouch", _writers, st.sampled_from((DOMAINS, DOMAINS[:1], DOMAINS[1:])))
 _forget = _act("forget")
 _remove = _act("remove", _writers)
+_expect = _act("expect", _writers)
+_hold = _act("hold", _writers, st.none() | st.integers(0, 9))
+_ends: st.SearchStrategy[list[Act]] = st.sampled_from(([], [("seal", ())]))
 
-Kind = Literal["late", "restarts", "scales", "waits", "narrows", "forgets", "removals"]
+Kind = Literal[
+    "expects", "forgets", "holds", "late", "narrows", "removals", "restarts", "scales", "waits"
+]
 
 
-def histories(*kinds: Kind, length: int = 50) -> st.SearchStrategy[list[Act]]:
-    """Return histories of writing, noting and advancing, with the given kinds of trouble."""
+def histories(*kinds: Kind, length: int = 50, seals: bool = False) -> st.SearchStrategy[list[Act]]:
+    """Return histories of writing, noting and advancing, with the given kinds of trouble.
+
+    Most of the notes go on, and one that `seals` may end with a seal.
+    """
     trouble = {
+        "expects": (_expect,),
         "forgets": (_forget,),
+        "holds": (_hold,),
         "late": (_deliver,),
         "narrows": (_vouch,),
         "removals": (_remove,),
@@ -60,9 +75,9 @@ def histories(*kinds: Kind, length: int = 50) -> st.SearchStrategy[list[Act]]:
         "waits": (_wait,),
     }
     extra = [act for kind in kinds for act in trouble[kind]]
-    return st.lists(
-        st.one_of(_write, _write, _note, _note, _note, _advance, _advance, *extra), max_size=length
-    )
+    acts = st.one_of(_write, _write, _note, _note, *[_go_on] * 4, _advance, _advance, *extra)
+    history = st.lists(acts, min_size=length // 3, max_size=length)
+    return st.builds(add, history, _ends) if seals else history
 
 
 def late_histories() -> st.SearchStrategy[list[Act]]:
@@ -129,12 +144,16 @@ def lived(
     names_first: bool = False,
     states_since: bool = False,
 ) -> World:
-    """Return the world after the history, with every domain advanced at its end."""
     world = World(settings, WRITERS, segments)
     world.names_first, world.states_since = names_first, states_since
+    live(world, history)
+    return world
+
+
+def live(world: World, history: list[Act]) -> None:
+    """Perform the history, and advance every domain at its end."""
     for act in history:
         perform(world, act)
     for domain in world.domains:
         while world.advance(domain):
             pass
-    return world

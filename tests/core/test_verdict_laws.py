@@ -9,7 +9,7 @@ from noted_time.progress import ReadOffsets
 from noted_time.reading import MarkHistory
 from noted_time.values import StreamSettings
 from noted_time.verdict import Requirement, Verdict, judge, judge_time
-from tests.core.acts import WRITERS, Act, perform, streams
+from tests.core.acts import WRITERS, Act, live, streams
 from tests.core.test_vouching import OPENS_FIRST, TROUBLE, Witness, find_whole, known, rows_beyond
 from tests.support.judged import Domain
 
@@ -18,9 +18,11 @@ LATER = 1000
 
 def observe(world: Witness, domain: str, expected: Iterable[str]) -> Domain:
     """Return a domain of a world, for the judge."""
-    from_seq = find_whole(world, domain)
+    from_seq, history = find_whole(world, domain), MarkHistory(world.marks(domain))
+    if world.stream.sealed:
+        history.seal(world.stream.sealed.final_cut)
     return Domain(
-        MarkHistory(world.marks(domain)),
+        history,
         world.missing[domain],
         world.late[domain],
         {each: known(world.stream, each, domain, from_seq) for each in WRITERS},
@@ -29,14 +31,10 @@ def observe(world: Witness, domain: str, expected: Iterable[str]) -> Domain:
     )
 
 
-def live(settings: StreamSettings, history: list[Act], *, states_since: bool) -> Witness:
+def witness(settings: StreamSettings, history: list[Act], *, states_since: bool) -> Witness:
     world = Witness(settings)
     world.states_since = states_since
-    for act in [*(OPENS_FIRST if states_since else []), *history]:
-        perform(world, act)
-    for domain in world.domains:
-        while world.advance(domain):
-            pass
+    live(world, OPENS_FIRST + history if states_since else history)
     return world
 
 
@@ -65,14 +63,15 @@ def test_complete_dataset_has_all_required_rows(
     states_since: bool,  # noqa: FBT001 - drawn
 ) -> None:
     """Law: for every time, requirement and reader; `complete_to` is the greatest such time."""
-    world = live(settings, history, states_since=states_since)
+    world = witness(settings, history, states_since=states_since)
     complete, lost = 0, []
     for each in world.domains:
         domain = observe(world, each, names)
         lowers = [mark.lower for mark in world.marks(each)]
         for asked in list_requirements(domain, names):
-            found = [judge_time(domain, asked, time) for time in range(max(lowers, default=0) + 2)]
-            times = [one.time or 0 for one in found if one.status == "complete"]
+            last = max(lowers, default=0)
+            found = [judge_time(domain, asked, time) for time in range(last + 2)]
+            times = [time for time in range(last + 1) if found[time].status == "complete"]
             greatest = judge(domain, asked).complete_to
             assert greatest == max(times, default=None), (each, asked)
             for one in found:
@@ -107,7 +106,7 @@ def test_waiting_ends_once_writers_note(
     settings: StreamSettings, history: list[Act], names: set[str]
 ) -> None:
     """Law: if each expected writer notes a later time, nothing waits any more."""
-    world = live(settings, history, states_since=False)
+    world = witness(settings, history, states_since=False)
     marks = {each: world.marks(each) for each in world.domains}
     for _ in range(2):
         for writer in WRITERS:

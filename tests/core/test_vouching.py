@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from operator import attrgetter
+from typing import get_args
 
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -36,11 +37,11 @@ from noted_time.values import (
     VouchedBy,
     WriterStanding,
 )
-from tests.core.acts import DOMAINS, WRITERS, Act, histories, lived, perform, streams
+from tests.core.acts import DOMAINS, WRITERS, Act, Kind, histories, lived, perform, streams
 from tests.core.world import Author, Made, World
 from tests.support.honest import Event, is_below
 
-TROUBLE = histories("waits", "restarts", "late", "removals", "forgets", "narrows", "scales")
+TROUBLE = histories(*get_args(Kind), seals=True)
 
 OPENS_FIRST: list[Act] = [
     *(("note", ("a", domain, 3, True, "live", "nothing")) for domain in DOMAINS),
@@ -255,17 +256,12 @@ class Witness(World):
         for domain, report in self.stream.report_late(note, at=0):
             self.late[domain].add(report, is_correction=not report.unknown)
 
-    def advance(self, domain: str) -> Made | None:
-        made = super().advance(domain)
-        if made is not None:
-            running = self.stream.domains[domain]
-            before = made.before.lower if made.before else None
-            absences, lowers = (
-                running.roster.absences + running.roster.joined,
-                (before, made.mark.lower),
-            )
-            self.missing[domain].take(made.mark.seq, 0, lowers, absences, running.roster.returned)
-        return made
+    def take_mark(self, domain: str, before: Mark | None, mark: Mark) -> Made:
+        roster = self.stream.domains[domain].roster
+        lowers = (before.lower if before else None, mark.lower)
+        absences = roster.absences + roster.joined
+        self.missing[domain].take(mark.seq, 0, lowers, absences, roster.returned)
+        return super().take_mark(domain, before, mark)
 
     def coverage(self, domain: str) -> Coverage:
         new = Missing(tuple(self.stream.domains[domain].roster.not_joined))
@@ -326,18 +322,24 @@ JOINS_LATE: list[Act] = [
 ]
 
 
-@given(settings=streams, history=histories("waits", "restarts", "removals", "narrows"))
-def test_a_writer_whose_rows_a_mark_lacks_is_named(
-    settings: StreamSettings, history: list[Act]
-) -> None:
-    """Law: a row below a lower and beyond its cut belongs to a missing or late writer.
-
-    For writers that declare no event times.
-    """
+def watch_silent_writers(settings: StreamSettings, history: list[Act]) -> Witness:
+    """Return a world of writers that declare no event times."""
     world = Witness(settings)
     for name, parts in IDLE_AT_FIRST + JOINS_LATE + history:
         silent = (*parts[:-1], "nothing") if name == "note" else parts
         perform(world, (name, silent))
+    return world
+
+
+@given(
+    settings=streams,
+    history=histories("waits", "restarts", "removals", "narrows", "expects", "holds", seals=True),
+)
+def test_a_writer_whose_rows_a_mark_lacks_is_named(
+    settings: StreamSettings, history: list[Act]
+) -> None:
+    """Law: a row below a lower and beyond its cut belongs to a missing or late writer."""
+    world = watch_silent_writers(settings, history)
     lacking = {
         (made.domain, made.mark.seq, each.writer)
         for made in world.made
@@ -362,10 +364,7 @@ def test_changed_windows_are_all_listed_unless_it_is_said(
     settings: StreamSettings, history: list[Act]
 ) -> None:
     """Law: also once each writer without a least time has reported it, as it is told to."""
-    world = Witness(settings)
-    for name, parts in IDLE_AT_FIRST + JOINS_LATE + history:
-        silent = (*parts[:-1], "nothing") if name == "note" else parts
-        perform(world, (name, silent))
+    world = watch_silent_writers(settings, history)
     for domain, late in world.late.items():
         unknown = late.writers_without_least(since=0)
         event(f"unknown: {len(unknown)}")

@@ -4,15 +4,26 @@ Vouched events follow from the notes alone, so a mark can be judged against ever
 """
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec.structs import replace
 
 from noted_time.rules import Aggregator
-from noted_time.values import Accepted, InvalidScale, Mark, Note, ScaleEvent, State, StreamSettings
+from noted_time.values import (
+    Accepted,
+    InvalidScale,
+    Mark,
+    Note,
+    NotLive,
+    ScaleEvent,
+    State,
+    StreamSettings,
+    UnknownWriter,
+)
 from tests.support.honest import Event, HonestWriter, Log, is_below, left_out
-from tests.support.streams import restarted
+from tests.support.streams import restarted, sealed
 
 NEVER = -(2**63) - 1
 Declares = Literal["nothing", "own", "all"]
@@ -109,8 +120,9 @@ class World(Log):
     ) -> None:
         """Note as high as `step` asks and honesty allows; `whole` gives all that it wrote."""
         author = self.authors[writer]
-        if domain not in author.domains or (state != "live" and writer not in self.stream):
-            return  # it is not vouched for, or no domain waits for it
+        is_unknown = state != "live" and writer not in self.stream  # no domain waits for it
+        if domain not in author.domains or is_unknown or self.stream.sealed:
+            return
         whole = whole or state != "live"
         position = dict(author.position if whole else author.noted)
         time = None if step is None else self.honest(author, domain, step, position)
@@ -187,18 +199,29 @@ class World(Log):
         assert note.domain is not None
         assert note.sequence is not None
         author.answered = note.sequence
-        returns = note.state == "live" and (author.state != "live" or author.excluded)
-        author.state, author.excluded = note.state, False
         if note.state == "finished":
             author.unbound |= {*self.domains} - {*author.domains}
         author.noted |= note.position
         author.promised[note.domain] = max(author.promised[note.domain], note.time or 0)
-        if returns and self.stream.settings.returning_writer == "exclude":
-            times = self.stream.record(author.name).times
-            author.returned_late |= {k for k in self.domains if times.get(k, NEVER) < self.lower(k)}
+        self._change_state(author, note.state)
         author.returned_late = {
             k for k in author.returned_late if note.state == "live" and self.noted(author, k)
         }
+
+    def _change_state(self, author: Author, state: State) -> None:
+        returns = state == "live" and (author.state != "live" or author.excluded)
+        author.state, author.excluded = state, False
+        if returns and self.stream.settings.returning_writer == "exclude":
+            times = self.stream.record(author.name).times
+            author.returned_late |= {k for k in self.domains if times.get(k, NEVER) < self.lower(k)}
+
+    def expect(self, writer: str) -> None:
+        if self.stream.expect([writer], self.now):
+            self._change_state(self.authors[writer], "live")
+
+    def hold(self, writer: str, ms: int | None) -> None:
+        with suppress(UnknownWriter, NotLive):
+            self.stream.hold(writer, None if ms is None else self.now + ms)
 
     def noted(self, author: Author, domain: str) -> bool:
         """Whether what the writer noted is not above the last lower."""
@@ -259,6 +282,18 @@ class World(Log):
         mark = self.stream.advance(domain, now=self.now, written_at=0)
         if mark is None:
             return None
+        return self.take_mark(domain, before, mark)
+
+    def seal(self) -> None:
+        """Append the final marks, after which nobody notes."""
+        lasts = {domain: self.stream.domains[domain].last for domain in self.domains}
+        sealed(self.stream, now=self.now)
+        for domain, before in lasts.items():
+            mark = self.stream.domains[domain].last
+            if mark is not None and mark is not before:
+                self.take_mark(domain, before, mark)
+
+    def take_mark(self, domain: str, before: Mark | None, mark: Mark) -> Made:
         self.appended_at[domain] = self.now
         cut = dict(mark.cut.offsets)
         made = Made(
