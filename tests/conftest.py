@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from xdist.remote import Producer
 
 from demo.trials import classes
+from demo.trials.certificates import make_authority
 from demo.trials.descendants import end_with_this_process
 from spark_integration.session.versions import PYTHON_SOURCES
 from tests.support import spark_versions, suites
@@ -70,7 +71,10 @@ HOURS = 4 * 3600
 TESTS = Path(__file__).parent
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(TESTS)
-certifi.where = lambda: str(TESTS / "access" / "certificate" / "certificate.pem")
+CERTIFICATE = TESTS / "access" / "certificate"
+if not (CERTIFICATE / "certificate.pem").exists():
+    make_authority(CERTIFICATE)
+certifi.where = lambda: str(CERTIFICATE / "certificate.pem")
 
 # An asynchronous httpx client asks for this package some eight times a request. If it is not
 # installed, each time is a search of the whole path, 0.2 ms.

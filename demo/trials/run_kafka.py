@@ -19,7 +19,7 @@ from demo.trials.broker import HOME, JARS, Broker
 from demo.trials.descendants import end_with_this_process
 from demo.trials.maven import fetch, listed, say
 from demo.trials.ports import listens, parse_port
-from demo.trials.secured_kafka import CA, OWN, SecuredBroker
+from demo.trials.secured_kafka import SecuredBroker
 from noted_time import NotedTimeError, Rejected
 from noted_time.values import NAME_PATTERN, pluralize
 
@@ -165,8 +165,8 @@ def _topics(broker: Broker) -> str:
 
 def _say_how(broker: SecuredBroker) -> None:
     """Print the settings of its secured listeners, and write their certificates."""
-    for file in (CA, OWN):
-        shutil.copy(file, file.name)
+    for name in ("ssl.ca.location", "ssl.certificate.location"):
+        shutil.copy(broker.mutual[name], Path(broker.mutual[name]).name)
     for settings in (broker.scram, broker.mutual, broker.bearer):
         shown = (f"  {k}={Path(v).name if 'location' in k else v}" for k, v in settings.items())
         say("\n".join(["It also listens for clients with these settings:", *shown]))

@@ -9,12 +9,10 @@ from typing import Any
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from demo.trials.broker import Broker
+from demo.trials.certificates import make_certificates
 from demo.trials.ports import free_port
 from demo.trials.tokens import KEYS, TokenServer
 
-CERTIFICATES = Path(__file__).with_name("kafka_tls")
-CA, OTHER_CA = CERTIFICATES / "ca.pem", CERTIFICATES / "other-ca.pem"
-OWN = CERTIFICATES / "client.pem"
 USER, PASSWORD = "alice", "wonderland"
 
 
@@ -33,7 +31,9 @@ class SecuredBroker(Broker):
         super().__init__(root, port=port)
         at_scram = f"127.0.0.1:{port + 1 if port else free_port()}"
         at_mutual = f"127.0.0.1:{port + 2 if port else free_port()}"
-        trusting = {"ssl.ca.location": str(CA)}
+        tls = root.resolve() / "tls"
+        make_certificates(tls, "broker", "client")
+        trusting = {"ssl.ca.location": str(tls / "ca.pem")}
         login = {"bootstrap.servers": at_scram, "security.protocol": "SASL_SSL", **trusting}
         self.bearer: dict[str, Any] = {**login, "sasl.mechanism": "OAUTHBEARER"}
         self.scram: dict[str, Any] = {
@@ -45,8 +45,8 @@ class SecuredBroker(Broker):
         self.mutual: dict[str, Any] = {
             "bootstrap.servers": at_mutual,
             "security.protocol": "SSL",
-            "ssl.certificate.location": str(OWN),
-            "ssl.key.location": str(OWN),
+            "ssl.certificate.location": str(tls / "client.pem"),
+            "ssl.key.location": str(tls / "client.pem"),
             **trusting,
         }
         self._tokens: TokenServer | None = None
@@ -64,9 +64,9 @@ class SecuredBroker(Broker):
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
             "SASL_SSL:SASL_SSL,SSL:SSL",
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": CERTIFICATES / "broker.pem",
+            "ssl.keystore.location": tls / "broker.pem",
             "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": CA,
+            "ssl.truststore.location": tls / "ca.pem",
             "listener.name.ssl.ssl.client.auth": "required",
             "sasl.enabled.mechanisms": "SCRAM-SHA-256,OAUTHBEARER",
             "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{scram} required;",

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from demo.trials.secured_kafka import OTHER_CA, SecuredBroker
+from demo.trials.certificates import make_authority
+from demo.trials.secured_kafka import SecuredBroker
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.kafka import Topic
 
@@ -20,7 +22,9 @@ def without(config: Config, *begun: str) -> Config:
     return {name: value for name, value in config.items() if not name.startswith(begun)}
 
 
-def cases(broker: SecuredBroker) -> Iterator[tuple[Config, type[NotedTimeError], str]]:
+def cases(
+    broker: SecuredBroker, other_authority: Path
+) -> Iterator[tuple[Config, type[NotedTimeError], str]]:
     """Yield configurations that cannot connect, and what is to be said of them."""
     scram, mutual, at = broker.scram, broker.mutual, broker.scram["bootstrap.servers"]
     nobody = f"no Kafka broker answers at {at}"
@@ -28,7 +32,7 @@ def cases(broker: SecuredBroker) -> Iterator[tuple[Config, type[NotedTimeError],
     yield scram | {"sasl.password": "guessed"}, Rejected, f"{login}during authentication due to "
     yield scram | {"sasl.mechanism": "PLAIN"}, Rejected, "SASL PLAIN mechanism handshake failed"
     yield (
-        scram | {"ssl.ca.location": str(OTHER_CA)},
+        scram | {"ssl.ca.location": str(other_authority)},
         Rejected,
         f"Kafka at {at} and this client do not agree on TLS: SSL handshake failed: ",
     )
@@ -41,7 +45,7 @@ def cases(broker: SecuredBroker) -> Iterator[tuple[Config, type[NotedTimeError],
     yield {"bootstrap.servers": "127.0.0.1:9"}, Unreachable, "failed: Connection refused"
 
 
-def test_what_is_wrong_with_a_connection_is_said(secured: SecuredBroker) -> None:
+def test_what_is_wrong_with_a_connection_is_said(secured: SecuredBroker, tmp_path: Path) -> None:
     """In the words of Kafka's client, with the remedy; what no wait resolves at once."""
 
     def fail(config: Config, error: type[NotedTimeError]) -> NotedTimeError:
@@ -49,7 +53,7 @@ def test_what_is_wrong_with_a_connection_is_said(secured: SecuredBroker) -> None
             Topic(config, "flights").look(timeout_s=3.0 if error is Unreachable else 600.0)
         return failed.value
 
-    configs, errors, says = zip(*cases(secured), strict=True)
+    configs, errors, says = zip(*cases(secured, make_authority(tmp_path)), strict=True)
     with ThreadPoolExecutor(len(configs)) as pool:  # most of them wait
         found = [*pool.map(fail, configs, errors)]
 

@@ -7,7 +7,7 @@ import pytest
 
 from demo import as_files
 from demo.trials.kafka import Broker, connector
-from demo.trials.secured_kafka import CA, OWN, SecuredBroker
+from demo.trials.secured_kafka import SecuredBroker
 from noted_time.kafka.noted_topic import name_noted_topic
 from tests.support.offset_log import plan
 from tests.support.page import ROOT, Runner
@@ -89,12 +89,12 @@ def test_the_readme_runs_as_printed(broker: Broker, tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_secured_brokers_run_as_printed(tmp_path: Path) -> None:
     """A producer and Spark with a password, an observer with a certificate, all over TLS."""
-    for file in (CA, OWN):
-        shutil.copy(file, tmp_path)
     with (
         SecuredBroker(tmp_path / "secured") as secured,
         ServeProcess(tmp_path).ready() as controller,
     ):
+        for name in ("ssl.ca.location", "ssl.certificate.location"):
+            shutil.copy(secured.mutual[name], tmp_path)
         secured.create("flights")
         elsewhere = {
             "127.0.0.1:9093": secured.scram["bootstrap.servers"],
