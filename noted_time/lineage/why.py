@@ -69,7 +69,9 @@ class Why(Struct, frozen=True, dict=True):
             names = " from ".join(str(each) for each in (*circle, circle[0]))
             return f"these are made from each other: {names}"
         if hop.why or source is None:
-            return hop.why
+            is_other = hop.dataset != self.dataset and hop.dataset.kind == "stream"
+            has_time = hop.complete_to is not None
+            return f"of {hop.dataset}: {hop.why}" if is_other and has_time else hop.why
         if source.why:
             to = format_time(self.hops[source.dataset].complete_to)
             return f"{source.why}: its sources are complete to {to}"
@@ -97,8 +99,7 @@ class Why(Struct, frozen=True, dict=True):
             return hop.why
         lag = "" if hop.why else find_step(self.hops, hop).lag
         known = f"{hop.dataset} is complete to {format_time(hop.complete_to)}"
-        why = f": {hop.why}" if hop.dataset.kind == "stream" else ""
-        return f"{known}{lag and f', {lag}'}{hop.lack}{why}"
+        return f"{known}{lag and f', {lag}'}{hop.lack}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer and the hops as JSON."""

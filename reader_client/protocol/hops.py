@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 from noted_time import UnknownStream
-from noted_time.answers import Completeness, Explanation
+from noted_time.answers import Completeness
 from noted_time.client import Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown
 from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource, Why, describe_table, walk
 from noted_time.tables.table_urls import open_history
-from noted_time.values import UNIX_MS, YEAR_MS, ClaimSource, format_time
-from noted_time.verdict import Requirement
+from noted_time.values import UNIX_MS, YEAR_MS, ClaimSource
+from noted_time.verdict import Requirement, describe_objections
 from reader_client.protocol.datasets import OffsetsUpTo, OpenDataset, find_domain, open_dataset
-from reader_client.protocol.questions import ask_completeness, ask_explanation
+from reader_client.protocol.questions import ask_completeness
 
 EXPLAIN_WRITERS = "`{{program}} explain {{dataset}}{}` explains each writer"
 RUN_CONSUMERS = "check that its consumers run and keep up, and commit after writing"
@@ -46,31 +47,29 @@ class HopReader:
                 return self._read_reader(open_dataset(dataset, kafka=self.kafka))
 
     def _read_stream(self, dataset: Dataset) -> Hop:
-        found: Explanation = self.ask(ask_explanation(dataset.name, None, dataset.domain or None))
-        lower, without = found.lower, found.lower_without.values()
-        ahead_to = lower
-        if lower is not None and found.condition != "sealed":
-            is_near = lower in UNIX_MS and found.now - lower < YEAR_MS
-            known = [each for each in without if each is not None]
-            ahead_to = found.now if is_near else max(known, default=lower)
+        found = self._judge(dataset)
+        lower, later, ahead_to = found.complete_to, found, found.complete_to
+        if lower is not None and (self.time is not None or not found.sealed):
+            later = self._judge(dataset, lower + 1 if self.time is None else self.time)
+        if found.mark is not None and not found.sealed:
+            now = int(clock.time() * 1000)
+            is_near = found.mark.lower in UNIX_MS and now - found.mark.lower < YEAR_MS
+            ahead_to = now if is_near else found.mark.upper
         options = f" --domain {dataset.domain}" if str(dataset) != dataset.name else ""
         return Hop(
             dataset,
-            lower,
-            why=_describe_holders(found),
+            self.time if found.sealed and later.is_complete and self.time is not None else lower,
+            why=found.sentence if lower is None else "; ".join(describe_objections(later.lacks)),
             remedy=EXPLAIN_WRITERS.format(options),
-            lack=f", {found.vouched.sentence}" if found.vouched else "",
-            doubt=self._find_doubt(dataset, lower),
+            lack=f", {found.writers_clause}" if found.vouched else "",
+            doubt=_find_doubt(later),
             ahead_to=ahead_to,
         )
 
-    def _find_doubt(self, stream: Dataset, complete_to: int | None) -> str:
-        """Return why the requested time is not complete, although it is not later, or `""`."""
-        if self.time is None or complete_to is None or complete_to < self.time:
-            return ""
-        asked = Requirement(to=self.time, domain=stream.domain or None)
-        answer: Completeness = self.ask(ask_completeness(stream.name, asked))
-        return "" if answer.is_complete else answer.sentence
+    def _judge(self, stream: Dataset, to: int | None = None) -> Completeness:
+        asked = Requirement(to=to, domain=stream.domain or None)
+        found: Completeness = self.ask(ask_completeness(stream.name, asked))
+        return found
 
     def _read_reader(self, opened: OpenDataset) -> Hop:
         dataset, sources = opened.dataset, list[HopSource]()
@@ -91,7 +90,8 @@ class HopReader:
                 time = found.complete_to
                 if time is None:
                     reasons.append(f"nothing is known of {dataset.name}: {found.sentence}")
-                doubts.append(self._find_doubt(stream, time))
+                if self.time is not None:
+                    doubts.append(_find_doubt(self._judge(stream, self.time)))
             except (NothingKnown, UnknownStream) as error:
                 remedy = LET_NOTE if isinstance(error, UnknownStream) else remedy
                 reasons.append(f"nothing is known of {dataset.name}: {error}")
@@ -108,14 +108,9 @@ class HopReader:
         )
 
 
-def _describe_holders(explained: Explanation) -> str:
-    if not explained.waiting_for:
-        return explained.sentences[0].rstrip(".")
-    first = min(explained.waiting_for, key=lambda each: (each.time is not None, each.time))
-    time = "" if first.time is None else f" after {format_time(first.time)}"
-    more = explained.holders - 1
-    others = f", and {more:,} more" if more else ""
-    return f"{first.writer} has noted no time{time or ' yet'}{others}"
+def _find_doubt(answer: Completeness) -> str:
+    """Return why a time is not complete although the watermark has passed it, or `""`."""
+    return answer.sentence if answer.status == "incomplete" else ""
 
 
 def why(  # noqa: PLR0913 - three of them are positional
