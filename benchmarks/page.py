@@ -15,13 +15,11 @@ PAGE = Path(__file__).parent.parent / "docs" / "explain" / "speed.md"
 FIGURES = PAGE.with_suffix(".json")
 BEGIN, END = "<!-- `./run bench --page` writes this table. -->", "<!-- Its end. -->"
 
-VERDICTS = {"": "", "ok": "", "short": "**missed**", "noisy": "noisy"}
-
 
 def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of a table of the figures that have an aim."""
-    yield "| what | measured | floor | ratio | aim |"
-    yield "|---|--:|--:|--:|--:|"
+    """Yield the lines of a table of the figures that have an aim, without the aims."""
+    yield "| what | measured | floor | ratio |"
+    yield "|---|--:|--:|--:|"
     for each in figures:
         if not each["target"]:
             continue
@@ -31,9 +29,8 @@ def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             measured += f" ({digits(min(samples))} to {digits(max(samples))})"
         floor = each["floor_is"] and f"{digits(each['floor_median'])} {unit}: {each['floor_is']}"
         ratio = "" if each["ratio"] is None else f"**{digits(each['ratio'])}**"
-        aim = ", ".join(filter(None, (each["target"], VERDICTS[each["verdict"]])))
         what = "; ".join(filter(None, (each["name"], each["remark"])))
-        cells = (what, measured, floor, ratio, aim)
+        cells = (what, measured, floor, ratio)
         yield f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
 
 
