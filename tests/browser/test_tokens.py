@@ -11,7 +11,7 @@ from tests.support.dashboards import stall
 from tests.support.gates import Guarded
 from tests.support.served import Served
 
-CONTROLS = re.compile("^(Remove|Hold|Release|Edit|Truncate)")
+CONTROLS = re.compile("^(Remove|Hold|Release|Edit|Truncate|Seal)")
 CARGO = "/streams/cargo"
 
 
@@ -66,6 +66,19 @@ def test_a_token_that_is_revoked_while_a_form_is_open_loses_no_text(
     expect(dialog.element).to_be_hidden()
 
     assert closed.get("parcels/changes")["changes"][0]["comment"] == why
+
+
+def test_without_the_revoked_token_no_controls_are_offered(visit: Visit, guarded: Guarded) -> None:
+    """What an administrator saw stays on the page, and a stranger may not act on it."""
+    token = guarded.token("admin")
+    visit.open(CARGO)
+    visit.show_token(token)
+    expect(visit.button("Seal…")).to_be_visible()
+    guarded.revoke(token)
+    visit.dialog("Token needed").press("Cancel")
+    expect(visit.alert).to_contain_text("A token is needed")
+
+    expect(visit.page.get_by_role("button", name=CONTROLS)).to_have_count(0)
 
 
 def test_only_the_streams_that_one_may_read_are_listed(

@@ -52,6 +52,7 @@ export async function call(method, path, { query = {}, body, within = ANSWER_MS 
 
 /** Ask for a token. Rejects if the user cancels. */
 function askForToken(isRefused) {
+  access = null;
   return new Promise((resolve, reject) => {
     const field = input("secret", { type: "password" });
     const why = isRefused
@@ -60,7 +61,6 @@ function askForToken(isRefused) {
     const parts = [h("p", why), labelled("Token", field, "Kept for this tab alone.")];
     const dialog = open("Token needed", parts, h("button.main", "Use token"), () => {
       sessionStorage.setItem(TOKEN, field.value.trim());
-      access = null;
       resolve();
     });
     dialog.addEventListener("close", () => {
