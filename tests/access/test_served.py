@@ -5,8 +5,10 @@ import shutil
 import ssl
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from pathlib import Path
+from threading import Event, Thread
 
 import httpx
 import pytest
@@ -59,6 +61,43 @@ def test_a_token_that_is_revoked_while_it_serves_is_refused_soon(tmp_path: Path)
         wait_until(lambda: httpx.get(url, headers=bearer(gone)).status_code == 401)
         after = httpx.get(url, headers=bearer(stays)).status_code
     assert (before, revoked.returncode, after) == ([201, 200], 0, 200)
+
+
+@pytest.mark.acceptance
+def test_a_token_is_replaced_while_notes_go_on(tmp_path: Path) -> None:
+    """The old one is refused for good, the new one counts, and no accepted note is lost."""
+    old, answers, done = make(tmp_path, "--scope", "admin"), list[tuple[str, int]](), Event()
+    with ServeProcess(tmp_path).ready() as controller:
+        url = f"{controller.url}/v1/streams/s"
+        httpx.put(url, headers=bearer(old))
+
+        def note(tokens: Sequence[str]) -> None:
+            while not done.is_set():
+                for token in tokens:
+                    at = len(answers)
+                    notes = {"notes": [{"writer": "UA", "time": at, "position": {"0": at}}]}
+                    answer = client.post(f"{url}/notes", json=notes, headers=bearer(token))
+                    answers.append((token, answer.status_code))
+
+        with httpx.Client() as client:
+            noting = Thread(target=note, args=[held := [old]])
+            noting.start()
+            held.append(new := make(tmp_path, "--scope", "admin"))
+            wait_until(lambda: (new, 200) in answers)
+            command("token", "revoke", old.split("_")[1], cwd=tmp_path)
+            wait_until(lambda: answers.count((old, 401)) > 9)
+            done.set()
+            noting.join()
+        row = httpx.get(f"{url}/writers/UA", headers=bearer(new)).json()
+
+    def changes(token: str) -> list[int]:
+        return [
+            status for status, _ in groupby(status for each, status in answers if each == token)
+        ]
+
+    accepted = [at for at, (_, status) in enumerate(answers) if status == 200]
+    seen = changes(old), changes(new)[-1], row["position"], row["times"]["default"]
+    assert seen == ([200, 401], 200, {"0": accepted[-1]}, accepted[-1])
 
 
 @pytest.mark.acceptance

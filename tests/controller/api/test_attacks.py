@@ -4,7 +4,7 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -138,22 +138,26 @@ def test_a_body_may_come_in_chunks_of_one_byte(tmp_path: Path) -> None:
     assert seen == (200, True, True)
 
 
-def test_a_head_that_comes_byte_by_byte_has_no_more_time(served: ServeProcess) -> None:
-    with Wire(served.port) as wire:
-        wire.send(GET[:9])
+def test_heads_that_come_byte_by_byte_have_no_more_time(served: ServeProcess) -> None:
+    """Two hundred of them keep no other waiting."""
+    with ExitStack() as stack, others(served) as took:
+        wires = [stack.enter_context(Wire(served.port)) for _ in range(200)]
+        for each in wires:
+            each.send(GET[:9])
         dripping = threading.Event()
-        dripper = threading.Thread(target=_drip, args=(wire, dripping))
+        dripper = threading.Thread(target=_drip, args=(wires, dripping))
         dripper.start()
-        ended = wire.ended()
+        ended = [each.ended() for each in wires]
         dripping.set()
         dripper.join()
 
-    assert ended
+    assert (ended, max(took) < PROMPT_S * slowdown()) == ([True] * 200, True)
 
 
-def _drip(wire: Wire, ended: threading.Event) -> None:
+def _drip(wires: Sequence[Wire], ended: threading.Event) -> None:
     while not ended.wait(0.1):
-        wire.flood(b"x", 1)
+        for each in wires:
+            each.flood(b"x", 1)
 
 
 @pytest.mark.parametrize(("path", "kept"), [(PATH, 100), ("/healthz", 0)])
