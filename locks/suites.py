@@ -12,9 +12,8 @@ class Suite(NamedTuple):
     """What `./run test` runs with an option, alone.
 
     `--NAME` has the tests of `tests/NAME`. A suite that `installs` has an environment of its own,
-    with what `locks/NAME.lock` names, or programs of Debian, and a build skips it where that cannot
-    be installed; it calls it for some `tests` at most, or not at all. The others need no more than
-    the machine for themselves.
+    with what `locks/NAME.lock` names, or programs of Debian. The others need no more than the
+    machine for themselves. A build calls a suite for all its tests, for `tests`, or not at all.
     """
 
     option: str
@@ -90,8 +89,7 @@ def table() -> str:
     """Return the table of CONTRIBUTING."""
     rows = ["| `./run test …` | what it tests | in a build |", "|---|---|---|"]
     for suite in SUITES:
-        built = "where it can be installed" if suite.installs else "always"
-        condition = built if suite.is_built else "no"
+        condition = "yes" if suite.is_built else "no"
         tests = f": `{suite.tests}`" if suite.tests else ""
         rows.append(f"| `{suite.option}` | {suite.what} | {condition}{tests} |")
     return "\n".join(rows) + "\n"

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 600.0
+PATIENCE_S = 180.0
 """Long enough that only a failure waits for it, on any machine."""
 
 

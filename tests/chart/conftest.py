@@ -14,7 +14,7 @@ HELM = "helm.sh/helm/v3/cmd/helm@v3.22.0"
 STRICT = Path(__file__).parent / "strict"
 
 
-def built(program: Path, *words: str, cwd: Path) -> Path:
+def build(program: Path, *words: str, cwd: Path) -> Path:
     """Return the program, which Go puts into its directory unless it is there."""
     if not program.exists():
         if not shutil.which("go"):
@@ -37,10 +37,10 @@ def programs() -> Path:
 @pytest.fixture(scope="session")
 def chart(programs: Path) -> Chart:
     """Return the chart, with the real Helm."""
-    return Chart(built(programs / "helm", HELM, cwd=programs))
+    return Chart(build(programs / "helm", HELM, cwd=programs))
 
 
 @pytest.fixture(scope="session")
 def strict(programs: Path) -> Path:
     """Return the program that reads objects of the Prometheus operator by the operator's types."""
-    return built(programs / "strict", ".", cwd=STRICT)
+    return build(programs / "strict", ".", cwd=STRICT)

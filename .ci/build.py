@@ -1,0 +1,134 @@
+"""Runs the tests, every suite and the static checks, and ends with a table of what each came to.
+
+It is called by `.ci/run`. A suite that cannot be installed fails the build, unless `ALLOWED_SKIPS`
+names it. The Python that runs this needs no packages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from locks.install import NOT_INSTALLED  # noqa: E402 - from this clone
+from locks.suites import calls  # noqa: E402 - likewise
+
+ALLOWED_SKIPS: dict[str, str] = {}
+"""The suites that a build may skip, such as `--dbt`, each with the reason."""
+
+AT_ONCE = 3
+"""Suites that run side by side: each waits for processes, and short ones fill the end."""
+
+LIMIT_S = 80 * 60
+TEST_LIMIT_S = 40 * 60
+"""How long all may take together, and the tests. What takes longer is interrupted."""
+
+END_S = 60
+"""What an interrupted program has to say why."""
+
+COUNTS = re.compile(r"^=+ (.+) in [\d.]+s.*=+$", re.MULTILINE)
+"""Pytest's last line."""
+
+ALL_SKIPPED = re.compile(r"\d+ skipped")
+
+PRINTING = threading.Lock()
+
+
+class Result(NamedTuple):
+    """What a call of `./run` came to."""
+
+    words: tuple[str, ...]
+    code: int
+    minutes: float
+    counts: str
+
+    @property
+    def is_skipped(self) -> bool:
+        return self.code == NOT_INSTALLED or ALL_SKIPPED.fullmatch(self.counts) is not None
+
+    @property
+    def reason(self) -> str | None:
+        """Return why a build may skip it."""
+        return next((ALLOWED_SKIPS[each] for each in self.words if each in ALLOWED_SKIPS), None)
+
+    @property
+    def is_failed(self) -> bool:
+        return self.reason is None if self.is_skipped else self.code != 0
+
+    def __str__(self) -> str:
+        status = "skipped" if self.is_skipped else "passed" if not self.code else "failed"
+        said = self.counts
+        if self.is_skipped:
+            said = self.reason or "failed: it is not among ALLOWED_SKIPS of .ci/build.py"
+        return f"{status:<8}{self.minutes:5.1f} min  {' '.join(self.words):<42} {said}".rstrip()
+
+
+def call(words: tuple[str, ...], until: float, *, is_shown: bool = False) -> Result:
+    """Call `./run`, and print what it says: at once if `is_shown`, else when it has ended."""
+    begun = time.monotonic()
+    with subprocess.Popen(
+        ["./run", *words],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        said: Iterable[str] = process.stdout or ()
+        limit = threading.Timer(max(0, until - begun), interrupt, [process])
+        limit.start()
+        lines = list(print_each(said) if is_shown else said)
+        code = process.wait()
+        limit.cancel()
+    text = "".join(lines)
+    if not is_shown:
+        with PRINTING:
+            print(text, flush=True)
+    counts = COUNTS.findall(text)
+    return Result(words, code, (time.monotonic() - begun) / 60, counts[-1] if counts else "")
+
+
+def print_each(lines: Iterable[str]) -> Iterator[str]:
+    """Print lines as they come."""
+    for line in lines:
+        print(line, end="", flush=True)
+        yield line
+
+
+def interrupt(process: subprocess.Popen[str]) -> None:
+    """Interrupt a program as Ctrl-C does, so that pytest prints what failed, and then end it."""
+    print(f"ci: {process.args!r} took too long: it is interrupted", flush=True)
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def main() -> int:
+    """Call all, and return 1 if one failed."""
+    begun = time.monotonic()
+    results = [call(("test",), begun + TEST_LIMIT_S, is_shown=True)]
+    suites = [tuple(each.split()) for each in calls()] + [("check",)]
+    with ThreadPoolExecutor(AT_ONCE) as executor:
+        results += executor.map(lambda words: call(words, begun + LIMIT_S), suites)
+    print("\n== suites", *map(str, results), sep="\n")
+    failed = [" ".join(each.words) for each in results if each.is_failed]
+    print(f"ci: failed: {', '.join(failed)}" if failed else "ci: all passed")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,16 @@
+"""The workflow of .github, by the linter of its host."""
+
+import subprocess
+from pathlib import Path
+
+from tests.chart.conftest import build
+
+ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
+
+
+def test_workflow_has_no_fault(programs: Path, root: Path) -> None:
+    linter = build(programs / "actionlint", ACTIONLINT, cwd=programs)
+
+    said = subprocess.run([linter], cwd=root, capture_output=True, text=True, check=False)
+
+    assert (said.returncode, said.stdout) == (0, "")
