@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import count, islice
 
@@ -46,14 +46,27 @@ def forecast(domains: Domains, domain: Domain) -> Forecast | None:
 
     It is `None` if never, or only after more than 10,000 exclusions.
     """
-    waited_for, timeout_ms = domain.find_holders(), domains.settings.writer_timeout_ms
-    if not waited_for or len(waited_for) > EXCLUSIONS_FORESEEN:
+    holders = domain.find_holders()
+    if not holders or len(domain.late) > EXCLUSIONS_FORESEEN:
         return None
-    at = max(
-        min(track.times_out_at(timeout_ms) for track in each.member.tracks if track.is_waited_for)
-        for each in waited_for.values()
-    )
+    foreseen = _foresee(domains, domain, holders)
+    # a late writer prevents a flush for as long as it is live
+    return foreseen or _foresee(domains, domain, {**holders, **domain.late})
+
+
+def _foresee(domains: Domains, domain: Domain, waited_for: Mapping[str, Track]) -> Forecast | None:
+    """Return the advance at the moment when the last of these writers has timed out."""
+    timeout_ms = domains.settings.writer_timeout_ms
+    if len(waited_for) > EXCLUSIONS_FORESEEN:
+        return None
+
+    def find_timeout(track: Track) -> int:
+        waiting = (each for each in track.member.tracks if each.is_waited_for)
+        return min(each.times_out_at(timeout_ms) for each in waiting)
+
+    at = max(map(find_timeout, waited_for.values()))
     excluded, checks = dict.fromkeys(waited_for), count()
+    excluded |= {name: None for name, each in domain.late.items() if find_timeout(each) <= at}
 
     def times_out(track: Track) -> bool:
         is_excluded = track.member.writer in excluded or track.times_out_at(timeout_ms, at) <= at
