@@ -29,9 +29,11 @@ NOT_INSTALLED = 69
 """The exit status when something cannot be installed: .ci/run knows it."""
 
 # Spark has its Python processes import PySpark from an archive of sources, which each compiles
-# anew: a fifth of what a test of Spark takes. Without it they find the package.
+# anew: a fifth of what a test of Spark takes. Without it they find the package. But the suites
+# --cluster and --spark import it as users do.
 COMPILED_PYSPARK = (
-    "import sys; sys.path[:] = [each for each in sys.path if not each.endswith('/pyspark.zip')]\n"
+    "import os, sys; sys.path[:] = [each for each in sys.path"
+    " if 'NOTED_TIME_CLUSTER' in os.environ or not each.endswith('/pyspark.zip')]\n"
 )
 # names of another Python's or another Spark's settings begin so; they would override ours
 FOREIGN = ("PYTHONHOME", "PYTHONPATH", "PYSPARK_", "SPARK_", "HADOOP_CONF", "YARN_")
@@ -83,12 +85,12 @@ def usual(env: dict[str, str]) -> None:
     stamp = VENV / STAMP
     wanted = fingerprint(LOCK, ROOT / "pyproject.toml")
     installed = read(stamp)
-    new_enough = f"import sys; sys.exit(sys.version_info < {OLDEST_PYTHON})"
-    if installed == wanted and runs(env, new_enough):
+    new_enough = ("-c", f"import sys; sys.exit(sys.version_info < {OLDEST_PYTHON})")
+    if installed == wanted and runs(env, *new_enough):
         return
     refuse_link(VENV)
     elsewhere = installed and not installed.endswith(f" {ROOT}")  # the scripts in it name a place
-    if elsewhere or not runs(env, f"import pip._internal.cli.main; {new_enough}"):
+    if elsewhere or not (runs(env, *new_enough) and runs(env, "-m", "pip", "--version")):
         say(f"Making .venv with {sys.executable}.")
         make_venv(env, VENV, sys.executable)
     say("Installing into .venv, once: a download of 456 MB, 1.2 GB on disk, about three minutes.")
@@ -189,9 +191,9 @@ def fingerprint(*files: Path) -> str:
     return f"{digest.hexdigest()} {ROOT}"
 
 
-def runs(env: dict[str, str], probe: str) -> bool:
-    """Tell whether .venv's Python is there and gets through a line of code."""
-    return call(env, PYTHON, "-c", probe, output=subprocess.DEVNULL) == 0
+def runs(env: dict[str, str], *words: str) -> bool:
+    """Tell whether .venv's Python is there and succeeds with these words."""
+    return call(env, PYTHON, *words, output=subprocess.DEVNULL) == 0
 
 
 def call(env: Mapping[str, str], *command: str | Path, output: int | None = None) -> int:

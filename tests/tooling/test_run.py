@@ -52,7 +52,7 @@ def installs(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ..
 
     monkeypatch.setattr(install, "make_venv", make_venv)
     monkeypatch.setattr(install, "pip", lambda _env, _home, *arguments: done.append(arguments))
-    monkeypatch.setattr(install, "runs", lambda _env, _probe: (clone / ".venv").exists())
+    monkeypatch.setattr(install, "runs", lambda _env, *_words: (clone / ".venv").exists())
     return done
 
 
@@ -487,7 +487,21 @@ def test_a_flag_of_a_suite_is_not_for_pytest(run: ModuleType) -> None:
     assert (run.chosen_suites(words), words) == (["dbt"], ["-x", "tests/dbt"])
 
 
-@pytest.mark.parametrize("words", [["--spark"], ["--spark", "2.4"], ["-x", "--spark", "3.5.9"]])
+@pytest.mark.parametrize("words", [["-x", "--spark", "4.1"], ["--spark=4.1", "-x"]])
+def test_a_spark_is_named_in_both_spellings(run: ModuleType, words: list[str]) -> None:
+    assert (run.chosen_spark(words), words) == ("4.1", ["-x"])
+
+
+def test_suites_of_spark_import_it_as_users_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the archive that Spark puts on the path of its Python processes."""
+    monkeypatch.setenv("NOTED_TIME_CLUSTER", "bin")
+    monkeypatch.setattr("sys.path", ["/spark/python/lib/pyspark.zip"])
+    exec(install.COMPILED_PYSPARK)  # noqa: S102 - as `site` does with the file
+
+    assert sys.path == ["/spark/python/lib/pyspark.zip"]
+
+
+@pytest.mark.parametrize("words", [["--spark"], ["--spark=2.4"], ["-x", "--spark", "3.5.9"]])
 def test_an_unknown_spark_is_refused_with_the_known(
     run: ModuleType, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
