@@ -56,6 +56,13 @@ def test_the_chart_makes_what_its_values_ask_for(
     assert sorted(each["kind"] for each in chart.objects(*values)) == kinds.split()
 
 
+def test_all_values_render_the_objects_that_were_reviewed(chart: Chart) -> None:
+    """A change of `rendered.yaml` shows what an upgrade changes in a cluster."""
+    rendered = chart.template(*ALL, "--set=monitoring.prometheusRule=false")
+
+    assert rendered == (0, (CHART.parents[1] / "tests/chart/rendered.yaml").read_text())
+
+
 def refused(programs: Path, directory: Path, objects: list[Object]) -> list[str]:
     """Return what is wrong with objects, by Kubernetes' schemas; a field they lack is."""
     file = directory / "objects.yaml"
