@@ -5,8 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
@@ -52,9 +53,16 @@ def test_a_backup_of_sqlite_replaces_that_of_the_night_before(
     assert (said, found) == (["wal\nok\n"] * 2, ([stream()], [1, 2]))
 
 
+def read_jobs() -> list[Any]:
+    """Return the backup's job, and the parts of the others, on the page of Kubernetes."""
+    section = section_of("docs/guides/kubernetes.md", "Back up")
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    return [*map(yaml.safe_load, blocks)]
+
+
 @pytest.mark.skipif(not binaries() or not shutil.which("pg_dump"), reason="no PostgreSQL")
 def test_a_url_with_an_own_authority_suits_the_controller_and_backups(tmp_path: Path) -> None:
-    """It is restored to another database of the server."""
+    """It is restored to another database of the server. A dump that fails replaces none."""
     directory = binaries()
     assert directory
     authority = f"?sslmode=verify-full&sslrootcert={CERTIFICATE / 'certificate.pem'}"
@@ -67,6 +75,12 @@ def test_a_url_with_an_own_authority_suits_the_controller_and_backups(tmp_path: 
             store.commit(of_one_stream(upto=2))
         dump, restore = re.findall(r"^pg_(?:dump|restore) .*$", SECTION, re.MULTILINE)
         run(dump, tmp_path, NOTED_TIME_DATABASE=url)
+        (nightly,) = read_jobs()[2]["args"]
+        for database in (url, url, "postgresql://127.0.0.1:1"):
+            line = f"mkdir -p backup; {nightly}".replace("/backup", f"{tmp_path}/backup")
+            with nullcontext() if database == url else pytest.raises(AssertionError):
+                run(line, tmp_path, URL=database)
+        shutil.move(tmp_path / "backup" / "noted-time.dump", tmp_path / "noted-time.dump")
         run(restore, tmp_path, NOTED_TIME_DATABASE=other)
         is_secure = run(
             'psql -Atc "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()" "$U"',
@@ -83,9 +97,7 @@ def test_a_backup_in_kubernetes_is_made_each_night_and_restored(
     migrated: Path, tmp_path: Path
 ) -> None:
     """By the programs of the page; what was lost is kept aside."""
-    section = section_of("docs/guides/kubernetes.md", "Back up")
-    blocks = re.findall(r"^```yaml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    job, other = map(yaml.safe_load, blocks)
+    job, other, _ = read_jobs()
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     backup, restore = (each["args"][0] for each in (pod["containers"][0], other))
     data = tmp_path / "data"
