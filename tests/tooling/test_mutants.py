@@ -26,7 +26,7 @@ def test_doctests_import_the_plugin_of_mutants_and_wait_as_long_as_before() -> N
     """`--doctest-modules` imports it in every run of the suite."""
     importlib.import_module("tests.mutants.quick")
 
-    assert waiting.PATIENCE_S == 600
+    assert waiting.PATIENCE_S == 180
 
 
 def test_the_tests_of_each_room_are_there() -> None:
