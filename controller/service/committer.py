@@ -7,6 +7,8 @@ callers. So each note that was acknowledged before a mark is in its transaction 
 If a commit fails, waiting callers are refused and the streams are reloaded, because memory is ahead
 of the database. A request that was written nevertheless may be repeated safely. The service clock
 returns to the start of the batch, as no note could be accepted meanwhile.
+
+It keeps invariant 3 of docs/explain/theory.md.
 """
 
 from __future__ import annotations

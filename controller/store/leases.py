@@ -6,6 +6,8 @@ every statement renews its leases.
 
 A lost session loses all uncommitted changes. It is not replaced automatically, because another
 controller may have written since.
+
+It keeps invariant 4 of docs/explain/theory.md.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ One test suite checks these rules for every store:
 - `commit` raises `Conflict` for an unknown stream id, for two streams with one name, and for a
   stored scale event.
 - Readers get exactly the values that were committed.
+
+It keeps invariant 2 of docs/explain/theory.md.
 """
 
 from __future__ import annotations

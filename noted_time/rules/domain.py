@@ -6,6 +6,8 @@ it *holds*.
 
 Once none holds, the least time ahead becomes the next lower, and the members at it hold. Members
 ahead are queued by time, so a note costs O(log members).
+
+It keeps invariant 2 of docs/explain/theory.md.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 An entry stays when its member's time changes; at the front it is checked, and queued again if it
 was too early.
+
+It keeps invariant 5 of docs/explain/theory.md.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ Invariants, with their tests in `tests/core`:
 2. Every absence that a mark passed is reported by exactly one mark (`test_missing`).
 3. `missing` has the writers that the last mark lacks, removed ones excepted (`test_agreement`).
 4. A restart changes nobody in the roster (`test_agreement`).
+
+It keeps invariant 5 of docs/explain/theory.md.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Rows written after a writer noted T belong to its first note above T, so a cut must cover them
 exactly when its lower is above T. All positions noted after the same T are joined.
+
+It keeps invariant 1 of docs/explain/theory.md.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A mark answers a time if its lower reaches the time, the dataset has read up to its cut, and the
 required writers vouch there. The first such mark is the answer.
+
+It keeps invariant 7 of docs/explain/theory.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Chooses the mark that a micro-batch applies: the last one whose cut it reads."""
+"""Chooses the mark that a micro-batch applies: the last one whose cut it reads.
+
+It keeps invariant 6 of docs/explain/theory.md.
+"""
 
 from __future__ import annotations
 

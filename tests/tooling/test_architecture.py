@@ -1,4 +1,4 @@
-"""What docs/explain/architecture.md names exists, and how modules depend on each other."""
+"""What the pages about the inside name exists, and how modules depend on each other."""
 
 import ast
 import re
@@ -97,9 +97,22 @@ def test_a_walk_is_short(page: str, walk: str, most: int) -> None:
     assert 0 < len(STEP.findall(section(page, walk))) <= most
 
 
-def test_every_reference_leads_to_a_definition(root: Path, page: str) -> None:
+@pytest.mark.parametrize("name", ["architecture", "theory"])
+def test_every_reference_leads_to_a_definition(root: Path, name: str) -> None:
     """A function that is renamed or moved is renamed on the page too."""
+    page = (root / "docs" / "explain" / f"{name}.md").read_text(encoding="utf-8")
+
     assert missing(root, references(page)) == []
+
+
+def test_module_names_the_invariant_that_it_keeps(root: Path) -> None:
+    page = (root / "docs" / "explain" / "theory.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \| (.*?) \|", page, re.MULTILINE)
+
+    assert [number for number, _ in rows] == list("1234567")
+    for number, keepers in rows:
+        for path, _ in REFERENCE.findall(keepers):
+            assert f"invariant {number} of docs/explain/theory.md" in (root / path).read_text()
 
 
 def test_no_reference_is_written_in_another_form(page: str) -> None:
