@@ -38,19 +38,6 @@ class Uncovered(Struct, frozen=True, kw_only=True):
     late_is_known: bool = False
     before_first_mark: bool = False
 
-    @classmethod
-    def of(cls, missing: Missing, late: Late, *, before_first_mark: bool) -> Uncovered:
-        return cls(
-            missing_writers=missing.writers,
-            missing_count=missing.count,
-            missing_joined_later=missing.joined_later,
-            missing_is_known=missing.is_known,
-            late_writers=late.writers,
-            late_count=late.count,
-            late_is_known=late.is_known,
-            before_first_mark=before_first_mark,
-        )
-
     @property
     def missing(self) -> Missing:
         return Missing(
@@ -105,13 +92,16 @@ class Coverage(Struct, frozen=True):
     def _assess(self, start: int, newest: int, missing: Missing, late: Late) -> Uncovered:
         is_before = self.begins_after(start)
         new = self.newcomers if newest >= self.newcomers_from else NO_MISSING
-        missing_writers = Missing(
-            (*missing.writers, *new.writers)[:WRITERS_NAMED],
-            missing.count + new.count,
-            missing.joined_later + new.joined_later,
-            missing.is_known and new.is_known and not is_before,
+        return Uncovered(
+            missing_writers=(*missing.writers, *new.writers)[:WRITERS_NAMED],
+            missing_count=missing.count + new.count,
+            missing_joined_later=missing.joined_later + new.joined_later,
+            missing_is_known=missing.is_known and new.is_known and not is_before,
+            late_writers=late.writers,
+            late_count=late.count,
+            late_is_known=late.is_known,
+            before_first_mark=is_before,
         )
-        return Uncovered.of(missing_writers, late, before_first_mark=is_before)
 
 
 Spells = tuple[Spell, ...]

@@ -22,13 +22,8 @@ from noted_time.values import (
     LEAST_TIME,
     MAX_INT64,
     UTC_ZONE,
-    VOUCHED_NOT_KNOWN,
     Int64,
-    Late,
-    LateWriter,
     Mark,
-    Missing,
-    MissingWriter,
     Rejected,
     StreamCut,
     VouchedBy,
@@ -74,7 +69,7 @@ class Tiling(Struct, frozen=True):
         return self.end_of(start) if start < LEAST_TIME else start
 
 
-class CompleteWindow(Struct, frozen=True):
+class CompleteWindow(Uncovered, frozen=True):
     """A window from `start` to `end`, exclusive. Vouching writers add no more rows to it.
 
     Their rows are below `to_cut`, the cut of mark `seq`. If the window is `exact`, all its rows are
@@ -93,31 +88,8 @@ class CompleteWindow(Struct, frozen=True):
     written_at: Int64
     excluded: tuple[str, ...] = ()
     exact: bool = False
-    missing_writers: tuple[MissingWriter, ...] = field(name="missing", default=())
-    missing_count: int = 0
-    missing_joined_later: int = 0
-    missing_is_known: bool = False
-    late_writers: tuple[LateWriter, ...] = field(name="late", default=())
-    late_count: int = 0
-    late_is_known: bool = False
-    before_first_mark: bool = False
-    vouched: VouchedBy = VOUCHED_NOT_KNOWN
+    vouched: VouchedBy = VouchedBy(0)
     last_writer: str | None = None
-
-    @property
-    def missing(self) -> Missing:
-        """The writers that were excluded while the watermark passed the window."""
-        return Missing(
-            self.missing_writers,
-            self.missing_count,
-            self.missing_joined_later,
-            self.missing_is_known,
-        )
-
-    @property
-    def late(self) -> Late:
-        """The writers with rows of the window below the watermark."""
-        return Late(self.late_writers, self.late_count, self.late_is_known)
 
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from noted_time.rules.member import Member
@@ -61,7 +61,7 @@ class Admission:
         number = numbers.get(name)
         if (
             number is None
-            or (note.domains is not None and not _are_all_in(numbers, note.domains))
+            or (note.domains is not None and not set() < set(note.domains) <= numbers.keys())
             or (max_times and not max_times.keys() <= numbers.keys())
         ):
             return Refused("unknown_domain")
@@ -124,10 +124,6 @@ def _is_for_one_domain(note: Note) -> bool:
 def _only_reports_late(note: Note) -> bool:
     """Return whether a note only reports late rows, perhaps of a domain that the writer dropped."""
     return note.late is not None and note.time is None and note.max_time is None
-
-
-def _are_all_in(declared: Container[str], names: Collection[str]) -> bool:
-    return bool(names) and all(name in declared for name in names)
 
 
 def _refuse_too_far_ahead(note: Note, largest_time: int) -> Refused:

@@ -142,10 +142,6 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
         )
 
     @property
-    def has_unknown_domain(self) -> bool:
-        return any(each.domain is None for each in self.sources)
-
-    @property
     def vouched_by(self) -> str:
         if not self.vouched:
             return ""

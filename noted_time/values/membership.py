@@ -411,7 +411,3 @@ class VouchedBy(Struct, frozen=True):
 
 
 FEW_NAMES = 5
-
-VOUCHED_NOT_KNOWN = VouchedBy(0)
-MISSING_NOT_KNOWN = Missing()
-LATE_NOT_KNOWN = Late()

@@ -48,7 +48,8 @@ def find_unanswered(claim: TableClaim, asked: Requirement) -> list[ClaimSource] 
         each
         for each in claim.claims.values()
         if asked.require
-        or (asked.has_no_missing and (each.missing is None or each.has_unknown_domain))
+        or (asked.has_no_missing and each.missing is None)
+        or (asked.has_no_missing and any(source.domain is None for source in each.sources))
         or (asked.require_all and not each.vouched)
     ]
     if not all(each.stream for each in unanswered):

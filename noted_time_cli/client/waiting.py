@@ -96,14 +96,11 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         is_waiting = isinstance(error, NotYet | NotCompleteYet)
         status = NOT_YET_STATUS if is_waiting else UNANSWERED_STATUS
         fail(f"{dataset} is not known to be complete to {to}: {error}", status=status)
-    if call.print_json(answer):
-        pass
-    elif answer.is_complete:
+    if not call.print_json(answer) and answer.is_complete:
         echo(f"{answer.sentence}: {_describe_place(answer)}")
-    if answer.status == "waiting":
-        fail(answer.sentence, status=NOT_YET_STATUS)
     if not answer.is_complete:
-        fail(answer.sentence, status=MISSING_STATUS)
+        is_waiting = answer.status == "waiting"
+        fail(answer.sentence, status=NOT_YET_STATUS if is_waiting else MISSING_STATUS)
 
 
 def _sleep(step: Sleep) -> None:

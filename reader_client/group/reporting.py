@@ -165,7 +165,8 @@ class Reporting:
 
     def _step(self) -> Steps:
         reports, leaving = self._reports, self._reports.leaving
-        if self._is_due or (reports.is_online and self._is_silent()):
+        is_silent = time.monotonic() - self._reported_at >= self._silence_s
+        if self._is_due or (reports.is_online and is_silent):
             yield from self._report()
         elif leaving is None:
             yield from self._refresh()
@@ -180,9 +181,6 @@ class Reporting:
     @property
     def _is_due(self) -> bool:
         return self._reports.due or (self._reports.is_online and self.backlog.due)
-
-    def _is_silent(self) -> bool:
-        return time.monotonic() - self._reported_at >= self._silence_s
 
     def _report(self) -> Steps:
         position, own = self._reports.take(), self.backlog.take()

@@ -77,6 +77,4 @@ def _parse_batch(fields: Mapping[str, Any]) -> RememberedBatch:
     )
 
 
-@cache
-def open_memory(checkpoint: str, name: str, table: str) -> Memory:
-    return Memory(checkpoint, name, table)
+open_memory = cache(Memory)

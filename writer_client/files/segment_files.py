@@ -86,7 +86,7 @@ class SegmentFiles:
         with self._store.create(
             self._directory.path, lambda file: _write_rows(table, batch, file)
         ) as publish:
-            if batch is None and self._is_last_gone():
+            if batch is None and self._last and self._store.identify(self._last) is None:
                 self.find_end()
             tried = 0
             while not self._try_link(publish, table.num_rows):
@@ -109,9 +109,6 @@ class SegmentFiles:
         if is_held:
             self._store.sync(self._directory.path)
         return is_held
-
-    def _is_last_gone(self) -> bool:
-        return self._last is not None and self._store.identify(self._last) is None
 
     def _try_link(self, publish: Publish, rows: int) -> bool:
         if self.end + rows > MAX_INT64:
