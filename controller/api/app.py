@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -130,6 +131,9 @@ class Api(FastAPI):
         note = document["components"]["schemas"]["NoteBody"]
         del note["properties"]["timeout_ms"]["default"]  # means "absent"
         _mark_open_paths(document)
+        for operation in chain.from_iterable(map(dict.values, document["paths"].values())):
+            words = " ".join(operation["description"].split())
+            operation["summary"] = words.partition(". ")[0].removesuffix(".")
         return document
 
 
@@ -171,7 +175,8 @@ def create_api(
     # no interactive pages, which load scripts from other sites
     api = Api(
         title="noted-time",
-        version="1",
+        version=__version__,
+        license_info={"name": "Apache License 2.0", "identifier": "Apache-2.0"},
         description=API_DESCRIPTION,
         lifespan=lifespan,
         docs_url=None,

@@ -20,6 +20,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from docs import reference
+from docs.site import http_calls
 from docs.site.links import faults
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,6 +92,8 @@ def build(root: Path, target: Path, zensical: Path, public_url: str = "") -> lis
         pages.mkdir()
         gather(root, pages)
         add_python(pages)
+        calls = pages / "docs" / "reference" / "http-calls.md"
+        calls.write_text("\n".join(http_calls.list_lines()), "utf-8")
         if public_url:
             link_runbooks(pages / "docs" / "reference" / "alerts.yml", public_url)
         shutil.copy(CONFIG, work)

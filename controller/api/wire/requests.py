@@ -239,6 +239,22 @@ class TruncateRequest(Request, frozen=True):
     cut: Annotated[dict[SegmentNumber, Offset], Meta(extra_json_schema=OFFSETS_SCHEMA)]
 
 
+# the pages have these, too
+BODY_EXAMPLES: dict[str, dict[str, Any]] = {
+    "StreamChanges": {"mark_interval_ms": 0, "domains": ["order_time", "ship_time"]},
+    "NotesBody": {"notes": [{"writer": "UA"}, {"writer": "DL"}]},
+    "ScaleRequest": {"sealed": {"0": 500}, "created": {"2": [0], "3": [0]}},
+    "SealBody": {},
+    "TruncateRequest": {"cut": {"0": 9}},
+    "HoldRequest": {"for_ms": 3600000},
+    "WindowRequest": {"position": {"0": 10, "1": 4}},
+    "CompletenessRequest": {"to": 1357034220000, "require_known": True},
+    "ReaderReport": {"position": {"0": 10}},
+    "ReaderLeave": {"position": {"0": 8}},
+    "GroupChanges": {"backlog": {"behind_ms": 600000}},
+}
+
+
 def list_bodies() -> list[type[Struct]]:
     return [StreamChanges, CompletenessRequest, *Request.__subclasses__()]
 
@@ -248,5 +264,5 @@ def describe_body(name: str, *, is_optional: bool = False) -> dict[str, Any]:
     schema: dict[str, Any] = {"$ref": SCHEMA_REF.format(name=name)}
     if is_optional:
         schema = {"anyOf": [schema, {"type": "null"}]}
-    content = {"application/json": {"schema": schema}}
+    content = {"application/json": {"schema": schema, "example": BODY_EXAMPLES[name]}}
     return {"requestBody": {"content": content, "required": not is_optional}}

@@ -1,9 +1,11 @@
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from noted_time import __version__
 from noted_time.values import MAX_INT64
 from tests.support.http import Caller
 from tests.support.processes import ROOT, ServeProcess, environment
@@ -63,6 +65,23 @@ async def test_the_page_has_each_field_of_an_answer(call: Caller) -> None:
     }
 
     assert lacking == set()
+
+
+async def test_the_document_has_examples_of_the_pages_and_the_release(call: Caller) -> None:
+    """The tests of the pages run the examples."""
+    pages = "".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
+    sent = [json.loads(each) for each in re.findall(r"--json '(\{[^…']*\})'", pages)]
+    document = (await call.get("/openapi.json")).json()
+    calls = [each for path in document["paths"].values() for each in path.values()]
+    bodies = [
+        each["requestBody"]["content"]["application/json"]
+        for each in calls
+        if "requestBody" in each
+    ]
+
+    assert [each for each in bodies if each["example"] not in sent] == []
+    assert [each["summary"] for each in calls if " " not in each["summary"]] == []
+    assert document["info"]["version"] == __version__
 
 
 async def test_answers_require_all_but_omitted_fields(call: Caller) -> None:
