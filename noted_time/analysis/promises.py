@@ -78,26 +78,21 @@ class NotedMarks:
         return last_marks
 
 
-class AbsencePeriod(NamedTuple):
-    """Marks that excluded a writer, from `first_seq` (0 if it was not a member before) on."""
-
-    first_seq: int
-    last_seq: int
-    reason: str
-
-
 @dataclass(frozen=True, slots=True)
 class WriterPromise:
-    """The last spells during which marks counted a writer, and the other marks.
+    """The last spells during which marks counted a writer, and its absences.
 
-    >>> away = AbsencePeriod(0, 2, "not_joined"), AbsencePeriod(5, 9, "timed_out")
+    An absence is the first and last mark without the writer, and the reason. The first is 0 if the
+    writer was not a member before.
+
+    >>> away = (0, 2, "not_joined"), (5, 9, "timed_out")
     >>> promise = WriterPromise((Spell(3, 20),), away)
     >>> promise.verdicts(np.array([2, 3, 4, 5]), np.array([10, 10, 20, 20])).tolist()
     ['not_joined', 'broken', 'idle', 'timed_out']
     """
 
     spells: Sequence[Spell]
-    away: Sequence[AbsencePeriod] = ()
+    away: Sequence[tuple[int, int, str]] = ()
 
     def verdicts(self, seqs: Times, times: Times) -> NDArray[np.object_]:
         known_from = self.spells[0].from_seq if self.spells else MAX_INT64

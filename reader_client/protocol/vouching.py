@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
-from noted_time.analysis import AbsencePeriod, NotedMarks, Owners, WriterPromise
+from noted_time.analysis import NotedMarks, Owners, WriterPromise
 from noted_time.answers import EntryAnswer, LedgerPage, MarksAnswer, WriterRow, WritersPage
 from noted_time.client import Json, Question, stream_path
 from noted_time.observing import INGESTION_NAME
@@ -129,15 +129,15 @@ def _find_owners(
     return owners
 
 
-def _find_absences(entries: Iterable[EntryAnswer]) -> defaultdict[str, list[AbsencePeriod]]:
-    absences: defaultdict[str, list[AbsencePeriod]] = defaultdict(list)
+def _find_absences(entries: Iterable[EntryAnswer]) -> defaultdict[str, list[tuple[int, int, str]]]:
+    absences: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
     for entry in entries:
         seq = entry.seq
         for writer in entry.returned:
-            absences[writer] = [a._replace(last_seq=min(a[1], seq - 1)) for a in absences[writer]]
+            absences[writer] = [(a, min(b, seq - 1), why) for a, b, why in absences[writer]]
         for each in entry.writers:
             if each.reason in (*list_names(ExclusionReason), "narrowed"):
-                absences[each.writer].append(AbsencePeriod(seq, MAX_INT64, each.reason))
+                absences[each.writer].append((seq, MAX_INT64, each.reason))
             elif each.reason in JOINED_LATER:
-                absences[each.writer].append(AbsencePeriod(0, seq - 1, each.reason))
+                absences[each.writer].append((0, seq - 1, each.reason))
     return absences

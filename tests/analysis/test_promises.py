@@ -10,14 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noted_time import Mark, StreamCut
-from noted_time.analysis import (
-    AbsencePeriod,
-    Judgement,
-    LocatedRows,
-    NotedMarks,
-    WriterPromise,
-    judge,
-)
+from noted_time.analysis import Judgement, LocatedRows, NotedMarks, WriterPromise, judge
 from noted_time.values import Spell
 
 MANY = 8 * settings().max_examples
@@ -73,11 +66,10 @@ class Stream(NamedTuple):
         if any(vouches(word, mark, row.time) for mark in marks):
             return "broken"
         seq = marks[-1].seq
-        away = [each for each in word.away if each.first_seq <= seq <= each.last_seq]
+        away = [(first, why) for first, last, why in word.away if first <= seq <= last]
         if not word.spells or seq < word.spells[0].from_seq:
-            away = [each for each in away if not each.first_seq]
-            return away[-1].reason if away else "not known"
-        return away[-1].reason if away else "idle"
+            return next((why for first, why in reversed(away) if not first), "not known")
+        return away[-1][1] if away else "idle"
 
 
 def vouches(word: WriterPromise, mark: Mark, time: int) -> bool:
@@ -110,7 +102,7 @@ def streams(draw: st.DrawFn) -> Stream:
     word = st.builds(
         WriterPromise,
         periods.map(lambda each: [Spell(*period) for period in sorted(each, key=itemgetter(0))]),
-        spans.map(lambda each: [AbsencePeriod(least, most, "timed_out") for least, most in each]),
+        spans.map(lambda each: [(least, most, "timed_out") for least, most in each]),
     )
     words = {writer: draw(word) for writer in WRITERS}
     rows = draw(st.lists(row, min_size=1, max_size=20))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from controller.service import maintenance
 from noted_time import Rejected, UnknownDomain
-from noted_time.analysis import AbsencePeriod, WriterPromise
+from noted_time.analysis import WriterPromise
 from noted_time.answers import WritersPage
 from noted_time.client import Question, run
 from noted_time.client.transport import Transport
@@ -68,11 +68,9 @@ def test_writers_that_rest_return_and_join_later_vouch_in_periods(
 
     assert list(found.marks.lowers) == [10, 20, 30, 40, 50, 60]
     assert found.words == {
-        "a": WriterPromise([Spell(1, 40)], [AbsencePeriod(5, MAX_INT64, "removed")]),
-        "b": WriterPromise([Spell(1, 10), Spell(4)], [AbsencePeriod(3, 3, "returned_late")]),
-        "c": WriterPromise(
-            [Spell(5)], [AbsencePeriod(4, 4, "returned_late"), AbsencePeriod(0, 3, "not_joined")]
-        ),
+        "a": WriterPromise([Spell(1, 40)], [(5, MAX_INT64, "removed")]),
+        "b": WriterPromise([Spell(1, 10), Spell(4)], [(3, 3, "returned_late")]),
+        "c": WriterPromise([Spell(5)], [(4, 4, "returned_late"), (0, 3, "not_joined")]),
     }
     assert found.owners == {0: ("a", 1), 1: ("b", 1), 2: ("c", 1)}
 
