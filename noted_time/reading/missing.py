@@ -41,15 +41,13 @@ class MissingWriters:
     [0, 1, 1, 0]
     """
 
-    __slots__ = ("_ended", "_ends", "_last_seqs", "known_from", "open")
+    __slots__ = ("_ended", "known_from", "open")
 
     def __init__(self, known_from: int = MIN_INT64) -> None:
         """Below `known_from`, missing writers may be unknown."""
         self.known_from = known_from
         self.open: dict[str, Interval] = {}
         self._ended: list[Interval] = []
-        self._ends: list[int] = []
-        self._last_seqs: list[int] = []
 
     def take(
         self,
@@ -71,7 +69,7 @@ class MissingWriters:
                 if absence.reason == "narrowed":  # another absence has ended
                     self._end(absence.writer, before, seq - 1)
             elif before is not None and (start := _find_start(absence)) < before:
-                self._add(Interval(writer, start, 1, at, before, seq - 1))
+                self._ended.append(Interval(writer, start, 1, at, before, seq - 1))
         for absence in absent:
             self.begin(absence, seq, at)
             if absence.reason == "removed":
@@ -86,12 +84,7 @@ class MissingWriters:
     def _end(self, name: str, end: int | None, seq: int) -> None:
         interval = self.open.pop(name, None)
         if interval is not None and end is not None:
-            self._add(interval._replace(end=end, last_seq=seq))
-
-    def _add(self, interval: Interval) -> None:
-        self._ended.append(interval)
-        self._ends.append(interval.end)
-        self._last_seqs.append(interval.last_seq)
+            self._ended.append(interval._replace(end=end, last_seq=seq))
 
     def forget_before(self, at: int, last_lower: int | None, members: Iterable[str]) -> None:
         old = [each for each in self._ended if each.opened_at < at]
@@ -104,16 +97,13 @@ class MissingWriters:
             ends.append(last_lower)
         for name in expired:
             del self.open[name]
-        kept = [each for each in self._ended if each.opened_at >= at]
-        self._ended, self._ends, self._last_seqs = [], [], []
-        for each in kept:
-            self._add(each)
+        self._ended = [each for each in self._ended if each.opened_at >= at]
         self.known_from = max(self.known_from, *ends)
 
     def find_at_mark(self, mark: Mark) -> Missing:
         seq = mark.seq
-        later = self._ended[bisect_left(self._last_seqs, seq) :]
-        intervals = (*later, *self.open.values())
+        ended = self._ended[bisect_left(self._ended, seq, key=attrgetter("last_seq")) :]
+        intervals = (*ended, *self.open.values())
         absent = [
             each.writer
             for each in intervals
@@ -127,7 +117,10 @@ class MissingWriters:
             if each.writer.reason == "narrowed" and each.start < mark.lower
         }
         absent += [writer for name, writer in narrowed.items() if name not in named]
-        return sort_missing(absent, is_known=mark.lower > self.known_from)
+        writers = sorted(absent, key=attrgetter("joined_later"))
+        later = sum(each.joined_later for each in writers)
+        shown = tuple(writers[:WRITERS_NAMED])
+        return Missing(shown, len(writers), later, is_known=mark.lower > self.known_from)
 
     def find_seq_without(
         self, seq: int, last: int, owes_rows: Callable[[str], bool] = bool
@@ -136,7 +129,7 @@ class MissingWriters:
 
         A member counts only if it `owes_rows`.
         """
-        ended = self._ended[bisect_left(self._last_seqs, seq) :]
+        ended = self._ended[bisect_left(self._ended, seq, key=attrgetter("last_seq")) :]
         members = [
             each for each in ended if not each.writer.joined_later and owes_rows(each.writer.writer)
         ]
@@ -161,7 +154,7 @@ class MissingWriters:
             return
         begin: list[list[Interval]] = [[] for _ in starts]
         over: list[list[Interval]] = [[] for _ in borders]
-        for each in self._ended[bisect_right(self._ends, borders[0]) :]:
+        for each in self._ended[bisect_right(self._ended, borders[0], key=attrgetter("end")) :]:
             if each.start < min(beyond, each.end):  # an empty interval is in no window
                 begin[max(0, bisect_right(borders, each.start) - 1)].append(each)
                 over[min(len(starts), bisect_left(borders, each.end))].append(each)
@@ -188,13 +181,6 @@ class MissingWriters:
             shown = tuple(each[0].writer for each in islice(both, WRITERS_NAMED))
             count = len(members) + len(later)
             yield Missing(shown, count, len(later), start >= self.known_from)
-
-
-def sort_missing(absent: Iterable[MissingWriter], *, is_known: bool) -> Missing:
-    """Former members precede writers that joined later."""
-    writers = sorted(absent, key=attrgetter("joined_later"))
-    later = sum(each.joined_later for each in writers)
-    return Missing(tuple(writers[:WRITERS_NAMED]), len(writers), later, is_known)
 
 
 def _find_start(absence: Absence) -> int:
