@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from noted_time.extras import import_lazily
 
 if TYPE_CHECKING:
+    from noted_time.answers import Exclusion as Exclusion
     from noted_time.observing import Seen as Seen
     from writer_client.async_client import AsyncWriterClient as AsyncWriterClient
     from writer_client.client import WriterClient as WriterClient
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from writer_client.observer import EventTimeNoter as EventTimeNoter
     from writer_client.observer import IngestionNoter as IngestionNoter
     from writer_client.sending.delivery import DeliveryTracker as DeliveryTracker
-    from writer_client.sending.outcome import Exclusion as Exclusion
     from writer_client.sending.outcome import Flushed as Flushed
     from writer_client.sending.posting import Pace as Pace
 
@@ -35,7 +35,7 @@ LAZY_IMPORTS = {
     "ClockNotes": ("writer_client.kafka.background", "kafka"),
     "DeliveryTracker": ("writer_client.sending.delivery", ""),
     "EventTimeNoter": ("writer_client.observer", ""),
-    "Exclusion": ("writer_client.sending.outcome", ""),
+    "Exclusion": ("noted_time.answers", ""),
     "Flushed": ("writer_client.sending.outcome", ""),
     "IngestionNoter": ("writer_client.observer", ""),
     "KafkaEnds": ("writer_client.kafka.ends", "kafka"),

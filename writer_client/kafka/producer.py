@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from noted_time.answers import Exclusion
 from noted_time.client.closing import Closing
 from noted_time.values import NotedTimeError, Rejected, Time, check_least, unix_ms_of
 from writer_client.at_exit import open_clients
@@ -26,7 +27,7 @@ from writer_client.kafka.background import (
 )
 from writer_client.kafka.channel import REPORTS_S, Channel, log
 from writer_client.sending.delivery import Epoch, OnFailure, Resting
-from writer_client.sending.outcome import Exclusion, Flushed
+from writer_client.sending.outcome import Flushed
 from writer_client.sending.producer_state import ProducerState
 from writer_client.sending.vouched import validate_domains
 

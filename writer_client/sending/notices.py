@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from noted_time.answers import Exclusion
 from noted_time.client import Outage
 from noted_time.reading import describe_doubt, look_like_seconds
 from noted_time.values import (
@@ -19,7 +20,6 @@ from noted_time.values import (
     format_time,
     pluralize,
 )
-from writer_client.sending.outcome import Exclusion
 from writer_client.sending.vouched import HeldBack
 
 LATE_PERIOD_S = 60.0

@@ -19,6 +19,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from noted_time.answers import Exclusion
 from noted_time.values import (
     MAX_NOTES_PER_REQUEST,
     MOST_LOG_FACTS,
@@ -43,7 +44,6 @@ from writer_client.sending.answers import (
     find_holder,
     is_too_far_ahead,
 )
-from writer_client.sending.outcome import Exclusion
 from writer_client.sending.pending_notes import Batch, PendingNote, PendingNotes
 from writer_client.sending.vouched import (
     HeldBack,

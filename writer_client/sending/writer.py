@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, Literal, TypeVar
 
+from noted_time.answers import Exclusion
 from noted_time.values import (
     HELD_LENGTH,
     LateRows,
@@ -26,7 +27,6 @@ from noted_time.values import (
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import LookUp, Outbox
-from writer_client.sending.outcome import Exclusion
 from writer_client.sending.posting import HeldClock, Pace, Posting
 from writer_client.sending.vouched import EMPTY_POSITION, Process, validate_domains
 

@@ -20,7 +20,7 @@ from controller.api.notes.body import decode, find_note_faults
 from controller.api.wire.problems import build_invalid_request, build_problem, refusal_of
 from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
-from noted_time.answers import AcceptedAnswer, ExcludedAnswer, RefusedAnswer
+from noted_time.answers import AcceptedAnswer, Exclusion, RefusedAnswer
 from noted_time.values import (
     SEGMENTS_PER_POSITION,
     Accepted,
@@ -153,11 +153,10 @@ def _encode_results(runs: Runs) -> Iterator[bytes]:
 def build_result(result: Accepted | Refused) -> AcceptedAnswer | RefusedAnswer:
     if isinstance(result, Refused):
         return _build_refused(result)
-    out = result.exclusion
     return AcceptedAnswer(
         status="accepted",
         lower=result.lower,
-        excluded=None if out is None else ExcludedAnswer(out.reason, out.since, lower=result.lower),
+        excluded=Exclusion.of(result),
         position=result.position,
         times=None if result.position is None else result.times or {},
         timeout_ms=result.timeout_ms,
