@@ -25,7 +25,9 @@ class SegmentTimes:
     All events of a segment below its time, `None` before all marks, were read. A successor is read
     only after its predecessors, because an offset in it implies their ends.
 
-    >>> from noted_time import Mark, MarkHistory, StreamCut, Succession
+    >>> from noted_time import Mark, StreamCut
+    >>> from noted_time.reading import MarkHistory
+    >>> from noted_time.values import Succession
     >>> cuts = {10: {0: 100}, 20: {0: 100, 1: 50}, 40: {0: 300, 1: 70}}
     >>> marks = (Mark(n, t, 99, StreamCut(cuts[t])) for n, t in enumerate(cuts))
     >>> times = SegmentTimes(MarkHistory(marks), Succession(), {0: 200, 1: 49})

@@ -66,7 +66,8 @@ class Trend(NamedTuple):
     def points(self, start: int, end: int, most: int) -> list[Point]:
         """Return a point for each of `most` slots from `start` to `end` (inclusive) with marks.
 
-        >>> from noted_time import Mark, MarkHistory, StreamCut
+        >>> from noted_time import Mark, StreamCut
+        >>> from noted_time.reading import MarkHistory
         >>> trend = MarkHistory(Mark(n, n, n, StreamCut({}), 10 * n) for n in range(1, 7)).trend()
         >>> [(point.at, point.seq, point.marks) for point in trend.points(20, 59, 2)]
         [(30, 3, 2), (50, 5, 2)]

@@ -113,7 +113,8 @@ def find_complete_windows(
     lower of the stream's first mark, or of the first kept one. A sealed stream's last window may
     contain its last lower.
 
-    >>> from noted_time import Mark, MarkHistory
+    >>> from noted_time import Mark
+    >>> from noted_time.reading import MarkHistory
     >>> history = MarkHistory([
     ...     Mark(1, lower=10, upper=9, cut=StreamCut({0: 5}), upper_is_bound=True),
     ...     Mark(2, lower=20, upper=24, cut=StreamCut({0: 8}), upper_is_bound=True)])
@@ -144,8 +145,8 @@ def find_changed_windows(
 
     They begin with the window that contains `after`, and their `late` has only these reports.
 
-    >>> from noted_time import Mark, MarkHistory
-    >>> from noted_time.reading import LateReports, MissingWriters
+    >>> from noted_time import Mark
+    >>> from noted_time.reading import LateReports, MarkHistory, MissingWriters
     >>> from noted_time.values import LateReport
     >>> history = MarkHistory([Mark(1, lower=40, upper=40, cut=StreamCut({0: 5}))])
     >>> reports = [LateReport("pos", 3, 5, 12, 900, 900), LateReport("till", 1, 28, 29, 1, 1)]

@@ -3,7 +3,7 @@
 The rules follow PDP-33 with Hazelcast's keyed coalescing. A cut takes the *first* note of each
 member at or above the new lower, not its latest.
 
->>> from noted_time import Note, StreamSettings
+>>> from noted_time.values import Note, StreamSettings
 >>> stream = Aggregator(StreamSettings())
 >>> for writer in ("UA", "DL"):
 ...     _ = stream.note(Note(writer), now=0)
