@@ -1,4 +1,4 @@
-"""The environments of this clone, each with what a lock names: .venv, and those beside it."""
+"""Makes .venv and the other environments of this clone from the locks."""
 
 from __future__ import annotations
 

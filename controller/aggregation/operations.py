@@ -177,9 +177,9 @@ def preview_truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncatio
 
 
 def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, int]) -> Truncation:
-    """Drop all marks whose cuts the given cut reaches, except the last of them.
+    """Keep the last mark whose cut the given cut reaches, and drop the marks before it.
 
-    A reader exactly at the cut needs that one.
+    A reader exactly at the cut needs that mark.
     """
     truncation = preview_truncation(stream, cut)
     for domain, dropped in truncation.dropped.items():

@@ -192,10 +192,10 @@ class Ownership:
         return streams
 
     async def _report_lost_marks(self, streams: Iterable[StreamState]) -> None:
-        """Report streams whose last shown marks are missing in the database.
+        """Report streams that have shown marks which the database has lost.
 
-        It is then a restored copy or a lagging standby, and the next marks reuse seqs that readers
-        know.
+        The database is then a restored copy or a lagging standby, and the next marks reuse seqs
+        that readers know.
         """
         now, changes = self._clocks.read(), []
         known = [(each, self._last_marks.get(each.id, {})) for each in streams]

@@ -169,7 +169,7 @@ class LongPolls:
     ) -> NewMarks:
         """Return the marks after a seq, waiting up to `wait_ms` for the first.
 
-        Does not wait above the last seq.
+        If `after` is above the last seq, return at once.
         """
         deadline = monotonic() + wait_ms / 1000
         while True:

@@ -166,7 +166,7 @@ class PostgresStore(SqlStore):
             return chain_rows
 
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Renew the leases, because a load has many such queries."""
+        """Renew the leases first: a load has many queries, and a lease would end between them."""
         self._renew()
         return super()._rows(query)
 

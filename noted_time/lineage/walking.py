@@ -195,7 +195,10 @@ class Step(NamedTuple):
 
 
 def find_step(hops: Hops, hop: Hop) -> Step:
-    """Return the hop with the source whose rows it has least of, then the least complete one."""
+    """Return the step to the source that the hop has read least of.
+
+    Of several, it is the least complete one.
+    """
     limits: dict[HopSource, int | None] = {}
     for each in hop.sources:
         complete_to = hops[each.dataset].complete_to

@@ -199,7 +199,7 @@ class MarkHistory:
     def bounded_below(self, time: int, seq: int) -> Mark | None:
         """Return the last mark up to `seq` whose upper is a bound and below `time`.
 
-        Only uppers that are bounds never fall.
+        An upper is a bound if no row below the cut is later. Only such uppers never fall.
         """
         uppers, bounds = self._uppers, self._bounds
         end = min(self._count, seq - self.first_seq + 1)

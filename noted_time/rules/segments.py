@@ -114,7 +114,7 @@ class KnownSegments:
 class Sharing:
     """The member that writes to each segment, in memory that grows with segments only.
 
-    At the end of a sealed segment, a member no longer writes to it.
+    A member that has reached the end of a sealed segment is no longer its writer.
     """
 
     __slots__ = ("_final", "_passed", "_shared", "_writers")

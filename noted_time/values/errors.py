@@ -250,7 +250,7 @@ class Recreated(Rejected):
 
 
 class AnotherLog(Rejected):
-    """The positions of a stream are of another log, such as a topic of another cluster."""
+    """The positions of the stream belong to another log, such as a topic of another cluster."""
 
     def __init__(self, stream: str, other: OtherLog) -> None:
         super().__init__(

@@ -86,7 +86,7 @@ def _find_begins(
         since = int(clocks.time() * 1000) - since_ms
         from_then = topic.offsets_at(since)
         if all(from_then[each] <= begins[each] for each in begins):
-            said.append(f"The log begins after {format_time(since)}: all of it is read.")
+            said.append(f"The log has nothing before {format_time(since)}: all of it is read.")
         begins = {each: max(begins[each], from_then[each]) for each in begins}
     if empty := [str(each) for each in begins if look.ends[each] <= begins[each]]:
         names = join_names(empty[:NAMES_PER_SENTENCE], len(empty))

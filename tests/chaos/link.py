@@ -9,7 +9,7 @@ CHUNK = 65536
 
 
 class Link:
-    """Passes what comes to `port` on to `target`, as its mode says.
+    """A TCP proxy from `port` to `target` that can cut, stall or drop, by its mode.
 
     - `whole`: as it should.
     - `cut`: every connection is ended, and each new one at once.

@@ -85,7 +85,7 @@ class Trial(Generic[Arena]):
             self.laws.history.broke("watermarks advance", after, f"not advancing: {standing}")
 
     async def _take(self, turn: Turn) -> None:
-        """Have these faults, each soon after the one before, and mostly wait until time moves."""
+        """Inject the faults one soon after another; usually wait for a mark after them."""
         self.announce(f"{len(self.laws.history.spans) + 1}: {' and '.join(turn)}")
         delays = accumulate((self._chance.uniform(*SOON_S) for _ in turn[1:]), initial=0.0)
         await asyncio.gather(*map(self._fail, turn, delays))

@@ -65,7 +65,7 @@ def test_the_loop_of_the_page_moves_on_after_a_reload(
     name=st.sampled_from(ZONES),
     origin=st.sampled_from([0, FIRST_MONDAY_MS]),
 )
-def test_what_is_rounded_down_is_a_border_at_or_below(
+def test_rounded_time_is_nearest_border_below(
     time: int, minutes: int, name: str, origin: int
 ) -> None:
     """It stays as it is if rounded again, and no later border was skipped."""

@@ -301,7 +301,7 @@ def test_compaction_keeps_the_claim_and_a_foreign_append_is_named(table: Table) 
     assert (appended.complete_to, appended.is_foreign) == (2001, True)
 
 
-def test_the_words_of_icebergs_sink_wait_for_all_names_that_the_table_expects(table: Table) -> None:
+def test_iceberg_sink_waits_for_all_expected_names(table: Table) -> None:
     """Its readers know no names, so one that has not claimed yet would be passed over."""
     table.run()
     alone = table.valid_through()

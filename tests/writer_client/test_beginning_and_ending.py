@@ -115,7 +115,7 @@ def test_times_may_be_aware() -> None:
     assert noted == (1357041600000, 1357041600001)
 
 
-def test_the_time_of_the_unnamed_domain_is_not_that_of_the_only_one_noted(served: Served) -> None:
+def test_known_time_is_of_default_domain(served: Served) -> None:
     """The stream declares two, and the join says which; of one alone it is that one."""
     known = []
     for stream, domains in (("two-domains", ["default", "ingestion"]), ("one", ["ingestion"])):
@@ -202,9 +202,7 @@ RESTORED = [
 
 @given(restoring)
 @example(RESTORED)
-def test_after_a_restore_no_process_is_fenced_by_one_that_it_had_taken_the_name_from(
-    played: list[tuple[str, int]],
-) -> None:
+def test_restore_keeps_order_of_takeovers(played: list[tuple[str, int]]) -> None:
     """One that ended long ago does not keep the name: the living one takes it over once more."""
     successors = Successors().play(played).settle()
 

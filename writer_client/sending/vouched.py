@@ -208,10 +208,10 @@ class LateHours:
 
 
 class NoteAdditions:
-    """The process, terms and late rows sent with each note.
+    """What a client adds to every note: its process, its terms and its late rows.
 
-    The process takes over the writer's name until a note is accepted. Terms are sent with each live
-    note, because the stream may be recreated.
+    Until the first note is accepted, each one asks to take over the writer's name. Terms are sent
+    with each live note, because the stream may be recreated.
     """
 
     def __init__(

@@ -108,7 +108,7 @@ def writers(
 
 
 def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
-    """Skip members in C, a million in 50 ms."""
+    """Use iterators of the standard library: a loop over a million members takes seconds."""
     aggregator = stream.aggregator
     if domain is not None:
         by_domain = [aggregator.domains[domain].find_holders()]

@@ -225,7 +225,7 @@ async def cut(
     stream: StreamName,
     asked: Annotated[CutAsked, Query()],
 ) -> Response:
-    """Return the first mark with lower >= `complete_to`. Rows up to its cut are complete.
+    """Return the first mark with lower >= `complete_to`. All rows below it are below its cut.
 
     Wait up to `wait_ms` for the mark. Below the first mark of a sealed stream, return the last.
     `late` contains the writers whose late rows may have times from `since` to `complete_to`, by
