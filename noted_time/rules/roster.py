@@ -14,6 +14,9 @@ back below the lower. A member is *narrowed* if it dropped the domain after the 
 | narrowed | not joined | it finishes, is removed, or an operator says so |
 | idle | counted | it is live again, from the next mark on |
 
+The last mark of a sealed stream names the members that are absent, and as `sealed` those live ones
+that noted no time in the domain. Who is counted is not named: the final cut has its rows.
+
 Invariants, with their tests in `tests/core`:
 
 1. Each mark counts who is live or finished, and names who is missing (`test_timeline`). A member's
