@@ -262,9 +262,9 @@ def test_build_names_all_that_failed(
 
 
 def test_an_image_is_built_from_all_that_the_wheel_has(root: Path) -> None:
-    """.dockerignore lets each package through."""
+    """Its ignore file lets each package through."""
     built_from = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    given = (root / ".dockerignore").read_text().splitlines()
+    given = (root / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
 
     packages = built_from["targets"]["wheel"]["packages"]
     assert [name for name in packages if f"!{name}" not in given] == []
