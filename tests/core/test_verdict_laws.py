@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from noted_time.progress import ReadOffsets
 from noted_time.reading import MarkHistory
-from noted_time.values import StreamSettings
+from noted_time.values import StreamCut, StreamSettings
 from noted_time.verdict import Requirement, Verdict, judge, judge_time
 from tests.core.acts import WRITERS, Act, live, streams
 from tests.core.test_vouching import OPENS_FIRST, TROUBLE, Witness, find_whole, known, rows_beyond
@@ -39,9 +39,13 @@ def witness(settings: StreamSettings, history: list[Act], *, states_since: bool)
 
 
 def list_requirements(domain: Domain, names: set[str]) -> Iterable[Requirement]:
-    """Return the questions of the stream, of readers at the cut of some mark, and of claims."""
+    """Return the questions of the stream, of readers at the cut of some mark, and of claims.
+
+    Some readers know their offsets up to a time only, as queries with a watermark do.
+    """
     marks = domain.history.after(0, LATER)
     readers = [ReadOffsets(each.cut.offsets) for each in marks]
+    readers += [ReadOffsets(each.cut.offsets, at_most=max(0, each.lower - 1)) for each in marks]
     times = {max(0, each.lower - behind) for each in marks for behind in (0, 1)}
     claims = [ReadOffsets(at_most=each) for each in sorted(times)]
     for read in [None, *readers, *claims]:
@@ -85,11 +89,17 @@ def test_complete_dataset_has_all_required_rows(
 
 
 def _has_mark(domain: Domain, verdict: Verdict, asked: Requirement) -> bool:
-    """Return whether a claim has the mark: the first with a lower of its time, or an earlier."""
-    at_most = None if asked.read is None else asked.read.at_most
-    if at_most is None or verdict.mark is None:
-        return True
-    return verdict.mark.seq <= domain.history.complete_to(at_most).seq
+    """Return whether a reader has read to the mark's cut, and knows its offsets up to the time.
+
+    A claim has the first mark with a lower of its time, and earlier ones.
+    """
+    read, mark = asked.read or ReadOffsets(), verdict.mark
+    if mark is None or verdict.time is None:
+        return False
+    if read.position is not None:
+        has_read = StreamCut(read.position).reaches(mark.cut)
+        return has_read and (read.at_most is None or verdict.time <= read.at_most)
+    return read.at_most is None or mark.seq <= domain.history.complete_to(read.at_most).seq
 
 
 def _lacks_rows(
