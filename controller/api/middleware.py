@@ -103,14 +103,14 @@ class Middleware:
             return
         else:
             request = StreamRequest(call.stream, scope, body)
-            is_of_notes = request.is_of_notes
-            if is_of_notes and scope["query_string"]:  # notes are forwarded without a query
+            is_notes_call = request.is_notes_call
+            if is_notes_call and scope["query_string"]:  # notes are forwarded without a query
                 await refuse_parameters(scope["query_string"]).send(send)
                 return
             answering = self._answer(request)
             # repeating an old note is harmless (decision 21); other requests end with the client
             connection: Connection | None = scope["state"].get("connection")
-            if not (is_of_notes or connection is None):
+            if not (is_notes_call or connection is None):
                 answering = _wait_while_connected(connection, answering)
             answer = await answering
         await answer.send(send)
@@ -122,7 +122,7 @@ class Middleware:
             return problem_of(failure)
 
     async def _answer_here(self, request: StreamRequest) -> Answer:
-        if request.is_of_notes:
+        if request.is_notes_call:
             return await answer_notes(self._controller, request.call, request.body)
         marks = await answer_marks(self._controller, request)
         if marks is not None:

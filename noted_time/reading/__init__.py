@@ -12,10 +12,10 @@ from noted_time.reading.committing import (
 )
 from noted_time.reading.coverage import (
     UNKNOWN_STANDING,
+    CountsByWriter,
     Coverage,
     Spells,
     Uncovered,
-    VouchingTally,
     find_required_seq,
     find_stated_end,
 )

@@ -109,11 +109,11 @@ Spells = tuple[Spell, ...]
 UNKNOWN_STANDING: tuple[Spells, WriterStanding] = ((), "unknown")
 
 
-class VouchingTally:
+class CountsByWriter:
     """Counts the writers that vouch for marks, which are pairs of rising seq and time.
 
     >>> from noted_time.values import FROM_FIRST_MARK, Spell
-    >>> tally = VouchingTally([(1, 10), (3, 30)], expected=("UA", "DL"))
+    >>> tally = CountsByWriter([(1, 10), (3, 30)], expected=("UA", "DL"))
     >>> tally.add("UA", FROM_FIRST_MARK, "live")
     >>> tally.add("DL", (Spell(1, 20),), "idle")
     >>> for vouched in tally.results(names_known=True):

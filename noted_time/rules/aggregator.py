@@ -24,14 +24,14 @@ from itertools import chain, islice
 
 from msgspec.structs import replace
 
-from noted_time.rules.admission import Admission
 from noted_time.rules.decisions import decide, dry_run
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Member, MemberRecord, record_of
 from noted_time.rules.members import Domains
+from noted_time.rules.note_checks import NoteChecks
 from noted_time.rules.scaling import apply_scale
 from noted_time.rules.seal import Seal, SealRequest, Slices, seal
-from noted_time.rules.segments import KnownSegments, Sharing
+from noted_time.rules.segments import KnownSegments, SegmentWriters
 from noted_time.values import (
     LARGEST_TIME,
     NO_TERMS,
@@ -91,9 +91,9 @@ class Aggregator:
         last = last_marks or {}
         declared = declared_at or {}
         cuts = [mark.cut.offsets for mark, _ in last.values()]
-        sharing = Sharing(self.succession.final, cuts)
+        segment_writers = SegmentWriters(self.succession.final, cuts)
         domains = [
-            Domain(name, sharing, *last.get(name, (None, declared.get(name, 0))))
+            Domain(name, segment_writers, *last.get(name, (None, declared.get(name, 0))))
             for name in settings.domains
         ]
         for domain in domains:
@@ -103,8 +103,8 @@ class Aggregator:
         segments = KnownSegments(settings)
         segments.load(self.succession, cuts)
         self._members: dict[str, Member] = {}
-        self.domains = Domains(settings, domains, self._members, segments, sharing)
-        self._admission = Admission(self.domains, self.succession)
+        self.domains = Domains(settings, domains, self._members, segments, segment_writers)
+        self._note_checks = NoteChecks(self.domains, self.succession)
         self._accepted = [_build_accepted(domain) for domain in domains]
 
     @property
@@ -128,7 +128,7 @@ class Aggregator:
         if self.sealed is not None:
             return SEALED_REFUSAL
         member = self._members.get(note.writer)
-        admitted = self._admission.check(note, member, largest_time)
+        admitted = self._note_checks.check(note, member, largest_time)
         if isinstance(admitted, Refused):
             return admitted
         number, gained = admitted
@@ -153,7 +153,7 @@ class Aggregator:
         Without a largest time, rows may have any time below the lower. Rows of a repeated request
         (`again`) are not counted.
         """
-        own, reports = self.domains[self._admission.find_domain(note)], list[DomainReport]()
+        own, reports = self.domains[self._note_checks.find_domain(note)], list[DomainReport]()
         for each in () if again else list_reports(note.late):
             most = max(each.least, own.lower - 1 if each.most is None else each.most)
             self.member(note.writer).report_late(own.name, LateRows(each.rows, each.least, most))
@@ -172,7 +172,7 @@ class Aggregator:
     def answer(self, note: Note) -> Accepted:
         """Return the current answer to an accepted note."""
         member, numbers = self.member(note.writer), self.domains.numbers
-        number = numbers[self._admission.find_domain(note)]
+        number = numbers[self._note_checks.find_domain(note)]
         lower, track = self._accepted[number].lower, member.track(number)
         exclusion, missing = track.exclusion, self.domains.by_number[number].roster.missing
         is_not_in_mark = note.writer not in missing and not track.returned_late
@@ -247,7 +247,7 @@ class Aggregator:
 
     def find_writer_of(self, segment: int, offset: int) -> str | None:
         """Return an early member that noted the segment up to this offset, or `None`."""
-        writer = self.domains.sharing.writer(segment)
+        writer = self.domains.segment_writers.writer(segment)
         for member in chain(
             (writer,) if writer else (), islice(self._members.values(), MEMBERS_EXAMINED)
         ):
@@ -394,7 +394,7 @@ class Aggregator:
         Raises as `check_settings`.
         """
         for name in self.check_settings(settings):
-            domain = Domain(name, self.domains.sharing, moved_at=now)
+            domain = Domain(name, self.domains.segment_writers, moved_at=now)
             self._accepted.append(_build_accepted(domain))
             self.domains.declare(domain)
         return self.domains.reconfigure(settings, now)

@@ -27,7 +27,7 @@ from noted_time.rules.member import (
 from noted_time.rules.queues import BATCH_SIZE, Ahead, Timeouts
 from noted_time.rules.roster import Roster
 from noted_time.rules.running_cut import RunningCut
-from noted_time.rules.segments import Sharing
+from noted_time.rules.segments import SegmentWriters
 from noted_time.values import Advance, Mark
 
 
@@ -45,10 +45,14 @@ class Domain:
     """
 
     def __init__(
-        self, name: str, sharing: Sharing, last: Mark | None = None, moved_at: int = 0
+        self,
+        name: str,
+        segment_writers: SegmentWriters,
+        last: Mark | None = None,
+        moved_at: int = 0,
     ) -> None:
         self.name = name
-        self.sharing = sharing
+        self.segment_writers = segment_writers
         self.roster = Roster(name, last)
         self.lower = last.lower if last else BEFORE_ALL_TIME
         self.moved_at = moved_at
@@ -339,7 +343,7 @@ class Domain:
         return self._ahead.skip_while(times_out)[0]
 
     def is_bound(self, cut: Mapping[int, int]) -> bool:
-        return not self.undeclared and not self.is_unbounded and self.sharing.is_noted(cut)
+        return not self.undeclared and not self.is_unbounded and self.segment_writers.is_noted(cut)
 
     def advance(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
         lower = step.lower

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Census, Member, MemberRecord, Track
 from noted_time.rules.queues import Departures
-from noted_time.rules.segments import KnownSegments, Sharing
+from noted_time.rules.segments import KnownSegments, SegmentWriters
 from noted_time.values import (
     NO_TERMS,
     UNCHANGED_TIMEOUT,
@@ -41,13 +41,13 @@ class Domains:
         domains: Iterable[Domain],
         members: Mapping[str, Member],
         segments: KnownSegments,
-        sharing: Sharing,
+        segment_writers: SegmentWriters,
     ) -> None:
         self.settings = settings
         self.default = settings.domain_or_default(None)
         self.members = members
         self.segments = segments
-        self.sharing = sharing
+        self.segment_writers = segment_writers
         self.unix_ahead = 0
         self.census = Census()
         self._departures = Departures()
@@ -178,7 +178,7 @@ class Domains:
         segments = len(position)
         position.update(gained)
         if len(position) != segments or note.state == "finished":
-            self.sharing.record_writer(member, gained)
+            self.segment_writers.record_writer(member, gained)
         known = self.segments.offsets
         for segment, offset in gained.items():
             if offset > known[segment]:  # noqa: PLR1730 - `max` would cost a call for each
@@ -221,7 +221,7 @@ class Domains:
             for number in range(len(self.by_number)):
                 self._reset_track(member, number, max_time=None)
         if was_finished and state != "finished":
-            self.sharing.record_writer(member, member.position, again=True)
+            self.segment_writers.record_writer(member, member.position, again=True)
             for domain, track in self.list_tracks(member):
                 domain.roster.update_spells(track)
         for track in member.tracks:
@@ -326,7 +326,7 @@ class Domains:
         departed = self._departures.pop_forgettable(horizon + 1, self._can_forget, limit)
         for member in departed:
             self.census.remove(member)
-            cut_may_pass = self.sharing.may_pass(member)
+            cut_may_pass = self.segment_writers.may_pass(member)
             for domain, track in self.list_tracks(member):
                 domain.forget(track, cut_may_pass=cut_may_pass)
             # break the reference cycle
@@ -336,7 +336,7 @@ class Domains:
     def _can_forget(self, member: Member) -> bool:
         pairs = list(self.list_tracks(member))
         is_bounded = any(not (each.is_unbounded or track.is_undeclared) for each, track in pairs)
-        if is_bounded and self.sharing.is_needed(member):
+        if is_bounded and self.segment_writers.is_needed(member):
             return False
         return all(domain.can_forget(track) for domain, track in pairs)
 
@@ -349,7 +349,7 @@ class Domains:
     def restore(self, member: Member, record: MemberRecord) -> None:
         member.restore(record)
         self.segments.join(record.position)
-        self.sharing.record_writer(member, member.position)
+        self.segment_writers.record_writer(member, member.position)
         for domain, track in self.list_tracks(member):
             domain.restore(track, record)
         self._update_roles(member, record.since)

@@ -27,4 +27,4 @@ def _complete_predecessors(domains: Domains, member: Member, implied: Mapping[in
         for domain, track in domains.list_tracks(member):
             domain.record_undeclared(track)
     member.position.update(gained)
-    domains.sharing.record_writer(member, gained)
+    domains.segment_writers.record_writer(member, gained)

@@ -111,7 +111,7 @@ class KnownSegments:
         return True
 
 
-class Sharing:
+class SegmentWriters:
     """The member that writes to each segment, in memory that grows with segments only.
 
     A member that has reached the end of a sealed segment is no longer its writer.

@@ -66,10 +66,10 @@ class NotedOffset(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     # Spark plans a micro-batch if the offset of a source changes: by rows, or by a mark.
     #
     # `run` counts the batches that are *restated*: they have the last lower again, and nothing else
-    # may have changed. `Restated` decides which they are: the first batch of each run of a query,
-    # and batches after a mark that nothing else would start. A batch that is repeated after a crash
-    # has the same `run`. Two offsets that differ only in it have the same rows and marks, so claims
-    # compare plans without it.
+    # may have changed. `RestatedBatches` decides which they are: the first batch of each run of a
+    # query, and batches after a mark that nothing else would start. A batch that is repeated after
+    # a crash has the same `run`. Two offsets that differ only in it have the same rows and marks,
+    # so claims compare plans without it.
     #
     # `token` is random, and the same in all offsets of a query, which finds itself by it. Marks
     # that come from a source of their own cover the rows of the source after them in Spark's offset

@@ -12,7 +12,7 @@ from spark_integration.marks.arguments import WatermarkPolicy
 from spark_integration.marks.backlog import QueryBacklog
 from spark_integration.marks.offset import NotedOffset
 from spark_integration.marks.release import Releaser
-from spark_integration.marks.released import Restated
+from spark_integration.marks.released import RestatedBatches
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
@@ -47,7 +47,7 @@ class Planner:
 
     def __init__(self, source: RowSource) -> None:
         self.source = source
-        self._restated = Restated(batch_after_mark=source.policy.batch_after_mark)
+        self._restated = RestatedBatches(batch_after_mark=source.policy.batch_after_mark)
         self._is_frozen = False
 
     def read_no_more_than_now(self) -> None:

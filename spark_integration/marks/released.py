@@ -60,7 +60,7 @@ class Watermark(Struct, frozen=True):
         return self
 
 
-class Restated:
+class RestatedBatches:
     """Decides which batches restate the last lower, by a new `run` in their offsets.
 
     - The first batch of a run restates it, because Spark's commit log keeps only one watermark per

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from noted_time.reading import (
     UNKNOWN_STANDING,
+    CountsByWriter,
     Coverage,
     LateReports,
     MarkHistory,
     MissingWriters,
     Tiling,
-    VouchingTally,
     find_changed_windows,
     find_required_seq,
 )
@@ -51,7 +51,7 @@ OPENS_FIRST: list[Act] = [
 
 
 def tallied(stream: Aggregator, domain: str, seq: int, time: int, from_seq: int = 0) -> VouchedBy:
-    tally = VouchingTally([(seq, time)])
+    tally = CountsByWriter([(seq, time)])
     for name in stream.writers():
         tally.add(name, *known(stream, name, domain, from_seq))
     return tally.results(names_known=True)[0]
@@ -143,7 +143,7 @@ def test_a_tally_of_many_marks_is_that_of_each(
     known: bool,  # noqa: FBT001 - drawn
 ) -> None:
     marks = [(seq, seq * 4 + step) for seq, step in enumerate(sorted(steps), 2)]
-    tally = VouchingTally(marks, sorted(expected))
+    tally = CountsByWriter(marks, sorted(expected))
     for name, (periods, standing) in members.items():
         tally.add(name, periods, standing)
 
@@ -186,7 +186,7 @@ def vouched_at(
 
 def test_a_tally_names_at_most_a_hundred_writers_of_each_mark() -> None:
     """Those that vouch and those that do not; all are counted."""
-    tally = VouchingTally([(1, 10), (2, 20)])
+    tally = CountsByWriter([(1, 10), (2, 20)])
     names = [f"w{n:03}" for n in range(WRITERS_NAMED + 1)]
     for name in names:
         tally.add(name, (Spell(2),), "live")

@@ -305,8 +305,8 @@ class Twins:
             self.missing.setdefault(domain, MissingWriters()).take(mark.seq, 0, lowers, *said)
         expected = self.model.advance(domain, self.now)
         if mark is not None and expected is not None:
-            sharing = self.code.domains[domain].sharing
-            is_bound = expected.upper_is_bound and sharing.is_noted(mark.cut.offsets)
+            segment_writers = self.code.domains[domain].segment_writers
+            is_bound = expected.upper_is_bound and segment_writers.is_noted(mark.cut.offsets)
             expected = replace(expected, upper_is_bound=is_bound)
         assert _plain(mark) == _plain(expected)
         return mark

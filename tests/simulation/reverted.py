@@ -17,9 +17,9 @@ from controller.service.clocks import Clocks
 from controller.service.committer import Committer, Job
 from controller.service.ownership import Ownership
 from noted_time.rules import MemberRecord
-from noted_time.rules.admission import Admission
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import Track
+from noted_time.rules.note_checks import NoteChecks
 from noted_time.rules.queues import Timeouts, TimeQueue
 from noted_time.rules.roster import Roster
 from noted_time.rules.running_cut import RunningCut
@@ -58,7 +58,7 @@ async def _serve_on(committer: Committer, *_: object) -> None:
     committer.ready = True
 
 
-_run, _move, _check, _restore = Job.run, Domain.advance, Admission.check, Roster.restore
+_run, _move, _check, _restore = Job.run, Domain.advance, NoteChecks.check, Roster.restore
 _find_due = StreamState._find_due_time
 
 
@@ -71,10 +71,10 @@ def _name_nobody(domain: Domain, *of: Any, **given: Any) -> Mark:  # noqa: ANN40
     return replace(_move(domain, *of, **given), excluded=())
 
 
-def _take_late(admission: Admission, note: Note, *given: Any) -> object:  # noqa: ANN401 - as `check`
-    found = _check(admission, note, *given)
+def _take_late(checks: NoteChecks, note: Note, *given: Any) -> object:  # noqa: ANN401 - as `check`
+    found = _check(checks, note, *given)
     is_late = isinstance(found, Refused) and found.status == "superseded"
-    return _check(admission, replace(note, sequence=None), *given) if is_late else found
+    return _check(checks, replace(note, sequence=None), *given) if is_late else found
 
 
 def _count_all(clock: ServiceClock, elapsed_ms: int) -> int:
@@ -155,7 +155,7 @@ FIXES: Mapping[str, Reverted] = {
     "silence counts from who overtook a writer": Reverted(Domain, "finish_restore", _nothing, 1),
     "silence is over when it is due": Reverted(Timeouts, "requeue_all", _nothing, 94),
     "times of a removed writer do not count": Reverted(Domain, "ignore_removed_times", _nothing, 1),
-    "late requests are refused": Reverted(Admission, "check", _take_late, 0),
+    "late requests are refused": Reverted(NoteChecks, "check", _take_late, 0),
     "the older of two processes is fenced": Reverted(Session, "admits", lambda *_, **__: True, 0),
     "a restored backup fences no living process": Reverted(Session, "admits", _admit, 28),
     "a successor implies its predecessors": Reverted(RunningCut, "complete", _nothing, 1),

@@ -12,7 +12,7 @@ from noted_time.values import MIN_INT64
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
 from spark_integration.log.query import LogQuery
-from spark_integration.marks.released import Released, Restated
+from spark_integration.marks.released import Released, RestatedBatches
 from tests.spark.conftest import Reads
 from tests.support.file_stream import FileStream
 from tests.support.log_reading import log_query, reader_of
@@ -48,11 +48,11 @@ def test_the_batch_after_each_stated_lower_is_due_once(
 ) -> None:
     """By the marks with which the plans of a run begin; the first plan restates one."""
 
-    def due(restated: Restated) -> str:
+    def due(restated: RestatedBatches) -> str:
         runs = [restated.run(0, each) for each in let_in]
         return "".join(str(plan) for plan, run in enumerate(runs) if run) or "-"
 
-    assert (due(Restated()), due(Restated(batch_after_mark=True))) == (usual, feeding)
+    assert (due(RestatedBatches()), due(RestatedBatches(batch_after_mark=True))) == (usual, feeding)
 
 
 def planned(query: LogQuery, begun: Json | None = None) -> list[Json]:

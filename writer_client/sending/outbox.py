@@ -45,13 +45,7 @@ from writer_client.sending.answers import (
     is_too_far_ahead,
 )
 from writer_client.sending.pending_notes import Batch, PendingNote, PendingNotes
-from writer_client.sending.vouched import (
-    HeldBack,
-    NoteAdditions,
-    Process,
-    VouchedTimes,
-    check_int64,
-)
+from writer_client.sending.vouched import HeldBack, NoteExtras, Process, VouchedTimes, check_int64
 
 LookUp = Callable[[Mapping[int, int]], FoundPosition]
 
@@ -91,7 +85,7 @@ class Outbox:
         self.vouched = VouchedTimes(writer, domains)
         self.written = 0
         self.beginning: tuple[LookUp, ...] = ()  # to call when the batch in flight is accepted
-        self._additions = NoteAdditions(domains, timeout_ms, process)
+        self._extras = NoteExtras(domains, timeout_ms, process)
         self._lowers: dict[str | None, int | None] = {}
         self._waiting = PendingNotes()
         self._in_flight: Batch = ()
@@ -137,12 +131,12 @@ class Outbox:
         return self.change_state("live", {})
 
     def hold(self, reason: str | None) -> int:
-        self._additions.held = reason
+        self._extras.held = reason
         return self.change_state("live", {})
 
     def report_facts(self, facts: Sequence[LogFact]) -> int | None:
         new = tuple(facts[:MOST_LOG_FACTS])
-        is_new, self._additions.because = new != self._additions.because, new
+        is_new, self._extras.because = new != self._extras.because, new
         return self.change_state("live", {}) if is_new and self.state == "live" else None
 
     def record_write(
@@ -156,10 +150,10 @@ class Outbox:
             self.change_state("live", {})
 
     def count_late_rows(self, domain: str | None, rows: LateRows) -> int:
-        self._additions.add(domain, rows)
+        self._extras.add(domain, rows)
         if domain not in self._waiting:
             self.change_state("live", {})
-        return self._additions.total
+        return self._extras.total
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -173,8 +167,8 @@ class Outbox:
         batch, change = self._waiting.take(room)
         if change is not None:
             batch += self._split_change(change, room - len(batch), follows=bool(batch))
-        put_on, declared = self._additions.put_on, self.vouched.add_max_times
-        self._in_flight = tuple(replace(each, note=put_on(declared(each.note))) for each in batch)
+        attach, declared = self._extras.attach, self.vouched.add_max_times
+        self._in_flight = tuple(replace(each, note=attach(declared(each.note))) for each in batch)
         return self._in_flight
 
     def put_back(self, batch: Batch) -> None:
@@ -185,18 +179,18 @@ class Outbox:
         self._in_flight = ()
         begins = self._end_beginning()
         for pending in batch:
-            note = replace(self._additions.take_off(pending.note), position=batch[-1].note.position)
+            note = replace(self._extras.detach(pending.note), position=batch[-1].note.position)
             if not begins:  # otherwise all notes are still waiting
                 self._waiting.put_back(replace(pending, note=note))
 
     def set_log(self, log: str | None, *, observes: bool) -> None:
-        self._additions.log, self._additions.observes = log, observes
+        self._extras.log, self._extras.observes = log, observes
 
     def record_answer(self, batch: Batch, answer: NotesReply) -> list[Rejected]:
         refused: list[Rejected] = []
         self._in_flight = ()
         holder = find_holder(answer)
-        if holder is not None and self._additions.takes_over_again(holder):
+        if holder is not None and self._extras.takes_over_again(holder):
             self.put_back(batch)
             self._look_ups = [*dict.fromkeys([*self._did_look_up, *self._look_ups])]
             self.taken_again = holder
@@ -218,7 +212,7 @@ class Outbox:
                 self._record_accepted(pending.note, result)
                 self._rows_covered = max(self._rows_covered, pending.written)
             else:
-                note = self._additions.take_off(pending.note)
+                note = self._extras.detach(pending.note)
                 refused += self._refuse(replace(pending, note=note), result, reached, joined=joined)
         self._rejoin([p for p, r in answered if is_too_far_ahead(r) and not p.is_change])
         if begins:
@@ -236,7 +230,7 @@ class Outbox:
 
     def _take_join(self) -> Batch:
         self.beginning = tuple(self._look_ups)
-        note = self._additions.put_on(Note(self.writer, domain=self.vouched.last_domain))
+        note = self._extras.attach(Note(self.writer, domain=self.vouched.last_domain))
         self._in_flight = (PendingNote(note, self.calls, self.calls),)
         return self._in_flight
 
@@ -264,7 +258,7 @@ class Outbox:
 
     @property
     def takes_over(self) -> bool:
-        return self._additions.takes_over
+        return self._extras.takes_over
 
     @property
     def durable_through(self) -> int:
@@ -274,7 +268,7 @@ class Outbox:
 
     @property
     def late_rows(self) -> int:
-        return self._additions.total
+        return self._extras.total
 
     def lower(self, domain: str | None) -> int | None:
         return self._lowers.get(domain)
@@ -293,7 +287,7 @@ class Outbox:
         return ticket
 
     def _split_change(self, change: PendingNote, room: int, *, follows: bool) -> list[PendingNote]:
-        domains = self._additions.late_domains
+        domains = self._extras.late_domains
         live = change.note.state == "live"
         joins = self._was_live and not live and (self._must_join or not (self._is_known or follows))
         first = [replace(change, note=replace(change.note, state="live"))] if joins else []
@@ -302,8 +296,8 @@ class Outbox:
         return first + [replace(change, note=note) for note in notes]
 
     def _record_accepted(self, note: Note, result: Accepted) -> None:
-        self._additions.takes_over, self._is_awaited = False, note.state == "live"
-        self._additions.took_over = result.took_over or self._additions.took_over
+        self._extras.takes_over, self._is_awaited = False, note.state == "live"
+        self._extras.took_over = result.took_over or self._extras.took_over
         if note.state == "live":
             self._is_known, self._must_join = True, False
             if note.time is None:

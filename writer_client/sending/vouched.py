@@ -207,7 +207,7 @@ class LateHours:
         return reports
 
 
-class NoteAdditions:
+class NoteExtras:
     """What a client adds to every note: its process, its terms and its late rows.
 
     Until the first note is accepted, each one asks to take over the writer's name. Terms are sent
@@ -237,7 +237,7 @@ class NoteAdditions:
         self.total += late.rows
         self._unreported[domain].add(late)
 
-    def put_on(self, note: Note) -> Note:
+    def attach(self, note: Note) -> Note:
         note = replace(
             note,
             late=self._unreported.pop(note.domain, LateHours()).take() or None,
@@ -264,7 +264,7 @@ class NoteAdditions:
         self.takes_over = self.takes_over or may
         return may
 
-    def take_off(self, note: Note) -> Note:
+    def detach(self, note: Note) -> Note:
         for late in list_reports(note.late):
             self._unreported[note.domain].add(late)
         return replace(note, late=None)

@@ -7,7 +7,7 @@ from itertools import islice
 
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
-from noted_time.reading import UNKNOWN_STANDING, Spells, VouchingTally
+from noted_time.reading import UNKNOWN_STANDING, CountsByWriter, Spells
 from noted_time.rules import Member
 from noted_time.values import Hold, Mark, VouchedBy, WriterStanding
 from noted_time.verdict.words import suggest_writer
@@ -64,7 +64,7 @@ class Vouching:
 
         An empty list lets the caller pause; the results come last.
         """
-        tally = VouchingTally(marks, self.expected)
+        tally = CountsByWriter(marks, self.expected)
         for member in self.members:
             # the member may be forgotten after a pause
             if member.writer in self._stream.aggregator and self._is_counted(member):

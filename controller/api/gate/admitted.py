@@ -47,7 +47,7 @@ class StreamRequest(NamedTuple):
         return bool(match)
 
     @property
-    def is_of_notes(self) -> bool:
+    def is_notes_call(self) -> bool:
         return self.is_to("POST", "notes")
 
     def header(self, name: bytes) -> bytes:

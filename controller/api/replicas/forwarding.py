@@ -139,7 +139,7 @@ class Forwarding:
         url = self._ownership.owner_url(request.stream)
         if url is None:
             return NOT_MINE
-        if request.is_of_notes:
+        if request.is_notes_call:
             new_peer = _Peer(url, self.http_client, self.secret, self._record_failure)
             peer = self._peers.setdefault(url, new_peer)
             answer = explain_faults(await peer.put(request), request.body)

@@ -24,7 +24,7 @@ DOMAINS_NAMED = 10
 EMPTY_POSITION: Mapping[int, int] = MappingProxyType({})
 
 
-class Admission:
+class NoteChecks:
     """The state against which the notes of one stream are checked."""
 
     __slots__ = ("_domains", "_succession")
