@@ -27,10 +27,10 @@ from benchmarks.processes import TICKS, controller
 from benchmarks.spark_rows import BEGUN_MS, DAY_MS, spark_session
 from benchmarks.stored import sqlite_url
 from demo.trials.kafka import Broker, connector, installed
+from demo.trials.waiting import wait_until
 from noted_time.kafka.noted_topic import name_noted_topic
 from reader_client import KafkaRelay
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
-from tests.support.waiting import wait_until
 from writer_client import KafkaNotedProducer
 
 if TYPE_CHECKING:

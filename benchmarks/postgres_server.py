@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.figures import WrongResult
 from benchmarks.load import percentile
-from tests.support.postgres import Server as Postgres
-from tests.support.postgres import binaries
+from demo.trials.postgres import Server as Postgres
+from demo.trials.postgres import binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

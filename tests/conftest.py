@@ -23,15 +23,15 @@ from xdist.remote import Producer
 from demo.trials import classes
 from demo.trials.certificates import make_authority
 from demo.trials.descendants import end_with_this_process
+from demo.trials.postgres import Server
 from spark_integration.session.versions import PYTHON_SOURCES
 from tests.support import spark_versions, suites
 from tests.support.classes import made_in_background
 from tests.support.distribution import Together, rank_of
-from tests.support.postgres import Server
 
 if TYPE_CHECKING:
     from demo.trials.kafka import Broker
-    from tests.support.served import Served
+    from demo.trials.served import Served
 
 SHORT_LIVED = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
@@ -158,7 +158,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     """Return a controller that the tests of a module share."""
-    from tests.support.served import Served  # noqa: PLC0415 - a second, for few tests
+    from demo.trials.served import Served  # noqa: PLC0415 - a second, for few tests
 
     with Served() as running:
         yield running
@@ -167,7 +167,7 @@ def served() -> Iterator[Served]:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """Return the PostgreSQL server of a process; tests that need it are skipped without one."""
-    from tests.support.postgres import UNSYNCED, Server, binaries  # noqa: PLC0415 - for few tests
+    from demo.trials.postgres import UNSYNCED, Server, binaries  # noqa: PLC0415 - for few tests
 
     directory = binaries()
     if directory is None:

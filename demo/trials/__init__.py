@@ -1,1 +1,1 @@
-"""Programs that `./run kafka`, `./run cluster` and `./run java` start, and tests use."""
+"""The controllers, databases, brokers and browsers that the demo, benchmarks and tests start."""

@@ -1,4 +1,4 @@
-"""Waits for other processes, however busy the machine is."""
+"""Waits for other threads and processes, however busy the machine is."""
 
 import time
 from collections.abc import Callable
@@ -13,3 +13,20 @@ def wait_until(holds: Callable[[], object]) -> None:
     while not holds():
         assert time.monotonic() < until, "it never held"
         time.sleep(0.01)
+
+
+def eventually(observe: Callable[[], object], expected: object) -> bool:
+    """Return whether `observe()` comes to equal `expected`, and print what it is otherwise."""
+    until = time.monotonic() + PATIENCE_S
+    while (seen := observe()) != expected:
+        assert time.monotonic() < until, f"still {seen}, not {expected}"
+        time.sleep(0.05)
+    return True
+
+
+def slowdown() -> float:
+    """Return how many times longer than alone a process takes now, for limits of durations."""
+    begun, used = time.monotonic(), time.process_time()
+    while time.process_time() < used + 0.05:
+        pass
+    return max(1.0, (time.monotonic() - begun) / 0.05)

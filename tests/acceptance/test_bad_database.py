@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from controller.store.sqlite import SqliteStore
+from demo.trials.waiting import PATIENCE_S
 from tests.support.failing_database import full, locked, moved
 from tests.support.processes import ServeProcess
-from tests.support.waiting import PATIENCE_S
 
 
 def noting(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[list[int], int]:

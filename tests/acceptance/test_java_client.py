@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from demo.trials.waiting import PATIENCE_S
 from tests.support.processes import ServeProcess
-from tests.support.waiting import PATIENCE_S
 
 PROGRAM = Path(__file__).parent / "java" / "Main.java"
 

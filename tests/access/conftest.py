@@ -6,8 +6,8 @@ import pytest
 
 from controller.store.open import open_tokens
 from controller.store.token_table import Tokens
-from tests.support.memory_store import MemoryTokens
-from tests.support.postgres import Server, binaries
+from demo.trials.memory_store import MemoryTokens
+from demo.trials.postgres import Server, binaries
 
 KINDS = ["memory", "sqlite", "postgres"] if binaries() else ["memory", "sqlite"]
 

@@ -12,9 +12,9 @@ from controller.api.gate.access import OPEN_PATHS, Gate, find_need
 from controller.api.pages.assets import PAGE_PATHS
 from controller.service.controller import Controller
 from controller.service.telemetry.metrics import refused_calls
+from demo.trials.memory_store import MemoryStore
 from tests.support.controllers import until
 from tests.support.gates import Guarded, behind
-from tests.support.memory_store import MemoryStore
 
 S = "/v1/streams/s"
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from controller.service.controller import Controller
+from demo.trials.memory_store import MemoryStore
 from tests.controller.api.test_calls import Calls
 from tests.support.controllers import GivenTime
 from tests.support.gates import Guarded
 from tests.support.http import answering
-from tests.support.memory_store import MemoryStore
 from tests.support.paragraphs import read_paragraphs
 
 

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 
 from controller.api.gate.access import Gate
 from controller.api.sockets.server import ListenAddress
+from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import Rejected
 from noted_time.client import ENVIRONMENT_VARIABLE
 from noted_time.values import NotAllowed
@@ -24,7 +25,6 @@ from reader_client import ReaderClient
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess, command
 from tests.support.scrapes import samples
-from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import WriterClient
 
 HERE = Path(__file__).parent

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
 from tests.support.airflow import Airflow
 from tests.support.claimed import TEN, Orders
 from tests.support.page import BLOCK, text_of
-from tests.support.served import Served
 from tests.support.suites import programs_of
 
 PAGE = "docs/guides/schedulers.md"

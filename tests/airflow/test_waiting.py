@@ -14,6 +14,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from demo.trials.calls import HOUR_MS
+from demo.trials.served import Served
+from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import Rejected
 from noted_time.client import Json, run
 from noted_time.client.transport import Transport
@@ -37,12 +40,9 @@ from noted_time_airflow.waiting import (
     watch,
 )
 from reader_client.protocol.datasets import OpenDataset
-from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN, Orders
 from tests.support.controllers import until
 from tests.support.gates import Guarded
-from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S, wait_until
 
 NINE = TEN - HOUR_MS
 SO_FAR = "is not known to be complete to 2013-01-01T10:00:00Z"

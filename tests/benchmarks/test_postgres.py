@@ -15,7 +15,7 @@ from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import offsets_stored
 from benchmarks.writers import Writers
-from tests.support.postgres import Server, binaries
+from demo.trials.postgres import Server, binaries
 
 pytestmark = pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ViewportSize
 
-from tests.support.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
-from tests.support.calls import Calls
-from tests.support.dashboards import PLAYED_MS, PassingTime, Stalled, Story, stall
+from demo.trials.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
+from demo.trials.calls import Calls
+from demo.trials.dashboards import PLAYED_MS, PassingTime, Stalled, Story, stall
+from demo.trials.served import Served
 from tests.support.gates import Guarded
-from tests.support.served import Served
 
 HERE = Path(__file__).parent
 NUMBERS = count(1)

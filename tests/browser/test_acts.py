@@ -4,10 +4,10 @@ import re
 
 from playwright.sync_api import Route, expect
 
-from tests.support.browser import Dialog, Visit, moments
-from tests.support.calls import Calls
-from tests.support.dashboards import MINUTE_MS, Stalled
-from tests.support.waiting import eventually
+from demo.trials.browser import Dialog, Visit, moments
+from demo.trials.calls import Calls
+from demo.trials.dashboards import MINUTE_MS, Stalled
+from demo.trials.waiting import eventually
 
 WHY = "the depot burnt down"
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
+from demo.trials.browser import LAPTOP, PHONE, Visit, is_seen_within
+from demo.trials.calls import HOUR_MS, Calls
+from demo.trials.dashboards import MINUTE_MS, crowd, many, wall_ms
+from demo.trials.served import Served
 from tests.browser.conftest import Visiting, viewport
-from tests.support.browser import LAPTOP, PHONE, Visit, is_seen_within
-from tests.support.calls import HOUR_MS, Calls
-from tests.support.dashboards import MINUTE_MS, crowd, many, wall_ms
-from tests.support.served import Served
 
 NAME = "n" * 249
 

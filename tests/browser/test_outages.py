@@ -7,14 +7,14 @@ from urllib.parse import quote, unquote_plus
 import pytest
 from playwright.sync_api import Route, expect
 
+from demo.trials.browser import LAPTOP, PHONE, Visit
+from demo.trials.calls import Calls
+from demo.trials.dashboards import MARKUP, Stalled, stall
+from demo.trials.served import Served
 from tests.browser.conftest import Visiting
 from tests.replicas.conftest import a, b, url
 from tests.replicas.served import stream_of
-from tests.support.browser import LAPTOP, PHONE, Visit
-from tests.support.calls import Calls
-from tests.support.dashboards import MARKUP, Stalled, stall
 from tests.support.processes import ServeProcess
-from tests.support.served import Served
 
 __all__ = ["a", "b", "url"]
 

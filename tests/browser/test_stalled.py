@@ -6,12 +6,12 @@ from zoneinfo import ZoneInfo
 
 from playwright.sync_api import expect
 
+from demo.trials.browser import Visit, is_seen_within, moments
+from demo.trials.calls import HOUR_MS, Calls
+from demo.trials.dashboards import MINUTE_MS, PLAYED_MS, PassingTime, Stalled, wall_ms
+from demo.trials.served import Served
 from noted_time.values import unix_ms_of
 from tests.browser.conftest import Visiting
-from tests.support.browser import Visit, is_seen_within, moments
-from tests.support.calls import HOUR_MS, Calls
-from tests.support.dashboards import MINUTE_MS, PLAYED_MS, PassingTime, Stalled, wall_ms
-from tests.support.served import Served
 
 TEN = 1_357_034_400_000
 WITHIN_S = 2.0

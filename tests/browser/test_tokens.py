@@ -5,11 +5,11 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from demo.trials.browser import Visit
+from demo.trials.dashboards import stall
+from demo.trials.served import Served
 from tests.browser.conftest import Visiting
-from tests.support.browser import Visit
-from tests.support.dashboards import stall
 from tests.support.gates import Guarded
-from tests.support.served import Served
 
 CONTROLS = re.compile("^(Remove|Hold|Release|Edit|Truncate|Seal)")
 CARGO = "/streams/cargo"

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from demo.trials import kafka as jars
 from demo.trials.descendants import end_with_this_process
+from demo.trials.postgres import Server, binaries
 from noted_time import NotedTimeError
 from tests.chaos.faults import FAULTS
 from tests.chaos.history import now
@@ -21,7 +22,6 @@ from tests.chaos.replicated import of_replicas
 from tests.chaos.trial import Trial
 from tests.chaos.turns import Killing, Plan, Turn, each_once, mixed
 from tests.chaos.verdict import tables
-from tests.support.postgres import Server, binaries
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 MINUTES = 10.0

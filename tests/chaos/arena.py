@@ -8,10 +8,10 @@ from typing import Self
 
 import httpx
 
+from demo.trials.postgres import Server
 from tests.chaos.calls import comes_true
 from tests.chaos.history import LIVE, History
 from tests.chaos.replica import Replica
-from tests.support.postgres import Server
 
 REPLICAS = 3
 BUSY_S = 60.0

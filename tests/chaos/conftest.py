@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.postgres import Server, binaries
+from demo.trials.postgres import Server, binaries
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import httpx
 
+from demo.trials.postgres import Server
+from demo.trials.waiting import PATIENCE_S
 from tests.chaos.link import Link
-from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
-from tests.support.waiting import PATIENCE_S
 
 START_PATIENCE_S = 300.0
 RESTART_S = 0.3

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from demo.trials.postgres import Server
 from tests.chaos.administering import Administering
 from tests.chaos.arena import Arena
 from tests.chaos.calls import Caller, NoAnswerError, comes_true
@@ -22,7 +23,6 @@ from tests.chaos.turns import Plan
 from tests.chaos.verdict import judge
 from tests.chaos.writing import Writing
 from tests.support.following import checked
-from tests.support.postgres import Server
 
 
 class Replicated:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from demo.trials.postgres import Server
 from tests.chaos.faults import FAULTS
 from tests.chaos.replicated import of_replicas
 from tests.chaos.turns import Plan, Turn
 from tests.chaos.verdict import Verdict
-from tests.support.postgres import Server
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.anyio]
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from random import Random
 
+from demo.trials.served import Served
 from tests.support.killed_drivers import (
     BEGUN_MS,
     KILLS,
@@ -14,7 +15,6 @@ from tests.support.killed_drivers import (
     time_of,
 )
 from tests.support.noted_stream import NotedStream
-from tests.support.served import Served
 
 
 def test_killed_drivers_write_no_row_twice_and_claim_nothing_too_high(

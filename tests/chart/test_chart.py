@@ -12,14 +12,14 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from typer.main import get_command
 
+from demo.trials.calls import Calls
 from demo.trials.kafka import Broker
 from demo.trials.ports import free_port
+from demo.trials.postgres import Server
+from demo.trials.waiting import wait_until
 from noted_time_cli.app import app
 from tests.chart.rendered import ALL, CHART, SMALL, Chart, Object, of_kind, pods, variables
-from tests.support.calls import Calls
-from tests.support.postgres import Server
 from tests.support.processes import ServeProcess, command
-from tests.support.waiting import wait_until
 
 REPOSITORY = "https://git.example/noted-time/blob/main"
 MONITORING = {"PrometheusRule", "ServiceMonitor"}

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from tests.chart.conftest import build
 
+ROOT = Path(__file__).parents[2]
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
 
 
-def test_workflow_has_no_fault(programs: Path, root: Path) -> None:
+def test_workflow_has_no_fault(programs: Path) -> None:
     linter = build(programs / "actionlint", ACTIONLINT, cwd=programs)
 
-    said = subprocess.run([linter], cwd=root, capture_output=True, text=True, check=False)
+    said = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert (said.returncode, said.stdout) == (0, "")

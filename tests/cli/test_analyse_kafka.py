@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message
 
+from demo.trials.calls import HOUR_MS, TEN
 from demo.trials.kafka import Broker, Settings
 from tests.cli.conftest import Commands, Said
-from tests.support.calls import HOUR_MS, TEN
 from tests.support.transactions import begun
 
 pytestmark = pytest.mark.acceptance

@@ -12,13 +12,13 @@ from controller.service import maintenance
 from demo.data import Flights, read_flights
 from demo.replay import STREAM, at_work, replay
 from demo.schedule import steps
+from demo.trials.calls import TEN, wire
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from noted_time.client import Json
 from noted_time.kafka import Topic
 from tests.cli.conftest import Commands, write
-from tests.support.calls import TEN, wire
-from tests.support.served import Served
-from tests.support.waiting import wait_until
 
 MINUTE_MS = 60_000
 WRITERS = [f"w{n}" for n in range(10)]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demo.trials.calls import HOUR_MS, TEN
 from noted_time.values import FIRST_MONDAY_MS, floor_time
 from tests.cli.conftest import Commands, Console
-from tests.support.calls import HOUR_MS, TEN
 from tests.support.odd_controller import odd_controller
 
 ZONES = ["UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "Australia/Lord_Howe"]

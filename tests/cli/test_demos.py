@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from demo.trials.served import Served
 from noted_time.rules import Aggregator
 from noted_time.values import Accepted, Note, StreamSettings
 from noted_time_cli import demos
@@ -23,7 +24,6 @@ from noted_time_cli.demos import (
     list_noting_writers,
 )
 from tests.cli.conftest import Commands
-from tests.support.served import Served
 
 
 def test_once_in_a_round_a_writer_holds_times_out_and_comes_back() -> None:

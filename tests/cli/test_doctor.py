@@ -9,6 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from noted_time.client import Json
 from noted_time.installation import install_command
 from noted_time.kafka import Topic
@@ -20,8 +22,6 @@ from tests.cli.conftest import Commands, Console, Said
 from tests.support.gates import Guarded
 from tests.support.offset_log import plan
 from tests.support.processes import ServeProcess, command, environment
-from tests.support.served import Served
-from tests.support.waiting import wait_until
 
 NOWHERE = "http://127.0.0.1:9"
 BEGUN = {"batchWatermarkMs": 0}

@@ -11,10 +11,10 @@ import pytest
 
 from demo.trials.kafka import Broker
 from demo.trials.ports import free_port
+from demo.trials.served import Served
+from demo.trials.waiting import PATIENCE_S, wait_until
 from tests.cli.conftest import Commands, Said
 from tests.support.processes import environment
-from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 

@@ -7,11 +7,11 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
+from demo.trials.served import Served
 from noted_time.tables import inherit, pin
 from reader_client import why
 from tests.cli.conftest import Commands, Said
 from tests.support.claimed import ROWS, TEN, Orders
-from tests.support.served import Served
 
 MINUTE = 60_000
 HOUR = "2013-01-01T11:00:00Z"

@@ -15,6 +15,7 @@ from itertools import chain, repeat
 
 import pytest
 
+from demo.trials.waiting import wait_until
 from noted_time import Unreachable
 from noted_time.client import connections
 from noted_time.client.problems import error_of
@@ -23,7 +24,6 @@ from noted_time.client.transport import ANSWER_TOO_LATE, AsyncTransport, Transpo
 from noted_time_cli.client.caller import Caller
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.memory import MIB
-from tests.support.waiting import wait_until
 from writer_client import AsyncWriterClient, Pace, WriterClient
 
 PART = b" " * MIB

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from demo.trials.cluster import Cluster
 from demo.trials.kafka import connector
+from demo.trials.served import Served
 from tests.support.gates import Guarded
-from tests.support.served import Served
 
 HERE = Path(__file__).parent
 

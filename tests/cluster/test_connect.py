@@ -24,7 +24,9 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
 from demo.trials.starting import started
+from demo.trials.waiting import PATIENCE_S, eventually, wait_until
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from spark_integration import (
@@ -43,9 +45,7 @@ from spark_integration import (
 from spark_integration.kafka.read import Marks
 from tests.support.noted_stream import NotedStream, table
 from tests.support.queries import per_second, rows_of
-from tests.support.served import Served
 from tests.support.spark_sessions import wait_for_end
-from tests.support.waiting import PATIENCE_S, eventually, wait_until
 from writer_client import WriterClient
 
 pytestmark = pytest.mark.shows("Spark Connect")

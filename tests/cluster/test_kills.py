@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from demo.trials.cluster import Cluster
+from demo.trials.served import Served
 from demo.trials.starting import UNCONNECTED
+from demo.trials.waiting import wait_until
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import numbers_in
-from tests.support.served import Served
-from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 

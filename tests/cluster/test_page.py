@@ -4,8 +4,8 @@ import pytest
 
 from demo.trials.cluster import HOME, Cluster
 from demo.trials.run_cluster import write_flights
+from demo.trials.served import Served
 from tests.support.page import Example, Runner
-from tests.support.served import Served
 
 pytestmark = pytest.mark.acceptance
 

@@ -52,9 +52,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from demo.trials.calls import Calls
 from demo.trials.descendants import end_with_this_process
 from tests.conformance.trial import Script, Trial, read_scripts
-from tests.support.calls import Calls
 from tests.support.processes import ServeProcess
 
 AT_ONCE = 4

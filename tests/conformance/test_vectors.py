@@ -8,13 +8,13 @@ import pytest
 
 from controller.api.notes.body import decode
 from controller.service.controller import Controller
+from demo.trials.memory_store import MemoryStore
 from noted_time.client import position_from_wire, position_to_wire
 from noted_time.coding import convert_to_json
 from noted_time.reading.history import MarkHistory
 from noted_time.values import Accepted, Mark, StreamCut
 from tests.support.controllers import GivenTime
 from tests.support.http import answering
-from tests.support.memory_store import MemoryStore
 from tests.support.streams import marks_of, stream_of
 
 Vector = dict[str, Any]

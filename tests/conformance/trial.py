@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import httpx
 
+from demo.trials.calls import Calls
 from noted_time.client import Json
 from tests.conformance.laws import find_lost, find_violations
 from tests.conformance.program import Broken, WriterProgram
 from tests.conformance.proxy import KINDS, Fault, Proxy, serving
-from tests.support.calls import Calls
 from tests.support.processes import ServeProcess
 
 TRIALS = Path(__file__).parent / "trials.txt"

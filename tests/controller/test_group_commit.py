@@ -383,14 +383,14 @@ async def test_lost_marks_are_reported_once_their_stream_is_loaded(
 
     async with serving(memory, domains=("default", "order")) as controller:
         await deliver(controller, Note("a", 1), Note("a", 1, domain="order"))
-        before = deepcopy(memory._tables)
+        before = deepcopy(memory.tables)
         await controller.put_stream("s", {"domains": ("default", "order", "ship")})
         await deliver(controller, *(Note("a", 2, domain=each) for each in ("default", *LOST)))
-        ((stream_id, kept),) = memory._tables[AppendedMark].items()
+        ((stream_id, kept),) = memory.tables[AppendedMark].items()
         key = stream_id, "default", 2
         mark = replace(kept[key].mark, written_at=7)  # the copy was written to
         before[AppendedMark][stream_id][key] = replace(kept[key], mark=mark)
-        memory._tables = before
+        memory.tables = before
         memory.watch.failures.append(StoreUnavailable("no"))
         monkeypatch.setattr(memory, "clocks", fail_once)
         with pytest.raises(StoreUnavailable):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.calls import HOUR_MS
+from demo.trials.calls import HOUR_MS
+from demo.trials.served import Served
 from tests.support.page import BLOCK, section_of, text_of
-from tests.support.served import Served
 from tests.support.warehouse import FILE, HOUR, Warehouse
 
 PAGE = "docs/guides/schedulers.md"

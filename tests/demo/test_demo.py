@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from demo.surroundings import controller
-from tests.support.waiting import PATIENCE_S, wait_until
+from demo.trials.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.spark, pytest.mark.timeout(900)]
 

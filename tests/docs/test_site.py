@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from demo.trials.browser import NO_BROWSER, chromium, find_chromium
 from docs.site.build import link_runbooks
 from docs.site.links import Page as Built
 from docs.site.links import faults
-from tests.support.browser import NO_BROWSER, chromium, find_chromium
 from tests.support.processes import python
 from tests.support.suites import programs_of
 

@@ -12,10 +12,10 @@ from typing import Any, Self
 
 import yaml  # type: ignore[import-untyped]
 
+from demo.trials.calls import Calls
 from demo.trials.ports import free_port
-from tests.support.calls import Calls
+from demo.trials.waiting import PATIENCE_S, wait_until
 from tests.support.processes import environment
-from tests.support.waiting import PATIENCE_S, wait_until
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 COMPOSE = DEPLOY / "compose.yaml"

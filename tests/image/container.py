@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.calls import Calls
-from tests.support.waiting import PATIENCE_S, wait_until
+from demo.trials.calls import Calls
+from demo.trials.waiting import PATIENCE_S, wait_until
 
 OF_THE_MACHINE = ("/etc/ssl/certs", "/etc/pip.conf")
 """How this machine reaches its package index, which a build needs, too."""

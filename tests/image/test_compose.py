@@ -13,10 +13,10 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from demo.trials.kafka import Broker
+from demo.trials.postgres import Server
+from demo.trials.waiting import wait_until
 from tests.image.composed import COMPOSE, DEPLOY, Composed, in_order, services
-from tests.support.postgres import Server
 from tests.support.processes import command
-from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("programs")  # in the suite of the image
 

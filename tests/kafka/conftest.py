@@ -8,7 +8,7 @@ import pytest
 
 from demo.trials.kafka import Broker
 from demo.trials.secured_kafka import SecuredBroker
-from tests.support.served import Served
+from demo.trials.served import Served
 from writer_client import KafkaNotedProducer
 
 Start = Callable[..., KafkaNotedProducer]

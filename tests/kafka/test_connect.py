@@ -8,11 +8,11 @@ import pytest
 
 from demo.trials import classes, java, kafka
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from noted_time.kafka.topic import Topic
 from tests.support.kafka_judge import covered, judged
 from tests.support.page import BINDING, BLOCK, text_of
-from tests.support.served import Served
-from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.acceptance,

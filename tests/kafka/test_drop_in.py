@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from noted_time import DeliveryFailed, InvalidNote, Rejected, UnknownStream, Unreachable
 from noted_time.values import format_time
 from tests.kafka.conftest import Start
 from tests.support.kafka_judge import judged
 from tests.support.page import text_of
 from tests.support.processes import environment
-from tests.support.served import Served
-from tests.support.waiting import wait_until
 from writer_client import KafkaNotedProducer
 from writer_client.sending.clock import unix_ms
 

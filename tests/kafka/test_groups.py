@@ -28,6 +28,8 @@ from confluent_kafka.admin import (
 )
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import Rejected, Unreachable
 from noted_time.client.waiting import NothingKnown
 from noted_time.kafka import Topic
@@ -36,8 +38,6 @@ from noted_time.kafka.groups import GroupOffsets
 from reader_client import committed_position, complete_to
 from tests.cli.conftest import Commands
 from tests.support.processes import environment
-from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 TEN = 1_357_034_400_000

@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import Producer
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from noted_time.values import LogFact
 from tests.support.kafka_judge import judged
-from tests.support.served import Served
 from tests.support.transactions import begun
-from tests.support.waiting import wait_until
 from writer_client import (
     EventTimeNoter,
     KafkaEnds,

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from demo.trials import java
+from demo.trials.calls import HOUR_MS
 from demo.trials.java import JavaProducer
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from noted_time.kafka import Topic
-from tests.support.calls import HOUR_MS
 from tests.support.gates import Guarded
 from tests.support.hostile import STALLS, Answer, HostileServer, answer, dripping
 from tests.support.kafka_judge import covered, judged
-from tests.support.served import Served
-from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.acceptance,

@@ -17,12 +17,12 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from noted_time import Rejected
 from tests.kafka.conftest import Start
 from tests.support.kafka_judge import judged
 from tests.support.processes import environment
-from tests.support.served import Served
-from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 

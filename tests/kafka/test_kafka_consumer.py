@@ -7,11 +7,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from noted_time import Recreated, Rejected
 from reader_client import KafkaNotedConsumer, ReaderClient
-from tests.support.served import Served
 from tests.support.transactions import begun
-from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 

@@ -16,6 +16,8 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
 
 from demo.trials.kafka import Broker, Record
+from demo.trials.served import Served
+from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import AnotherLog, NotedTimeError, NotObservable, Recreated, Rejected, Unreachable
 from noted_time.client import polling
 from noted_time.kafka import Topic, TopicLook
@@ -23,9 +25,7 @@ from noted_time.observing import TimeForm
 from noted_time.values import LogFact
 from tests.kafka.conftest import Start
 from tests.support.kafka_judge import judged
-from tests.support.served import Served
 from tests.support.transactions import begun
-from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import (
     EventTimeNoter,
     IngestionNoter,

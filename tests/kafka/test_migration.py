@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
 from tests.support.kafka_judge import judged
-from tests.support.served import Served
 from writer_client import EventTimeNoter, KafkaNotedProducer, KafkaTimes, WriterClient
 
 pytestmark = pytest.mark.acceptance

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from demo.trials.calls import Calls
 from demo.trials.kafka import Broker, Record
+from demo.trials.served import Served
+from demo.trials.waiting import eventually, wait_until
 from noted_time import (
     AnotherLog,
     DeliveryFailed,
@@ -25,11 +28,8 @@ from noted_time import (
 from noted_time.values import format_time
 from noted_time_cli.app import app
 from tests.kafka.conftest import Start
-from tests.support.calls import Calls
 from tests.support.kafka_judge import Verdict, judged
 from tests.support.processes import environment
-from tests.support.served import Served
-from tests.support.waiting import eventually, wait_until
 from writer_client import ClockNotes, KafkaNotedProducer
 from writer_client.kafka import channel, ends
 from writer_client.sending.clock import unix_ms

@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.answers import MarksAnswer
 from noted_time.client import Question
@@ -26,9 +28,7 @@ from reader_client import KafkaRelay
 from reader_client.protocol.questions import ask_marks
 from tests.support.kafka_judge import Json, relayed, violations
 from tests.support.processes import environment
-from tests.support.served import Served
 from tests.support.transactions import begun
-from tests.support.waiting import wait_until
 from writer_client import KafkaNotedProducer
 
 pytestmark = pytest.mark.acceptance

@@ -9,13 +9,13 @@ import pytest
 from confluent_kafka import Producer
 
 from demo.trials.kafka import Broker, Record
+from demo.trials.served import Served
+from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import Rejected, Unreachable
 from noted_time.kafka.groups import GroupOffsets
 from noted_time.kafka.topic import Topic, TopicLook
 from tests.support.kafka_judge import judged
-from tests.support.served import Served
 from tests.support.transactions import begun
-from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import EventTimeNoter, KafkaResolved, KafkaTimes, WriterClient
 from writer_client.kafka.fields import AHEAD_MS
 from writer_client.sending.clock import unix_ms

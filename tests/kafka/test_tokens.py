@@ -11,11 +11,11 @@ from confluent_kafka import Consumer
 
 from demo.trials.secured_kafka import PASSWORD, USER, SecuredBroker
 from demo.trials.tokens import token_of
+from demo.trials.waiting import wait_until
 from noted_time import Rejected, Unreachable
 from noted_time.kafka import Topic
 from noted_time.kafka.config_function import FUNCTION_SETTING, resolve_config
 from noted_time.kafka.connecting import Cluster, create_client, select_connection
-from tests.support.waiting import wait_until
 from writer_client import KafkaFields
 
 Config = dict[str, Any]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from tests.support.kafka_judge import judged
 from tests.support.page import Runner, examples, text_of
 from tests.support.processes import environment
-from tests.support.served import Served
-from tests.support.waiting import wait_until
 from writer_client import KafkaNotedProducer
 
 pytestmark = pytest.mark.acceptance

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
 from tests.cli.conftest import Commands
 from tests.support.offset_log import plan
-from tests.support.served import Served
 
 pytestmark = pytest.mark.acceptance
 TEN = 1_357_034_400_000

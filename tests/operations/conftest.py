@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from demo.trials.ports import free_port
+from demo.trials.waiting import PATIENCE_S
 from tests.operations.proxies import CERTIFICATE, PACKAGES, Proxy
 from tests.support.processes import ServeProcess
-from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")

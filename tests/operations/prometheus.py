@@ -12,8 +12,8 @@ import httpx
 import yaml  # type: ignore[import-untyped]
 
 from demo.trials.ports import free_port
+from demo.trials.waiting import PATIENCE_S
 from tests.operations.handbook import ALERTS, MONITORING
-from tests.support.waiting import PATIENCE_S
 
 FASTER = 15
 """The pages scrape every 15 s, a test every second; what the rules look back on shrinks alike."""

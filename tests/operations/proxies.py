@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from demo.trials.ports import free_port
-from tests.support.waiting import PATIENCE_S
+from demo.trials.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 CERTIFICATE = ROOT / "tests" / "access" / "certificate"

@@ -16,9 +16,9 @@ from controller.store.migrate import migrate
 from controller.store.postgres import PostgresStore
 from controller.store.records import ChangeSet
 from controller.store.sqlite import SqliteStore
+from demo.trials.postgres import Server, binaries
 from tests.operations.proxies import CERTIFICATE
 from tests.support.page import section_of
-from tests.support.postgres import Server, binaries
 from tests.support.stored import mark, of_one_stream, seqs, stream
 
 SECTION = section_of("docs/guides/operations.md", "Backup and restore")

@@ -6,9 +6,9 @@ from itertools import product
 import pytest
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
 from tests.support.killed_operators import PLACES, TRUTHS, WAYS, Trial
 from tests.support.quick_python import quick_python
-from tests.support.served import Served
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from demo.release import building, maven
 from demo.trials import java
-from tests.packages import building, maven
 from tests.support.suites import programs_of
 
 

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.packages import building, maven, trials
+from demo.release import building, maven, trials
 from tests.tooling.wheels import PACKAGES
 
 ROOT = building.ROOT

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.calls import HOUR_MS, HTTP
+from demo.trials.calls import HOUR_MS, HTTP
+from demo.trials.waiting import PATIENCE_S
 from tests.support.page import BLOCK, ROOT, Runner, text_of
 from tests.support.processes import ServeProcess
-from tests.support.waiting import PATIENCE_S
 
 PAGE = "docs/guides/any-language.md"
 ELEVEN = 1_357_041_540_000

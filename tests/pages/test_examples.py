@@ -13,9 +13,9 @@ import psycopg
 import pytest
 
 from demo.trials.kafka import Broker
+from demo.trials.postgres import Server
 from tests.pages.test_pages import JARS
 from tests.support.page import BLOCK, ROOT, Example, Runner, section_of, text_of
-from tests.support.postgres import Server
 from tests.support.processes import ServeProcess, python
 
 SCRIPTS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.served import Served
+from demo.trials.served import Served
 
 
 @pytest.fixture

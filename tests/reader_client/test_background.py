@@ -12,6 +12,8 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
+from demo.trials.served import Served
+from demo.trials.waiting import PATIENCE_S, eventually
 from noted_time import ClientFailed, Rejected
 from noted_time.client import Backoff
 from reader_client import ReaderClient
@@ -23,8 +25,6 @@ from reader_client.protocol.answers import GroupReply
 from tests.reader_client.answers import readers_of, stream_answer
 from tests.support.faults import Fault, Faults
 from tests.support.http import read_json
-from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S, eventually
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
 NO_BACKLOG = {"backlog": False, "because": [], "since": None}

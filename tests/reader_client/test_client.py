@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from demo.trials.served import Served
+from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import ClientFailed, InvalidName, NotCompleteYet, Rejected, TimeWindow, Unreachable
 from noted_time.client import Backoff
 from noted_time.values import UnknownDomain
@@ -18,8 +20,6 @@ from tests.reader_client.answers import readers_of
 from tests.support.faults import Faults
 from tests.support.following import Answer, broken
 from tests.support.http import as_json
-from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S, wait_until
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from msgspec import convert
 
+from demo.trials.calls import TEN
+from demo.trials.served import Served
 from noted_time.answers import Completeness
 from noted_time.client import Question, run
 from noted_time.client.transport import Transport
@@ -23,9 +25,7 @@ from noted_time.values import Mark, Note, Rejected
 from noted_time.verdict import Requirement
 from reader_client import complete_to
 from reader_client.protocol.datasets import OffsetsUpTo, OpenDataset, open_dataset
-from tests.support.calls import TEN
 from tests.support.judged import Domain
-from tests.support.served import Served
 from tests.support.streams import deliver, marks_of, stream_of
 
 HISTORIES = 1000

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from demo.trials.served import Served
+from demo.trials.waiting import PATIENCE_S, eventually
 from noted_time import (
     Mark,
     NotAllowed,
@@ -27,8 +29,6 @@ from reader_client.group.reports import Reports
 from reader_client.marks.follower import Follower
 from tests.reader_client.answers import marks_answer, stream_answer
 from tests.support.faults import Fault, Faults
-from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S, eventually
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demo.trials.served import Served
+from demo.trials.waiting import PATIENCE_S
 from noted_time import CompleteWindow, Lag, Rejected, StreamCut, UnknownStream
 from noted_time.client import Backoff
 from noted_time.reading import Tiling
@@ -19,8 +21,6 @@ from reader_client import AsyncReaderClient, ReaderClient, merged
 from reader_client.background.wakeup import News
 from reader_client.marks.cursors import WindowCursor
 from reader_client.marks.following import Following
-from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 

@@ -13,8 +13,8 @@ from demo.trials.classes import java
 from demo.trials.cluster import free_ports
 from demo.trials.daemons import Daemon
 from demo.trials.ports import LOOPBACK, listens
+from demo.trials.waiting import wait_until
 from tests.support.suites import programs_of
-from tests.support.waiting import wait_until
 
 APICURIO = "io.apicurio:apicurio-registry-app:tar.gz:all:2.6.13.Final"
 """The last release for Java 17; it speaks Confluent's protocol, too."""

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from demo.trials.cluster import free_ports
 from demo.trials.kafka import Broker
 from demo.trials.ports import LOOPBACK
+from demo.trials.served import Served
 from noted_time import Rejected, Unreachable
 from noted_time_cli.app import app
 from tests.registry.flight import Flight
-from tests.support.served import Served
 from writer_client import KafkaFields, registered_time
 
 pytestmark = pytest.mark.acceptance

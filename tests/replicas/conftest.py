@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from demo.trials.postgres import Server
+from demo.trials.waiting import wait_until
 from tests.replicas.played import Played, played
 from tests.replicas.served import lowers, note, shared, stream_of
 from tests.replicas.served import make as make_through
 from tests.store.conftest import make_postgres
-from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
-from tests.support.waiting import wait_until
 
 __all__ = ["make_postgres"]
 

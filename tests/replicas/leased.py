@@ -7,8 +7,8 @@ import pytest
 
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresStore
-from tests.support.postgres import Server
-from tests.support.waiting import wait_until
+from demo.trials.postgres import Server
+from demo.trials.waiting import wait_until
 
 MakeReplica = Callable[[str], PostgresStore]
 Lease = Callable[[int], None]

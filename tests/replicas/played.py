@@ -19,10 +19,10 @@ from controller.service.controller import Controller
 from controller.service.limits import Limits
 from controller.store.port import Leases
 from controller.store.records import ChangeSet
+from demo.trials.memory_store import MemoryStore
 from noted_time.values import StreamSettings
 from tests.support.controllers import until
 from tests.support.http import answering
-from tests.support.memory_store import MemoryStore
 
 BUCKETS = 64
 OTHER = "http://other"

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import httpx
 
 from controller.aggregation.owned_streams import bucket_of
+from demo.trials.calls import HTTP
+from demo.trials.waiting import wait_until
 from noted_time.client import Json
-from tests.support.calls import HTTP
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
-from tests.support.waiting import wait_until
 
 BUCKETS = 64
 ONLY_HERE = {"noted-time-forwarded": "1"}

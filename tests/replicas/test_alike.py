@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
+from demo.trials.calls import HTTP
+from demo.trials.postgres import Server
+from demo.trials.waiting import PATIENCE_S, wait_until
 from tests.replicas.served import Two, lowers, make, note, shared, stream_of
-from tests.support.calls import HTTP
 from tests.support.page import Runner, steady
-from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
-from tests.support.waiting import PATIENCE_S, wait_until
 
 PROXIES: dict[str, Any] = {
     **dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:1"),

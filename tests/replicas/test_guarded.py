@@ -9,10 +9,10 @@ import pytest
 from controller.service.tokens import mint
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
+from demo.trials.calls import Calls
+from demo.trials.postgres import Server
 from noted_time.answers.permissions import Grant
 from tests.replicas.served import Two, make, shared, stream_of
-from tests.support.calls import Calls
-from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
 
 pytestmark = pytest.mark.acceptance

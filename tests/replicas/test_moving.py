@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
+from demo.trials.postgres import Server
+from demo.trials.waiting import PATIENCE_S
 from tests.replicas.served import BUCKETS, buckets, shared
 from tests.support.following import Answer, broken
-from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
-from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.acceptance
 

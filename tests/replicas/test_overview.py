@@ -7,13 +7,13 @@ import httpx
 import pytest
 
 from controller.store.records import ChangeSet, StreamRecord
+from demo.trials.calls import HTTP
+from demo.trials.waiting import wait_until
 from noted_time.values import Note
 from tests.replicas.played import HERE, OTHER, THERE, Played, played, settings, stream_of
-from tests.support.calls import HTTP
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess
 from tests.support.stored import mark
-from tests.support.waiting import wait_until
 
 
 def kept_there(this: Played) -> None:

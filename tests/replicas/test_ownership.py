@@ -19,12 +19,12 @@ from controller.service.ownership import HURRY_MS, TURN_MS, Ownership
 from controller.store.migrate import migrate
 from controller.store.port import LEASE_MS, Leases, StoreUnavailable
 from controller.store.postgres import PostgresStore
+from demo.trials.postgres import Server
+from demo.trials.waiting import PATIENCE_S
 from noted_time.values import Note, ScaleEvent
 from tests.replicas.played import BUCKETS, stream_of
 from tests.support.controllers import GivenTime, running, until
-from tests.support.postgres import Server
 from tests.support.scrapes import scraped
-from tests.support.waiting import PATIENCE_S
 
 NAMES = [stream_of(bucket) for bucket in range(BUCKETS)]
 """Of streams, one for each bucket."""

@@ -10,16 +10,16 @@ import pytest
 
 from controller.store.port import LEASE_MS, Leases, StoreUnavailable
 from controller.store.records import ChangeSet
+from demo.trials.calls import HTTP
 from demo.trials.ports import listens
+from demo.trials.postgres import PASSWORD
+from demo.trials.waiting import PATIENCE_S, wait_until
 from tests.replicas.played import BUCKETS, HERE, OTHER, RESULTS, THERE, Played
 from tests.replicas.served import buckets, lowers, note, status
-from tests.support.calls import HTTP
 from tests.support.controllers import until
 from tests.support.http import problem
-from tests.support.postgres import PASSWORD
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
-from tests.support.waiting import PATIENCE_S, wait_until
 
 EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
 

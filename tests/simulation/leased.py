@@ -9,7 +9,7 @@ from typing import Any
 from controller.aggregation.owned_streams import bucket_of
 from controller.store.port import Leases, Reading, StoreUnavailable
 from controller.store.records import AppendedMark, BucketClock, ChangeSet
-from tests.support.memory_store import MemoryStore
+from demo.trials.memory_store import MemoryStore
 
 BUCKETS = 4
 NEW_CLOCKS = ChangeSet(*(BucketClock(bucket, 0) for bucket in range(BUCKETS)))

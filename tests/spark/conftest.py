@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
+from demo.trials.served import Served
 from demo.trials.starting import connected
 from spark_integration.log.options import Option
 from tests.support.bundles import noted_and_policy
@@ -15,7 +16,6 @@ from tests.support.hourly_log import HourlyLog
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from demo.trials.served import Served
 from demo.trials.starting import connected
+from demo.trials.waiting import eventually
 from noted_time import Rejected
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from tests.spark.conftest import Reads
@@ -17,9 +19,7 @@ from tests.support.noted_stream import NotedStream
 from tests.support.object_store import ObjectStore
 from tests.support.queries import per_second, rows_of
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
 from tests.support.spark_sessions import wait_for_end
-from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("with_noted_watermark")]
 

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from demo.trials.served import Served
 from noted_time import (
     AnotherLog,
     BacklogPolicy,
@@ -54,7 +55,6 @@ from spark_integration.session.settings import build_source_name
 from spark_integration.session.sources import build_options
 from tests.support.bundles import taken
 from tests.support.noted_stream import NotedStream
-from tests.support.served import Served
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 

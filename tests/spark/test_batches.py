@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from demo.trials.served import Served
 from noted_time import BacklogPolicy
 from noted_time.filelog.layout import UnreadableFile
 from noted_time.values import ScaleEvent, UnknownStream
@@ -11,7 +12,6 @@ from spark_integration.log.options import Option
 from tests.support.disorder import disorder, replay
 from tests.support.log_reading import Batch, batches, log_query, replayed
 from tests.support.noted_stream import NotedStream
-from tests.support.served import Served
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from demo.trials.served import Served
 from noted_time.client import Json
 from spark_integration import Ingestion, TableClaims
 from spark_integration.checkpoint.query_progress import PlannedBatch
@@ -23,7 +24,6 @@ from tests.support.claimed import TEN, Orders
 from tests.support.log_reading import log_query, reader_of
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import plan, write_start
-from tests.support.served import Served
 
 DOMAINS = ["default", "ship", "ingestion"]
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
 from noted_time import CompleteWindow, NotCompleteYet, Recreated, Rejected, StreamCut, Unreachable
 from spark_integration import BatchRead, KafkaRecords, Noted, read_complete_kafka
 from spark_integration.complete import read_kafka
@@ -22,7 +23,6 @@ from spark_integration.complete.read_kafka import (
     find_needed_ranges,
 )
 from tests.support.bundles import taken
-from tests.support.served import Served
 from tests.support.spark_sessions import FAILED
 from tests.support.transactions import begun
 from writer_client import KafkaNotedProducer

@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from demo.trials.served import Served
 from noted_time import NotCompleteYet, Rejected, RowsLate, UnknownStream, WritersMissing
 from noted_time.client import position_from_wire
 from noted_time.filelog import file_name, segment_directory
@@ -22,7 +23,6 @@ from spark_integration.scan.files import CutRange, LogFiles
 from spark_integration.session.sources import build_options
 from tests.support.hourly_log import HOUR, HourlyLog, note_of, written
 from tests.support.page import Runner, examples, text_of
-from tests.support.served import Served
 
 pytestmark = pytest.mark.shows("read_complete")
 

@@ -6,6 +6,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from demo.trials.served import Served
 from demo.trials.starting import started
 from noted_time.client import Json
 from noted_time.values import MIN_INT64
@@ -19,7 +20,6 @@ from tests.support.log_reading import log_query, reader_of
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import numbers_in
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
 from tests.support.spark_sessions import wait_for_end
 
 NONE, THIRD, FIFTH, SEALED = (

@@ -7,6 +7,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import eventually
 from noted_time import Rejected
 from noted_time.reading import NoClaim, TableClaim
 from noted_time.reading.claims import START_UNKNOWN
@@ -15,8 +17,6 @@ from noted_time.values import MIN_INT64
 from spark_integration import NotedTable, TableClaims
 from tests.support.clock import START_MS, Clock
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
-from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 

@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from demo.trials.served import Served
+from demo.trials.waiting import eventually
 from tests.support.noted_stream import NotedStream
 from tests.support.page import BINDING, Runner, Session, agrees, examples, text_of
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
 

@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
 from demo.trials.starting import connected
 from spark_integration import KafkaRecords, Noted, read_noted_kafka
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("read_noted_kafka")]
 

@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import eventually
 from tests.support.page import Session
 from tests.support.queries import rows_of
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
-from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 

@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import eventually, wait_until
 from noted_time import Rejected
 from tests.support.clock import START_MS, Clock
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
-from tests.support.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.shows("read_noted_kafka")]
 

@@ -7,10 +7,10 @@ from pyspark.sql import SparkSession
 
 from demo.trials import java
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from tests.support.kafka_judge import covered, judged
 from tests.support.page import BINDING, Session
-from tests.support.served import Served
-from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.spark,

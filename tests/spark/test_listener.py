@@ -7,14 +7,14 @@ from typing import cast
 import pytest
 from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEvent
 
+from demo.trials.served import Served
+from demo.trials.waiting import eventually
 from noted_time.values import InvalidName
 from spark_integration import KafkaTopic, PositionListener
 from spark_integration.checkpoint.listener import _join_positions
 from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
-from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("PositionListener")]
 

@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
 from noted_time import AnotherLog, Mark, Rejected, StreamCut
 from noted_time.kafka import Topic
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
@@ -24,7 +25,6 @@ from spark_integration import (
 from tests.support.clock import START_MS, Clock
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 

@@ -8,6 +8,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import eventually
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.committed import read_committed_offsets
 from spark_integration.session.settings import EVOLUTION_SETTING
@@ -19,8 +21,6 @@ from tests.support.clock import Clock
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second, within_a_second
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
-from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 

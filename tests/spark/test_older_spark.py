@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from demo.trials.served import Served
+from demo.trials.waiting import eventually, wait_until
 from spark_integration import PositionListener
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
-from tests.support.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("3.5")]
 

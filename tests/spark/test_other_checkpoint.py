@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.datasource import InputPartition
 
+from demo.trials.served import Served
 from noted_time import Rejected
 from spark_integration import Batches
 from spark_integration.checkpoint.source_positions import KafkaTopic
@@ -15,7 +16,6 @@ from spark_integration.marks_source.query import MarksQuery
 from spark_integration.marks_source.source import MarksReader
 from tests.support.log_reading import batches, log_query, replayed
 from tests.support.noted_stream import NotedStream
-from tests.support.served import Served
 
 
 def test_a_checkpoint_of_another_log_is_refused(

@@ -3,6 +3,8 @@
 import pytest
 from pyspark.sql import SparkSession
 
+from demo.trials.served import Served
+from demo.trials.waiting import eventually
 from noted_time import Rejected
 from spark_integration import Batches
 from spark_integration.marks.watermark import LAST_MS
@@ -12,8 +14,6 @@ from tests.support.log_reading import batches, log_query
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
-from tests.support.waiting import eventually
 
 
 def written(flights: NotedStream) -> NotedStream:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from demo.trials.waiting import eventually
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Batches, CatchUp, Columns, ReadRange
 from spark_integration.log.options import Option
@@ -17,7 +18,6 @@ from tests.support.disorder import disorder, replay
 from tests.support.log_reading import batches, log_query, reader_of
 from tests.support.noted_stream import NotedStream, table
 from tests.support.query_output import QueryOutput
-from tests.support.waiting import eventually
 
 SECOND = 1000
 EVERY_OPTION = (

@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from reader_client import KafkaRelay
@@ -23,9 +25,7 @@ from tests.support.clock import START_MS, Clock, Option
 from tests.support.offset_log import planned
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
 from tests.support.spark_sessions import FAILED
-from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.spark,

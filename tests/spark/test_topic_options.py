@@ -7,12 +7,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Batches, CatchUp, Columns, Ingestion, ReadRange
 from tests.support.clock import START_MS, Clock
 from tests.support.offset_log import numbers_in, planned
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
 from writer_client import IngestionNoter, KafkaEnds, WriterClient
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]

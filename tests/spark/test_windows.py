@@ -2,11 +2,11 @@
 
 import pytest
 
+from demo.trials.waiting import eventually
 from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
-from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("read_noted_log")]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from demo.trials.served import Served
 from tests.support.page import BLOCK, section_of
-from tests.support.served import Served
 from tests.support.suites import programs_of
 from tests.support.warehouse import FILE, Warehouse
 

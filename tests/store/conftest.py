@@ -7,8 +7,8 @@ import pytest
 from controller.store.port import Store
 from controller.store.postgres import PostgresStore
 from controller.store.sqlite import SqliteStore
-from tests.support.memory_store import MemoryStore
-from tests.support.postgres import Server, binaries
+from demo.trials.memory_store import MemoryStore
+from demo.trials.postgres import Server, binaries
 
 MakeStore = Callable[[], Store]
 

@@ -23,6 +23,7 @@ from controller.store.records import (
     StoredScale,
     StreamRecord,
 )
+from demo.trials.memory_store import MemoryStore
 from noted_time import BacklogPolicy
 from noted_time.answers import EntryAnswer
 from noted_time.rules import MemberRecord
@@ -44,7 +45,6 @@ from noted_time.values import (
     Terms,
 )
 from noted_time.values.fencing import FormerSession
-from tests.support.memory_store import MemoryStore
 from tests.support.properties import costly
 from tests.support.stored import Kept, kept, records
 

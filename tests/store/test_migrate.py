@@ -28,9 +28,9 @@ from controller.store.port import StoreUnavailable
 from controller.store.postgres import is_postgres
 from controller.store.schema import SCHEMA_REVISION, VERSION_TABLE, metadata
 from controller.store.sqlite import check_references, create_migration_engine, parse_file
+from demo.trials.postgres import Server
 from noted_time import Rejected
 from tests.store.conftest import DURABLE
-from tests.support.postgres import Server
 from tests.support.stored import of_one_stream, seqs
 
 

@@ -14,8 +14,8 @@ from controller.store.port import Reading, Store
 from controller.store.records import AppendedMark, ChangeSet
 from controller.store.schema import RECORD_TABLES
 from controller.store.sql import SqlStore
+from demo.trials.memory_store import MemoryStore
 from noted_time import Conflict, Mark, StreamCut
-from tests.support.memory_store import MemoryStore
 from tests.support.properties import costly
 from tests.support.stored import commit, mark, of_one_stream
 

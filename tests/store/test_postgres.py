@@ -13,9 +13,9 @@ from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresReading, PostgresStore, create_postgres_engine
 from controller.store.records import TokenRecord
 from controller.store.schema import SCHEMA_REVISION
+from demo.trials.postgres import PASSWORD, Server, binaries
 from noted_time import Rejected
 from tests.chaos.link import Link
-from tests.support.postgres import PASSWORD, Server, binaries
 from tests.support.stored import commit, mark, member, of_one_stream, records, seqs, stream
 
 

@@ -20,9 +20,9 @@ from controller.store.migrate import (
 from controller.store.open import open_store
 from controller.store.port import StoreUnavailable
 from controller.store.schema import SCHEMA_REVISION
+from demo.trials.postgres import Server
 from tests.store.conftest import DURABLE
 from tests.support.next_version import NEXT, NextVersion
-from tests.support.postgres import Server
 from tests.support.processes import command
 from tests.support.stored import commit, mark, of_one_stream, seqs
 

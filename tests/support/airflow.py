@@ -12,11 +12,11 @@ from typing import Self
 
 import httpx
 
+from demo.trials.calls import HTTP
 from demo.trials.ports import free_port
+from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time.client import Json
-from tests.support.calls import HTTP
 from tests.support.processes import ROOT
-from tests.support.waiting import PATIENCE_S, wait_until
 
 PROJECTS = (ROOT, ROOT / "integrations" / "airflow")
 OURS = ("AIRFLOW", "NOTED_TIME_", "PYTHON")

@@ -8,17 +8,17 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from demo.trials.calls import wire
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
 from demo.trials.starting import connected
+from demo.trials.waiting import eventually
 from spark_integration import CatchUp, Ingestion, KafkaRecords, read_noted_kafka
 from tests.support.bundles import noted_and_policy, taken
-from tests.support.calls import wire
 from tests.support.offset_log import planned
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
 from tests.support.transactions import begun
-from tests.support.waiting import eventually
 
 START_MS = 1_357_000_000_000
 START_S = START_MS // 1000

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
+from demo.trials.served import Served
 from demo.trials.starting import connected
 from spark_integration import BatchRead, Columns, Noted
 from tests.support.bundles import taken
 from tests.support.noted_stream import NotedStream
-from tests.support.served import Served
 
 HOUR = 3_600_000
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from demo.trials.calls import Calls
 from demo.trials.kafka import Broker, Record
+from demo.trials.waiting import wait_until
 from reader_client import KafkaRelay
-from tests.support.calls import Calls
-from tests.support.waiting import wait_until
 
 NEVER = 2**63
 Json = Mapping[str, Any]

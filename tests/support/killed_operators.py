@@ -11,11 +11,11 @@ from random import Random
 from typing import Any, Self
 
 from demo.trials.kafka import Broker, connector
+from demo.trials.served import Served
 from demo.trials.spark_programs import SparkProgram
 from demo.trials.starting import UNCONNECTED
 from reader_client import KafkaRelay
 from tests.support.offset_log import numbers_in, planned
-from tests.support.served import Served
 
 MINUTE_MS = 60_000
 START_MS = 1_357_002_000_000

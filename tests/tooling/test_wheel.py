@@ -12,8 +12,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from demo.trials.waiting import PATIENCE_S
 from locks.suites import calls
-from tests.support.waiting import PATIENCE_S
 from tests.tooling.wheels import PACKAGES, ROOT, build, install, link_needs
 
 HEAVY = ("fastapi", "rich", "structlog", "sqlalchemy", "typer", "uvicorn", "pyarrow")

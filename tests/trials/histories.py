@@ -13,7 +13,7 @@ from random import Random
 from string import Template
 from typing import NamedTuple
 
-from tests.support.calls import TEN, wire
+from demo.trials.calls import TEN, wire
 
 CREATIONS, CHANGES, EXTRAS, *QUESTIONS = (
     paragraph.strip().splitlines()

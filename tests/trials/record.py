@@ -35,6 +35,8 @@ from typer.main import get_command
 from controller.service import long_reads, maintenance, polls
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
+from demo.trials.calls import HOUR_MS, TEN
+from demo.trials.served import KeptStore
 from noted_time.client.transport import Transport
 from noted_time.installation import PROGRAM_VARIABLE
 from noted_time.values import MIN_INT64
@@ -43,9 +45,7 @@ from noted_time_cli.client import caller
 from tests.simulation.doors import Door
 from tests.simulation.virtual import VirtualLoop
 from tests.support.asking import ask
-from tests.support.calls import HOUR_MS, TEN
 from tests.support.claimed import Orders
-from tests.support.served import KeptStore
 from tests.trials.histories import DOMAINS, MINUTE_MS, REQUIREMENTS, Call, History
 
 HISTORIES, TESTED, TOGETHER = 2000, 1000, 200

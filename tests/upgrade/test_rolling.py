@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from demo.trials.calls import Calls
+from demo.trials.postgres import Server
+from demo.trials.waiting import slowdown, wait_until
 from tests.replicas.served import BUCKETS, buckets
-from tests.support.calls import Calls
 from tests.support.following import Answer, broken
 from tests.support.next_version import NEXT, NextVersion
-from tests.support.postgres import Server
 from tests.support.processes import ROOT, ServeProcess, command
-from tests.support.waiting import slowdown, wait_until
 from tests.upgrade.load import Load
 
 STREAMS = ("a-1", "b-2", "c-3", "d-4")

@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
+from demo.trials.served import Served
+from demo.trials.waiting import PATIENCE_S
 from noted_time import InvalidName, InvalidNote, Rejected, UnknownStream, Unreachable
 from noted_time.values import Accepted, ClientFailed, SharedName
 from tests.support.faults import Faults
-from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S
 from tests.writer_client.scripted import SOON, URL, Scripted, accepted, hasty, results
 from writer_client import Pace, WriterClient
 from writer_client.sending.answers import NotesReply

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 
+from demo.trials.served import Served
 from noted_time.filelog import file_name, segment_directory
 from tests.support.processes import python
-from tests.support.served import Served
 from tests.writer_client.scripted import URL, Scripted
 from tests.writer_client.successors import Successors, restoring, steps
 from writer_client import DeliveryTracker, SegmentLogWriter, WriterClient

@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
+from demo.trials.served import Served
+from demo.trials.waiting import eventually, wait_until
 from noted_time import InvalidNote, Rejected, Unreachable
 from noted_time.values import ClientFailed, UnknownStream
 from tests.support.faults import Faults
 from tests.support.processes import python
-from tests.support.served import Served
-from tests.support.waiting import eventually, wait_until
 from tests.writer_client.scripted import SOON, URL, Scripted, hasty
 from writer_client import AsyncWriterClient, Pace, SegmentLogWriter, WriterClient
 

@@ -8,8 +8,8 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
+from demo.trials.served import Served
 from noted_time import Fenced, InvalidNote
-from tests.support.served import Served
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import SegmentLogWriter, WriterClient
 

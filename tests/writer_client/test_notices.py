@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from demo.trials.served import Served
+from demo.trials.waiting import eventually
 from noted_time.values import Accepted, InvalidNote, Refused, Rejected, State
-from tests.support.served import Served
-from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, hasty, results
 from writer_client import Exclusion, Pace, SegmentLogWriter, WriterClient
 from writer_client.sending.answers import NotesReply

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from demo.trials.served import Served
+from demo.trials.waiting import eventually
 from noted_time import ClientFailed, Rejected, Unreachable
 from noted_time.client import polling
-from tests.support.served import Served
-from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import (
     EventTimeNoter,

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from demo.trials.served import Served
 from noted_time import Recreated, Rejected
 from noted_time.stores.port import Publish
-from tests.support.served import Served
 from tests.writer_client.appending import append_many, files, rows
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import Batch, SegmentLogWriter, WriterClient

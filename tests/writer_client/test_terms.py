@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from demo.trials.served import Served
 from noted_time import InvalidNote, Rejected
-from tests.support.served import Served
 from tests.writer_client.scripted import URL, Scripted
 from writer_client import WriterClient
 

@@ -17,6 +17,7 @@ from typing import Self
 from demo.trials import java
 from demo.trials.kafka import Broker
 from demo.trials.secured_kafka import SecuredBroker
+from demo.trials.waiting import wait_until
 from noted_time.kafka.noted_topic import name_noted_topic
 from tests.chaos.calls import comes_true
 from tests.chaos.history import LIVE, History
@@ -24,7 +25,6 @@ from tests.chaos.kafka import counting, landing, writing
 from tests.chaos.kafka.checks import Batches, Counted
 from tests.chaos.kafka.writing import Kind
 from tests.support.processes import ServeProcess, environment
-from tests.support.waiting import wait_until
 
 TOPIC = "flights"
 PARTITIONS = 3

@@ -7,6 +7,8 @@ from pyspark.sql import SparkSession
 
 from demo.trials import java, kafka
 from demo.trials.kafka import Broker
+from demo.trials.served import Served
+from demo.trials.waiting import wait_until
 from noted_time.kafka import Topic
 from tests.chaos.kafka.faults import KAFKA_FAULTS
 from tests.chaos.kafka.queried import of_kafka
@@ -15,8 +17,6 @@ from tests.chaos.turns import Plan, Turn
 from tests.support.clock import Clock
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
-from tests.support.served import Served
-from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.acceptance,

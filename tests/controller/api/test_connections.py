@@ -18,9 +18,9 @@ from uvicorn.server import ServerState
 from controller.api.app import create_app
 from controller.api.sockets.connections import Connection
 from controller.service.controller import Controller
+from demo.trials.memory_store import MemoryStore
 from tests.controller.api.wire import post
 from tests.support.controllers import until
-from tests.support.memory_store import MemoryStore
 from tests.support.properties import costly
 
 STATUS = re.compile(rb"HTTP/1.1 (\d+) ")

@@ -16,8 +16,8 @@ from controller.api.app import Api, create_api
 from controller.api.gate.access import find_need
 from controller.api.pages import assets as pages
 from controller.service.controller import Controller
+from demo.trials.memory_store import MemoryStore
 from tests.support.http import Caller, problem
-from tests.support.memory_store import MemoryStore
 from tests.support.processes import environment
 
 MOST_BYTES = 32_000
@@ -156,7 +156,7 @@ def test_describing_the_api_leaves_the_log_alone() -> None:
 import warnings
 from controller.api.app import create_api
 from controller.service.controller import Controller
-from tests.support.memory_store import MemoryStore
+from demo.trials.memory_store import MemoryStore
 def lost(action, category=Warning, **_):
     item = (action, None, category, None, 0)
     while item in warnings.filters:

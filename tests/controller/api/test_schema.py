@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from demo.trials.waiting import PATIENCE_S
 from noted_time import __version__
 from noted_time.values import MAX_INT64
 from tests.support.http import Caller
 from tests.support.processes import ROOT, ServeProcess, environment
-from tests.support.waiting import PATIENCE_S
 
 HERE = Path(__file__).parent
 

@@ -7,9 +7,9 @@ import pytest
 
 from controller.store.migrate import migrate
 from controller.store.postgres import PostgresStore
+from demo.trials.postgres import PASSWORD, Server
+from demo.trials.waiting import wait_until
 from tests.replicas.leased import ALL, Lease, MakeReplica, end_session_of, lost, silent
-from tests.support.postgres import PASSWORD, Server
-from tests.support.waiting import wait_until
 
 
 def test_a_look_shows_the_owners(

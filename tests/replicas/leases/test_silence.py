@@ -10,6 +10,7 @@ from controller.aggregation.owned_streams import load
 from controller.store import leases
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresStore
+from demo.trials.postgres import Server
 from tests.replicas.leased import (
     ALL,
     FAIR_MS,
@@ -21,7 +22,6 @@ from tests.replicas.leased import (
     silent,
     while_leases_end,
 )
-from tests.support.postgres import Server
 from tests.support.stored import commit, mark, of_one_stream, seqs, stream
 
 

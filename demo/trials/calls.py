@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import httpx
 
+from demo.trials.waiting import PATIENCE_S
 from noted_time.client import Json
 from noted_time.values import ScaleEvent, State
-from tests.support.waiting import PATIENCE_S
 
 HTTP = httpx.Client(
     timeout=PATIENCE_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)

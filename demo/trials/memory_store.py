@@ -39,7 +39,7 @@ class MemoryStore(SingleNodeLeases):
 
     def __init__(self) -> None:
         self._clocks = {0: 0}
-        self._tables: dict[type[Record], Table] = {kind: defaultdict(dict) for kind in RECORD_KINDS}
+        self.tables: dict[type[Record], Table] = {kind: defaultdict(dict) for kind in RECORD_KINDS}
         self._secret = secrets.token_urlsafe().encode()
         self._closed = False
 
@@ -49,7 +49,7 @@ class MemoryStore(SingleNodeLeases):
 
     def streams(self) -> list[StreamRecord]:
         self.ping()
-        records = [each for one in self._tables[StreamRecord].values() for each in one.values()]
+        records = [each for one in self.tables[StreamRecord].values() for each in one.values()]
         return sorted(records, key=lambda record: record.name)
 
     def names(self) -> list[str]:
@@ -68,7 +68,7 @@ class MemoryStore(SingleNodeLeases):
 
     def load(self, kind: type[R], stream_id: str) -> list[R]:
         self.ping()
-        records = self._tables[kind].get(stream_id, {})
+        records = self.tables[kind].get(stream_id, {})
         return [records[key] for key in sorted(records)]
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
@@ -108,11 +108,11 @@ class MemoryStore(SingleNodeLeases):
         self.ping()
         self._check(batch)
         for (stream_id,) in batch.list_drops(StreamRecord):
-            for table in self._tables.values():
+            for table in self.tables.values():
                 table.pop(stream_id, None)
         for kind in RECORD_KINDS:
             for key in batch.list_drops(kind):
-                self._tables[kind][key[0]].pop(key, None)
+                self.tables[kind][key[0]].pop(key, None)
             for record in batch.list_puts(kind):
                 self._put(record)
         self._delete_old(batch)
@@ -128,7 +128,7 @@ class MemoryStore(SingleNodeLeases):
         if isinstance(record, BucketClock):
             self._clocks[record.number] = record.service_ms
             return
-        key, kept = record.key, self._tables[type(record)][record.key[0]]
+        key, kept = record.key, self.tables[type(record)][record.key[0]]
         if isinstance(record, Change):
             number = 1 + max((number for _, number in kept), default=0)
             key, record = (record.stream_id, number), replace(record, number=number)
@@ -142,12 +142,12 @@ class MemoryStore(SingleNodeLeases):
         """Raise `Conflict` if the batch contradicts the records, or itself."""
         self._check_names(batch)
         known = {record.id for record in batch.list_puts(StreamRecord)}
-        known |= {stream_id for stream_id, kept in self._tables[StreamRecord].items() if kept}
+        known |= {stream_id for stream_id, kept in self.tables[StreamRecord].items() if kept}
         for kind in set(RECORD_KINDS) - {StreamRecord, BucketClock, AppendedMark}:
             for key in (record.key for record in batch.list_puts(kind)):
                 if key[0] not in known:
                     raise Conflict(f"there is no stream with the id {key[0]!r}")
-                if kind.is_appended and key in self._tables[kind][key[0]]:
+                if kind.is_appended and key in self.tables[kind][key[0]]:
                     raise Conflict(f"there is a record {key} already")
         marks = batch.list_puts(AppendedMark)
         check_marks({each.key[:2]: self._last_seq(*each.key[:2]) for each in marks}, marks)
@@ -155,7 +155,7 @@ class MemoryStore(SingleNodeLeases):
             raise Conflict(f"there is no stream with the id {min(missing)!r}")
 
     def _last_seq(self, stream_id: str, domain: str) -> int:
-        keys = reversed(self._tables[AppendedMark].get(stream_id, {}))
+        keys = reversed(self.tables[AppendedMark].get(stream_id, {}))
         return next((seq for _, each, seq in keys if each == domain), 0)
 
     def _check_names(self, batch: ChangeSet) -> None:
@@ -170,7 +170,7 @@ class MemoryStore(SingleNodeLeases):
     def _delete_old(self, batch: ChangeSet) -> None:
         """Drop old records, except the last mark and change of each stream."""
         for (kind, stream_id), before in batch.expired.items():
-            kept = self._tables[kind][stream_id]
+            kept = self.tables[kind][stream_id]
             last = max(kept, default=()) if kind is Change else ()
             for key in [key for key, each in kept.items() if each.served_at < before]:
                 if key != last:
@@ -178,7 +178,7 @@ class MemoryStore(SingleNodeLeases):
         for (stream_id, domain), through in batch.truncated.items():
             last_seq, kept = (
                 self._last_seq(stream_id, domain),
-                self._tables[AppendedMark][stream_id],
+                self.tables[AppendedMark][stream_id],
             )
             for seq in [key[2] for key in kept if key[1] == domain]:
                 if seq <= through and seq != last_seq:

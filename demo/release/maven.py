@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree as ET
 
+from demo.release.building import ROOT, digest, metadata, require_equal
 from demo.trials import java
 from noted_time import Rejected
-from tests.packages.building import ROOT, digest, metadata, require_equal
 
 PROJECT = ROOT / "java"
 SOURCES = PROJECT / "src" / "main" / "java"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.packages.building import metadata
+from demo.release.building import metadata
 
 OLDEST = (3, 11)
 ASK = """

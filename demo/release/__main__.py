@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
+from demo.release import building, maven, pythons, trials
 from noted_time import NotedTimeError, Rejected
-from tests.packages import building, maven, pythons, trials
 
 DIST = building.ROOT / "dist"
 SCRATCH = building.ROOT / ".venv-release"  # where no tool looks for our packages

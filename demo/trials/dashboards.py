@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 from controller.service.clocks import Clocks
+from demo.trials.calls import HOUR_MS, Calls
 from noted_time.values import ServiceClock
-from tests.support.calls import HOUR_MS, Calls
 
 MINUTE_MS = 60_000
 PLAYED_MS = 3 * HOUR_MS

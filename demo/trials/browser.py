@@ -27,7 +27,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tests.support.waiting import PATIENCE_S, slowdown
+from demo.trials.waiting import PATIENCE_S, slowdown
 
 NO_BROWSER = "no Chromium: apt-get install chromium, or set CHROMIUM to the path of one"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
