@@ -6,7 +6,6 @@ names it. The Python that runs this needs no packages.
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -84,7 +83,6 @@ def call(words: tuple[str, ...], until: float, *, is_shown: bool = False) -> Res
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,
     ) as process:
         said: Iterable[str] = process.stdout or ()
         limit = threading.Timer(max(0, until - begun), interrupt, [process])
@@ -114,7 +112,7 @@ def interrupt(process: subprocess.Popen[str]) -> None:
     try:
         process.wait(END_S)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
 
 
 def main() -> int:
