@@ -53,7 +53,7 @@ class Database:
         kept.commit(NEW_CLOCKS)
         for batch in self.log:
             kept.commit(batch)
-        for name in ("_clocks", "_tables"):  # which the stores share
+        for name in ("_clocks", "tables"):  # which the stores share
             whole: dict[Any, Any] = vars(self.kept)[name]
             whole.clear()
             whole.update(vars(kept)[name])
