@@ -42,7 +42,7 @@ def test_an_index_accepts_metadata_and_description(tools: Path, built: list[Path
 
 def test_the_wheel_has_the_product_and_its_license(wheel: Path) -> None:
     """With the dashboard, and the migrations in the controller; no tests, no examples, no pages."""
-    own = {"METADATA", "WHEEL", "entry_points.txt", "licenses/LICENSE", "RECORD"}
+    own = {"METADATA", "WHEEL", "entry_points.txt", "RECORD", "licenses/LICENSE", "licenses/NOTICE"}
     information = f"noted_time-{building.metadata()['version']}.dist-info"
     with ZipFile(wheel) as files:
         names = set(files.namelist())
@@ -54,7 +54,8 @@ def test_the_wheel_has_the_product_and_its_license(wheel: Path) -> None:
 def test_the_sdist_has_what_the_wheel_is_built_from(built: list[Path]) -> None:
     """The wheel was built from it."""
     sdist = next(each for each in built if each.name.endswith(".tar.gz"))
-    texts = {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "PKG-INFO", ".gitignore"}
+    texts = {"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "pyproject.toml"}
+    texts |= {"PKG-INFO", ".gitignore"}
     with tarfile.open(sdist) as files:
         names = {each.name.partition("/")[2] for each in files if each.isfile()}
 
