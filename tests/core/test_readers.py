@@ -94,15 +94,16 @@ def least(times: Mapping[int, int | None], otherwise: int | None) -> int | None:
 def test_the_time_of_each_segment_is_what_a_scan_of_all_marks_finds(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
 ) -> None:
-    """Across scaling, and once early marks are forgotten."""
+    """Across scaling, also of empty segments, and once early marks are forgotten."""
     world = lived(settings, history)
     found, expected = [], []
     for marks in chains(world).values():
         kept = MarkHistory(marks)
         kept.forget_through(through)
+        seqs = {each.seq for each in kept.after(0, len(marks))}
         for position in places(world, readings):
             found.append(kept.times(position))
-            expected.append(scanned(kept.after(0, len(marks)), position))
+            expected.append(scanned([each for each in marks if each.seq in seqs], position))
 
     assert found == expected
 
