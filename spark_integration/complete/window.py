@@ -16,6 +16,7 @@ from noted_time import (
     RowsLate,
     WritersMissing,
 )
+from noted_time.answers import CompleteWindowsPage
 from noted_time.client import run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import Poll
@@ -75,19 +76,22 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     stream = noted.name
     check_one_of("late", late, OnMissing)
     check_promised(domain)
+    tiling, pages = Tiling(times[1] - times[0], times[0]), list[CompleteWindowsPage]()
     with closing(Transport(noted.url, token=noted.token)) as transport:
 
         def judge(step: Poll) -> Completeness:
             nonlocal domain
             domain = domain or run(ask_event_domain(stream), transport.ask)
             asked = Requirement(to=times[1], domain=domain, wait_ms=step.wait_ms)
-            return transport.ask(ask_completeness(stream, asked))
+            answer: Completeness = transport.ask(ask_completeness(stream, asked))
+            if answer.status != "waiting":
+                pages.append(transport.ask(ask_windows(stream, tiling, times[0], domain, limit=1)))
+            return answer
 
         answer = wait_until_complete(judge, read.timeout, lambda step: clocks.sleep(step.seconds))
-        if answer.status == "waiting":
-            raise NotCompleteYet(times[1], answer.complete_to, answer.sentence)
-        tiling = Tiling(times[1] - times[0], times[0])
-        found = transport.ask(ask_windows(stream, tiling, times[0], domain, limit=1))
+    if answer.status == "waiting":
+        raise NotCompleteYet(times[1], answer.complete_to, answer.sentence)
+    found = pages[-1]
     AnotherLog.check(stream, found.logs, log_id)
     if not found.windows:
         at = format_time(answer.complete_to)

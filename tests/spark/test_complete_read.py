@@ -1,5 +1,6 @@
 """A batch read of a window has exactly its rows, and reads little else."""
 
+import json
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from spark_integration.complete.window import wait_for_window
 from spark_integration.log.rows import RowShape
 from spark_integration.scan.files import CutRange, LogFiles
 from spark_integration.session.sources import build_options
+from tests.support.hostile import HostileServer, answer
 from tests.support.hourly_log import HOUR, HourlyLog, note_of, written
 from tests.support.page import Runner, examples, text_of
 
@@ -301,6 +303,17 @@ def test_a_window_is_waited_for(served: Served) -> None:
         looked_up(served.url, 0, 5, timeout=0.1)
     served.note("flights", 5, {"0": 1})
     looked_up(served.url, 0, 5, timeout=60)
+
+
+def test_window_survives_outage_after_verdict(served: Served) -> None:
+    served.note("flights", 5, {"0": 1})
+    verdict = served.call("POST", "/flights/completeness", {"to": 5})
+    found = iter([answer(json.dumps(verdict).encode())])
+    with HostileServer(served.url, lambda: found, lambda: iter([answer(b"", 503)])) as server:
+        noted, read = Noted(server.url, "flights"), BatchRead(timeout=60)
+        window = wait_for_window(noted, 0, 5, domain="default", read=read, late="warn")
+
+    assert (window.end, len(server.sent)) == (5, 2)
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
