@@ -50,8 +50,10 @@ def forecast(domains: Domains, domain: Domain) -> Forecast | None:
     if not holders or len(domain.late) > EXCLUSIONS_FORESEEN:
         return None
     foreseen = _foresee(domains, domain, holders)
+    if foreseen is not None or domain.late.keys() <= holders.keys():
+        return foreseen
     # a late writer prevents a flush for as long as it is live
-    return foreseen or _foresee(domains, domain, {**holders, **domain.late})
+    return _foresee(domains, domain, {**holders, **domain.late})
 
 
 def _foresee(domains: Domains, domain: Domain, waited_for: Mapping[str, Track]) -> Forecast | None:

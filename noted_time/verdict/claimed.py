@@ -48,8 +48,10 @@ def find_unanswered(claim: TableClaim, asked: Requirement) -> list[ClaimSource] 
         each
         for each in claim.claims.values()
         if asked.require
-        or (asked.has_no_missing and each.missing is None)
-        or (asked.has_no_missing and any(source.domain is None for source in each.sources))
+        or (
+            asked.has_no_missing
+            and (each.missing is None or any(source.domain is None for source in each.sources))
+        )
         or (asked.require_all and not each.vouched)
     ]
     if not all(each.stream for each in unanswered):

@@ -204,7 +204,8 @@ def _list_ends(domain: JudgedDomain, asked: Requirement) -> Iterator[int]:
     history = domain.history
     for name, seq in domain.coverage.missing.list_first_seqs() if asked.has_no_missing else ():
         stated = find_stated_end(domain.find_standing(name)[0])
-        yield from () if stated is None else (stated,)
+        if stated is not None:
+            yield stated
         if history.first_seq < seq:
             yield history.mark(seq - 1).lower
 
@@ -213,12 +214,12 @@ def build_answer(
     domain: JudgedDomain, asked: Requirement, verdict: Verdict, vouched: VouchedBy | None, now: int
 ) -> Completeness:
     """Return the answer with its remarks and its sentence; `now` is in Unix ms."""
-    mark, found = verdict.mark, verdict.uncovered
+    time, mark, found = verdict.time, verdict.mark, verdict.uncovered
     lacks, described = [*verdict.lacks], ""
-    if found is not None:
+    if time is not None and found is not None:
         missing, late = found.missing, found.late
         lacks += _list_remarks(domain, asked, found, {each.writer for each in lacks}, now)
-        shown, by = asked.format(verdict.time or 0), vouched and vouched.sentence
+        shown, by = asked.format(time), vouched and vouched.sentence
         if found.before_first_mark:
             described = (
                 f"nobody vouches for {shown}, which is before the first mark of {domain.stream}"
@@ -294,7 +295,7 @@ def _list_unread(
         yield Lack(kind="times_only", status="incomplete", sentence=TIMES_ONLY)
     elif read is not None:
         yield from _list_unknown(domain, last, read)
-        yield from _list_lags(domain, asked, time, mark)
+        yield from _list_lags(domain, asked, read, time, mark)
 
 
 def _list_unknown(domain: JudgedDomain, last: Mark, read: ReadOffsets) -> Iterator[Lack]:
@@ -321,10 +322,9 @@ def _describe_holders(domain: JudgedDomain) -> str:
 
 
 def _list_lags(
-    domain: JudgedDomain, asked: Requirement, time: int | None, mark: Mark | None
+    domain: JudgedDomain, asked: Requirement, read: ReadOffsets, time: int | None, mark: Mark | None
 ) -> Iterator[Lack]:
-    read, history = asked.read or ReadOffsets(), domain.history
-    seq = _find_reached_seq(domain, asked)
+    seq, history = _find_reached_seq(domain, asked), domain.history
     if mark is not None and seq >= mark.seq:
         if read.at_most is not None and time is not None and read.at_most < time:
             yield _wait("not_read", f"it is complete to {asked.format(read.at_most)}")

@@ -19,6 +19,8 @@ FORGOTTEN = (
     "--writer-retention the stream keeps it"
 )
 
+EXPECTS_NO_WRITERS = "expects no writers, so the missing ones are not known"
+
 NOT_SO_FAR = "the ledger does not reach back so far"
 
 SIMILARITY_CUTOFF = 0.75
@@ -32,10 +34,14 @@ def describe_first_mark(first_lower: int | None, time: int | None) -> str:
 
 
 def describe_open(stream: str) -> str:
+    return f"{stream} {EXPECTS_NO_WRITERS}: {suggest_expecting(stream)}"
+
+
+def suggest_expecting(stream: str) -> str:
+    """Return what to do about a stream that expects no writers."""
     return (
-        f"{stream} expects no writers, so the missing ones are not known: declare writers "
-        f"(`{name_program()} stream set {stream} --expected-writer …`), or name them "
-        "(`--require …`), or accept all that ever joined (`--require-known`)"
+        f"declare writers (`{name_program()} stream set {stream} --expected-writer …`), or name "
+        "them (`--require …`), or accept all that ever joined (`--require-known`)"
     )
 
 

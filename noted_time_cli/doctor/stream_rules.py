@@ -19,7 +19,7 @@ from noted_time.values import (
     format_time,
     join_names,
 )
-from noted_time.verdict.words import describe_open
+from noted_time.verdict.words import EXPECTS_NO_WRITERS, suggest_expecting
 from noted_time.wording import describe_fact
 from noted_time_cli.doctor.verdict import Finding, judge
 
@@ -90,7 +90,7 @@ def judge_settings(stream: Json) -> list[Finding]:
 def judge_expected_writers(stream: Json) -> list[Finding]:
     if stream["expected_writers"]:
         return []
-    fact, _, remedy = describe_open(stream["name"]).partition(": ")
+    fact, remedy = f"{stream['name']} {EXPECTS_NO_WRITERS}", suggest_expecting(stream["name"])
     return [Finding("expected writers", "not checked", fact, remedy)]
 
 

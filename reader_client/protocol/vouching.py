@@ -134,7 +134,9 @@ def _find_absences(entries: Iterable[EntryAnswer]) -> defaultdict[str, list[tupl
     for entry in entries:
         seq = entry.seq
         for writer in entry.returned:
-            absences[writer] = [(a, min(b, seq - 1), why) for a, b, why in absences[writer]]
+            absences[writer] = [
+                (first, min(last, seq - 1), reason) for first, last, reason in absences[writer]
+            ]
         for each in entry.writers:
             if each.reason in (*list_names(ExclusionReason), "narrowed"):
                 absences[each.writer].append((seq, MAX_INT64, each.reason))
