@@ -61,7 +61,7 @@ Kind = Literal[
 def histories(*kinds: Kind, length: int = 50, seals: bool = False) -> st.SearchStrategy[list[Act]]:
     """Return histories of writing, noting and advancing, with the given kinds of trouble.
 
-    Most of the notes go on, and one that `seals` may end with a seal.
+    Most of the notes have rising times. With `seals`, a seal may end the history.
     """
     trouble = {
         "expects": (_expect,),

@@ -285,7 +285,7 @@ class World(Log):
         return self.take_mark(domain, before, mark)
 
     def seal(self) -> None:
-        """Append the final marks, after which nobody notes."""
+        """Seal the stream and take its final marks. It accepts no more notes."""
         lasts = {domain: self.stream.domains[domain].last for domain in self.domains}
         sealed(self.stream, now=self.now)
         for domain, before in lasts.items():
