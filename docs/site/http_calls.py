@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,8 @@ def list_lines() -> Iterator[str]:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             yield f"## {operation['summary']}\n\n`{method.upper()} {path}`\n"
-            yield f"{operation['description']}\n"
+            _, *rest = re.split(r"\.\s", operation["description"], maxsplit=1)  # after the summary
+            yield from (f"{each}\n" for each in rest)
             yield from list_parameters(operation.get("parameters", []))
             body = operation.get("requestBody", {}).get("content", {}).get(JSON)
             if body:
