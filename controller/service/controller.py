@@ -55,7 +55,9 @@ class Controller:
         self._notifier = LongPollNotifier()
         self._committer = Committer(store, self._clocks, self._notifier, self.metrics, self.limits)
         self.ownership = self._committer.ownership
-        self.polls = LongPolls(self.stream, self._notifier, self.limits, self.metrics)
+        self.polls = LongPolls(
+            self.stream, self._clocks.read, self._notifier, self.limits, self.metrics
+        )
         self.views = Views(
             lambda: self._committer.streams, self.stream, self._clocks, store.reading
         )

@@ -12,7 +12,9 @@ from math import ceil
 from time import monotonic
 from typing import Literal, NamedTuple, TypeAlias
 
+from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.view import View
 from controller.aggregation.views.vouching import Vouching
 from controller.service.limits import Limits
 from controller.service.telemetry.metrics import Metrics
@@ -152,11 +154,12 @@ class LongPolls:
     def __init__(
         self,
         stream: Callable[[str], StreamState],
+        now: Callable[[], Moment],
         notifier: LongPollNotifier,
         limits: Limits,
         metrics: Metrics,
     ) -> None:
-        self._stream = stream
+        self._stream, self._now = stream, now
         self._notifier = notifier
         self._most, self._waiting = limits.long_polls, 0
         self._metrics = metrics
@@ -218,7 +221,7 @@ class LongPolls:
         deadline = monotonic() + asked.wait_ms / 1000
         while True:
             stream = self._stream(name)
-            vouching = Vouching(stream, asked.domain)
+            vouching = Vouching(View.of(stream, self._now(), asked.domain))
             if asked.to is None:
                 return vouching, judge(vouching, asked)
             history = vouching.history

@@ -101,8 +101,10 @@ class Lack(Struct, frozen=True, kw_only=True):
     """One thing that a dataset lacks below the time.
 
     - `status`: what this means for the answer. If it is `complete`, the lack is a remark.
-    - `since`: since when a writer is missing (Unix ms).
-    - `until`: the time to which the writer vouches.
+    - `writer`: the writer that is missing or late, or the longest holder of the watermark.
+    - `since`: since when the writer is missing or holds the watermark (Unix ms), or the least time
+      of late rows.
+    - `until`: the time to which the writer vouches, or the greatest time of late rows.
     - `source`: the dataset that lacks it, if this is not the one in question.
     """
 

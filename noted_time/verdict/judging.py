@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from noted_time.progress import ReadOffsets
 from noted_time.reading import (
@@ -89,8 +89,8 @@ class JudgedDomain(Protocol):
 
     def find_unknown_segments(self, position: Mapping[int, int]) -> Sequence[int]: ...
 
-    def list_holders(self, limit: int) -> tuple[list[str], int]:
-        """Return the first writers that the watermark waits for, and the number of all."""
+    def list_holders(self, limit: int) -> tuple[Sequence[tuple[str, int]], int]:
+        """Return the longest holders, each since when (Unix ms), and the number of all."""
 
     def suggest(self, writer: str) -> str:
         """Return what to do about a required writer that is not known."""
@@ -287,10 +287,10 @@ def _list_unread(
     """Yield why no mark has the time, or why the dataset has not read up to it."""
     read, last = asked.read, domain.history.last
     if last is None:
-        yield _wait("no_mark", NO_MARK + _describe_holders(domain))
+        yield _wait_for_holders(domain, "no_mark", NO_MARK)
     elif time is not None and mark is None:
-        why = f"its lower is {asked.format(last.lower)}{_describe_holders(domain)}"
-        yield _wait("time_not_reached", why)
+        why = f"its lower is {asked.format(last.lower)}"
+        yield _wait_for_holders(domain, "time_not_reached", why)
     elif read is not None and read.position is not None and not last.cut.offsets:
         yield Lack(kind="times_only", status="incomplete", sentence=TIMES_ONLY)
     elif read is not None:
@@ -316,9 +316,19 @@ def _list_open(domain: JudgedDomain, asked: Requirement) -> Iterator[Lack]:
         yield Lack(kind="open_stream", status="incomplete", sentence=sentence)
 
 
-def _describe_holders(domain: JudgedDomain) -> str:
-    names, number = domain.list_holders(NAMES_PER_SENTENCE)
-    return f", and it waits for {join_names(names, number)}" if names else ""
+def _wait_for_holders(domain: JudgedDomain, kind: LackKind, sentence: str) -> Lack:
+    """Return a lack with the longest holder, whose sentence names several."""
+    holders, number = domain.list_holders(NAMES_PER_SENTENCE)
+    if not holders:
+        return _wait(kind, sentence)
+    names = join_names([name for name, _ in holders], number)
+    writer, since = holders[0]
+    return replace(
+        _wait(kind, f"{sentence}, and it waits for {names}"),
+        writer=writer,
+        domain=domain.domain,
+        since=since,
+    )
 
 
 def _list_lags(

@@ -10,6 +10,7 @@ from structlog.testing import CapturingLogger
 from controller.aggregation import operations, retention
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.views import inspection
+from controller.aggregation.views.view import View
 from controller.aggregation.views.vouching import Vouching
 from controller.service import maintenance
 from controller.service.controller import Controller
@@ -285,7 +286,7 @@ async def test_a_new_writer_vouches_from_the_mark_when_its_name_was_forgotten(
         await forget_departed(controller, time)
         known = "slow" in controller.stream("s").aggregator
         await deliver(controller, Note("slow", 30, since=30))
-        vouching = Vouching(controller.stream("s"), None)
+        vouching = Vouching(View.of(controller.stream("s"), controller.now, None))
         first = vouching.history.complete_to(10).seq
         found = judge_time(vouching, Requirement(require=("slow",)), 10)
 

@@ -168,6 +168,13 @@ def test_the_first_mark_answers_for_the_greatest_time(
     assert (found.complete_to, found.mark and found.mark.seq) == (complete_to, seq)
 
 
+@pytest.mark.parametrize("marks", [(), MARKS])
+def test_time_without_mark_names_longest_holder(marks: Sequence[Mark]) -> None:
+    (lack,) = ask(make_domain(marks), to=31).lacks
+
+    assert (lack.writer, lack.domain, lack.since) == ("always", "default", 5)
+
+
 def test_a_greatest_time_that_ended_for_good_is_incomplete() -> None:
     """It names the time to which the writer vouched."""
     found = ask(make_domain(), require=("idle",))

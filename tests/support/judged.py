@@ -42,8 +42,8 @@ class Domain:
         last = self.history.last
         return [each for each in position if last and each not in last.cut.offsets]
 
-    def list_holders(self, limit: int) -> tuple[list[str], int]:
-        holders = [*self.writers][:1]
+    def list_holders(self, limit: int) -> tuple[Sequence[tuple[str, int]], int]:
+        holders = [(each, 5) for each in self.writers][:1]
         return holders[:limit], len(holders)
 
     def suggest(self, writer: str) -> str:

@@ -66,7 +66,7 @@ def explain(
         would=would,
         hints=find_hints(view),
         silence=silence,
-        vouched=None if last is None else Vouching(view.stream, view.domain).find_vouching(last),
+        vouched=None if last is None else Vouching(view).find_vouching(last),
         reader=None if position is None else _locate_reader(view, position, limit),
         sentences=(),
     )
@@ -103,7 +103,7 @@ def writers(
         writers=[build_writer_row(view, each) for each in islice(names, page.start, page.stop)],
         states=dict(stream.aggregator.domains.census.members),
         next=page.stop if total > page.stop else None,
-        forgotten_seq=Vouching(stream, domain).forgotten_seq if has_domain else None,
+        forgotten_seq=Vouching(view).forgotten_seq if has_domain else None,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from controller.aggregation.stream import StreamState
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
+from controller.aggregation.views.view import View
 from noted_time.reading import UNKNOWN_STANDING, CountsByWriter, Spells
 from noted_time.rules import Member
 from noted_time.values import Hold, Mark, VouchedBy, WriterStanding
@@ -18,14 +18,14 @@ COUNTED_AT_ONCE = 2000  # examining them takes about 5 ms
 class Vouching:
     """The members that vouch for a domain, and the writers that are expected to."""
 
-    def __init__(self, stream: StreamState, domain: str | None) -> None:
-        self._stream = stream
-        self.stream = stream.record.name
-        self.history = stream.history(domain)
-        self.coverage = stream.coverage(domain)
-        self.logs = stream.record.logs
-        self.domain = stream.settings.domain_or_default(domain)
-        self._number = stream.aggregator.domains.numbers[self.domain]
+    def __init__(self, view: View) -> None:
+        self._view, self._stream = view, view.stream
+        self.stream = view.stream.record.name
+        self.history = view.history
+        self.coverage = view.stream.coverage(view.domain)
+        self.logs = view.stream.record.logs
+        self.domain = view.domain
+        self._number = self._stream.aggregator.domains.numbers[self.domain]
 
     @property
     def members(self) -> list[Member]:
@@ -100,11 +100,14 @@ class Vouching:
             unknown.difference_update(member.position)
         return sorted(unknown)
 
-    def list_holders(self, limit: int) -> tuple[list[str], int]:
-        decision = self._stream.aggregator.decide(self.domain, 0)
+    def list_holders(self, limit: int) -> tuple[list[tuple[str, int]], int]:
+        view = self._view
+        decision = self._stream.aggregator.decide(self.domain, view.service_ms)
         if not isinstance(decision, Hold):
             return [], 0
-        return [each.writer for each in decision.waiting_for[:limit]], decision.holders
+        now = view.service_ms + self._stream.unix_shift(view.now)
+        longest = decision.waiting_for[:limit]
+        return [(each.writer, now - each.held_for_ms) for each in longest], decision.holders
 
     def suggest(self, writer: str) -> str:
         known = [*islice(self._stream.aggregator.writers(), MEMBERS_EXAMINED)]

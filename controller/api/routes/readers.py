@@ -19,6 +19,7 @@ from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.owned_streams import NotOwner
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.reader_lags import find_lags, find_reader_lags, locate_position
+from controller.aggregation.views.view import View
 from controller.aggregation.views.vouching import Vouching
 from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
@@ -237,7 +238,7 @@ async def cut(
     mark = await controller.polls.cut(
         stream, domain, complete_to, asked.wait_ms, is_admin=call.is_admin
     )
-    vouching = Vouching(controller.stream(stream), domain)
+    vouching = Vouching(View.of(controller.stream(stream), controller.now, domain))
     coverage, history = vouching.coverage, vouching.history
     if history.is_whole and coverage.begins_after(complete_to):
         mark = history.mark(history.last_seq)
@@ -299,7 +300,8 @@ async def complete_windows(
         found = islice(changed, limit + 1)
         without_least = coverage.late.writers_without_least(changed_since)
         has_all = coverage.late.has_all_since(changed_since, controller.now_ms)
-        answer = await _build_page(state, domain, found, limit, after)
+        view = View.of(state, controller.now, domain)
+        answer = await _build_page(view, found, limit, after)
         return reply(
             replace(
                 answer,
@@ -316,26 +318,23 @@ async def complete_windows(
         wait_ms=asked.wait_ms,
         is_admin=call.is_admin,
     )
-    return reply(await _build_page(state, domain, windows, limit, after))
+    view = View.of(state, controller.now, domain)
+    return reply(await _build_page(view, windows, limit, after))
 
 
 async def _build_page(
-    state: StreamState,
-    domain: str | None,
-    found: Iterable[CompleteWindow],
-    limit: int,
-    after: int | None,
+    view: View, found: Iterable[CompleteWindow], limit: int, after: int | None
 ) -> CompleteWindowsPage:
     windows = [each async for each in iterate_in_slices(found)]
-    by = await tally_vouching(Vouching(state, domain), [(each.seq, each.end) for each in windows])
+    by = await tally_vouching(Vouching(view), [(each.seq, each.end) for each in windows])
     rows = (replace(each, vouched=vouched) for each, vouched in zip(windows, by, strict=True))
     page, last, has_more = await page_of(rows, limit)
     return CompleteWindowsPage(
-        stream_id=state.id,
+        stream_id=view.stream.id,
         windows=page,
         next=last.end if last else after,
         has_more=has_more,
-        logs=state.record.logs,
+        logs=view.stream.record.logs,
     )
 
 
