@@ -17,7 +17,7 @@ pytestmark = pytest.mark.acceptance
 SETTINGS = SimpleNamespace(conn_id="kafka_eu", extra='{"client.id": "sensor"}')
 
 
-async def test_a_group_is_waited_for_until_it_has_committed(broker: Broker, served: Served) -> None:
+async def test_group_is_waited_for_until_it_has_committed(broker: Broker, served: Served) -> None:
     """Of a topic of another name; the sentence says how far it is."""
     topic, address, seen = "read-by-a-group", (served.url, None), []
     broker.create(topic, 1)
@@ -55,7 +55,7 @@ async def test_a_group_is_waited_for_until_it_has_committed(broker: Broker, serv
 
 
 @pytest.mark.parametrize("extra", ["kafka:9092", '["kafka:9092"]', "7"])
-def test_a_connection_without_settings_is_refused(extra: str) -> None:
+def test_connection_without_settings_is_refused(extra: str) -> None:
     """With what to write."""
     wanted = Wanted(dataset="group:g@kafka:9092/t", complete_to=TEN, kafka_conn_id="kafka_eu")
 

@@ -47,21 +47,21 @@ def passed(airflow: Airflow, controller: Served, orders: Orders, broker: Broker)
         controller.create(stream, writer_timeout_ms=HOUR_MS)
 
 
-def test_a_missing_writer_fails_the_task(airflow: Airflow) -> None:
+def test_missing_writer_fails_the_task(airflow: Airflow) -> None:
     """Without a retry, and the log names it."""
     assert eventually(partial(airflow.tasks, "fail"), FAILED)
     assert airflow.tasks("fail", "try_number")["complete"] == 1
     assert f"fail is complete to {AT_TEN}, {WITHOUT_LIMA}" in airflow.log("fail")
 
 
-def test_a_warning_names_the_missing_writer_and_the_dag_runs(airflow: Airflow) -> None:
+def test_warning_names_the_missing_writer_and_the_dag_runs(airflow: Airflow) -> None:
     """The next task has the cut to which it may read."""
     assert eventually(partial(airflow.tasks, "warn"), DONE)
     assert f"warn is complete to {AT_TEN}, {WITHOUT_LIMA}" in airflow.log("warn")
     assert airflow.result("warn", "complete") == {"complete_to": TEN, "seq": 2, "cut": {}}
 
 
-def test_a_missing_writer_is_waited_for_until_a_mark_has_it(
+def test_missing_writer_is_waited_for_until_a_mark_has_it(
     airflow: Airflow, controller: Served
 ) -> None:
     """The triggerer says who does not vouch, and nothing runs meanwhile."""
@@ -73,7 +73,7 @@ def test_a_missing_writer_is_waited_for_until_a_mark_has_it(
     assert eventually(partial(airflow.tasks, "wait"), DONE)
 
 
-def test_a_table_is_waited_for(airflow: Airflow, orders: Orders) -> None:
+def test_table_is_waited_for(airflow: Airflow, orders: Orders) -> None:
     """The next task has the version to read."""
     orders.claim(TEN, 1)
 
@@ -81,7 +81,7 @@ def test_a_table_is_waited_for(airflow: Airflow, orders: Orders) -> None:
     assert airflow.result("table", "complete") == {"complete_to": TEN, "version": 1}
 
 
-def test_a_sink_is_waited_for_and_its_asset_has_the_time(airflow: Airflow, broker: Broker) -> None:
+def test_sink_is_waited_for_and_its_asset_has_the_time(airflow: Airflow, broker: Broker) -> None:
     """And the key of the partition; the triggerer asks the group, and says how far it is."""
     airflow.begin("sink", AT_TEN)
     before = eventually(partial(airflow.tasks, "sink"), {"complete": "deferred"})
@@ -108,7 +108,7 @@ def test_a_sink_is_waited_for_and_its_asset_has_the_time(airflow: Airflow, broke
         ("ada@127.0.0.1", "False the URL of a controller cannot have a user or password"),
     ],
 )
-def test_a_connection_can_be_tested(
+def test_connection_can_be_tested(
     airflow: Airflow, controller: Served, host: str, says: str
 ) -> None:
     """As the button of Airflow's page does; the answer is a sentence."""

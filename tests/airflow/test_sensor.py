@@ -78,7 +78,7 @@ def tried(tmp_path: Path) -> list[object]:
     return list(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_a_sensor_takes_times_of_any_form_and_refuses_what_it_cannot_mean(
+def test_sensor_takes_any_time_form_and_refuses_bad_arguments(
     tried: list[object],
 ) -> None:
     """With a sentence, when the DAG is read."""

@@ -114,7 +114,7 @@ def shop(served: Served) -> Shop:
     return shop
 
 
-def test_a_stream_is_waited_for_until_a_mark_has_the_time(shop: Shop) -> None:
+def test_stream_is_waited_for_until_a_mark_has_the_time(shop: Shop) -> None:
     """The cut of this mark says where to read to."""
     before = shop.look()
     shop.note("oslo", TEN, position={"1": 8})
@@ -128,7 +128,7 @@ def test_a_stream_is_waited_for_until_a_mark_has_the_time(shop: Shop) -> None:
     )
 
 
-def test_a_sealed_stream_is_complete_to_any_time(shop: Shop) -> None:
+def test_sealed_stream_is_complete_to_any_time(shop: Shop) -> None:
     """Its last mark is the answer, though that is of an earlier one."""
     shop.served.call("POST", f"/{shop.name}/seal", {})
 
@@ -145,7 +145,7 @@ def test_a_sealed_stream_is_complete_to_any_time(shop: Shop) -> None:
         ({"require": ["rome"]}, "failed failed warned complete", UNKNOWN),
     ],
 )
-def test_a_missing_writer_counts_as_the_sensor_says(
+def test_missing_writer_counts_as_the_policy_says(
     shop: Shop, wanted: Json, verdicts: str, also: str
 ) -> None:
     """It is named in each case; nobody waits for a writer that is not known."""
@@ -159,7 +159,7 @@ def test_a_missing_writer_counts_as_the_sensor_says(
     assert sentences == [says, says, says, without]
 
 
-def test_nobody_ever_vouches_for_a_time_before_the_first_mark(shop: Shop) -> None:
+def test_time_before_first_mark_fails_under_each_policy(shop: Shop) -> None:
     """So waiting for it is no use, and nothing passes it."""
     seen, found = look_by_each(shop.wanted(NINE - 1), shop.look)
 
@@ -171,7 +171,7 @@ def test_nobody_ever_vouches_for_a_time_before_the_first_mark(shop: Shop) -> Non
 @pytest.mark.parametrize(
     ("require", "verdicts"), [("all", "failed failed warned complete"), ("known", COMPLETE_ALL)]
 )
-def test_nobody_knows_who_should_be_there_in_an_open_stream(
+def test_open_stream_cannot_meet_require_all(
     served: Served, require: Everyone, verdicts: str
 ) -> None:
     """So requiring all fails at once, with the remedy: the first of five shops alone completes."""
@@ -184,7 +184,7 @@ def test_nobody_knows_who_should_be_there_in_an_open_stream(
     assert (seen, remedy in found[0].sentence) == (verdicts, require == "all")
 
 
-def test_nothing_passes_rows_that_a_group_has_not_read(shop: Shop) -> None:
+def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
     """Lima is missing at ten, and not at the mark after it, which the group reads last.
 
     Then Lima may have late rows, of which each policy warns.
@@ -247,7 +247,7 @@ def test_waiting_ends_with_a_mark_that_has_the_writer(shop: Shop, how: str, requ
     assert (before.status, after.status) == ("waiting", "complete" if vouches else "waiting")
 
 
-def test_a_writer_that_has_come_is_waited_for(shop: Shop) -> None:
+def test_writer_known_since_is_waited_for(shop: Shop) -> None:
     """Until a mark counts it, also if the sensor fails without a writer."""
     shop.pass_lima()
     seen = []
@@ -286,7 +286,7 @@ def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:
         ({"dataset": "group:loader"}, "'group:loader' does not name a group and its topic: "),
     ],
 )
-def test_a_dataset_is_refused_at_once(wanted: Json, says: str) -> None:
+def test_dataset_is_refused_at_once(wanted: Json, says: str) -> None:
     """With what to correct."""
     given: Json = {"dataset": "sold", "complete_to": TEN} | wanted
     found = looked(Wanted(**given))
@@ -297,7 +297,7 @@ def test_a_dataset_is_refused_at_once(wanted: Json, says: str) -> None:
 # Tables
 
 
-def test_a_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
+def test_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
     """And says which version to read."""
     orders = Orders(tmp_path)
     seen = []
@@ -320,7 +320,7 @@ def test_a_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
         (None, "failed failed failed failed", "ended by WRITE (Overwrite)"),
     ],
 )
-def test_a_table_counts_as_the_sensor_says(
+def test_table_counts_as_the_policy_says(
     tmp_path: Path, claimed: Json | None, verdicts: str, why: str
 ) -> None:
     """Without a controller; nothing passes rows that are not there."""
@@ -340,7 +340,7 @@ def test_a_table_counts_as_the_sensor_says(
         ("controller", [LACKS, "waiting waiting warned complete", COMPLETE_ALL]),
     ],
 )
-def test_a_later_version_may_have_the_writer_again(
+def test_later_table_version_may_have_the_writer_again(
     shop: Shop, tmp_path: Path, by: str, verdicts: list[str]
 ) -> None:
     """By its claim, or by the controller, where the query did not ask."""
@@ -373,7 +373,7 @@ async def watched(shop: Shop, log: list[str], timeout_s: float = PATIENCE_S) -> 
     return await watch(shop.wanted(), address, timeout_s=timeout_s, log=log.append)
 
 
-async def test_a_controller_that_is_away_is_asked_again(shop: Shop) -> None:
+async def test_unreachable_controller_is_asked_again(shop: Shop) -> None:
     """Until it is back, and its absence is logged once."""
     log: list[str] = []
     shop.served.stop()
@@ -386,14 +386,14 @@ async def test_a_controller_that_is_away_is_asked_again(shop: Shop) -> None:
     assert (found.status, "no answer from" in log[0]) == ("complete", True)
 
 
-async def test_time_up_says_why_it_waited(shop: Shop) -> None:
+async def test_timeout_says_why_the_sensor_waited(shop: Shop) -> None:
     """The last reason there was."""
     found = await watched(shop, [], timeout_s=0)
 
     assert found == PollResult("timed out", BEHIND.format(shop.name))
 
 
-async def test_a_refused_token_ends_it_at_once() -> None:
+async def test_refused_token_ends_the_wait_at_once() -> None:
     """With the remedy; a token in the connection is shown."""
     guarded = Guarded()
     with Served(gate=guarded.gate) as controller:
@@ -409,7 +409,7 @@ async def test_a_refused_token_ends_it_at_once() -> None:
     assert found[0].sentence.startswith("401 ")
 
 
-async def test_a_library_that_is_missing_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_library_ends_the_wait_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to install."""
     says = 'reading delta:t needs deltalake: pip install "noted-time[delta]"'
     monkeypatch.setattr(waiting, "poll_once", Mock(side_effect=ImportError(says)))
@@ -419,7 +419,7 @@ async def test_a_library_that_is_missing_ends_it_at_once(monkeypatch: pytest.Mon
     assert found == PollResult("failed", says)
 
 
-async def test_sensors_of_one_hour_leave_no_connection(shop: Shop) -> None:
+async def test_finished_sensors_leave_no_connection(shop: Shop) -> None:
     """Each has its own, which is given back with the verdict, and when a sensor is cancelled."""
     log: list[str] = []
     connections = shop.served._server.server_state.connections
@@ -433,7 +433,7 @@ async def test_sensors_of_one_hour_leave_no_connection(shop: Shop) -> None:
     await until(lambda: not connections)
 
 
-def test_what_may_be_raised_is_a_verdict() -> None:
+def test_expected_errors_are_verdicts() -> None:
     """A fault of the program itself is none, and shows where it is."""
     assert (issubclass(Rejected, CHECK_FAILURES), issubclass(httpx.HTTPError, CHECK_FAILURES)) == (
         True,

@@ -19,7 +19,7 @@ def opened(visit: Visit, stream: str, button: str) -> Dialog:
     return visit.dialog()
 
 
-def test_the_dry_run_of_a_removal_is_what_then_happens(
+def test_removal_does_what_its_dry_run_shows(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """From where to where the watermark goes, and the reason that is kept."""
@@ -35,7 +35,7 @@ def test_the_dry_run_of_a_removal_is_what_then_happens(
     assert (shown, done) == (went, ("removed", "lima", WHY))
 
 
-def test_a_writer_that_noted_meanwhile_is_not_removed_but_shown_again(
+def test_writer_that_noted_meanwhile_needs_a_second_press(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """The dry run is repeated, and its result is what another press removes."""
@@ -61,7 +61,7 @@ def test_a_writer_that_noted_meanwhile_is_not_removed_but_shown_again(
     assert (before, after) == ("live", "excluded")
 
 
-def test_a_hold_is_placed_and_taken_back(visit: Visit, seed: Calls, stalled: Stalled) -> None:
+def test_hold_is_placed_and_taken_back(visit: Visit, seed: Calls, stalled: Stalled) -> None:
     """Until the moment that was shown; Undo releases the writer."""
     dialog = opened(visit, stalled.name, "Hold lima…").shown()
     shown = moments(dialog.dry_run)
@@ -78,7 +78,7 @@ def test_a_hold_is_placed_and_taken_back(visit: Visit, seed: Calls, stalled: Sta
     assert any(abs(until - each) < MINUTE_MS for each in shown)
 
 
-def test_the_end_of_a_hold_has_a_reason(visit: Visit, seed: Calls, stalled: Stalled) -> None:
+def test_end_of_a_hold_has_a_reason(visit: Visit, seed: Calls, stalled: Stalled) -> None:
     """The dialog says who holds the writer, and the reason is kept beside the change."""
     path = f"{stalled.name}/writers/lima"
     seed.call("POST", f"/{path}/hold", {"for_ms": 10 * MINUTE_MS})
@@ -92,7 +92,7 @@ def test_the_end_of_a_hold_has_a_reason(visit: Visit, seed: Calls, stalled: Stal
     assert (change["action"], change["comment"]) == ("released", WHY)
 
 
-def test_a_hold_that_is_too_long_is_refused_before_it_is_placed(
+def test_too_long_hold_is_refused_in_the_dialog(
     visit: Visit, stalled: Stalled
 ) -> None:
     """The page knows the limit from the controller's document."""
@@ -105,7 +105,7 @@ def test_a_hold_that_is_too_long_is_refused_before_it_is_placed(
     expect(visit.button("Hold")).to_be_enabled()
 
 
-def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Calls, stalled: Stalled) -> None:
+def test_setting_is_changed_and_put_back(visit: Visit, seed: Calls, stalled: Stalled) -> None:
     """The timeout of writers; the reason is kept beside it."""
     dialog = opened(visit, stalled.name, "Edit settings…")
     dialog.element.get_by_label(re.compile("writer timeout", re.IGNORECASE)).fill("3h")
@@ -121,7 +121,7 @@ def test_a_setting_is_changed_and_put_back(visit: Visit, seed: Calls, stalled: S
     assert (change["action"], change["is"], change["comment"]) == ("settings", is_now, WHY)
 
 
-def test_the_dry_run_of_a_setting_stays_in_sight_with_its_button(
+def test_dry_run_of_a_setting_stays_in_sight_with_its_button(
     visit: Visit, stalled: Stalled
 ) -> None:
     """Wherever the form is scrolled; numbers are read as they are shown."""
@@ -144,7 +144,7 @@ def with_more_marks(seed: Calls, stalled: Stalled) -> int:
     return len(seed.get(f"{stalled.name}/marks")["marks"])
 
 
-def test_the_dry_run_of_a_truncation_shows_how_many_marks_go(
+def test_dry_run_of_a_truncation_counts_dropped_marks(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """As many as are then gone."""
@@ -161,7 +161,7 @@ def test_the_dry_run_of_a_truncation_shows_how_many_marks_go(
     assert re.search(rf"\b{gone}\b", shown)
 
 
-def test_the_dry_run_of_a_shorter_retention_shows_how_many_marks_go(
+def test_dry_run_of_a_shorter_retention_counts_dropped_marks(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """For good, so what was dropped cannot be put back by Undo."""
@@ -175,7 +175,7 @@ def test_the_dry_run_of_a_shorter_retention_shows_how_many_marks_go(
     expect(visit.button("Undo")).to_have_count(0)
 
 
-def test_a_sealed_stream_is_shown_as_such_and_not_sealed_twice(
+def test_sealed_stream_has_no_seal_button(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """Its writers are finished, the reason is kept, and the button is gone."""
@@ -189,7 +189,7 @@ def test_a_sealed_stream_is_shown_as_such_and_not_sealed_twice(
     assert (change["action"], change["comment"]) == ("sealed", WHY)
 
 
-def test_a_refused_change_is_reported_and_loses_no_text(
+def test_refused_change_is_reported_and_keeps_typed_text(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """For example, the stream was removed in between."""
@@ -206,7 +206,7 @@ def test_a_refused_change_is_reported_and_loses_no_text(
     assert seed.get(f"{stalled.name}/writers/lima")["state"] == "live"
 
 
-def test_nothing_is_done_without_a_reason_nor_when_a_dialog_is_left(
+def test_dialog_without_a_reason_or_left_changes_nothing(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """The dialog stays until it is left, and shows what is missing."""

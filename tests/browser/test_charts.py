@@ -65,7 +65,7 @@ def labels(plot: Locator) -> list[str]:
     return plot.locator("text[text-anchor=end]").all_text_contents()
 
 
-def test_an_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:
+def test_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:
     """However long the lag is."""
     for lag in (3, 4_001, 4_999, 70_000, 3 * HOUR_MS + 1, 40 * 24 * HOUR_MS):
         _, plot = charted(visit, (NOON, NOON - lag), to=NOON)
@@ -73,7 +73,7 @@ def test_an_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:
         assert len(set(labels(plot))) >= 2, lag
 
 
-def test_the_lag_falls_when_the_lower_rises(visit: Visit) -> None:
+def test_lag_falls_when_the_lower_rises(visit: Visit) -> None:
     """At the same moment, straight down: for example when it advanced without a writer."""
     visit.open_stream("orders")
     plot = visit.page.get_by_role("img", name=LAG)
@@ -83,7 +83,7 @@ def test_the_lag_falls_when_the_lower_rises(visit: Visit) -> None:
     assert upright(lower) <= upright(plot.locator("path.lag")), "no step where lower steps"
 
 
-def test_a_watermark_that_stays_is_a_line_in_the_middle(visit: Visit) -> None:
+def test_constant_watermark_is_a_line_in_the_middle(visit: Visit) -> None:
     """It has its time beside it."""
     times, _ = charted(visit, (NOON, NOON - 960 * HOUR_MS), to=NOON + MINUTE_MS)
 
@@ -91,7 +91,7 @@ def test_a_watermark_that_stays_is_a_line_in_the_middle(visit: Visit) -> None:
     assert len(labels(times)) == 1
 
 
-def test_a_watermark_that_stays_below_its_upper_is_not_drawn_on_the_edge(visit: Visit) -> None:
+def test_constant_lower_below_upper_is_not_drawn_on_the_edge(visit: Visit) -> None:
     """On the lower edge of the frame it would look like the axis of an empty chart."""
     charted(visit, (NOON, NOON), to=NOON + MINUTE_MS, above=HOUR_MS)
     lower, upper = (visit.page.locator(f".chart path.{name}").first for name in ("lower", "upper"))

@@ -56,7 +56,7 @@ def test_buttons_on_top_jump_to_the_sections(visiting: Visiting, size: tuple[int
     expect(visit.region("Ledger")).to_be_focused()
 
 
-def test_below_the_watermark_it_says_by_whom_a_stream_is_complete(
+def test_watermark_names_the_writers_that_completed_it(
     visit: Visit, seed: Calls
 ) -> None:
     """And whether writers are expected; the sentence names them."""
@@ -70,7 +70,7 @@ def test_below_the_watermark_it_says_by_whom_a_stream_is_complete(
     expect(visit.region("Why")).to_contain_text("It is complete to 7, by lima (1 writer")
 
 
-def test_a_process_is_called_one_and_a_segment_has_those_that_noted_it(
+def test_process_label_and_noters_of_a_segment_are_shown(
     visit: Visit, seed: Calls
 ) -> None:
     """A producer notes the ends of all partitions: it need not have written to them."""
@@ -87,7 +87,7 @@ INHERITED = ["toString", "constructor", "__proto__"]
 """Names of what every object of JavaScript has."""
 
 
-def test_names_that_every_object_has_are_names_like_others(visit: Visit, seed: Calls) -> None:
+def test_names_that_every_object_inherits_are_ordinary_names(visit: Visit, seed: Calls) -> None:
     """A writer without a time of the domain has none; it is not taken from what objects inherit."""
     seed.make("inherited", domains=["default", *INHERITED])
     seed.post("inherited", {"writer": "shop"}, *({"writer": each} for each in INHERITED))
@@ -99,7 +99,7 @@ def test_names_that_every_object_has_are_names_like_others(visit: Visit, seed: C
         expect(noted).to_have_text([*["\u2013"] * 3, "7"])
 
 
-def test_a_silent_stream_whose_watermark_went_on_without_a_writer_is_an_alarm(
+def test_silent_stream_with_a_missing_writer_is_an_alarm(
     visiting: Visiting, empty: Served
 ) -> None:
     """Not quiet: it comes first in the list, and both views show what is wrong.
@@ -121,7 +121,7 @@ def test_a_silent_stream_whose_watermark_went_on_without_a_writer_is_an_alarm(
     )
 
 
-def test_a_writer_that_lives_and_cannot_note_says_why(visiting: Visiting, empty: Served) -> None:
+def test_live_writer_that_cannot_note_says_why(visiting: Visiting, empty: Served) -> None:
     """In its row, and in the sentences; moments are those of the reader's zone."""
     empty.make("held")
     held = "1 event was not delivered since 2013-01-01T12:04:00Z"
@@ -142,7 +142,7 @@ END = 2**63 - 2
 """The last time that can be noted."""
 
 
-def test_a_stream_of_nanoseconds_is_shown_to_the_nanosecond(visit: Visit, seed: Calls) -> None:
+def test_stream_of_nanoseconds_is_shown_to_the_nanosecond(visit: Visit, seed: Calls) -> None:
     """A writer with such a clock neither stops the page nor is it rounded: lists, bars, charts."""
     now = time.time_ns() | 1
     seed.make("nanoseconds", max_time_ahead_ms=None)
@@ -159,7 +159,7 @@ def test_a_stream_of_nanoseconds_is_shown_to_the_nanosecond(visit: Visit, seed: 
     expect(visit.rows("Streams").filter(has_text="nanoseconds")).to_contain_text(str(now))
 
 
-def test_times_at_both_ends_are_shown_as_they_are(visit: Visit, seed: Calls) -> None:
+def test_first_and_last_possible_time_are_shown_exactly(visit: Visit, seed: Calls) -> None:
     """Also on one chart, whose range is more than an int64 holds."""
     seed.make("ends", max_time_ahead_ms=None)
     for noted in (-END, END):
@@ -171,7 +171,7 @@ def test_times_at_both_ends_are_shown_as_they_are(visit: Visit, seed: Calls) -> 
     expect(visit.page.locator(".tip")).to_contain_text(str(-END))
 
 
-def test_a_stream_is_truncated_at_the_offset_that_was_typed(visit: Visit, seed: Calls) -> None:
+def test_truncation_uses_the_typed_offset_exactly(visit: Visit, seed: Calls) -> None:
     """To the last digit: neither the dry run nor the ledger rounds it."""
     offset = 2**53 + 1
     seed.make("offsets")
@@ -242,7 +242,7 @@ def test_many_streams_are_paged_and_searched(visiting: Visiting, large: Served) 
     expect(rows).to_contain_text("s-0377")
 
 
-def test_the_watermark_comes_before_the_writers_on_a_phone(visiting: Visiting) -> None:
+def test_watermark_comes_before_writers_on_a_phone(visiting: Visiting) -> None:
     """Its sentences are in sight, and the buttons on top are in the same order."""
     visit = visiting(viewport=viewport(PHONE))
     why = visit.open_stream("orders")

@@ -32,7 +32,7 @@ def cargo(visiting: Visiting, empty: Served) -> Visit:
     return visit
 
 
-def test_a_missing_answer_is_shown_with_the_age_of_the_data(cargo: Visit, empty: Served) -> None:
+def test_missing_answer_is_shown_with_the_age_of_the_data(cargo: Visit, empty: Served) -> None:
     """What was known stays, and the page continues once there are answers."""
     empty.stop()
     alert = cargo.alert.filter(has_text=NO_ANSWER)
@@ -43,7 +43,7 @@ def test_a_missing_answer_is_shown_with_the_age_of_the_data(cargo: Visit, empty:
     expect(alert).to_have_count(0)
 
 
-def test_a_controller_that_hangs_counts_as_not_answering(cargo: Visit) -> None:
+def test_hanging_controller_counts_as_no_answer(cargo: Visit) -> None:
     """A request without an answer is given up: here after 200 ms in place of eight seconds."""
     cargo.page.evaluate("""
         const after = AbortSignal.timeout.bind(AbortSignal);
@@ -55,7 +55,7 @@ def test_a_controller_that_hangs_counts_as_not_answering(cargo: Visit) -> None:
     cargo.page.unroute_all(behavior="ignoreErrors")
 
 
-def test_an_answer_that_no_controller_gives_is_reported(cargo: Visit) -> None:
+def test_answer_of_another_server_is_reported(cargo: Visit) -> None:
     """A page that a proxy shows in place of the answer."""
     cargo.page.route(CALLS, lambda route: route.fulfill(body="<html>welcome to the hotel</html>"))
 
@@ -63,7 +63,7 @@ def test_an_answer_that_no_controller_gives_is_reported(cargo: Visit) -> None:
     expect(cargo.region("Why")).to_contain_text("lima")
 
 
-def test_the_list_has_the_rows_of_other_replicas_or_says_that_they_are_old(
+def test_list_shows_rows_of_other_replicas_or_says_they_are_old(
     visiting: Visiting, a: ServeProcess, b: ServeProcess
 ) -> None:
     """Their owners are asked for those on the screen."""
@@ -112,7 +112,7 @@ def spoil(route: Route) -> None:
     route.fulfill(status=answer.status, json=hostile(answer.json()))
 
 
-def test_markup_in_every_field_of_every_answer_becomes_no_element(visit: Visit) -> None:
+def test_markup_in_answers_becomes_no_element(visit: Visit) -> None:
     """Names cannot have any, but the page does not lean on that."""
     visit.page.route(re.compile("/v1/"), spoil)
     for view in ("/", "/streams/orders"):
@@ -124,7 +124,7 @@ def test_markup_in_every_field_of_every_answer_becomes_no_element(visit: Visit) 
         expect(visit.page.locator(ELEMENTS)).to_have_count(0)
 
 
-def test_markup_in_the_address_and_the_search_becomes_no_element(visit: Visit) -> None:
+def test_markup_in_address_and_search_becomes_no_element(visit: Visit) -> None:
     """It is looked for, and not found."""
     visit.open(f"/streams/{quote(MARKUP, safe='')}")
     expect(visit.page.get_by_role("link", name="All streams").first).to_be_visible()
@@ -137,7 +137,7 @@ def test_markup_in_the_address_and_the_search_becomes_no_element(visit: Visit) -
     expect(visit.page.locator(ELEMENTS)).to_have_count(0)
 
 
-def test_the_labels_of_two_processes_are_shown_as_they_were_given(
+def test_labels_of_two_processes_are_shown_unchanged(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """Beside the reason why the watermark holds, and in the ledger."""
@@ -182,7 +182,7 @@ def barriers(visit: Visit) -> dict[str, set[str]]:
     return {scheme: what for scheme, what in found.items() if what}
 
 
-def test_the_first_steps_have_no_barriers_and_can_be_copied(
+def test_first_steps_are_accessible_and_can_be_copied(
     visiting: Visiting, empty: Served
 ) -> None:
     """On an empty controller: each block as it is shown."""
@@ -197,7 +197,7 @@ def test_the_first_steps_have_no_barriers_and_can_be_copied(
 
 
 @pytest.mark.parametrize("view", ["/", "/streams/orders"])
-def test_a_view_has_no_barriers(visit: Visit, view: str) -> None:
+def test_view_is_accessible(visit: Visit, view: str) -> None:
     """The list of streams, and a stream that is held."""
     visit.open(view)
     expect(visit.page.locator("main table").first).to_be_visible()
@@ -206,7 +206,7 @@ def test_a_view_has_no_barriers(visit: Visit, view: str) -> None:
     assert barriers(visit) == {}
 
 
-def test_a_dialog_has_no_barriers(visit: Visit) -> None:
+def test_dialog_is_accessible(visit: Visit) -> None:
     """The removal of a writer, with its dry run."""
     visit.open_stream("orders")
     visit.button("Remove lima…").click()
@@ -227,7 +227,7 @@ def tab_to(visit: Visit, name: str) -> None:
     raise AssertionError(f"{name} is not reached by the keyboard")
 
 
-def test_the_keyboard_alone_opens_a_stream_and_leaves_a_dialog(
+def test_keyboard_alone_opens_a_stream_and_leaves_a_dialog(
     visit: Visit, stalled: Stalled
 ) -> None:
     """Escape gives the focus back to the button that opened it."""
@@ -248,7 +248,7 @@ def test_the_keyboard_alone_opens_a_stream_and_leaves_a_dialog(
     expect(visit.button("Remove lima…")).to_be_focused()
 
 
-def test_polling_takes_no_focus_and_no_text_away(visit: Visit, stalled: Stalled) -> None:
+def test_polling_keeps_focus_and_typed_text(visit: Visit, stalled: Stalled) -> None:
     """Text being typed stays while answers come."""
     visit.page.clock.install()
     visit.open_stream(stalled.name)

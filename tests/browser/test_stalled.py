@@ -17,12 +17,12 @@ TEN = 1_357_034_400_000
 WITHIN_S = 2.0
 
 
-def test_a_stalled_stream_names_its_holder_within_two_seconds(visit: Visit) -> None:
+def test_stalled_stream_names_its_holder_within_two_seconds(visit: Visit) -> None:
     """From opening the address."""
     assert is_seen_within(visit, "/streams/orders", "lima", WITHIN_S)
 
 
-def test_who_since_when_and_what_if_are_seen_without_scrolling(visit: Visit, seed: Calls) -> None:
+def test_holder_its_time_and_effect_show_without_scrolling(visit: Visit, seed: Calls) -> None:
     """On a laptop, as `explain` has it: without the holder it would be the least of the others."""
     row = seed.get("orders/writers", limit=1)["writers"][0]
     without = seed.get("orders/explain")["lower_without"]["lima"]
@@ -38,7 +38,7 @@ def test_who_since_when_and_what_if_are_seen_without_scrolling(visit: Visit, see
     assert visit.in_sight(held, *shown.all())
 
 
-def test_the_answer_changes_when_the_holder_notes(
+def test_answer_changes_when_the_holder_notes(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
     """Without anything being pressed: then the stream advances, and no writer holds it."""
@@ -51,7 +51,7 @@ def test_the_answer_changes_when_the_holder_notes(
     expect(visit.rows("Writers").filter(has_text="holds")).to_have_count(0)
 
 
-def test_a_stream_that_waits_names_the_holder_and_who_noted(visiting: Visiting) -> None:
+def test_stream_that_waits_names_the_holder_and_who_noted(visiting: Visiting) -> None:
     """In the list, neutral: the mark of the last half hour is no older than usual."""
     time = PassingTime(PLAYED_MS)
     with Served(clocks=time.clocks()) as served:
@@ -112,7 +112,7 @@ def test_times_are_in_utc_or_in_the_zone_of_the_browser(
     expect(big.locator("time")).to_have_attribute("title", re.compile(f"{at:%H:%M}.*UTC"))
 
 
-def test_the_sentences_that_few_need_are_folded(visit: Visit, stalled: Stalled) -> None:
+def test_further_sentences_are_folded(visit: Visit, stalled: Stalled) -> None:
     """Two stand below the writers; the others are there at a click, and stay there."""
     why = visit.open_stream(stalled.name)
     without = why.get_by_text("Without lima it would be at")
@@ -122,7 +122,7 @@ def test_the_sentences_that_few_need_are_folded(visit: Visit, stalled: Stalled) 
     expect(without).to_be_visible()
 
 
-def test_a_lag_of_years_is_not_shown(visiting: Visiting, empty: Served) -> None:
+def test_lag_of_years_is_not_shown(visiting: Visiting, empty: Served) -> None:
     """A replay of events of 2013 is not 5,000 days late: neither view says so."""
     empty.make("departures")
     notes = [{"writer": each, "time": TEN, "position": {"0": 1}} for each in ("UA", "DL")]
@@ -137,7 +137,7 @@ def test_a_lag_of_years_is_not_shown(visiting: Visiting, empty: Served) -> None:
     expect(visit.page.get_by_role("img", name="lag over wall time")).to_have_count(0)
 
 
-def test_a_stream_is_found_and_opened_from_the_list(visit: Visit) -> None:
+def test_stream_is_found_and_opened_from_the_list(visit: Visit) -> None:
     """By its name; the row shows the holder. The stream that is held the longest comes first.
 
     Its heading has the focus then, so that a screen reader reads where one is.
@@ -154,7 +154,7 @@ def test_a_stream_is_found_and_opened_from_the_list(visit: Visit) -> None:
     expect(visit.page.get_by_role("heading", level=1)).to_be_focused()
 
 
-def test_the_list_counts_all_streams_by_how_they_are(visit: Visit, stalled: Stalled) -> None:
+def test_list_counts_streams_by_condition(visit: Visit, stalled: Stalled) -> None:
     """The worst first; a search counts those that it finds."""
     visit.open()
     counts = visit.page.locator("[data-role=conditions]")
@@ -164,7 +164,7 @@ def test_the_list_counts_all_streams_by_how_they_are(visit: Visit, stalled: Stal
     expect(counts).to_have_text("1 holds")
 
 
-def test_all_that_is_known_of_a_stream_is_there(visit: Visit) -> None:
+def test_stream_view_has_every_section(visit: Visit) -> None:
     """Writers, history, readers, segments, ledger and settings, each with something of it."""
     visit.open_stream("orders")
 
@@ -179,7 +179,7 @@ def test_all_that_is_known_of_a_stream_is_there(visit: Visit) -> None:
     expect(visit.region("History").locator("svg").first).to_be_visible()
 
 
-def test_an_unknown_stream_is_reported_and_leads_back(visit: Visit) -> None:
+def test_unknown_stream_links_back_to_the_list(visit: Visit) -> None:
     """By a link to those there are; the controller has answered."""
     expect(visit.open("/streams/nowhere")).to_have_text("There is no stream nowhere")
     expect(visit.page.locator("#pulse")).to_have_text("live")
@@ -188,7 +188,7 @@ def test_an_unknown_stream_is_reported_and_leads_back(visit: Visit) -> None:
     expect(visit.page.get_by_role("heading", level=1)).to_have_text("Streams")
 
 
-def test_complete_hours_name_the_writers_that_are_missing(visit: Visit, seed: Calls) -> None:
+def test_complete_hours_name_missing_writers(visit: Visit, seed: Calls) -> None:
     """With the reason; and the ledger shows when a writer is no longer missing."""
 
     def post(writer: str, hours: int | None = None, **noted: object) -> None:
@@ -241,7 +241,7 @@ def test_days_are_those_of_the_chosen_zone(visiting: Visiting, seed: Calls) -> N
     expect(rows.nth(1)).to_contain_text("2013-10-28 00:00")
 
 
-def test_a_silent_writer_is_shown_as_silent_though_nothing_waits_for_it(
+def test_silent_writer_shows_as_silent_when_nothing_waits_for_it(
     visit: Visit, seed: Calls
 ) -> None:
     """The leader of a stream that an operator holds for another writer."""

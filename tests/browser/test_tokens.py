@@ -21,7 +21,7 @@ def visit(visiting: Visiting, closed: Served) -> Visit:
     return visiting(closed.url)
 
 
-def test_a_token_is_asked_for_until_it_counts_and_kept_for_the_tab(
+def test_token_is_asked_for_until_valid_and_kept_for_the_tab(
     visit: Visit, guarded: Guarded
 ) -> None:
     """Also when the page is loaded again."""
@@ -47,7 +47,7 @@ def test_only_an_administrator_is_offered_controls(
     assert (visit.page.get_by_role("button", name=CONTROLS).count() > 0) is is_offered
 
 
-def test_a_token_that_is_revoked_while_a_form_is_open_loses_no_text(
+def test_token_revoked_while_a_form_is_open_keeps_typed_text(
     visit: Visit, closed: Served, guarded: Guarded
 ) -> None:
     """The page asks for another, and then performs the act with what was typed."""
@@ -68,7 +68,7 @@ def test_a_token_that_is_revoked_while_a_form_is_open_loses_no_text(
     assert closed.get("parcels/changes")["changes"][0]["comment"] == why
 
 
-def test_without_the_revoked_token_no_controls_are_offered(visit: Visit, guarded: Guarded) -> None:
+def test_controls_disappear_with_a_revoked_token(visit: Visit, guarded: Guarded) -> None:
     """What an administrator saw stays on the page, and a stranger may not act on it."""
     token = guarded.token("admin")
     visit.open(CARGO)
@@ -81,7 +81,7 @@ def test_without_the_revoked_token_no_controls_are_offered(visit: Visit, guarded
     expect(visit.page.get_by_role("button", name=CONTROLS)).to_have_count(0)
 
 
-def test_only_the_streams_that_one_may_read_are_listed(
+def test_list_has_only_readable_streams(
     visit: Visit, closed: Served, guarded: Guarded
 ) -> None:
     """The name of another is nowhere."""
@@ -94,7 +94,7 @@ def test_only_the_streams_that_one_may_read_are_listed(
 
 
 @pytest.mark.parametrize("view", ["/", CARGO])
-def test_a_token_that_may_read_nothing_is_followed_by_another(
+def test_token_without_read_right_can_be_replaced(
     visit: Visit, guarded: Guarded, view: str
 ) -> None:
     """The page shows neither that there are no streams nor that they are loading."""

@@ -49,14 +49,14 @@ def test_lint_finds_no_fault(chart: Chart, values: tuple[str, ...]) -> None:
         ),
     ],
 )
-def test_the_chart_makes_what_its_values_ask_for(
+def test_chart_makes_the_objects_of_its_values(
     chart: Chart, values: tuple[str, ...], kinds: str
 ) -> None:
     """And never a Secret."""
     assert sorted(each["kind"] for each in chart.objects(*values)) == kinds.split()
 
 
-def test_all_values_render_the_objects_that_were_reviewed(chart: Chart) -> None:
+def test_chart_renders_the_reviewed_objects(chart: Chart) -> None:
     """A change of `rendered.yaml` shows what an upgrade changes in a cluster."""
     rendered = chart.template(*ALL, "--set=monitoring.prometheusRule=false")
 
@@ -101,7 +101,7 @@ def test_kubernetes_and_the_operator_know_every_field(
     assert (refused(programs, tmp_path, objects), misread(strict, objects)) == ([], [])
 
 
-def test_a_pod_may_do_no_more_than_it_needs(chart: Chart) -> None:
+def test_pod_may_do_no_more_than_it_needs(chart: Chart) -> None:
     """It is not root, writes to its volumes alone, and has no rights in the cluster.
 
     A Service called `noted-time` would otherwise set `NOTED_TIME_PORT` to a URL.
@@ -150,7 +150,7 @@ def test_every_selector_finds_the_controllers_alone(chart: Chart) -> None:
     ] == [("noted-time-pods", "noted-time")]
 
 
-def test_the_values_of_the_page_are_taken(chart: Chart, tmp_path: Path) -> None:
+def test_values_of_the_page_are_taken(chart: Chart, tmp_path: Path) -> None:
     """They are those of two controllers, an observer and a relay."""
     page = (CHART.parents[1] / "docs" / "guides" / "kubernetes.md").read_text()
     (block,) = re.findall(r"^```yaml\n(# values.yaml.*?)^```$", page, re.MULTILINE | re.DOTALL)
@@ -171,7 +171,7 @@ def has(labels: Object, wanted: Object) -> bool:
     return labels.items() >= wanted.items()
 
 
-def test_the_rules_are_those_of_the_reference(chart: Chart) -> None:
+def test_rules_are_those_of_the_reference(chart: Chart) -> None:
     """Word by word, templates included, but for the links to their remedies."""
     (rules,) = of_kind(chart.objects(*ALL), "PrometheusRule")
 
@@ -226,7 +226,7 @@ OBSERVER = "observers[0].name=a,observers[0].topic=a,observers[0].tokenSecretNam
         ("relays[0].name=a", "at '/relays/0': missing properties 'brokers', 'topic'"),
     ],
 )
-def test_a_bad_value_is_refused_by_its_name(chart: Chart, given: str, sentence: str) -> None:
+def test_bad_value_is_refused_by_its_name(chart: Chart, given: str, sentence: str) -> None:
     """Before anything is rendered."""
     said = chart.template(*SMALL, f"--set={given}") if given else chart.template()
 
@@ -242,7 +242,7 @@ def parse(words: list[str]) -> str:
     return str(group.make_context(group.name, words).info_name)
 
 
-def test_the_chart_knows_the_observers_that_there_are() -> None:
+def test_chart_knows_all_observers() -> None:
     """Those of `noted-time observe kafka`."""
     kafka = get_command(app).commands["observe"].commands["kafka"]  # type: ignore[attr-defined]
     schema = json.loads((CHART / "values.schema.json").read_text())
@@ -251,7 +251,7 @@ def test_the_chart_knows_the_observers_that_there_are() -> None:
     assert observer["by"]["enum"] == list(kafka.commands)
 
 
-def test_the_commands_of_observers_and_relays_parse(chart: Chart) -> None:
+def test_commands_of_observers_and_relays_parse(chart: Chart) -> None:
     """With all arguments and flags; they call the controllers by what these advertise."""
     objects = chart.objects(*ALL)
     containers = [each["spec"]["template"]["spec"] for each in of_kind(objects, "Deployment")]
@@ -327,7 +327,7 @@ def test_one_controller_takes_a_token_and_a_note_on_sqlite(chart: Chart, tmp_pat
 
 
 @pytest.mark.acceptance
-def test_an_observer_and_a_relay_need_the_rights_that_the_page_names(
+def test_observer_and_relay_need_only_the_rights_of_the_page(
     chart: Chart, broker: Broker, tmp_path: Path
 ) -> None:
     """`write` and `read`. Each looks once; the relay then makes the topic of the marks."""

@@ -87,7 +87,7 @@ ROWS = 200_000
 """Enough for four tasks."""
 
 
-def test_a_complete_window_is_read_by_as_many_tasks_as_the_cluster_has_cores(
+def test_complete_window_is_read_by_one_task_per_core(
     remote: SparkSession, flights: NotedStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many the client's machine has; the client asks, and the executors read the files."""
@@ -163,7 +163,7 @@ class Counting:
         return client
 
 
-def test_a_derived_stream_has_each_window_once_though_its_process_is_killed(
+def test_killed_process_derives_each_window_once(
     remote: SparkSession, flights: NotedStream, tmp_path: Path
 ) -> None:
     """The sink's client has its token there, and ends with the query, as a member."""
@@ -187,7 +187,7 @@ def test_a_derived_stream_has_each_window_once_though_its_process_is_killed(
     assert flights.server.get("counts")["marks"]["default"]["lower"] == 20_000
 
 
-def test_a_sink_that_cannot_travel_says_why(
+def test_sink_that_cannot_travel_says_why(
     remote: SparkSession, guarded: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds a client of this process, or a token; the environment's does not go with it."""
@@ -248,7 +248,7 @@ def listener(remote: SparkSession, guarded: Served) -> Iterator[PositionListener
 
 
 @pytest.mark.usefixtures("listener")
-def test_any_source_has_a_watermark_and_its_position_is_reported(
+def test_any_source_gets_a_watermark_and_reports_its_position(
     remote: SparkSession, guarded: Served, results: Results
 ) -> None:
     """Sources and listeners are registered the Connect way; no call goes to Java."""
@@ -271,7 +271,7 @@ def test_any_source_has_a_watermark_and_its_position_is_reported(
 
 
 @pytest.mark.parametrize("marks", ["ahead", "topic"])
-def test_a_topic_is_read_with_its_marks(
+def test_topic_is_read_with_its_marks(
     remote: SparkSession, guarded: Served, broker: Broker, results: Results, marks: Marks
 ) -> None:
     """In the micro-batch of the rows that they cover; the server asks broker and controller."""

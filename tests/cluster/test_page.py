@@ -22,7 +22,7 @@ class Saving(Runner):
         return ""
 
 
-def test_the_page_runs_as_printed(
+def test_page_runs_as_printed(
     cluster: Cluster, connect: str, served: Served, tmp_path: Path
 ) -> None:
     """A program is submitted, and another one connects."""

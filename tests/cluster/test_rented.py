@@ -76,7 +76,7 @@ def rented(broker: Broker, server: str, tmp_path: Path) -> Rented:
     return Rented(broker, server, tmp_path)
 
 
-def test_the_server_has_nothing_of_this_package() -> None:
+def test_server_has_nothing_of_this_package() -> None:
     """Its Python cannot import it."""
     code = "import noted_time"
     tried = subprocess.run([plain_python(), "-I", "-c", code], capture_output=True, check=False)
@@ -84,7 +84,7 @@ def test_the_server_has_nothing_of_this_package() -> None:
     assert b"No module named 'noted_time'" in tried.stderr
 
 
-def test_windows_are_counted_by_their_marks_and_after_a_restart(rented: Rented) -> None:
+def test_windows_are_counted_by_marks_over_a_restart(rented: Rented) -> None:
     """With the client's package alone; which topic marks are of is not known, and it says so."""
     rented.write(1, 2)
     rented.mark(2)
@@ -96,7 +96,7 @@ def test_windows_are_counted_by_their_marks_and_after_a_restart(rented: Rented) 
     assert rented.client.has_said("cannot check whether marks belong to another topic")
 
 
-def test_a_mark_of_another_topic_fails_a_query_whose_client_asks_the_broker(rented: Rented) -> None:
+def test_mark_of_another_topic_fails_a_query_with_a_kafka_client(rented: Rented) -> None:
     """The broker knows the topic's id, and the mark has another."""
     rented.write(1)
     rented.mark(2, of="a-b")
@@ -104,7 +104,7 @@ def test_a_mark_of_another_topic_fails_a_query_whose_client_asks_the_broker(rent
     assert "is of a topic with the id a-b" in rented.count(lacking=(), client={})
 
 
-def test_the_pages_lines_count_without_the_package(rented: Rented) -> None:
+def test_program_of_the_page_runs_without_the_package(rented: Rented) -> None:
     """As printed; and a record that is no mark of the stream fails the query."""
     code = PAGE.read_text().rpartition("```python\n")[2].partition("```")[0]
     lacking = ("noted_time", "spark_integration")
@@ -119,7 +119,7 @@ def test_the_pages_lines_count_without_the_package(rented: Rented) -> None:
     )
 
 
-def test_a_complete_window_is_read_over_connect(rented: Rented, guarded: Served) -> None:
+def test_complete_window_is_read_over_connect(rented: Rented, guarded: Served) -> None:
     """The client asks broker and controller, so it needs the Kafka client."""
     rented.write(1, 2)
     guarded.stream(rented.topic).note("w", 2000, rented.ends)

@@ -109,14 +109,14 @@ def test_files_that_are_added_carry_batch_sources_only(
     assert "addArtifacts do not reach the processes that plan a stream" in str(stream)
 
 
-def test_a_pythonpath_for_the_executors_reaches_the_planners_too(run: Runs, ways: Ways) -> None:
+def test_pythonpath_of_the_executors_reaches_the_planners(run: Runs, ways: Ways) -> None:
     """It names a directory or archive that all of them see."""
     settings = {"spark.executorEnv.PYTHONPATH": str(ways.zipped)}
 
     assert run("batch", "stream", settings=settings) == [2, 2]
 
 
-def test_a_packed_environment_lies_in_the_drivers_directory_too(run: Runs, ways: Ways) -> None:
+def test_packed_environment_is_used_from_the_drivers_directory(run: Runs, ways: Ways) -> None:
     """Executors unpack it; the planners are started where the driver was."""
     unpacked = run.directory / "environment"
     shutil.copytree(ways.packed.parent / "environment", unpacked, symlinks=True)
@@ -125,7 +125,7 @@ def test_a_packed_environment_lies_in_the_drivers_directory_too(run: Runs, ways:
     assert run("stream", python="./environment/bin/python", settings=settings) == [2]
 
 
-def test_python_without_a_package_is_told_which_variable_names_another(
+def test_python_without_a_package_names_the_variable_to_set(
     run: Runs, ways: Ways, tmp_path: Path
 ) -> None:
     """That of a driver started by its path is not the one that Spark finds on the PATH."""
@@ -159,7 +159,7 @@ def of_sink() -> object:
 
 
 @pytest.mark.parametrize("sent", [of_source, of_reader, of_sink])
-def test_whatever_spark_unpickles_names_the_remedy(sent: Callable[[], object], ways: Ways) -> None:
+def test_unpickling_without_the_package_names_the_remedy(sent: Callable[[], object], ways: Ways) -> None:
     """And the Python and the host that lack the package."""
     program = "import sys; from pyspark import cloudpickle as c; c.load(sys.stdin.buffer)({})"
     pickled = cloudpickle.dumps(sent())  # type: ignore[no-untyped-call]

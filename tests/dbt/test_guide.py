@@ -60,7 +60,7 @@ def test_rows_that_arrive_late_are_in_the_model(
     assert (before, shop.orders) == (first, then)
 
 
-def test_a_missing_writer_stops_the_schedule(shop: Warehouse) -> None:
+def test_missing_writer_stops_the_schedule(shop: Warehouse) -> None:
     """With its status, before dbt runs."""
     shop.served.call("DELETE", f"/{shop.stream}/writers/lima")
     found = shop.run(SCHEDULE)
@@ -69,7 +69,7 @@ def test_a_missing_writer_stops_the_schedule(shop: Warehouse) -> None:
     assert "without lima: removed by an operator" in found.stderr
 
 
-def test_hours_into_which_rows_came_late_are_repaired(shop: Warehouse) -> None:
+def test_hours_with_late_rows_are_repaired(shop: Warehouse) -> None:
     """Those that their writers report, and nothing else runs."""
     shop.note(lima=0)
     shop.run(SCHEDULE)

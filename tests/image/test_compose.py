@@ -29,12 +29,12 @@ def said(*words: str | Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_the_dockerfile_is_as_hadolint_wants_it(programs: Path) -> None:
+def test_hadolint_accepts_the_dockerfile(programs: Path) -> None:
     """Without exceptions."""
     assert said(programs / "hadolint", DEPLOY / "Dockerfile") == (0, "")
 
 
-def test_the_file_is_as_the_schema_of_compose_demands(programs: Path) -> None:
+def test_compose_schema_accepts_the_file(programs: Path) -> None:
     """Which the checker brings with it."""
     check = (programs / "check-jsonschema", "--builtin-schema", "vendor.compose-spec")
 
@@ -43,7 +43,7 @@ def test_the_file_is_as_the_schema_of_compose_demands(programs: Path) -> None:
     assert status == 0, told
 
 
-def test_everything_starts_after_what_it_needs() -> None:
+def test_services_start_after_their_dependencies() -> None:
     """No service waits for one that is not there, or for itself."""
     order = [*in_order(services())]
 
@@ -58,7 +58,7 @@ def test_ports_are_published_on_the_loopback_only() -> None:
     assert ports["postgres"] == []
 
 
-def test_our_containers_can_write_nothing_but_their_volume() -> None:
+def test_our_containers_can_write_only_their_volume() -> None:
     """Nor gain a capability."""
     kept = ("read_only", "cap_drop", "security_opt")
     ours = [each for each in services().values() if each["image"] == "noted-time"]
@@ -67,7 +67,7 @@ def test_our_containers_can_write_nothing_but_their_volume() -> None:
     assert found == {'[true, ["ALL"], ["no-new-privileges:true"]]'}
 
 
-def test_the_log_of_each_container_is_bounded() -> None:
+def test_log_of_each_container_is_bounded() -> None:
     """Docker keeps it for as long as the container is there."""
     found = {json.dumps(each.get("logging")) for each in services().values()}
 
@@ -86,7 +86,7 @@ def test_every_file_that_is_mounted_is_there() -> None:
     assert (len(mounted), [file for file in mounted if not file.is_file()]) == (5, [])
 
 
-def test_grafana_shows_the_board_from_the_prometheus_beside_it() -> None:
+def test_grafana_shows_the_board_of_the_services_prometheus() -> None:
     """The board asks whatever Prometheus there is, in the directory that is provisioned."""
     grafana = services()["grafana"]
     (source,) = yaml.safe_load((DEPLOY / "grafana/prometheus.yml").read_text())["datasources"]
@@ -111,7 +111,7 @@ def test_prometheus_takes_its_settings_and_the_alerts(tmp_path: Path) -> None:
     assert (status, scraped) == (0, {n for n in services() if n.startswith("controller")}), told
 
 
-def test_the_controllers_answer_to_the_names_by_which_they_are_called() -> None:
+def test_clients_call_controllers_by_their_advertised_names() -> None:
     """Without a token they answer to addresses, and to what they advertise."""
     environments = [each.get("environment", {}) for each in services().values()]
     own = {urlsplit(each.get("NOTED_TIME_ADVERTISE", "")).hostname for each in environments}
@@ -122,7 +122,7 @@ def test_the_controllers_answer_to_the_names_by_which_they_are_called() -> None:
 
 
 @pytest.mark.acceptance
-def test_a_record_is_marked_at_both_controllers_and_relayed(
+def test_record_is_marked_at_both_controllers_and_relayed(
     tmp_path: Path, server: Server, broker: Broker
 ) -> None:
     """By the commands of the file, with a real database and a real broker beside them."""

@@ -37,7 +37,7 @@ def size_of(root: Path) -> int:
     return sum(each.st_size for each in found)
 
 
-def test_the_image_adds_at_most_120_mb_to_its_base(image: Image) -> None:
+def test_image_adds_at_most_120_mb_to_its_base(image: Image) -> None:
     """Of what a controller, an observer and a relay need, and no Spark."""
     added = size_of(image.root) - size_of(image.store.root_of("localhost/base"))
 
@@ -45,7 +45,7 @@ def test_the_image_adds_at_most_120_mb_to_its_base(image: Image) -> None:
     assert 0 < added <= LARGEST_BYTES
 
 
-def test_a_controller_that_was_killed_has_its_notes(image: Image, volume: Path) -> None:
+def test_killed_controller_keeps_its_notes(image: Image, volume: Path) -> None:
     """Started again over its volume; its root file system is read-only, and its user is not root.
 
     It is the only process of its container, and has the number that engines send signals to.
@@ -67,7 +67,7 @@ def test_a_controller_that_was_killed_has_its_notes(image: Image, volume: Path) 
     assert ([mark["cut"] for mark in before], before, owner) == ([{"0": 3}], after, 10001)
 
 
-def test_the_health_check_tells_a_working_controller_from_a_silent_one(
+def test_health_check_fails_for_a_silent_controller(
     image: Image, volume: Path
 ) -> None:
     """It asks the controller; one that is stopped does not answer."""
@@ -88,7 +88,7 @@ def health(image: Image, container: Container, **variables: str) -> int:
     return done.returncode
 
 
-def test_it_does_not_serve_everyone_who_can_reach_it(image: Image, volume: Path) -> None:
+def test_image_refuses_to_serve_without_a_token(image: Image, volume: Path) -> None:
     """It listens on all addresses: without a token it refuses to start, and says what to do."""
     with image.container(volume) as container:
         status = container.process.wait(600)

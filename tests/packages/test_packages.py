@@ -33,14 +33,14 @@ def files_of_the_product() -> set[str]:
     return {each for each in building.completed(words).splitlines() if each.split("/")[0] in CODE}
 
 
-def test_an_index_accepts_metadata_and_description(tools: Path, built: list[Path]) -> None:
+def test_index_accepts_metadata_and_description(tools: Path, built: list[Path]) -> None:
     """The README renders; a warning counts as a fault."""
     building.check(tools, built)
 
     assert [each.suffix for each in built] == [".whl", ".gz"]
 
 
-def test_the_wheel_has_the_product_and_its_license(wheel: Path) -> None:
+def test_wheel_has_the_product_and_its_license(wheel: Path) -> None:
     """With the dashboard, and the migrations in the controller; no tests, no examples, no pages."""
     own = {"METADATA", "WHEEL", "entry_points.txt", "RECORD", "licenses/LICENSE", "licenses/NOTICE"}
     information = f"noted_time-{building.metadata()['version']}.dist-info"
@@ -51,7 +51,7 @@ def test_the_wheel_has_the_product_and_its_license(wheel: Path) -> None:
     assert names == product | {f"{information}/{each}" for each in own}
 
 
-def test_the_sdist_has_what_the_wheel_is_built_from(built: list[Path]) -> None:
+def test_sdist_has_what_the_wheel_is_built_from(built: list[Path]) -> None:
     """The wheel was built from it."""
     sdist = next(each for each in built if each.name.endswith(".tar.gz"))
     texts = {"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "pyproject.toml"}
@@ -62,7 +62,7 @@ def test_the_sdist_has_what_the_wheel_is_built_from(built: list[Path]) -> None:
     assert names == files_of_the_product() | texts
 
 
-def test_the_metadata_promise_no_more_than_is_known(wheel: Path) -> None:
+def test_metadata_name_license_and_supported_python(wheel: Path) -> None:
     """There is a license, the Pythons that are tried, and no address that nobody has yet."""
     said = metadata_of(wheel)
 
@@ -73,13 +73,13 @@ def test_the_metadata_promise_no_more_than_is_known(wheel: Path) -> None:
     )
 
 
-def test_it_works_where_nothing_else_is_installed(tools: Path, wheel: Path, tmp_path: Path) -> None:
+def test_wheel_works_in_an_empty_environment(tools: Path, wheel: Path, tmp_path: Path) -> None:
     """Installed by pip, its command calls, its controller serves, and a note becomes a mark."""
     trials.tried(tools, Path(sys.executable), wheel, ["cli", "controller"], tmp_path)
 
 
 @pytest.mark.usefixtures("tools")
-def test_a_repository_is_installed_by_the_first_pip_of_python_3_11(tmp_path: Path) -> None:
+def test_first_pip_of_python_3_11_installs_a_repository(tmp_path: Path) -> None:
     """As the install page has it; older ones are not of a Python that is supported."""
     python = str(tmp_path / "bin" / "python")
     building.completed([sys.executable, "-m", "venv", str(tmp_path)])
@@ -92,7 +92,7 @@ def test_a_repository_is_installed_by_the_first_pip_of_python_3_11(tmp_path: Pat
     assert Path(used.strip()).is_relative_to(tmp_path)
 
 
-def test_the_interceptor_lies_as_maven_finds_it(artifacts: Path) -> None:
+def test_interceptor_has_the_layout_of_maven(artifacts: Path) -> None:
     """By its coordinates: the jar, its sources and pages, the POM, and the checksums of each."""
     stem = f"noted-time-interceptor-{artifacts.name}"
     files = [f"{stem}{end}" for end in ("-javadoc.jar", "-sources.jar", ".jar", ".pom")]

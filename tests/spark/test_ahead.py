@@ -261,7 +261,7 @@ def take(query: Query, step: tuple[Any, ...]) -> None:
 
 
 @given(steps=st.lists(STEPS, min_size=30, max_size=60), claims=st.booleans())
-def test_no_row_is_judged_by_a_mark_that_covers_it_and_marks_keep_coming(
+def test_marks_keep_coming_and_make_no_covered_row_late(
     *, steps: list[tuple[Any, ...]], claims: bool
 ) -> None:
     """What is refused continues without the limit; under `AT_ONCE` a run may be refused in vain.
@@ -291,7 +291,7 @@ def test_no_row_is_judged_by_a_mark_that_covers_it_and_marks_keep_coming(
 
 
 @given(st.lists(STEPS, max_size=20), st.lists(st.one_of(LOSSES, PLANS), min_size=5, max_size=20))
-def test_where_rows_were_lost_none_is_judged_by_a_mark_that_covers_it_either(
+def test_lost_rows_make_no_covered_row_late(
     before: list[tuple[Any, ...]], after: list[tuple[Any, ...]]
 ) -> None:
     """The query fails instead, for good or until the topic has as many rows."""
@@ -314,7 +314,7 @@ def query(tmp_path: Path) -> Query:
     return query
 
 
-def test_a_mark_whose_rows_have_no_leader_fails_the_query_until_there_is_one(query: Query) -> None:
+def test_mark_fails_the_query_while_its_rows_have_no_leader(query: Query) -> None:
     """Its rows were written after Spark's own look, which came first."""
     query.plan({0: 1}, set(), last=True)
     query.topic.leaderless = frozenset({0})
@@ -337,7 +337,7 @@ def test_a_mark_whose_rows_have_no_leader_fails_the_query_until_there_is_one(que
         ({0: 3}, "lost records: it has no partition 1"),
     ],
 )
-def test_without_ids_offsets_alone_show_that_a_topic_is_another(
+def test_smaller_offsets_show_another_topic_without_ids(
     query: Query, caplog: pytest.LogCaptureFixture, ends: dict[int, int], says: str
 ) -> None:
     """The log says once a run that they do not always."""
@@ -355,7 +355,7 @@ LACK = (
 )
 
 
-def test_a_mark_whose_rows_are_still_unread_a_batch_later_fails_the_query() -> None:
+def test_mark_with_rows_unread_a_batch_later_fails_the_query() -> None:
     """Or earlier, if the topic has no such rows."""
     ahead = MarkAhead(1, 7, {0: 4})
     admitted, look = StreamOffset(ahead=(ahead,)), GivenTopic({0: 3}).look()
@@ -374,7 +374,7 @@ def test_a_mark_whose_rows_are_still_unread_a_batch_later_fails_the_query() -> N
     ]
 
 
-def test_a_mark_ahead_is_refused_where_its_rows_may_come_later(query: Query) -> None:
+def test_mark_ahead_is_refused_if_its_rows_may_come_later(query: Query) -> None:
     """With a limit of rows, or by a query that no longer watches the topic."""
     query.plan({0: 1}, set(), last=True)
     query.restart(AheadLimit.MOST_ROWS)
@@ -399,7 +399,7 @@ def test_a_mark_ahead_is_refused_where_its_rows_may_come_later(query: Query) -> 
 
 
 @pytest.mark.parametrize("now", [False, True])
-def test_ends_that_go_back_for_a_moment_are_looked_at_again(
+def test_ends_that_briefly_go_back_are_polled_again(
     query: Query, monkeypatch: pytest.MonkeyPatch, *, now: bool
 ) -> None:
     """A broker that was killed reports lower ones once it is back; its topic keeps its id."""
@@ -417,7 +417,7 @@ def test_ends_that_go_back_for_a_moment_are_looked_at_again(
         query.plan({}, set())
 
 
-def test_the_broker_is_asked_only_where_a_mark_waits(
+def test_broker_is_asked_only_while_a_mark_waits(
     query: Query, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And once by each run at first. Without an answer, the mark comes later."""
@@ -455,7 +455,7 @@ def test_only_a_query_without_limits_reads_ahead(
     assert watched.find_position(TopicPlan("flights", 1, {0: 3, 1: 4}), topic.look()) == position
 
 
-def test_what_was_deleted_before_the_query_is_said_once(
+def test_rows_deleted_before_the_query_are_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The offset log has it, also for runs to come; it is no reason for a batch."""
@@ -482,7 +482,7 @@ def test_what_was_deleted_before_the_query_is_said_once(
     ]
 
 
-def test_the_upper_of_a_mark_does_not_bound_times_with_a_lag(tmp_path: Path) -> None:
+def test_upper_of_a_mark_does_not_bound_times_with_a_lag(tmp_path: Path) -> None:
     """The mark is of other times, and so is the watermark."""
     first = {0: 3, 1: 1}
     query = Query(GivenTopic({0: 3, 1: 3}, first=first), str(tmp_path), WholeFrom(), lag_ms=4)
@@ -496,7 +496,7 @@ def test_the_upper_of_a_mark_does_not_bound_times_with_a_lag(tmp_path: Path) -> 
     assert query.tasks == [[], [15]]
 
 
-def test_which_rows_a_compacted_topic_lacks_is_unknown() -> None:
+def test_missing_rows_of_a_compacted_topic_are_unknown() -> None:
     """Or one whose partitions have no leader, until they have."""
     topic = GivenTopic({0: 3, 1: 3}, first={1: 2}, cleanup="compact,delete")
     compacted = find_whole_from(topic, topic.look())

@@ -58,7 +58,7 @@ def ticks(spark: SparkSession, controller: Served, output: QueryOutput) -> Ticks
     return Ticks(spark, controller, output.checkpoint)
 
 
-def test_windows_of_any_source_close_once_the_query_has_read_the_cut(
+def test_windows_of_any_source_close_once_the_cut_is_read(
     ticks: Ticks, output: QueryOutput
 ) -> None:
     """The mark is there before the first event is read, and must not come before its cut."""
@@ -92,7 +92,7 @@ def test_no_event_of_a_disordered_source_is_lost(
     assert output.rows == rows_of(per_second(read.truth(flights)))
 
 
-def test_an_offset_log_in_an_object_store_moves_the_watermark(
+def test_offset_log_in_an_object_store_moves_the_watermark(
     ticks: Ticks, output: QueryOutput, spark: SparkSession
 ) -> None:
     """The store serves the directory that Spark writes; it is the planner's process that asks."""
@@ -109,7 +109,7 @@ def test_an_offset_log_in_an_object_store_moves_the_watermark(
         query.stop()
 
 
-def test_events_at_rest_are_refused(spark: SparkSession, controller: Served) -> None:
+def test_static_events_are_refused(spark: SparkSession, controller: Served) -> None:
     """No offset log would show how far they are read."""
     events = spark.sql("SELECT TIMESTAMP '2013-01-01 00:00:00' AS time")
 
@@ -129,20 +129,20 @@ def test_events_with_a_watermark_of_their_own_are_refused(ticks: Ticks, column: 
         ticks.watermarked(events)
 
 
-def test_a_column_named_as_sparks_watermark_is_none(ticks: Ticks) -> None:
+def test_column_named_like_sparks_watermark_is_ordinary(ticks: Ticks) -> None:
     """Plans name columns, too."""
     named = ticks.events().withColumn("EventTimeWatermark ", F.lit("EventTimeWatermark "))
 
     assert ticks.watermarked(named.where("`EventTimeWatermark ` <> ''")).isStreaming
 
 
-def test_a_watermark_left_on_our_events_is_refused_in_our_words(ticks: Ticks) -> None:
+def test_second_watermark_on_our_events_is_refused(ticks: Ticks) -> None:
     """Spark's own error comes later, and advises a setting under which both count."""
     with pytest.raises(Rejected, match=r"leave withWatermark out, .*allowMultiple=false, which"):
         ticks.watermarked().withWatermark("timestamp", "10 minutes")
 
 
-def test_a_watermark_stated_further_on_fails_the_query(ticks: Ticks, output: QueryOutput) -> None:
+def test_second_watermark_after_a_filter_fails_the_query(ticks: Ticks, output: QueryOutput) -> None:
     """By Spark, once both have moved: no call of ours comes after it."""
     ticks.marks.note("w", 3000, {0: 30})
     events = ticks.watermarked().where("value >= 0").withWatermark("timestamp", "0 seconds")

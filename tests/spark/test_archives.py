@@ -59,7 +59,7 @@ def test_names_of_the_sinks_are_read(tmp_path: Path, names: list[str]) -> None:
         ("0+9.parquet", ["0+9.keys.parquet"]),
     ],
 )
-def test_keys_and_headers_are_passed_over(
+def test_files_of_keys_and_headers_are_skipped(
     tmp_path: Path, topic: str, rows: str, others: list[str]
 ) -> None:
     """A sink keeps them in files of their own (store.kafka.keys, store.kafka.headers)."""
@@ -103,7 +103,7 @@ def test_other_layouts_are_refused_by_name(
 
 
 @pytest.mark.parametrize("partitioner", ["flights/year=2026/x+0+0000000000.parquet", "flights/9"])
-def test_another_partitioner_later_is_refused_if_its_directories_are_named(
+def test_later_partitioner_with_named_directories_is_refused(
     tmp_path: Path, partitioner: str
 ) -> None:
     """What comes after the change would be missed; other entries are not the log's business."""
@@ -120,7 +120,7 @@ def test_another_partitioner_later_is_refused_if_its_directories_are_named(
 @pytest.mark.parametrize(
     "names", [[], ["other/partition=0/other+0+0.parquet"], ["_temporary/x", ".tmp/x"]]
 )
-def test_a_log_that_is_not_begun_is_empty(tmp_path: Path, names: list[str]) -> None:
+def test_log_without_files_is_empty(tmp_path: Path, names: list[str]) -> None:
     """A query may start before the first append: beside other logs, or after the directory."""
     root = left(tmp_path, names)
     before = [offsets(root), LogEnds(root, "flights")().ends]

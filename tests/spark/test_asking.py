@@ -91,7 +91,7 @@ def schema(kind: Any) -> StructType:  # noqa: ANN401 - a type of Spark
         ({"event_time": "name"}, Rejected, "column name of .* is string: an event time is"),
     ],
 )
-def test_what_a_query_cannot_read_is_refused_in_the_call(
+def test_unreadable_stream_or_time_is_refused_in_the_call(
     flights: NotedStream,
     controller: Served,
     asking: Any,  # noqa: ANN401 - any parameter
@@ -113,7 +113,7 @@ def test_what_a_query_cannot_read_is_refused_in_the_call(
         (Columns(schema=StructType([StructField("at", LongType())])), "schema has no column time"),
     ],
 )
-def test_columns_that_cannot_be_read_are_refused_in_the_call(
+def test_unreadable_columns_are_refused_in_the_call(
     flights: NotedStream, controller: Served, columns: Columns, sentence: str
 ) -> None:
     """Those of the log and those of a schema alike."""
@@ -138,7 +138,7 @@ def test_columns_that_cannot_be_read_are_refused_in_the_call(
         ([], {"domain": "ingestion"}, "promise nothing of event times: pass Ingestion"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused_by_their_names(
+def test_conflicting_options_are_refused_by_name(
     tmp_path: Path,
     options: Any,  # noqa: ANN401 - any option
     asking: dict[str, Any],
@@ -165,7 +165,7 @@ def test_options_that_do_not_go_together_are_refused_by_their_names(
         (ReadRange, {"start_at": NOON.replace(tzinfo=None)}, "has no time zone"),
     ],
 )
-def test_an_option_refuses_values_that_it_does_not_know(
+def test_option_refuses_unknown_values(
     option: Any,  # noqa: ANN401 - any class
     values: dict[str, Any],
     sentence: str,
@@ -204,7 +204,7 @@ def test_marks_of_ingestion_are_refused_for_event_times(call: str) -> None:
         ALL[call]("http://127.0.0.1:9", domain="ingestion", event_time="departure")
 
 
-def test_marks_beside_any_source_are_refused_for_another_topic(
+def test_marks_of_another_topic_are_refused_for_any_source(
     controller: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is looked at with the client of the call, before the events are."""
@@ -227,7 +227,7 @@ def test_marks_beside_any_source_are_refused_for_another_topic(
     assert looked == [(client, "flights")]
 
 
-def test_the_marks_source_is_named_where_sources_need_names() -> None:
+def test_marks_source_is_named_where_sources_need_names() -> None:
     """Its options contain the secrets separately."""
     spark = MagicMock(spec=SparkSession, version="4.3.0")
     spark.conf.get.return_value = "true"
@@ -240,7 +240,7 @@ def test_the_marks_source_is_named_where_sources_need_names() -> None:
 
 
 @pytest.mark.parametrize("marks", ["ahead", "committed", "topic"])
-def test_marks_of_ingestion_are_refused_wherever_they_come_from(marks: Any) -> None:  # noqa: ANN401
+def test_marks_of_ingestion_are_refused_for_each_marks_option(marks: Any) -> None:  # noqa: ANN401
     """Also from a noted topic."""
     with pytest.raises(Rejected, match="promise nothing of event times: name the domain of the"):
         ALL["read_noted_kafka"](
@@ -249,7 +249,7 @@ def test_marks_of_ingestion_are_refused_wherever_they_come_from(marks: Any) -> N
 
 
 @pytest.mark.parametrize("call", ["read_noted_log", "read_complete"])
-def test_marks_of_ingestion_are_refused_where_nobody_names_them(call: str, served: Served) -> None:
+def test_unnamed_marks_of_ingestion_are_refused(call: str, served: Served) -> None:
     """As the only domain of a stream is meant then."""
     served.create("seen", domains=["ingestion"])
     served.note("seen", 10, {"0": 1}, domain="ingestion")
@@ -257,7 +257,7 @@ def test_marks_of_ingestion_are_refused_where_nobody_names_them(call: str, serve
         ALL[call](served.url, event_time="departure")
 
 
-def test_a_query_that_is_planned_elsewhere_refuses_them_too(served: Served) -> None:
+def test_planning_process_refuses_marks_of_ingestion(served: Served) -> None:
     """A Connect server asks the controller once the query starts, and a mark moves time."""
     served.create("seen", domains=["ingestion"])
     served.note("seen", 10, {"0": 1}, domain="ingestion")
@@ -266,7 +266,7 @@ def test_a_query_that_is_planned_elsewhere_refuses_them_too(served: Served) -> N
         feed.begin(Released())
 
 
-def test_a_query_travels_in_the_options_of_a_source(tmp_path: Path) -> None:
+def test_options_of_a_source_carry_its_query(tmp_path: Path) -> None:
     """Spark's options know only strings."""
     policy = WatermarkPolicy(on_seal="hold")
     catch_up = CatchUp(BacklogPolicy(5, None, "sticky"), 7)
@@ -276,7 +276,7 @@ def test_a_query_travels_in_the_options_of_a_source(tmp_path: Path) -> None:
     assert LogSource(build_options(query)).query == query
 
 
-def test_a_log_without_files_asks_for_a_schema(flights: NotedStream, controller: Served) -> None:
+def test_log_without_files_asks_for_a_schema(flights: NotedStream, controller: Served) -> None:
     """It has none to take one from; a controller that is away is not waited for."""
     controller.stop()
 
@@ -285,7 +285,7 @@ def test_a_log_without_files_asks_for_a_schema(flights: NotedStream, controller:
     controller.start()
 
 
-def test_an_address_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_address_of_another_server_is_refused(tmp_path: Path) -> None:
     """For example a web server, which knows nothing of streams."""
     other = HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
     Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
@@ -297,7 +297,7 @@ def test_an_address_of_something_else_is_refused(tmp_path: Path) -> None:
         other.server_close()
 
 
-def test_an_end_in_seconds_is_refused(tmp_path: Path, served: Served) -> None:
+def test_end_in_seconds_is_refused(tmp_path: Path, served: Served) -> None:
     """The query would end at once, without a row; only integers can be in another unit."""
     served.create("hours")
     served.note("hours", int(NOON.timestamp()) * 1000, {"0": 1})
@@ -308,7 +308,7 @@ def test_an_end_in_seconds_is_refused(tmp_path: Path, served: Served) -> None:
         asked(tmp_path, served.url, ReadRange(end_at=NOON), stream="hours")
 
 
-def test_the_event_time_is_read_whatever_the_columns_are(flights: NotedStream) -> None:
+def test_event_time_is_read_with_any_columns(flights: NotedStream) -> None:
     """As a timestamp, whatever it is in the log."""
     flights.append_table(0, pa.table({"time": [7], "name": ["a"], "other": [True]}))
     columns = Columns(("name", "time"))

@@ -28,7 +28,7 @@ def write_orders(root: Path) -> None:
     pq.write_table(pa.table({"placed": placed}), directory / file_name("orders", 0, 0))
 
 
-def test_the_examples_run_as_printed(spark: SparkSession, tmp_path: Path) -> None:
+def test_examples_run_as_printed(spark: SparkSession, tmp_path: Path) -> None:
     """The calls and the reader one after the other, then the query until both hours are out."""
     write_orders(tmp_path / "log")
     hours, stopping = tmp_path / "hours", threading.Event()

@@ -30,7 +30,7 @@ def names(found: list[Batch]) -> list[list[str]]:
     ],
     ids=["limit", "catch up", "range"],
 )
-def test_a_batch_that_is_run_again_is_identical_under_any_option_and_needs_no_controller(
+def test_rerun_batch_is_identical_and_needs_no_controller(
     flights: NotedStream, controller: Served, options: tuple[Option, ...]
 ) -> None:
     """Marks decide where a batch ends when it is planned, and never again."""
@@ -49,7 +49,7 @@ def test_a_batch_that_is_run_again_is_identical_under_any_option_and_needs_no_co
     assert (again, len(planned) > 3) == (planned, True)
 
 
-def test_a_batch_has_no_more_rows_than_asked_for(flights: NotedStream) -> None:
+def test_batch_has_no_more_rows_than_asked_for(flights: NotedStream) -> None:
     """Files of unequal size in three segments are cut at the limit."""
     flights.append(0, *((n, "a") for n in range(11)))
     flights.append(1, *((n, "b") for n in range(5)))
@@ -77,7 +77,7 @@ def test_batches_are_larger_while_the_query_is_behind(
     assert read == [*((size, True) for size in large), *[(5, False)] * 4]
 
 
-def test_a_row_dated_a_year_ahead_does_not_move_the_watermark(flights: NotedStream) -> None:
+def test_row_dated_a_year_ahead_does_not_move_the_watermark(flights: NotedStream) -> None:
     """The watermark is that of the mark."""
     flights.append(0, (YEAR_MS, "ahead"), (1000, "a"))
     flights.note(1500)
@@ -85,7 +85,7 @@ def test_a_row_dated_a_year_ahead_does_not_move_the_watermark(flights: NotedStre
     assert [batch.watermark for batch in batches(log_query(flights))] == [1499]
 
 
-def test_rows_are_read_while_the_controller_is_away_and_time_follows(
+def test_rows_are_read_while_the_controller_is_away(
     flights: NotedStream, controller: Served
 ) -> None:
     """The mark before stays until the controller is back."""
@@ -104,7 +104,7 @@ def test_rows_are_read_while_the_controller_is_away_and_time_follows(
     assert [batch.watermark for batch in found] == [1499, 1499, 1999]
 
 
-def test_the_watermark_never_goes_back_when_a_stream_is_recreated(
+def test_watermark_never_goes_back_for_a_recreated_stream(
     flights: NotedStream, controller: Served
 ) -> None:
     """The marks of the new stream begin below; they are admitted once they are above."""
@@ -122,7 +122,7 @@ def test_the_watermark_never_goes_back_when_a_stream_is_recreated(
     assert [batch.watermark for batch in found] == [4999, 4999, 6999]
 
 
-def test_a_query_that_is_ahead_of_its_stream_continues_from_the_last_mark(
+def test_query_ahead_of_its_stream_continues_at_the_last_mark(
     flights: NotedStream, controller: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its database went back: the watermark waits for later times, and no row comes twice."""
@@ -144,7 +144,7 @@ def test_a_query_that_is_ahead_of_its_stream_continues_from_the_last_mark(
     assert "do not continue those known here" in caplog.text
 
 
-def test_each_domain_of_a_stream_moves_the_watermark_of_its_own_time(
+def test_each_domain_moves_the_watermark_of_its_own_time(
     flights: NotedStream, controller: Served
 ) -> None:
     """Order time is far ahead of ship time; a query on the latter waits for it."""
@@ -157,7 +157,7 @@ def test_each_domain_of_a_stream_moves_the_watermark_of_its_own_time(
     assert [batch.watermark for batch in found] == [8999, 1499]
 
 
-def test_a_successor_is_read_after_the_end_of_its_predecessor(flights: NotedStream) -> None:
+def test_successor_is_read_after_the_end_of_its_predecessor(flights: NotedStream) -> None:
     """No mark that names it is admitted before."""
     flights.append(0, (1000, "a"), (1100, "b"), (1200, "c"))
     flights.note(1050)
@@ -172,7 +172,7 @@ def test_a_successor_is_read_after_the_end_of_its_predecessor(flights: NotedStre
     assert found[-1].watermark == 1999
 
 
-def test_a_stream_that_does_not_exist_fails_the_query_at_its_start(
+def test_unknown_stream_fails_the_query_at_its_start(
     flights: NotedStream, controller: Served
 ) -> None:
     """Instead of a watermark that never advances."""
@@ -184,7 +184,7 @@ def test_a_stream_that_does_not_exist_fails_the_query_at_its_start(
         batches(query)
 
 
-def test_a_file_without_a_column_is_named(flights: NotedStream) -> None:
+def test_file_without_a_column_is_named(flights: NotedStream) -> None:
     """It has the right name and other columns."""
     flights.append(0, (1000, "a"))
     flights.append_table(0, pa.table({"time": [1], "x": [1]}))

@@ -52,7 +52,7 @@ def plan(store: ObjectStore, batch: int) -> None:
         ("gs://lake/a", ("gs", "lake", "a")),
     ],
 )
-def test_a_checkpoint_is_found_by_its_uri(checkpoint: str, place: tuple[str, str, str]) -> None:
+def test_checkpoint_is_found_by_its_uri(checkpoint: str, place: tuple[str, str, str]) -> None:
     """As Spark finds it."""
     assert parse_place(checkpoint) == place
 
@@ -69,7 +69,7 @@ def test_a_checkpoint_is_found_by_its_uri(checkpoint: str, place: tuple[str, str
         (f"abfss://lake:{SECRET}@account.dfs.core.windows.net/a", "AZURE_STORAGE_ACCOUNT_KEY"),
     ],
 )
-def test_a_checkpoint_that_cannot_be_read_is_refused_at_once(checkpoint: str, says: str) -> None:
+def test_checkpoint_that_cannot_be_read_is_refused_at_once(checkpoint: str, says: str) -> None:
     """The message names the scheme or the form, and repeats no secret."""
     with pytest.raises(Rejected, match=says) as refused:
         QueryProgress(checkpoint)
@@ -78,7 +78,7 @@ def test_a_checkpoint_that_cannot_be_read_is_refused_at_once(checkpoint: str, sa
 
 
 @pytest.mark.parametrize("where", ["s3a://lake", AZURE, "gs://lake"])
-def test_an_offset_log_in_a_store_is_followed(store: ObjectStore, where: str) -> None:
+def test_offset_log_in_a_store_is_followed(store: ObjectStore, where: str) -> None:
     """It is listed once; then each batch is asked for by its name, and read once."""
     (store.root / "lake" / "q" / "metadata").write_text('{"id": "an-id"}')
     plan(store, 9)
@@ -95,7 +95,7 @@ def test_an_offset_log_in_a_store_is_followed(store: ObjectStore, where: str) ->
 
 @pytest.mark.parametrize("where", ["s3a://lake", AZURE, "gs://lake"])
 @pytest.mark.usefixtures("store")
-def test_a_store_without_the_log_says_so(where: str) -> None:
+def test_store_without_the_log_says_so(where: str) -> None:
     """As a disk does."""
     with pytest.raises(Rejected, match=f"'{where}/elsewhere' .* it has no batch yet"):
         QueryProgress(f"{where}/elsewhere").read_watermark(0)
@@ -114,7 +114,7 @@ def test_a_store_without_the_log_says_so(where: str) -> None:
         (0, Unreachable, "no answer: .*error sending request"),
     ],
 )
-def test_an_error_of_a_store_names_the_checkpoint_and_the_remedy(  # noqa: PLR0913, PLR0917 - a table
+def test_store_error_names_the_checkpoint_and_the_remedy(  # noqa: PLR0913, PLR0917 - a table
     store: ObjectStore,
     monkeypatch: pytest.MonkeyPatch,
     where: str,
@@ -144,7 +144,7 @@ def test_missing_credentials_are_named(store: ObjectStore, monkeypatch: pytest.M
         QueryProgress("s3a://lake/q").read_watermark(0)
 
 
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """And how to install it."""
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(ImportError, match=r"needs obstore: pip install .*\[spark\]"):

@@ -46,7 +46,7 @@ def plan_topic(stream: NotedStream, domain: str | None, lag_ms: int = 0) -> tupl
     return planned, {name: {"0": 0}}
 
 
-def test_offsets_of_all_sources_say_domain_lag_and_first_mark(
+def test_offsets_of_all_sources_have_domain_lag_and_first_mark(
     controller: Served, tmp_path: Path
 ) -> None:
     """The only domain of a stream is named, too, and the first mark less the lag."""
@@ -86,7 +86,7 @@ PAIRS = st.tuples(st.sampled_from(WRITERS), st.sampled_from(DOMAINS[:2]))
     source=st.sampled_from(["log", "topic"]),
 )
 @settings(max_examples=15)
-def test_a_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR0917 - what is drawn
+def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR0917 - what is drawn
     controller_of_all: Served,
     notes: list[tuple[str, str]],
     expected: list[str],
@@ -123,7 +123,7 @@ def test_a_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, P
     assert found == truth
 
 
-def test_a_checkpoint_with_state_is_judged_in_its_domain(
+def test_checkpoint_with_state_is_judged_in_its_domain(
     controller: Served, tmp_path: Path
 ) -> None:
     """Its watermark is a time of that domain."""

@@ -23,7 +23,7 @@ READ: Any = {"segments": {"0": 7}, "mark": {"lower": TEN}}
 HOUR_MS = 3_600_000
 
 
-def test_a_file_log_is_whole_if_each_segment_begins_at_zero(flights: NotedStream) -> None:
+def test_file_log_is_whole_if_each_segment_begins_at_zero(flights: NotedStream) -> None:
     """By the first listing, and the first file of each segment that comes later."""
     flights.begun().append(0, (1000, "a"))
     whole = find_whole_from(plan_log(flights), {})
@@ -70,7 +70,7 @@ def test_first_offsets_of_zero_prove_that_no_row_is_missing(
         ({"begins": {"0": 7}}, (None, False)),
     ],
 )
-def test_a_start_may_be_stated_where_it_is_not_known(
+def test_unknown_start_may_be_stated(
     tmp_path: Path, whole: object, since: tuple[int | None, bool]
 ) -> None:
     """It replaces neither what was seen, nor what will be."""
@@ -92,7 +92,7 @@ def test_a_start_may_be_stated_where_it_is_not_known(
         ("hour", {"window": "1h"}, TEN + HOUR_MS),
     ],
 )
-def test_a_claim_of_windows_begins_a_window_later(
+def test_claim_of_windows_begins_a_window_later(
     tmp_path: Path, time_of: str, options: dict[str, Any], since: int | None
 ) -> None:
     """The window around the first row that is there lacks rows; its size may have to be asked."""
@@ -106,7 +106,7 @@ def test_a_claim_of_windows_begins_a_window_later(
 
 
 @pytest.mark.spark
-def test_the_size_of_a_window_is_read_from_the_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_size_of_a_window_is_read_from_the_rows(spark: SparkSession, tmp_path: Path) -> None:
     """It is the largest one so far; a batch without rows keeps the claim before."""
     url = f"delta:{tmp_path / 'table'}"
     table = NotedTable(url, TableClaims(str(tmp_path), "flights", "window.end"), claim_every="0s")

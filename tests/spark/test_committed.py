@@ -23,7 +23,7 @@ def counted(events: DataFrame) -> DataFrame:
     return events.withWatermark("timestamp", "2 minutes").groupBy(minutes).count()
 
 
-def test_a_query_is_complete_to_what_it_committed(
+def test_query_is_complete_to_its_last_commit(
     spark: SparkSession, broker: Broker, controller: Served, tmp_path: Path
 ) -> None:
     """And with state to its watermark at most: of each three minutes, two are behind it."""

@@ -152,7 +152,7 @@ def produced(hourly: Hourly, writer: str, second: int, *, aborts: bool) -> None:
 
 @pytest.mark.spark
 @pytest.mark.acceptance
-def test_windows_of_transactions_have_each_committed_record_once(hourly: Hourly) -> None:
+def test_windows_have_each_committed_record_once(hourly: Hourly) -> None:
     """Of producers that share the partitions, and were started again, also after an abort."""
     hourly.served.post(hourly.name, {"writer": "a"}, {"writer": "b"})
     for second in range(3):
@@ -170,7 +170,7 @@ def test_windows_of_transactions_have_each_committed_record_once(hourly: Hourly)
 
 @pytest.mark.spark
 @pytest.mark.acceptance
-def test_a_partition_that_was_added_has_no_record_of_the_window(hourly: Hourly) -> None:
+def test_added_partition_has_no_record_of_the_window(hourly: Hourly) -> None:
     """It has records of its own."""
     hourly.send((1, START + 1), (1, START + 2))
     hourly.note("w", START + 1000, {1: 2}, START + 2)
@@ -201,7 +201,7 @@ def test_records_deleted_from_inside_the_window_are_an_error(
 
 @pytest.mark.spark
 @pytest.mark.acceptance
-def test_a_window_that_cannot_be_read_says_why(
+def test_unreadable_window_says_why(
     hourly: Hourly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time, a transaction that is open, another topic, an option that is ours, no field."""
@@ -241,7 +241,7 @@ TIMES = st.lists(st.integers(0, 30), max_size=12)
     in_order=st.booleans(),
     exact=st.booleans(),
 )
-def test_what_is_needed_and_not_gone_is_all_of_a_window(  # noqa: PLR0913 - what a topic is
+def test_needed_ranges_cover_the_window_except_deleted_rows(  # noqa: PLR0913 - what a topic is
     *,
     logs: list[list[int]],
     begins: list[int],

@@ -47,7 +47,7 @@ def planned(log: HourlyLog, query: dict[str, Any]) -> int:
     return sum(each.rows for task in reader.partitions() for each in task.work)  # type: ignore[attr-defined]
 
 
-def test_an_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) -> None:
+def test_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) -> None:
     """At most 1.2 times its rows, and what lies between two marks on either side."""
     written(log, 24 * 30)
     start, between_marks = 24 * 15 * HOUR, 10
@@ -57,7 +57,7 @@ def test_an_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) 
     assert [20 <= rows <= 1.2 * 20 + 2 * between_marks for rows in read] == [True, True], read
 
 
-def test_files_below_the_start_cut_are_not_opened_if_writers_have_their_own(log: HourlyLog) -> None:
+def test_own_segments_open_no_files_below_the_start_cut(log: HourlyLog) -> None:
     """So they may have another shape by now; otherwise all are opened for their statistics."""
     written(log, 6)
     first = min(log.files.root.glob("flights/partition=0/*"))
@@ -106,7 +106,7 @@ def test_rows_beyond_the_cut_belong_to_no_window(spark: SparkSession, log: Hourl
 
 
 @pytest.mark.spark
-def test_a_new_stream_of_the_same_name_has_every_row_after_a_wrong_offset(
+def test_recreated_stream_has_every_row_after_a_wrong_offset(
     spark: SparkSession, log: HourlyLog, tmp_path: Path
 ) -> None:
     """By the commands of the page, each row is in the window of its time."""
@@ -140,7 +140,7 @@ def test_columns_and_schema_are_those_asked_for(spark: SparkSession, log: Hourly
 
 
 @pytest.mark.spark
-def test_a_window_without_rows_is_empty(spark: SparkSession, log: HourlyLog) -> None:
+def test_window_without_rows_is_empty(spark: SparkSession, log: HourlyLog) -> None:
     """With the schema of the log."""
     log.files.append(0, (1, "a"), writer="w")
     log.note("w", 50, {0: 1}, 1)
@@ -157,7 +157,7 @@ def test_a_window_without_rows_is_empty(spark: SparkSession, log: HourlyLog) -> 
         ("partition=0/*", "was deleted after it was listed, while host {} sees its directory"),
     ],
 )
-def test_what_a_worker_does_not_find_is_named_with_its_host(
+def test_file_missing_on_a_worker_is_named_with_its_host(
     spark: SparkSession, log: HourlyLog, gone: str, says: str
 ) -> None:
     """Another root than the driver's, or a retention between planning and reading."""
@@ -172,7 +172,7 @@ def test_what_a_worker_does_not_find_is_named_with_its_host(
 
 
 @pytest.mark.parametrize("own", [{}, {"own_segments": True}])
-def test_a_window_whose_marks_and_files_are_gone_is_refused(
+def test_window_without_marks_and_files_is_refused(
     log: HourlyLog, own: dict[str, bool]
 ) -> None:
     """Its start cut is not known, so what was deleted may have held rows of it."""
@@ -188,7 +188,7 @@ def test_a_window_whose_marks_and_files_are_gone_is_refused(
         planned(log, query)
 
 
-def test_what_is_not_complete_is_refused(log: HourlyLog) -> None:
+def test_incomplete_window_is_refused(log: HourlyLog) -> None:
     """With its holder, before Spark plans anything; an invalid window is refused too."""
     log.files.append(0, (1, "a"), writer="w")
     log.note("w", 5, {0: 1}, 1)
@@ -207,7 +207,7 @@ def test_what_is_not_complete_is_refused(log: HourlyLog) -> None:
         read_complete(nothing, "log", Noted(log.served.url, "nope"), 0, 1, event_time="time")
 
 
-def test_a_window_after_the_end_of_a_sealed_stream_is_refused(log: HourlyLog) -> None:
+def test_window_after_the_end_of_a_sealed_stream_is_refused(log: HourlyLog) -> None:
     """At once, since no mark follows."""
     log.files.append(0, (1, "a"), writer="w")
     log.note("w", 5, {0: 1}, 1)
@@ -227,7 +227,7 @@ def without_depot(log: HourlyLog) -> None:
     log.note("w", 9, {0: 1}, 1)
 
 
-def test_a_window_with_a_missing_writer_is_refused_on_request(log: HourlyLog) -> None:
+def test_window_with_a_missing_writer_is_refused_on_request(log: HourlyLog) -> None:
     """Before Spark plans anything, with the writer and the reason."""
     without_depot(log)
     nothing: Any = None
@@ -246,7 +246,7 @@ def looked_up(url: str, start: int, end: int, **asked: Any) -> None:  # noqa: AN
     wait_for_window(noted, start, end, domain=None, read=read, late=late)
 
 
-def test_a_window_from_which_a_writer_is_missing_is_read_with_a_warning(
+def test_window_with_a_missing_writer_is_read_with_a_warning(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Unless that is accepted; by its times, not in milliseconds, which nobody reads."""
@@ -268,7 +268,7 @@ def test_a_window_from_which_a_writer_is_missing_is_read_with_a_warning(
     assert (quiet, caplog.messages) == ([], [f"stream 'flights' {window} {says}"])
 
 
-def test_a_window_with_late_rows_is_read_with_a_warning(
+def test_window_with_late_rows_is_read_with_a_warning(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Or refused, or read without a word; so is one that begins before the first mark."""
@@ -296,7 +296,7 @@ def test_a_window_with_late_rows_is_read_with_a_warning(
     )
 
 
-def test_a_window_is_waited_for(served: Served) -> None:
+def test_window_is_waited_for(served: Served) -> None:
     """As long as asked for."""
     served.note("flights", 2, {"0": 1})
     with pytest.raises(NotCompleteYet):

@@ -29,18 +29,18 @@ PAGE = "docs/reference/versions.md"
         ("4.3.0", "2.13:4.2.0"),
     ],
 )
-def test_the_package_has_the_scala_and_the_version_that_fit(spark: str, fits: str) -> None:
+def test_package_has_the_matching_scala_and_version(spark: str, fits: str) -> None:
     """The newest version of which all parts were published, for each Spark that is supported."""
     assert kafka_package(spark) == f"org.apache.spark:spark-sql-kafka-0-10_{fits}"
 
 
-def test_by_default_the_package_is_that_of_the_spark_that_runs() -> None:
+def test_default_package_matches_the_running_spark() -> None:
     """So that a program needs no change when its PySpark is another one."""
     assert kafka_package() == kafka_package(pyspark.__version__)
 
 
 @pytest.mark.parametrize("spark", CONNECTORS)
-def test_the_jars_that_are_tested_are_those_of_the_package_and_of_its_page(spark: str) -> None:
+def test_tested_jars_match_the_package_and_its_page(spark: str) -> None:
     """The page has the versions for those who fetch them by hand."""
     connector, provider, clients, pool = CONNECTORS[spark]
     page = text_of(PAGE)
@@ -67,7 +67,7 @@ for jars in sys.argv[1:]:
 """
 
 
-def test_what_else_spark_fails_with_is_no_lack_of_a_connector(tmp_path: Path) -> None:
+def test_other_error_of_spark_is_not_a_missing_connector(tmp_path: Path) -> None:
     """Such as a jar of another source that does not load: Spark names it, with or without Kafka."""
     broken = tmp_path / "broken.jar"
     with ZipFile(broken, "w") as jar:
@@ -85,7 +85,7 @@ def test_what_else_spark_fails_with_is_no_lack_of_a_connector(tmp_path: Path) ->
     assert done.stdout == ""
 
 
-def test_a_session_without_a_connector_that_fits_is_refused_with_the_package_that_does(
+def test_session_without_matching_connector_names_the_package(
     tmp_path: Path,
 ) -> None:
     """By name, with the setting to take, before a query fails at its first batch."""

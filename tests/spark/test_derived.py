@@ -143,7 +143,7 @@ class Dying(WriterClient):
             raise Killed
 
 
-def test_a_batch_that_is_run_again_only_notes(sinks: Sinks) -> None:
+def test_rerun_batch_only_notes(sinks: Sinks) -> None:
     """By the same sink or by one that a restart made; the position covers what was appended."""
     sinks.plan(0, 0)
     for sink in (sinks(), sinks()):
@@ -153,7 +153,7 @@ def test_a_batch_that_is_run_again_only_notes(sinks: Sinks) -> None:
     assert (rows.count(), sinks.noted()) == (2, (5000, {"0": 2}))
 
 
-def test_a_batch_without_rows_notes_and_one_without_watermark_does_not(sinks: Sinks) -> None:
+def test_empty_batch_notes_and_batch_without_watermark_does_not(sinks: Sinks) -> None:
     """Spark states 0 until it has a watermark; the delay is subtracted from each."""
     sink = sinks(delay_ms=100)
     lowers = []
@@ -164,7 +164,7 @@ def test_a_batch_without_rows_notes_and_one_without_watermark_does_not(sinks: Si
     assert lowers == [None, 4900, 5900]
 
 
-def test_a_controller_that_is_away_holds_up_no_batch_once_the_writer_has_joined(
+def test_unreachable_controller_holds_up_no_batch_after_joining(
     sinks: Sinks,
 ) -> None:
     """The rows are appended, and noted when it is back."""
@@ -179,7 +179,7 @@ def test_a_controller_that_is_away_holds_up_no_batch_once_the_writer_has_joined(
     assert sinks.noted() == (7000, {"0": 2})
 
 
-def test_a_refused_note_fails_a_later_batch(sinks: Sinks) -> None:
+def test_refused_note_fails_a_later_batch(sinks: Sinks) -> None:
     """Here a query starts again with a new checkpoint, below what the writer noted before."""
     sinks.client.note_time(9000, {})
     sinks.client.flush()
@@ -197,7 +197,7 @@ def test_a_refused_note_fails_a_later_batch(sinks: Sinks) -> None:
 
 
 @pytest.mark.parametrize("step", ["", "note_time", "finish", "seal", "commit"])
-def test_the_end_of_a_sealed_source_ends_the_derived_stream(sinks: Sinks, step: str) -> None:
+def test_end_of_a_sealed_source_ends_the_derived_stream(sinks: Sinks, step: str) -> None:
     """At the end of its own rows, whatever the run before had done; the next batch is empty."""
     sinks.take(0, 5000, 3)
     sinks.plan(1, LAST_MS)
@@ -213,7 +213,7 @@ def test_the_end_of_a_sealed_source_ends_the_derived_stream(sinks: Sinks, step: 
     assert (sinks.sealed(), sinks.noted(), sinks.state) == ({"0": 3}, (8001, {"0": 3}), "finished")
 
 
-def test_a_derived_stream_with_other_writers_is_not_sealed(sinks: Sinks) -> None:
+def test_derived_stream_with_other_writers_is_not_sealed(sinks: Sinks) -> None:
     """The sink's own writer is done, and the others continue."""
     sinks.served.note("counts", 4000, {"1": 1})
     sinks.take(0, LAST_MS, 3, 7, sink=sinks(seal=True))
@@ -224,7 +224,7 @@ def test_a_derived_stream_with_other_writers_is_not_sealed(sinks: Sinks) -> None
     assert found == (4000, 9000, "finished")
 
 
-def test_a_sink_that_does_not_seal_notes_the_end_of_its_rows(sinks: Sinks) -> None:
+def test_sink_without_seal_notes_the_end_of_its_rows(sinks: Sinks) -> None:
     """And not of time: others may write to the derived stream for long."""
     sinks.take(0, LAST_MS, 3, 7)
 
@@ -232,7 +232,7 @@ def test_a_sink_that_does_not_seal_notes_the_end_of_its_rows(sinks: Sinks) -> No
     assert found == (8001, None, "finished")
 
 
-def test_last_windows_that_end_in_the_future_end_the_derived_stream_too(sinks: Sinks) -> None:
+def test_last_windows_in_the_future_end_the_derived_stream(sinks: Sinks) -> None:
     """For example today: its end may not be noted yet, and the seal covers its row."""
     in_two_days = int(time.time()) + 2 * 86_400
     sinks.take(0, LAST_MS, 3, in_two_days, sink=sinks(seal=True))
@@ -240,7 +240,7 @@ def test_last_windows_that_end_in_the_future_end_the_derived_stream_too(sinks: S
     assert (sinks.sealed(), sinks.state) == ({"0": 2}, "finished")
 
 
-def test_last_rows_that_a_sealed_stream_does_not_take_fail_the_query(sinks: Sinks) -> None:
+def test_last_rows_refused_by_a_sealed_stream_fail_the_query(sinks: Sinks) -> None:
     """It was sealed by an operator before they were in its log."""
     sinks.take(0, 5000, 3)
     sinks.served.call("POST", "/counts/seal")
@@ -250,7 +250,7 @@ def test_last_rows_that_a_sealed_stream_does_not_take_fail_the_query(sinks: Sink
         sinks.take(1, LAST_MS, 7)
 
 
-def test_what_a_sink_cannot_promise_is_refused(sinks: Sinks) -> None:
+def test_impossible_promise_of_a_sink_is_refused(sinks: Sinks) -> None:
     """Starts of windows, a checkpoint of another query, a taken column and a negative delay."""
     sinks.plan(0, 5000)
     batch = sinks.windows(1)
@@ -278,7 +278,7 @@ def test_sink_leaves_out_ignored_files_of_its_log(sinks: Sinks) -> None:
     assert sinks.noted() == (6000, {"0": 2})
 
 
-def test_a_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) -> None:
+def test_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) -> None:
     """It serves all runs of the query in this process, until the sink is closed."""
     made: list[WriterClient] = []
 
@@ -301,7 +301,7 @@ def test_a_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) 
         made[0].join()
 
 
-def test_the_examples_of_the_page_derive_minutes_and_hours(
+def test_examples_of_the_page_derive_minutes_and_hours(
     spark: SparkSession, served: Served, output: QueryOutput, tmp_path: Path
 ) -> None:
     """The minute that ends at ten counts for the hour from nine; the filter goes idle at ten."""

@@ -43,7 +43,7 @@ NONE, THIRD, FIFTH, SEALED = (
         ([SEALED, SEALED, SEALED], "0", "01"),
     ],
 )
-def test_the_batch_after_each_stated_lower_is_due_once(
+def test_batch_after_each_stated_lower_is_due_once(
     let_in: list[Released], usual: str, feeding: str
 ) -> None:
     """By the marks with which the plans of a run begin; the first plan restates one."""
@@ -91,12 +91,12 @@ def end_of(flights: NotedStream, run: int) -> Json:
     }
 
 
-def test_a_query_that_does_not_feed_claims_has_one_batch_for_a_mark(flights: NotedStream) -> None:
+def test_query_without_claims_has_one_batch_for_a_mark(flights: NotedStream) -> None:
     """With its rows."""
     assert planned(log_query(written(flights))) == [end_of(flights, run=1)]
 
 
-def test_one_batch_more_follows_the_last_mark_of_each_run(flights: NotedStream) -> None:
+def test_one_more_batch_follows_the_last_mark_of_each_run(flights: NotedStream) -> None:
     """Another run states the lower once more, as every run does, and is followed in turn."""
     query = log_query(written(flights), batch_after_mark=True)
     first = planned(query)
@@ -107,7 +107,7 @@ def test_one_batch_more_follows_the_last_mark_of_each_run(flights: NotedStream) 
     ]
 
 
-def test_the_batch_more_states_the_mark_again_and_has_no_rows(flights: NotedStream) -> None:
+def test_additional_batch_states_the_mark_again_without_rows(flights: NotedStream) -> None:
     """Also when it is run again, of which only the offsets are known."""
     query = log_query(written(flights), batch_after_mark=True)
     first, more = planned(query)
@@ -116,7 +116,7 @@ def test_the_batch_more_states_the_mark_again_and_has_no_rows(flights: NotedStre
     assert [[(t.work, t.mark_ms) for t in each] for each in tasks] == [[((), 2000)]] * 2  # type: ignore[attr-defined]
 
 
-def test_a_checkpoint_continues_where_feeding_claims_begins_or_ends(flights: NotedStream) -> None:
+def test_checkpoint_continues_when_batch_after_mark_changes(flights: NotedStream) -> None:
     """No row is read twice."""
     written(flights)
     usual, feeding = (log_query(flights, batch_after_mark=fed) for fed in (False, True))
@@ -154,7 +154,7 @@ class DyingSink:
 
 
 @pytest.mark.spark
-def test_a_mark_in_a_batch_that_the_sink_skips_is_in_the_watermark_of_a_batch(
+def test_mark_of_a_skipped_batch_is_in_a_later_watermark(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """Spark runs the batch again after a crash, and the sink does not read it."""
@@ -170,7 +170,7 @@ def test_a_mark_in_a_batch_that_the_sink_skips_is_in_the_watermark_of_a_batch(
 
 
 @pytest.mark.spark
-def test_a_query_with_state_has_no_batch_more(
+def test_query_with_state_has_no_additional_batch(
     read: Reads, flights: NotedStream, tmp_path: Path
 ) -> None:
     """Spark plans one itself under the new watermark."""
@@ -185,7 +185,7 @@ def test_a_query_with_state_has_no_batch_more(
 
 
 @pytest.mark.spark
-def test_the_last_mark_of_any_source_is_in_the_watermark_of_a_batch(
+def test_last_mark_of_any_source_is_in_a_watermark(
     spark: SparkSession, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """The mark comes one batch after its rows, and one batch more after it."""

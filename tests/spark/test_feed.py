@@ -19,7 +19,7 @@ from spark_integration.marks.feed import ControllerFeed, FeedMarks
 from spark_integration.marks.released import Released
 
 
-def test_a_controller_that_is_away_is_followed_once_it_is_back(controller: Served) -> None:
+def test_feed_follows_a_controller_again_once_it_is_back(controller: Served) -> None:
     """From the start, and later, to the seal; marks come by long poll."""
     stream = controller.stream("flights")
     stream.note("w", 10, {0: 1})
@@ -47,7 +47,7 @@ def test_a_controller_that_is_away_is_followed_once_it_is_back(controller: Serve
     feed.close()
 
 
-def test_a_controller_that_does_not_answer_is_not_waited_for(
+def test_feed_does_not_wait_for_a_silent_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A query starts without marks, and stops while its request is still open."""
@@ -67,7 +67,7 @@ def test_a_controller_that_does_not_answer_is_not_waited_for(
 
 
 @pytest.mark.parametrize("from_the_start", [True, False])
-def test_a_fault_of_the_thread_is_raised_where_marks_are_taken(
+def test_fault_of_the_feeds_thread_is_raised_by_take(
     controller: Served, monkeypatch: pytest.MonkeyPatch, *, from_the_start: bool
 ) -> None:
     """It must not look like a stream on which nothing happens."""

@@ -28,7 +28,7 @@ def test_files_that_come_later_are_found(flights: NotedStream) -> None:
     assert seen == [{}, {0: 2}, {0: 4}, {0: 4, 5: 2}]
 
 
-def test_hidden_files_and_those_of_other_kinds_are_passed_over(flights: NotedStream) -> None:
+def test_hidden_and_other_files_are_skipped(flights: NotedStream) -> None:
     """Unfinished writes, checksums and success markers."""
     directory = flights.append(0, (1, "a")).parent
     for name in (".x.parquet", "_y.parquet", "_SUCCESS", "flights+0+0000000001.crc"):
@@ -40,7 +40,7 @@ def test_hidden_files_and_those_of_other_kinds_are_passed_over(flights: NotedStr
 
 
 @pytest.mark.parametrize("foreign", ["part-00000.parquet", "other+0+0000000009.parquet"])
-def test_a_file_that_is_not_an_append_of_the_segment_is_refused(
+def test_file_with_a_foreign_name_is_refused(
     flights: NotedStream, foreign: str
 ) -> None:
     """It is not passed over in silence."""
@@ -59,7 +59,7 @@ def test_files_that_overlap_are_refused(flights: NotedStream) -> None:
         LogFiles(flights.root, "flights").refresh()
 
 
-def test_an_unreadable_file_is_tried_again(flights: NotedStream) -> None:
+def test_unreadable_file_is_tried_again(flights: NotedStream) -> None:
     """It may have been copied there, and be whole the next time."""
     path = flights.append(0, (1, "a"))
     whole = path.read_bytes()
@@ -125,7 +125,7 @@ def test_file_below_rows_that_were_read_is_named(
         files.check_kept({0: 6})
 
 
-def test_an_empty_file_is_named_as_such(flights: NotedStream) -> None:
+def test_empty_file_is_named_as_such(flights: NotedStream) -> None:
     path = flights.append(0, (1, "a"))
     path.write_bytes(b"")
     for look in (LogFiles(flights.root, "flights").refresh, LogEnds(flights.root, "flights")):

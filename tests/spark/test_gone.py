@@ -35,7 +35,7 @@ def clock(spark: SparkSession, broker: Broker, controller: Served, output: Query
     return clock
 
 
-def test_by_default_partial_windows_are_given_and_the_offset_log_says_until_when(
+def test_partial_windows_are_given_and_bounded_in_the_offset_log(
     clock: Clock,
 ) -> None:
     """The first mark whose cut reaches the begins bounds the times of all that was deleted."""
@@ -45,7 +45,7 @@ def test_by_default_partial_windows_are_given_and_the_offset_log_says_until_when
     assert clock.whole == {"time": FROM_FOURTH}
 
 
-def test_skip_leaves_out_what_may_lack_rows(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_skip_leaves_out_windows_that_may_lack_rows(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     """Also in a run that continues; the call says so, once."""
     clock.run(first_windows="skip")
     clock.write(2, 6)
@@ -60,7 +60,7 @@ def test_skip_leaves_out_what_may_lack_rows(clock: Clock, caplog: pytest.LogCapt
     assert (clock.counts, clock.whole) == ([(4, 4), (5, 4), (6, 4)], {"time": FROM_FOURTH})
 
 
-def test_skip_begins_once_it_is_known(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_skip_waits_until_the_first_whole_window_is_known(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     """Rows that were read before would be in windows, out of which Spark takes none."""
     clock.write(6, 7, 8)
     clock.broker.truncate(clock.name, {0: 14})
@@ -79,7 +79,7 @@ def test_skip_begins_once_it_is_known(clock: Clock, caplog: pytest.LogCaptureFix
     assert (began, clock.counts, clock.whole) == (False, [], {"time": START_MS + 8401})
 
 
-def test_of_a_compacted_topic_nothing_is_known(clock: Clock) -> None:
+def test_first_whole_window_of_a_compacted_topic_is_unknown(clock: Clock) -> None:
     """Rows are missing anywhere in it."""
     clock.broker.create(clock.name, settings={"cleanup.policy": "compact"})
     clock.broker.send(clock.name, [(0, "a", START_MS)], key="k")
@@ -94,7 +94,7 @@ def test_of_a_compacted_topic_nothing_is_known(clock: Clock) -> None:
         clock.read(first_windows="skip")
 
 
-def test_a_start_that_the_user_chose_is_not_judged(clock: Clock) -> None:
+def test_start_chosen_by_the_user_is_not_judged(clock: Clock) -> None:
     """It is theirs to know what lies before it."""
     start = f'{{"{clock.name}": {{"0": 6, "1": -2}}}}'
     clock.run(options={"startingOffsets": start})
@@ -102,7 +102,7 @@ def test_a_start_that_the_user_chose_is_not_judged(clock: Clock) -> None:
     assert clock.whole is None
 
 
-def test_of_a_whole_topic_the_offset_says_that_it_is_whole(
+def test_offset_of_a_whole_topic_says_that_it_is_whole(
     spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
 ) -> None:
     """Under skip either."""
@@ -114,7 +114,7 @@ def test_of_a_whole_topic_the_offset_says_that_it_is_whole(
     assert (clock.counts, clock.whole) == ([(0, 4), (1, 4)], {"time": MIN_INT64})
 
 
-def test_a_claim_says_from_when_on_no_row_is_missing(clock: Clock, tmp_path: Path) -> None:
+def test_claim_says_since_when_no_row_is_missing(clock: Clock, tmp_path: Path) -> None:
     """While that is pending nothing is claimed, with the reason; once it is known it stays."""
     table = f"delta:{tmp_path / 'table'}"
     clock.write(6, 7)
@@ -143,7 +143,7 @@ def test_a_claim_says_from_when_on_no_row_is_missing(clock: Clock, tmp_path: Pat
     ]
 
 
-def test_skip_is_refused_where_nothing_looks_for_deleted_rows(clock: Clock) -> None:
+def test_skip_is_refused_for_marks_in_a_topic(clock: Clock) -> None:
     """As no planner does for marks that are a topic."""
     with pytest.raises(Rejected, match="does not look for rows deleted before its query"):
         clock.read(marks="topic", first_windows="skip")

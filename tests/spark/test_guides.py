@@ -39,7 +39,7 @@ def elsewhere(tmp_path: Path, url: str) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("half_hours")
-def test_the_log_and_the_listener_of_the_spark_page_work(
+def test_log_and_the_listener_of_the_spark_page_work(
     spark: SparkSession, controller: Served, output: QueryOutput, tmp_path: Path
 ) -> None:
     """All four events are read, and the controller hears of it."""
@@ -52,7 +52,7 @@ def test_the_log_and_the_listener_of_the_spark_page_work(
     names["listener"].close()
 
 
-def test_the_quickstart_has_the_results_it_states(
+def test_quickstart_has_the_results_it_states(
     spark: SparkSession, controller: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Lima holds the watermark at 9:25, and its order of 9:40 is in the hour that ends at 10:00."""

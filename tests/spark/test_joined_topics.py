@@ -42,7 +42,7 @@ def parse(records: DataFrame) -> DataFrame:
     return records.select(F.col("timestamp").alias("time"), F.expr("string(value)").alias("name"))
 
 
-def test_a_batch_with_only_marks_of_one_side_has_its_pairs_with_earlier_rows(
+def test_join_finds_pairs_if_one_side_has_only_marks(
     spark: SparkSession, broker: Broker, controller: Served, tmp_path: Path
 ) -> None:
     """Spark would take the columns of marks for constant nulls, and the condition for false."""

@@ -25,7 +25,7 @@ def send(broker: Broker, topic: str, rows: Sequence[str]) -> None:
     broker.send(topic, [(0, value, 0) for value in rows])
 
 
-def test_the_pages_function_maps_two_topics_to_the_segments_of_one_stream() -> None:
+def test_function_of_the_page_maps_two_topics_to_segments() -> None:
     """Partition 1 of `tb` is segment 101: the second remedy."""
     position = Session(PAGE, {}).run("def position(offset)")["position"]
 
@@ -44,7 +44,7 @@ def guide(spark: SparkSession, broker: Broker, served: Served, tmp_path: Path) -
     return Session(PAGE, elsewhere, spark=spark)
 
 
-def test_the_pages_query_gives_out_an_hour_when_a_time_after_it_is_noted(
+def test_query_of_the_page_gives_out_an_hour_once_it_is_over(
     spark: SparkSession, guide: Session, broker: Broker, served: Served, tmp_path: Path
 ) -> None:
     """One ms after it; the same query with a delay of six hours has given out nothing by then."""
@@ -65,7 +65,7 @@ def test_the_pages_query_gives_out_an_hour_when_a_time_after_it_is_noted(
     guessed.stop()
 
 
-def test_the_pages_union_of_two_topics_counts_every_row(
+def test_union_of_the_page_counts_every_row_of_two_topics(
     guide: Session, broker: Broker, served: Served, tmp_path: Path, output: QueryOutput
 ) -> None:
     """The remedy that the refusals name; the departures are an hour behind."""

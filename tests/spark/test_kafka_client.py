@@ -47,7 +47,7 @@ BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule re
         ),
     ],
 )
-def test_a_login_and_pem_stores_are_translated(
+def test_login_and_pem_stores_are_translated(
     given: dict[str, str], expected: dict[str, str]
 ) -> None:
     """As Java reads them, and nothing else of the options is taken."""
@@ -69,7 +69,7 @@ def test_a_login_and_pem_stores_are_translated(
         ("ssl.keystore.password", "secret"),
     ],
 )
-def test_what_has_no_translation_is_named_without_its_value(name: str, value: str) -> None:
+def test_untranslatable_setting_is_named_without_its_value(name: str, value: str) -> None:
     """And goes into client=."""
     options = {f"kafka.{name}": value, "kafka.security.protocol": "SASL_SSL"}
     with pytest.raises(Rejected, match=f'kafka.{name} is for Java.*client="module:') as refused:
@@ -84,7 +84,7 @@ def test_what_has_no_translation_is_named_without_its_value(name: str, value: st
 
 
 @pytest.mark.parametrize("client", [print, {"oauth_cb": print}])
-def test_a_function_is_refused_which_the_planner_cannot_get(client: Any) -> None:  # noqa: ANN401 - what nobody should give
+def test_function_that_cannot_travel_is_refused(client: Any) -> None:  # noqa: ANN401 - what nobody should give
     """By its name it can."""
     options = {"kafka.sasl.mechanism": "AWS_MSK_IAM"}
     with pytest.raises(Rejected, match='pass its name, client="module:function"'):

@@ -31,7 +31,7 @@ def other(spark: SparkSession, broker: Broker, controller: Served, output: Query
     return Clock(spark, broker, controller, output)
 
 
-def test_a_mark_comes_in_the_micro_batch_of_its_rows(clock: Clock) -> None:
+def test_mark_comes_in_the_micro_batch_of_its_rows(clock: Clock) -> None:
     """As soon as the query has read once, so that its offset log names the partitions."""
     clock.write(0)
     clock.note(1)
@@ -46,7 +46,7 @@ def test_a_mark_comes_in_the_micro_batch_of_its_rows(clock: Clock) -> None:
     assert clock.counts == [(0, 4), (1, 4), (2, 4)]
 
 
-def test_a_password_of_the_client_is_in_no_file_and_no_plan(
+def test_password_of_the_client_is_in_no_file_and_no_plan(
     clock: Clock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Of all that a query keeps and shows."""
@@ -71,7 +71,7 @@ def departures(records: DataFrame) -> DataFrame:
     return records.select(event.alias("event")).select("event.*")
 
 
-def test_a_record_without_the_field_fails_the_query_with_its_offset(clock: Clock) -> None:
+def test_record_without_the_field_fails_with_its_offset(clock: Clock) -> None:
     """Though the parsed events have no column that says where it is."""
     there = '{"departure": "2013-01-01T09:00:00Z", "origin": "EWR"}'
     clock.broker.send(clock.name, [(1, there, 0), (1, '{"origin": "EWR"}', 0)])
@@ -84,14 +84,14 @@ def test_a_record_without_the_field_fails_the_query_with_its_offset(clock: Clock
     assert f"a record of topic {clock.name}, partition 1, offset 1 has" in str(failed.value)
 
 
-def test_a_record_without_a_timestamp_fails_the_query_with_its_offset(clock: Clock) -> None:
+def test_record_without_a_timestamp_fails_with_its_offset(clock: Clock) -> None:
     """Kafka's timestamp of such a record is -1."""
     clock.broker.send(clock.name, [(0, "early", -1)])
 
     clock.fails(f"a record of topic {clock.name}, partition 0, offset 0 has no event time")
 
 
-def test_nothing_is_lost_where_partitions_are_added_and_the_rate_is_limited(clock: Clock) -> None:
+def test_added_partitions_and_limited_rate_lose_nothing(clock: Clock) -> None:
     """While the query runs, and while it does not; a crash, a limit and availableNow follow."""
     clock.grow_while_read()
     clock.broker.grow(clock.name, 4)
@@ -109,7 +109,7 @@ def test_nothing_is_lost_where_partitions_are_added_and_the_rate_is_limited(cloc
     assert clock.counts == [(0, 4), (1, 6), *((second, 8) for second in range(2, 7))]
 
 
-def test_a_topic_that_was_recreated_fails_the_query(clock: Clock) -> None:
+def test_topic_that_was_recreated_fails_the_query(clock: Clock) -> None:
     """Also where it is longer than what was read, which its offsets do not show."""
     clock.write(0)
     clock.note(1)
@@ -136,7 +136,7 @@ def test_records_deleted_before_they_are_read_fail_the_query(clock: Clock) -> No
     clock.fails("Some data may have been lost")
 
 
-def test_a_transaction_that_hangs_holds_time_until_it_ends(clock: Clock) -> None:
+def test_transaction_that_hangs_holds_time_until_it_ends(clock: Clock) -> None:
     """To a query that is read_committed, however it is spelled; what was aborted is not counted."""
     clock.begin(1, 0).abort_transaction(60)
     clock.ends[1] = 2
@@ -158,7 +158,7 @@ def test_a_transaction_that_hangs_holds_time_until_it_ends(clock: Clock) -> None
     query.stop()
 
 
-def test_of_two_topics_in_one_call_the_least_lower_counts(clock: Clock, other: Clock) -> None:
+def test_least_lower_of_two_topics_counts(clock: Clock, other: Clock) -> None:
     """Each with its own stream; also in a run that continues."""
     for second in (0, 2):
         clock.write(second, second + 1)
@@ -190,13 +190,13 @@ def test_of_two_topics_in_one_call_the_least_lower_counts(clock: Clock, other: C
         ({"url": ""}, r'marks="ahead" needs a controller, Noted\(url\)'),
     ],
 )
-def test_a_mistake_is_an_error_of_the_call(clock: Clock, asked: dict[str, Any], says: str) -> None:
+def test_mistake_is_refused_in_the_call(clock: Clock, asked: dict[str, Any], says: str) -> None:
     """In one sentence, with the remedy."""
     with pytest.raises(Rejected, match=says):
         clock.read(**asked)
 
 
-def test_a_compacted_topic_counts_the_records_that_are_left(clock: Clock) -> None:
+def test_compacted_topic_counts_the_records_that_are_left(clock: Clock) -> None:
     """Marks rest on offsets, and compaction only leaves gaps between those of the records."""
     broker, name = clock.broker, clock.name
     settings = {"cleanup.policy": "compact", "segment.ms": 1000, "min.cleanable.dirty.ratio": 0.01}

@@ -21,7 +21,7 @@ pytestmark = [
 ROWS = 400
 
 
-def test_what_the_pages_query_writes_is_covered_by_its_notes_over_a_restart(
+def test_notes_of_the_pages_sink_cover_its_rows_over_a_restart(
     spark: SparkSession, broker: Broker, controller: Served, tmp_path: Path
 ) -> None:
     """Two tasks a micro-batch share one producer, and so does the query that is started again."""

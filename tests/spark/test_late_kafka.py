@@ -129,7 +129,7 @@ def lied(spark: SparkSession, broker: Broker, controller: Served) -> Lied:
     return Lied(spark, broker, controller)
 
 
-def test_late_rows_are_what_a_loop_over_rows_and_marks_finds(lied: Lied) -> None:
+def test_late_rows_match_a_loop_over_rows_and_marks(lied: Lied) -> None:
     """Each lie is among them, and nothing of an honest writer; twice it is the same.
 
     Events that lie at one offset are judged each by its own time. What marks covered before a
@@ -156,7 +156,7 @@ def lowest(lied: Lied, row: Row) -> int:
     return (before[-1].lower - START) // 1000 if before else 0
 
 
-def test_without_a_column_a_writer_is_known_by_its_own_partition(lied: Lied) -> None:
+def test_writer_is_known_by_its_own_partition_without_a_column(lied: Lied) -> None:
     """And where several noted a partition it is null, as is a column's name that nobody has."""
     own = f"{lied.name}-own"
     lied.served.create(own)
@@ -178,7 +178,7 @@ def test_without_a_column_a_writer_is_known_by_its_own_partition(lied: Lied) -> 
     assert read() == [None, "w1", "w1"]
 
 
-def test_a_mark_beyond_sparks_time_is_at_its_end(lied: Lied) -> None:
+def test_mark_beyond_sparks_time_is_at_its_end(lied: Lied) -> None:
     """It has no later times, so each row that such a mark does not cover is late."""
     lied.served.create(lied.name, max_time_ahead_ms=None)
     lied.send(("w0", 0, 1))
@@ -189,7 +189,7 @@ def test_a_mark_beyond_sparks_time_is_at_its_end(lied: Lied) -> None:
     assert late == Late("w0", 0, 1, 1, 253_402_300_799_999)
 
 
-def test_rows_that_retention_removed_are_said(lied: Lied, caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_removed_by_retention_are_logged(lied: Lied, caplog: pytest.LogCaptureFixture) -> None:
     """Late rows may have been among them; likewise below the first mark that is kept."""
     lied.write()
     everything = lied.expected()
@@ -219,7 +219,7 @@ def parsed(records: DataFrame) -> DataFrame:
         (lambda records: records.withColumn("_seq", F.lit(1)), "already have a column _seq"),
     ],
 )
-def test_events_keep_where_they_lie(lied: Lied, parse: Any, says: str) -> None:  # noqa: ANN401
+def test_events_keep_partition_and_offset(lied: Lied, parse: Any, says: str) -> None:  # noqa: ANN401
     """And have no columns of the names that are added."""
     lied.send(("w0", 0, 1))
     lied.note(1, *WRITERS)
@@ -228,7 +228,7 @@ def test_events_keep_where_they_lie(lied: Lied, parse: Any, says: str) -> None: 
         lied.read(parse=parse)
 
 
-def test_marks_of_another_topic_judge_nothing(lied: Lied) -> None:
+def test_marks_of_another_topic_make_no_row_late(lied: Lied) -> None:
     """By its id; and several topics have no marks of one stream."""
     lied.send(("w0", 0, 1))
     note = {"writer": "w0", "time": START + 9, "log": "AAAAAAAAAAAAAAAAAAAAAQ"}
@@ -241,7 +241,7 @@ def test_marks_of_another_topic_judge_nothing(lied: Lied) -> None:
         lied.read(topic=["a", "b"])
 
 
-def test_a_record_without_a_time_fails_the_read(lied: Lied) -> None:
+def test_record_without_a_time_fails_the_read(lied: Lied) -> None:
     """As no mark vouches for it, it is neither late nor in time."""
     lied.send(("w0", 0, 1))
     lied.note(1, *WRITERS)

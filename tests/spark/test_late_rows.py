@@ -101,7 +101,7 @@ def summed(output: QueryOutput, part: str) -> Counter[int]:
 
 
 @pytest.mark.spark
-def test_what_is_in_time_and_what_is_late_are_all_rows(
+def test_rows_in_time_and_late_rows_are_all_rows(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """Through a restart; what Spark alone drops is late."""
@@ -136,7 +136,7 @@ def test_late_rows_are_read_under_no_watermark(read: Reads, flights: NotedStream
 
 
 @pytest.mark.spark
-def test_what_cannot_be_split_is_refused(read: Reads, flights: NotedStream) -> None:
+def test_events_without_late_column_cannot_be_split(read: Reads, flights: NotedStream) -> None:
     """Events that were read without `late="keep"`, and a column that is taken."""
     with pytest.raises(Rejected, match=r'read them with Columns\(late="keep"\)'):
         split_late(read(flights.begun()))
@@ -148,7 +148,7 @@ def test_what_cannot_be_split_is_refused(read: Reads, flights: NotedStream) -> N
 
 
 @pytest.mark.spark
-def test_the_example_of_the_page_keeps_hours_and_late_rows_apart(
+def test_example_of_the_page_separates_hours_and_late_rows(
     read: Reads, flights: NotedStream, controller: Served, tmp_path: Path
 ) -> None:
     """Two departures of the hour from nine are counted, and one that came after it is kept."""

@@ -30,7 +30,7 @@ def listener(read: Reads, controller: Served) -> Iterator[PositionListener]:
 
 
 @pytest.mark.usefixtures("listener")
-def test_committed_offsets_are_reported_and_a_query_that_ends_goes_offline(
+def test_committed_offsets_are_reported_and_the_end_goes_offline(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """Three rows are read in one batch, and the query is over."""
@@ -42,7 +42,7 @@ def test_committed_offsets_are_reported_and_a_query_that_ends_goes_offline(
 
 
 @pytest.mark.parametrize("position", [None, KafkaTopic("flights")])
-def test_a_topic_counts_though_the_source_reads_others_too(
+def test_topic_counts_if_the_source_reads_others_too(
     controller: Served, position: KafkaTopic | None
 ) -> None:
     """Progress is only reported for one stream, unlike a watermark."""
@@ -52,7 +52,7 @@ def test_a_topic_counts_though_the_source_reads_others_too(
     assert _join_positions([offset], listener._position_of) == {0: 3}
 
 
-def test_only_the_query_of_the_name_is_reported(controller: Served) -> None:
+def test_only_the_named_query_is_reported(controller: Served) -> None:
     """A session has others that read the stream."""
     controller.create("flights")
     listener = PositionListener(controller.url, "flights", "g", "r", query_name="loader")
@@ -65,13 +65,13 @@ def test_only_the_query_of_the_name_is_reported(controller: Served) -> None:
     assert controller.reported("flights", "g") == ({"0": 3}, ["r"])
 
 
-def test_a_bad_name_is_refused_at_once() -> None:
+def test_bad_name_is_refused_at_once() -> None:
     """Not later in a thread where it goes unseen."""
     with pytest.raises(InvalidName, match="group 'a/b'"):
         PositionListener("http://127.0.0.1:1", "flights", "a/b", "one")
 
 
-def test_a_refusal_to_go_offline_is_logged_and_no_error_of_the_query(
+def test_refusal_to_go_offline_is_only_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The stream is gone by the time that the query ends."""

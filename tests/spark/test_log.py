@@ -24,7 +24,7 @@ def truncate(path: Path) -> bytes:
     return whole
 
 
-def test_a_truncated_file_is_named_and_nothing_is_lost_once_it_is_whole(
+def test_repaired_file_is_read_from_the_checkpoint(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """The query fails on it; repaired, it continues from its checkpoint with every row."""
@@ -42,7 +42,7 @@ def test_a_truncated_file_is_named_and_nothing_is_lost_once_it_is_whole(
     assert output.rows == [("a",), ("b",), ("c",)]
 
 
-def test_only_columns_asked_for_are_read_and_integers_are_times_in_unix_ms(
+def test_only_requested_columns_are_read(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """By their names or by a schema, as in `DataStreamReader.schema`, in the order asked for."""

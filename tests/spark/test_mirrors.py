@@ -56,7 +56,7 @@ def mirror(spark: SparkSession, broker: Broker, controller: Served, output: Quer
     return made
 
 
-def test_each_call_of_another_topic_than_the_stream_is_of_raises(
+def test_each_call_refuses_a_topic_of_another_log(
     mirror: Mirror, controller: Served, broker: Broker
 ) -> None:
     """Before a row is read."""
@@ -90,7 +90,7 @@ def test_each_call_of_another_topic_than_the_stream_is_of_raises(
                 with_noted_watermark(events, "timestamp", noted, **asked)
 
 
-def test_a_running_query_fails_once_the_stream_is_known_to_be_of_another_topic(
+def test_running_query_fails_once_the_stream_names_another_log(
     mirror: Mirror, controller: Served
 ) -> None:
     """As a mirror whose source's producers begin to name their log."""
@@ -104,7 +104,7 @@ def test_a_running_query_fails_once_the_stream_is_known_to_be_of_another_topic(
         query.processAllAvailable()
 
 
-def test_marks_that_were_mirrored_with_the_topic_fail_the_query(
+def test_marks_mirrored_with_the_topic_fail_the_query(
     mirror: Mirror, broker: Broker
 ) -> None:
     """Those that a relay wrote of this topic count."""

@@ -30,7 +30,7 @@ def without_files(flights: NotedStream, segment: int) -> NotedStream:
 
 
 @pytest.mark.parametrize(("ending", "lower"), [("scaled", 2 * SECOND), ("sealed", 2 * SECOND + 1)])
-def test_a_sealed_segment_without_files_is_not_waited_for(
+def test_sealed_segment_without_files_is_not_waited_for(
     flights: NotedStream, ending: str, lower: int
 ) -> None:
     """A new query begins with what there is, whether the segment was sealed or the stream."""
@@ -47,7 +47,7 @@ def test_a_sealed_segment_without_files_is_not_waited_for(
     assert (batch.rows, batch.watermark) == ([(1500, "c")], lower)
 
 
-def test_unread_rows_of_a_sealed_segment_without_files_are_named(flights: NotedStream) -> None:
+def test_unread_rows_of_a_sealed_segment_are_named(flights: NotedStream) -> None:
     """The query had read the first of two rows."""
     query = log_query(scaled(flights), Batches(1))
     first = batches(query)[0]
@@ -57,7 +57,7 @@ def test_unread_rows_of_a_sealed_segment_without_files_are_named(flights: NotedS
         batches(query, first.end)
 
 
-def test_a_log_that_lacks_what_marks_name_is_reported_once(
+def test_log_without_the_rows_of_a_mark_is_reported_once(
     flights: NotedStream, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The segment is open: its rows may be on another disk, or deleted; time does not advance."""

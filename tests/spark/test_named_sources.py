@@ -54,7 +54,7 @@ def names_in(checkpoint: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("evolving")
-def test_logs_of_similar_names_are_sources_of_their_own(
+def test_logs_of_similar_names_are_separate_sources(
     read: Reads, controller: Served, tmp_path: Path, output: QueryOutput
 ) -> None:
     """Their names follow from what they read, so a restart continues where each ended."""
@@ -92,7 +92,7 @@ def clocks(
     return [Clock(evolving, broker, controller, output) for _ in range(2)]
 
 
-def test_marks_find_their_events_by_the_topic_whatever_its_source_is_called(
+def test_marks_find_their_events_by_the_topic(
     clocks: list[Clock], output: QueryOutput
 ) -> None:
     """Spark keeps four names in no order, and those of the user as they are."""
@@ -109,7 +109,7 @@ def test_marks_find_their_events_by_the_topic_whatever_its_source_is_called(
     assert {"alpha", "zulu"} < {*names_in(output.checkpoint)}
 
 
-def test_a_named_source_without_marks_is_refused_as_its_place_is_not_known(
+def test_named_source_without_marks_is_refused(
     clocks: list[Clock], output: QueryOutput
 ) -> None:
     """It may be in a union under the marks, and its rows would be dropped."""
@@ -124,7 +124,7 @@ def test_a_named_source_without_marks_is_refused_as_its_place_is_not_known(
 
 
 @pytest.mark.parametrize("kind", [Clock, NotedClock])
-def test_a_topic_continues_under_its_marks(
+def test_topic_continues_under_its_marks(
     evolving: SparkSession,
     broker: Broker,
     controller: Served,
@@ -147,7 +147,7 @@ def test_a_topic_continues_under_its_marks(
 
 
 @pytest.mark.usefixtures("by_name")
-def test_sources_without_a_name_have_their_place_in_the_plan_for_one(
+def test_sources_without_a_name_are_known_by_their_place(
     spark: SparkSession, controller: Served, output: QueryOutput
 ) -> None:
     """Spark writes 1 before 0, and marks come before their events."""

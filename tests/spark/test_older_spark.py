@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("3.5")]
 
 
 @pytest.mark.shows("PositionListener")
-def test_the_position_in_a_source_of_spark_is_reported(
+def test_position_in_a_source_of_spark_is_reported(
     spark: SparkSession, controller: Served, output: QueryOutput
 ) -> None:
     """And the reader goes offline with its query."""

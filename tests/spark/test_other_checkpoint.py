@@ -18,7 +18,7 @@ from tests.support.log_reading import batches, log_query, replayed
 from tests.support.noted_stream import NotedStream
 
 
-def test_a_checkpoint_of_another_log_is_refused(
+def test_checkpoint_of_another_log_is_refused(
     flights: NotedStream, controller: Served, tmp_path: Path
 ) -> None:
     """Another stream, domain or root, whether a batch is planned or run again; both are named."""
@@ -42,7 +42,7 @@ def test_a_checkpoint_of_another_log_is_refused(
             replayed(other, other.beginning, batch.end)
 
 
-def test_the_only_domain_may_be_named_or_not(controller: Served, tmp_path: Path) -> None:
+def test_only_domain_may_be_named_or_not(controller: Served, tmp_path: Path) -> None:
     """A restart with its name, or without, continues from the checkpoint; of several it is none."""
     stream = NotedStream(tmp_path, "shipped", controller, "ship_time")
     stream.append(0, (1000, "a"), (2000, "b"))
@@ -56,7 +56,7 @@ def test_the_only_domain_may_be_named_or_not(controller: Served, tmp_path: Path)
     assert batches(unnamed, batches(named)[0].end) == batches(unnamed)[1:]
 
 
-def test_the_root_of_a_log_may_be_spelled_otherwise(flights: NotedStream) -> None:
+def test_root_of_a_log_may_be_spelled_otherwise(flights: NotedStream) -> None:
     """It is the same path."""
     flights.append(0, (1000, "a"), (2000, "b"))
     flights.note(1500)
@@ -70,7 +70,7 @@ def test_the_root_of_a_log_may_be_spelled_otherwise(flights: NotedStream) -> Non
 @pytest.mark.parametrize(
     ("stream", "domain", "own"), [("flights", None, "'flights'"), ("ticks", "ship", "'ticks', .*")]
 )
-def test_a_checkpoint_of_other_marks_is_refused(
+def test_checkpoint_with_other_marks_is_refused(
     controller: Served, tmp_path: Path, stream: str, domain: str | None, own: str
 ) -> None:
     """Those of another stream or domain, whatever source follows them."""
@@ -84,7 +84,7 @@ def test_a_checkpoint_of_other_marks_is_refused(
     reader.stop()
 
 
-def test_a_task_of_the_marks_source_is_one_row() -> None:
+def test_task_of_the_marks_source_is_one_row() -> None:
     """Its time is the watermark, in microseconds."""
     reader = MarksReader(MarksQuery({}, "", ""))
     (rows,) = reader.read(InputPartition(1500))

@@ -35,7 +35,7 @@ def runs(draw: st.DrawFn) -> list[LogFile]:
 
 
 @given(counts, st.integers(1, 10**6))
-def test_shares_give_away_the_limit_and_never_more_than_there_is(
+def test_shares_use_the_limit_and_exceed_no_segment(
     rows: dict[int, int], limit: int
 ) -> None:
     """As much as the limit allows in all, and no segment beyond its end."""
@@ -46,7 +46,7 @@ def test_shares_give_away_the_limit_and_never_more_than_there_is(
 
 
 @given(runs(), st.integers(0, 40), st.integers(0, 40))
-def test_an_offset_advanced_by_rows_has_just_those_rows_below_it(
+def test_offset_advanced_by_rows_has_these_rows_below_it(
     files: list[LogFile], start: int, rows: int
 ) -> None:
     """Across files and gaps, from the middle of any of them."""
@@ -57,14 +57,14 @@ def test_an_offset_advanced_by_rows_has_just_those_rows_below_it(
 
 
 @pytest.mark.parametrize(("start", "rows", "end"), [(0, 2, 2), (0, 3, 9), (3, 0, 9), (3, 1, 10)])
-def test_offsets_that_were_never_used_are_read_with_the_row_before_them(
+def test_unused_offsets_are_read_with_the_row_before_them(
     start: int, rows: int, end: int
 ) -> None:
     """The segment has rows at 0 to 3 and at 9 to 11: a cut at 5 is reached after the third row."""
     assert advance_offset([LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)], start, rows) == end
 
 
-def test_a_position_that_has_read_all_below_a_cut_reaches_it() -> None:
+def test_position_with_all_rows_below_a_cut_reaches_it() -> None:
     """Also if the cut lies among offsets that were never used."""
     files = [LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)]
 
@@ -121,7 +121,7 @@ def test_tasks_differ_by_one_row_at_most(sizes: list[int], cores: int) -> None:
     assert max(loads) - min(loads) <= 1
 
 
-def test_a_small_batch_is_one_task() -> None:
+def test_small_batch_is_one_task() -> None:
     """Another task would cost more than it saves."""
     work = [Slice(str(number), 0, 1000) for number in range(16)]
 

@@ -18,7 +18,7 @@ def marks(token: str) -> object:
     return NotedOffset({"flights": StreamOffset()}, token).to_json()
 
 
-def test_the_position_is_that_of_the_newest_batch_planned(tmp_path: Path) -> None:
+def test_position_comes_from_the_newest_planned_batch(tmp_path: Path) -> None:
     """Read from where the search ended last time; older files may be gone."""
     progress = QueryProgress(str(tmp_path))
     seen = []
@@ -66,7 +66,7 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_log_without_information_is_refused(
+def test_unclear_offset_log_is_refused(
     tmp_path: Path, offsets: list[object], version: str, says: str
 ) -> None:
     """Time would silently stand still for ever."""
@@ -76,7 +76,7 @@ def test_a_log_without_information_is_refused(
         QueryProgress(str(tmp_path)).find_position("a", FLIGHTS)
 
 
-def test_a_directory_without_a_log_is_refused(tmp_path: Path) -> None:
+def test_directory_without_a_log_is_refused(tmp_path: Path) -> None:
     """It is not the checkpoint of a query that has planned a batch."""
     with pytest.raises(Rejected, match="has no batch yet"):
         QueryProgress(str(tmp_path / "nowhere")).find_position("a", FLIGHTS)
@@ -87,7 +87,7 @@ def metadata(watermark_ms: int, **conf: str) -> dict[str, object]:
     return {"batchWatermarkMs": watermark_ms, "batchTimestampMs": 9, "conf": conf}
 
 
-def test_a_planned_batch_is_what_the_offset_log_has_of_it(tmp_path: Path) -> None:
+def test_planned_batch_is_read_from_the_offset_log(tmp_path: Path) -> None:
     """Another batch is planned after it; its second source has no offset yet."""
     policy = {"spark.sql.streaming.multipleWatermarkPolicy": "max"}
     plan(tmp_path, 3, {"flights": {"0": 1}}, None, metadata=metadata(30, **policy))
@@ -98,7 +98,7 @@ def test_a_planned_batch_is_what_the_offset_log_has_of_it(tmp_path: Path) -> Non
     assert planned == PlannedBatch("q", 3, 30, "max", ({"flights": {"0": 1}}, None))
 
 
-def test_a_batch_before_the_first_mark_has_no_watermark(tmp_path: Path) -> None:
+def test_batch_before_the_first_mark_has_no_watermark(tmp_path: Path) -> None:
     """Spark writes 0, and older releases of it wrote no policy."""
     plan(tmp_path, 0, {"flights": {"0": 1}}, metadata={"batchWatermarkMs": 0})
 
@@ -107,7 +107,7 @@ def test_a_batch_before_the_first_mark_has_no_watermark(tmp_path: Path) -> None:
     assert planned == PlannedBatch("q", 0, None, "min", ({"flights": {"0": 1}},))
 
 
-def test_a_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
+def test_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
     """It is not planned yet, or its file is deleted."""
     plan(tmp_path, 4, {"flights": {"0": 1}}, metadata=metadata(0))
 
@@ -115,7 +115,7 @@ def test_a_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
         QueryProgress(str(tmp_path)).read_batch(3)
 
 
-def test_the_watermark_is_that_of_the_batch_planned_last(tmp_path: Path) -> None:
+def test_watermark_comes_from_the_batch_planned_last(tmp_path: Path) -> None:
     """A sink asks for it while the batch runs; of an earlier batch it is refused."""
     plan(tmp_path, 3, {"flights": {"0": 1}}, metadata=metadata(30))
     plan(tmp_path, 4, {"flights": {"0": 2}}, metadata=metadata(40))

@@ -37,7 +37,7 @@ class ReaderOfOne(DataSourceReader):
         yield (1,)
 
 
-def test_a_session_made_later_reads_what_its_parent_had_registered(spark: SparkSession) -> None:
+def test_later_session_reads_sources_of_its_parent(spark: SparkSession) -> None:
     """Each again and again; Spark itself lets the later one neither register nor find it."""
     sessions = [spark, spark.newSession()]
 
@@ -49,7 +49,7 @@ def test_a_session_made_later_reads_what_its_parent_had_registered(spark: SparkS
     assert rows == [(1,)] * 4
 
 
-def test_the_cores_of_a_session_are_those_that_spark_has_or_is_to_get(
+def test_cores_of_a_session_come_from_spark_or_its_settings(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many the caller's machine has."""

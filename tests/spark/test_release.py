@@ -52,7 +52,7 @@ def mark(seq: int, lower: int, **cut: int) -> Mark:
     return Mark(seq, lower, lower, StreamCut(offsets))
 
 
-def test_the_feed_continues_after_the_mark_that_was_admitted() -> None:
+def test_feed_continues_after_the_mark_that_was_admitted() -> None:
     """A restart does not read the history again."""
     feed = GivenFeed(FeedMarks("a", (mark(8, 80, s0=1),)))
     Releaser(feed).follow(Released("a", 7, 70))
@@ -60,7 +60,7 @@ def test_the_feed_continues_after_the_mark_that_was_admitted() -> None:
     assert feed.begun_at == [Released("a", 7, 70)]
 
 
-def test_a_stream_made_again_lets_in_nothing_below_what_was() -> None:
+def test_recreated_stream_admits_only_higher_lowers() -> None:
     """Its marks begin at seq 1; the lower waits until they are above the admitted one."""
     feed = GivenFeed(
         FeedMarks("a", (mark(9, 90, s0=1),)), FeedMarks("b", (mark(1, 50, s0=1), mark(2, 95, s0=2)))
@@ -77,7 +77,7 @@ def test_a_stream_made_again_lets_in_nothing_below_what_was() -> None:
     ]
 
 
-def test_the_end_of_a_sealed_stream_comes_with_its_final_cut() -> None:
+def test_end_of_a_sealed_stream_comes_with_its_final_cut() -> None:
     """Unless the query holds the last lower."""
     found = []
     for on_seal in get_args(OnSeal):
@@ -92,7 +92,7 @@ def test_the_end_of_a_sealed_stream_comes_with_its_final_cut() -> None:
     assert found == [held, (Released("a", 1, LAST_MS, sealed=True), {0: 3}), held, held]
 
 
-def test_after_the_final_mark_no_time_is_before_the_first() -> None:
+def test_no_time_is_before_the_first_mark_after_the_final_one() -> None:
     """Also if the query holds the last lower; a feed without an answer changes nothing."""
     for on_seal in get_args(OnSeal):
         marks = mark(1, 10, s0=1), structs.replace(mark(2, 20, s0=3), final=True)
@@ -105,7 +105,7 @@ def test_after_the_final_mark_no_time_is_before_the_first() -> None:
         assert [*found, releaser.find_first_lower(at[0], 5)] == [7, MIN_INT64, 5]
 
 
-def test_a_query_that_was_closed_by_a_seal_has_no_more_marks() -> None:
+def test_query_closed_by_a_seal_has_no_more_marks() -> None:
     """A recreated stream would have rows, and all of them late."""
     end = Released("a", 1, LAST_MS, sealed=True)
     answers = FeedMarks(), FeedMarks("a", final_cut={0: 3}), FeedMarks("b", (mark(1, 10, s0=1),))
@@ -123,7 +123,7 @@ def test_a_query_that_was_closed_by_a_seal_has_no_more_marks() -> None:
     )
 
 
-def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> None:
+def test_marks_that_are_no_longer_kept_are_skipped() -> None:
     """A query that was away for longer than marks are kept continues with the kept ones."""
     feed = GivenFeed(FeedMarks("a", (mark(3, 30, s0=1),)), FeedMarks("a", (mark(7, 70, s0=4),)))
     releaser = Releaser(feed)
@@ -133,7 +133,7 @@ def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> N
     assert releaser.release(Released(), {0: 4}) == Released("a", 7, 70)
 
 
-def test_the_lower_at_a_position_is_that_of_the_first_mark_until_one_is_read() -> None:
+def test_first_lower_counts_until_a_mark_is_read() -> None:
     """There is none without marks."""
     releaser = Releaser(GivenFeed(FeedMarks("a", (mark(1, 10, s0=1), mark(2, 20, s0=9)))))
     before = releaser.find_lower({0: 9})
@@ -142,7 +142,7 @@ def test_the_lower_at_a_position_is_that_of_the_first_mark_until_one_is_read() -
     assert (before, [releaser.find_lower({0: n}) for n in (0, 1, 9)]) == (None, [10, 10, 20])
 
 
-def test_a_query_without_a_mark_says_once_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_query_without_a_mark_logs_the_reason_once(caplog: pytest.LogCaptureFixture) -> None:
     """Once it has read rows, and the mark has had a micro-batch to come."""
     releaser = Releaser(GivenFeed(FeedMarks("a", (mark(1, 10, s0=90),))))
     releaser.follow(Released())
@@ -157,7 +157,7 @@ def test_a_query_without_a_mark_says_once_why(caplog: pytest.LogCaptureFixture) 
     )
 
 
-def test_a_query_that_waits_for_its_next_mark_says_nothing(
+def test_query_that_waits_for_its_next_mark_logs_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It had one, so its windows close."""
@@ -170,7 +170,7 @@ def test_a_query_that_waits_for_its_next_mark_says_nothing(
 
 
 @pytest.mark.parametrize("lower", [253_402_300_800_000, 2**63 - 1])
-def test_marks_beyond_the_year_9999_are_left_out_and_named_once(
+def test_marks_beyond_the_year_9999_are_skipped_and_named_once(
     caplog: pytest.LogCaptureFixture, lower: int
 ) -> None:
     """All that follow lie beyond it too, until the stream is recreated."""
@@ -197,7 +197,7 @@ def test_marks_beyond_the_year_9999_are_left_out_and_named_once(
 
 
 @pytest.mark.parametrize("lower", [-(2**63), -62_135_596_800_000])
-def test_time_advances_with_the_first_mark_that_spark_can_express(
+def test_time_advances_with_the_first_expressible_mark(
     caplog: pytest.LogCaptureFixture, lower: int
 ) -> None:
     """Spark has no year 0; the next mark is admitted."""
@@ -208,7 +208,7 @@ def test_time_advances_with_the_first_mark_that_spark_can_express(
     assert f"mark 1 with lower {lower} {LEFT_OUT}" in caplog.text
 
 
-def test_such_a_mark_in_the_offset_log_is_named_at_the_start(
+def test_inexpressible_mark_of_the_offset_log_is_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Its lower counts for nothing: any later mark comes in."""
@@ -239,7 +239,7 @@ LEFT_OUT = (
         (Released("a", 3, LAST_MS, sealed=True), {}, LAST_MS, "sealed stream is read to its end"),
     ],
 )
-def test_a_watermark_has_its_reason(
+def test_watermark_has_its_reason(
     released: Released, options: dict[str, Any], ms: int | None, because: str
 ) -> None:
     """That of a mark, with all that was subtracted; or an end, with nothing subtracted."""
@@ -249,7 +249,7 @@ def test_a_watermark_has_its_reason(
     assert re.search(because, watermark.because)
 
 
-def test_a_watermark_names_what_the_next_mark_waits_for() -> None:
+def test_watermark_names_the_wait_of_the_next_mark() -> None:
     """The first segment that is not read up to its cut; nothing while no mark follows."""
     watermark = Watermark(29, "so it is")
     following = [mark(4, 40, s0=5, s1=9), mark(5, 50, s0=7, s1=9)]

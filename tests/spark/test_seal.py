@@ -25,7 +25,7 @@ def written(flights: NotedStream) -> NotedStream:
 
 
 @pytest.mark.spark
-def test_every_last_window_of_a_sealed_stream_comes_out(
+def test_last_windows_of_a_sealed_stream_come_out(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """The lower of the last mark would leave the window open in which it lies."""
@@ -40,7 +40,7 @@ def test_every_last_window_of_a_sealed_stream_comes_out(
     assert (output.rows, output.last_lower()) == ([(1, 1), (2, 1), (9, 1)], LAST_MS)
 
 
-def test_a_seal_counts_once_the_final_cut_is_read(flights: NotedStream) -> None:
+def test_seal_counts_once_the_final_cut_is_read(flights: NotedStream) -> None:
     """By several batches, each in a run of its own; the last rows came after the seal."""
     query = log_query(written(flights), Batches(2))
     begun = batches(query)
@@ -56,7 +56,7 @@ def test_a_seal_counts_once_the_final_cut_is_read(flights: NotedStream) -> None:
     assert batches(query, ended[-1].end) == []
 
 
-def test_a_query_that_holds_stays_at_the_last_mark(flights: NotedStream) -> None:
+def test_query_with_hold_stays_at_the_last_mark(flights: NotedStream) -> None:
     """The window of the last event stays open."""
     written(flights).marks.seal(final_times={"default": 9600})
     *_, last = batches(log_query(flights, on_seal="hold"))
@@ -64,7 +64,7 @@ def test_a_query_that_holds_stays_at_the_last_mark(flights: NotedStream) -> None
     assert last.watermark == 9599
 
 
-def test_a_stream_that_was_recreated_after_its_seal_fails_the_query(
+def test_stream_recreated_after_its_seal_fails_the_query(
     flights: NotedStream, controller: Served
 ) -> None:
     """Its watermark cannot go back: every row would be dropped."""

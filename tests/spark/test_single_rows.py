@@ -28,7 +28,7 @@ def test_strict_keeps_an_event_at_the_lower_itself(
     assert output.rows == [("a",), ("at the lower",), ("b",)]
 
 
-def test_a_join_of_two_disordered_streams_finds_every_pair(
+def test_join_of_two_disordered_streams_finds_every_pair(
     read: Reads, flights: NotedStream, landings: NotedStream, output: QueryOutput
 ) -> None:
     """As many as a batch join of the same rows, in small micro-batches and across a restart."""
@@ -45,7 +45,7 @@ def test_a_join_of_two_disordered_streams_finds_every_pair(
     assert output.rows == rows_of(within_a_second(read.truth(flights), read.truth(landings)))
 
 
-def test_an_event_is_remembered_after_its_time_as_long_as_asked(
+def test_event_is_remembered_for_the_dedup_retention(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """The second `a` is dated 800 ms later than the first one, and is known for a second."""
@@ -64,7 +64,7 @@ def test_an_event_is_remembered_after_its_time_as_long_as_asked(
     assert output.rows == [(1000,), (2500,)]
 
 
-def test_a_join_with_one_quiet_side_continues_after_a_restart(
+def test_join_with_one_quiet_side_continues_after_a_restart(
     read: Reads, flights: NotedStream, landings: NotedStream, output: QueryOutput
 ) -> None:
     """The quiet side has no news in the second run; its time is stated again all the same."""

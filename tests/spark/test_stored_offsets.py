@@ -29,7 +29,7 @@ OFFSETS = st.builds(
 
 
 @given(OFFSETS)
-def test_an_offset_is_read_from_its_text_as_it_was(offset: NotedOffset) -> None:
+def test_offset_survives_its_json_text(offset: NotedOffset) -> None:
     """With its facts, although these alone make no batch."""
     read = NotedOffset.from_json(json.loads(json.dumps(offset.to_json())))
 

@@ -50,7 +50,7 @@ LOG, SHIP_LOG, LAND_LOG = (
         ([None, KAFKA], [True, False]),
     ],
 )
-def test_a_source_is_covered_by_marks_or_not(offsets: list[object], found: list[bool]) -> None:
+def test_sources_covered_by_marks_are_recognised(offsets: list[object], found: list[bool]) -> None:
     """A source of ours is; so is the one behind the marks, and a topic that has a noted topic."""
     assert list(check_covered(offsets)) == found
 
@@ -70,7 +70,7 @@ def test_a_source_is_covered_by_marks_or_not(offsets: list[object], found: list[
         ((BOTH, {**KAFKA, "landings": {"0": 9}}), ("flights,landings", "ship,land", None)),
     ],
 )
-def test_a_claim_says_what_its_query_has_read(
+def test_claim_has_stream_domain_and_cut_of_its_query(
     offsets: tuple[object, ...], found: tuple[str, str | None, int | None]
 ) -> None:
     """The domains where all offsets name them, and the cut of one source."""
@@ -100,7 +100,7 @@ def test_first_mark_of_a_claim_is_known_if_each_is(
         (["default", "ship"], (SHIP_LOG,)),
     ],
 )
-def test_a_claim_names_the_missing_writers_whatever_its_query_reads(
+def test_claim_names_missing_writers_of_each_source(
     served: Served,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -121,7 +121,7 @@ def test_a_claim_names_the_missing_writers_whatever_its_query_reads(
     assert Claim.from_json("flights", claim.to_json()) == claim
 
 
-def test_a_claim_without_a_domain_asks_nobody_if_there_are_several(
+def test_claim_without_a_domain_asks_no_controller(
     served: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log says why."""
@@ -146,7 +146,7 @@ def claim_after_removal(served: Served, checkpoint: Path, offsets: tuple[object,
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_batch_that_failed_and_was_passed_over_ends_the_claim(
+def test_skipped_failed_batch_ends_the_claim(
     spark: SparkSession, tmp_path: Path, *, restarts: bool
 ) -> None:
     """It is not taken for one without rows; batches that have none leave the claim as it is.
@@ -246,7 +246,7 @@ def table(read: Reads, flights: NotedStream, output: QueryOutput, tmp_path: Path
 pytestmark = pytest.mark.spark
 
 
-def test_the_claim_of_the_last_mark_is_in_the_table_when_the_run_ends(table: Table) -> None:
+def test_claim_of_the_last_mark_is_written_by_the_end_of_a_run(table: Table) -> None:
     """With the rows of all batches, and how far the query had read: to the lower itself.
 
     Under `strict` Spark's watermark is a millisecond less, for which no operator waits here.
@@ -264,7 +264,7 @@ def test_the_claim_of_the_last_mark_is_in_the_table_when_the_run_ends(table: Tab
     )
 
 
-def test_a_batch_that_runs_again_is_not_appended_again(table: Table) -> None:
+def test_rerun_batch_is_not_appended_again(table: Table) -> None:
     """A driver was killed between the commit of the table and Spark's own."""
     table.run()
     table.output.forget_commit()
@@ -273,7 +273,7 @@ def test_a_batch_that_runs_again_is_not_appended_again(table: Table) -> None:
     assert (table.rows, table.last().complete_to) == (["a", "b", "c", "d"], 3001)
 
 
-def test_time_travel_goes_to_the_first_version_that_is_complete(table: Table) -> None:
+def test_time_travel_finds_the_first_complete_version(table: Table) -> None:
     """By the versions that the claims are in."""
     table.run()
     table.run_with(3000, "d")
@@ -286,7 +286,7 @@ def test_time_travel_goes_to_the_first_version_that_is_complete(table: Table) ->
     assert versions[3] is None
 
 
-def test_compaction_keeps_the_claim_and_a_foreign_append_is_named(table: Table) -> None:
+def test_compaction_keeps_the_claim_and_foreign_append_shows(table: Table) -> None:
     """Neither takes rows away."""
     table.run()
     table.open().optimize.compact()
@@ -313,7 +313,7 @@ def test_iceberg_sink_waits_for_all_expected_names(table: Table) -> None:
     assert standing(table.url) == NoClaim("landings: no commit has a claim")
 
 
-def test_a_table_that_keeps_its_commits_for_less_than_a_week_is_warned_of(
+def test_table_that_keeps_commits_under_a_week_is_warned_of(
     table: Table, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once by each start of a query; a table that does not say so is passed over."""
@@ -327,7 +327,7 @@ def test_a_table_that_keeps_its_commits_for_less_than_a_week_is_warned_of(
     assert caplog.text.count("keeps its commits for 2 days") == 1
 
 
-def test_a_claim_ends_with_the_memory_and_goes_on_once_it_is_accepted(table: Table) -> None:
+def test_lost_memory_ends_the_claim_until_it_is_accepted(table: Table) -> None:
     """A checkpoint that was moved without `noted-time/` proves nothing of the batches before."""
     table.run()
     shutil.rmtree(table.checkpoint / "noted-time")
@@ -342,7 +342,7 @@ def test_a_claim_ends_with_the_memory_and_goes_on_once_it_is_accepted(table: Tab
     assert table.rows == ["a", "b", "c", "d", "e"]
 
 
-def test_a_checkpoint_that_was_put_back_is_refused(table: Table, tmp_path: Path) -> None:
+def test_checkpoint_that_was_put_back_is_refused(table: Table, tmp_path: Path) -> None:
     """Its batch would be passed over, and its rows lost."""
     table.run()
     shutil.copytree(table.checkpoint, tmp_path / "copy")
@@ -355,7 +355,7 @@ def test_a_checkpoint_that_was_put_back_is_refused(table: Table, tmp_path: Path)
         table.run()
 
 
-def test_the_checkpoint_of_another_query_is_refused(table: Table, tmp_path: Path) -> None:
+def test_checkpoint_of_another_query_is_refused(table: Table, tmp_path: Path) -> None:
     """Its watermark would be claimed for the rows of this one."""
     table.run()
     table.output.checkpoint = tmp_path / "another"
@@ -364,7 +364,7 @@ def test_the_checkpoint_of_another_query_is_refused(table: Table, tmp_path: Path
         table.run()
 
 
-def test_a_batch_that_is_written_twice_without_parts_is_refused(table: Table) -> None:
+def test_second_write_of_a_batch_without_parts_is_refused(table: Table) -> None:
     """The second write would be passed over."""
 
     def twice(rows: DataFrame, batch_id: int) -> None:
@@ -377,7 +377,7 @@ def test_a_batch_that_is_written_twice_without_parts_is_refused(table: Table) ->
 
 
 @pytest.mark.parametrize(("claim_every", "versions"), [("0s", [0, 1, 2]), ("1h", [0, 0, 0])])
-def test_batches_without_rows_are_committed_at_most_once_in_a_while(
+def test_batches_without_rows_are_committed_by_claim_every(
     table: Table, claim_every: str, versions: list[int]
 ) -> None:
     """Nothing but their claim is new; the next commit has it, too."""
@@ -403,7 +403,7 @@ def test_rows_without_the_column_of_the_claim_are_refused(
         check_column(events, "departure")
 
 
-def test_the_start_of_a_window_is_refused(tmp_path: Path) -> None:
+def test_start_of_a_window_is_refused(tmp_path: Path) -> None:
     """Rows of a window come when it ends."""
     with pytest.raises(Rejected, match="is the start of a window"):
         TableClaims(str(tmp_path), "flights", "window.start")

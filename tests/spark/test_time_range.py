@@ -46,7 +46,7 @@ def test_streams_over_consecutive_ranges_give_each_row_once(
     assert sorted(found) == sorted(row for step in steps for row in step.rows)
 
 
-def test_the_beginning_of_the_log_is_not_read(flights: NotedStream) -> None:
+def test_beginning_of_the_log_is_not_read(flights: NotedStream) -> None:
     """The first batch begins at the first file whose statistics allow for such a time."""
     for second in range(10):
         flights.append(0, (second * SECOND, "a"), (second * SECOND + 400, "b"))
@@ -57,7 +57,7 @@ def test_the_beginning_of_the_log_is_not_read(flights: NotedStream) -> None:
     assert [time for time, _ in batch.rows] == [7400, 8000, 8400, 9000, 9400]
 
 
-def test_nothing_is_read_beyond_the_cut_of_the_first_mark_at_the_end(flights: NotedStream) -> None:
+def test_nothing_beyond_the_cut_of_the_end_is_read(flights: NotedStream) -> None:
     """Nor beyond the last mark before there is one: a late row is in no range, as in no window."""
     query = log_query(flights, ReadRange(end_at=2 * SECOND))
     flights.append(0, (100, "a"))
@@ -73,7 +73,7 @@ def test_nothing_is_read_beyond_the_cut_of_the_first_mark_at_the_end(flights: No
     assert [batch.watermark for batch in (*begun, *ended)] == [SECOND - 1, 2 * SECOND]
 
 
-def test_a_range_that_is_read_stays_as_it_is(flights: NotedStream) -> None:
+def test_finished_range_does_not_change(flights: NotedStream) -> None:
     """Whatever is written and noted afterwards; it reports that it is not behind."""
     flights.append(0, (100, "a"), (2500, "b"))
     flights.note(2 * SECOND)
@@ -96,7 +96,7 @@ def test_a_range_that_is_read_stays_as_it_is(flights: NotedStream) -> None:
     )
 
 
-def test_a_checkpoint_has_begun_and_ends_where_it_was_to_end(flights: NotedStream) -> None:
+def test_checkpoint_keeps_the_start_and_end_of_its_range(flights: NotedStream) -> None:
     """Another start no longer counts, and another end is refused: its rows were left out."""
     flights.append(0, *((second * SECOND, str(second)) for second in range(6)))
     flights.note(6 * SECOND)
@@ -109,7 +109,7 @@ def test_a_checkpoint_has_begun_and_ends_where_it_was_to_end(flights: NotedStrea
             batches(log_query(flights, ReadRange(0, end_at)), later[-1].end)
 
 
-def test_an_end_whose_marks_are_gone_is_refused(flights: NotedStream) -> None:
+def test_end_without_kept_marks_is_refused(flights: NotedStream) -> None:
     """The first mark that is kept may lie far beyond the first one at the end."""
     for second in range(1, 6):
         flights.append(0, (second * SECOND - 1, str(second)))
@@ -123,7 +123,7 @@ def test_an_end_whose_marks_are_gone_is_refused(flights: NotedStream) -> None:
             batches(log_query(flights, ReadRange(None, 3 * SECOND)), start)
 
 
-def test_the_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
+def test_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
     """If it is sealed before the range ends, and its last rows are in no mark's cut."""
     flights.append(0, (100, "a"))
     flights.note(SECOND)
@@ -136,7 +136,7 @@ def test_the_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
     assert found[-1].watermark == 5 * SECOND
 
 
-def test_where_nothing_is_known_of_its_times_a_segment_is_read_from_its_beginning(
+def test_segment_without_statistics_is_read_from_its_beginning(
     flights: NotedStream,
 ) -> None:
     """Files without statistics; the log may also end before the start cut, or not be begun."""
@@ -154,7 +154,7 @@ def test_where_nothing_is_known_of_its_times_a_segment_is_read_from_its_beginnin
         ({0: 60, 1: 3}, {1: 9}, "segment 1: offsets 3 to 9 are missing"),
     ],
 )
-def test_rows_of_the_range_that_were_deleted_fail_the_query(
+def test_deleted_rows_of_the_range_fail_the_query(
     from_cut: dict[int, int], final: dict[int, int], sentence: str
 ) -> None:
     """Those above the start cut, or all there were if it is not known; of a sealed segment too."""
@@ -164,7 +164,7 @@ def test_rows_of_the_range_that_were_deleted_fail_the_query(
         find_first_offsets(files, "time", 5, from_cut, final)
 
 
-def test_a_start_whose_marks_and_files_are_gone_is_refused(flights: NotedStream) -> None:
+def test_start_without_kept_marks_and_files_is_refused(flights: NotedStream) -> None:
     """The remaining marks do not show where the rows of the range begin."""
     paths = []
     for second in range(1, 6):
@@ -193,7 +193,7 @@ def test_rows_without_a_time_are_in_no_range() -> None:
 
 
 @pytest.mark.spark
-def test_all_windows_of_the_range_come_out_and_then_nothing(
+def test_windows_of_the_range_come_out_and_no_others(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """Under `strict`, too. A live query stays up and is quiet, whatever comes beyond the range."""

@@ -43,7 +43,7 @@ def files_with(token: str, directory: Path) -> list[Path]:
 
 
 @pytest.mark.spark
-def test_a_query_shows_its_token_and_writes_it_nowhere(
+def test_query_sends_its_token_and_stores_it_nowhere(
     read: Reads,
     flights: NotedStream,
     output: QueryOutput,
@@ -78,7 +78,7 @@ def test_workers_are_given_no_secret() -> None:
     assert not any(SECRET.encode() in cloudpickle.dumps(each) for each in given)  # type: ignore[no-untyped-call]
 
 
-def test_a_planner_asks_with_the_secrets_of_its_query(controller: Served) -> None:
+def test_planner_uses_the_secrets_of_its_query(controller: Served) -> None:
     """For one domain of the stream, and the topic, under its policy."""
     controller.stream("flights", "landed", "left").seal()
     topics = {"flights": "arrivals"}
@@ -105,7 +105,7 @@ def test_a_planner_asks_with_the_secrets_of_its_query(controller: Served) -> Non
     source.close()
 
 
-def test_a_listener_reports_with_its_token(controller: Served) -> None:
+def test_listener_reports_with_its_token(controller: Served) -> None:
     """As a reader does."""
     controller.stream("flights")
     listener = PositionListener(controller.url, "flights", "g", "r", token=controller.token)

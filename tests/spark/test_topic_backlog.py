@@ -81,7 +81,7 @@ def plan_batch(source: CoveredRows, start: NotedOffset) -> NotedOffset:
         (None, [LastMark(5, 100)], None),
     ],
 )
-def test_the_flag_says_whether_a_stream_was_behind_when_the_batch_was_planned(
+def test_backlog_flag_says_if_a_stream_was_behind_at_planning(
     tmp_path: Path, policy: BacklogPolicy | None, streams: list[LastMark], *, flag: bool | None
 ) -> None:
     """One of several is enough; silence of the writers is no backlog."""
@@ -95,7 +95,7 @@ def test_the_flag_says_whether_a_stream_was_behind_when_the_batch_was_planned(
 @pytest.mark.parametrize(
     ("starting", "is_behind"), [({"flights0": {}}, True), ({}, False), ({"flights0": {0: 9}}, True)]
 )
-def test_a_new_query_is_as_far_behind_as_the_first_lower_that_it_comes_to(
+def test_new_query_is_as_far_behind_as_its_first_lower(
     tmp_path: Path, starting: dict[str, dict[int, int]], *, is_behind: bool
 ) -> None:
     """It has no lower yet, and starts where rows are an hour old."""
@@ -104,7 +104,7 @@ def test_a_new_query_is_as_far_behind_as_the_first_lower_that_it_comes_to(
     assert source.judge_backlog(source.follow_last(), starting) is is_behind
 
 
-def test_a_query_that_caught_up_for_good_has_no_backlog_in_its_next_run(tmp_path: Path) -> None:
+def test_sticky_catch_up_has_no_backlog_in_the_next_run(tmp_path: Path) -> None:
     """By the flag in its last offset, under the rule `sticky`."""
     sticky, flags = BacklogPolicy(behind_ms=10, rule="sticky"), []
     for flag in True, False:
@@ -115,7 +115,7 @@ def test_a_query_that_caught_up_for_good_has_no_backlog_in_its_next_run(tmp_path
     assert flags == [True, False]
 
 
-def test_a_change_of_the_flag_alone_makes_no_micro_batch(tmp_path: Path) -> None:
+def test_change_of_the_flag_alone_plans_no_batch(tmp_path: Path) -> None:
     """The last offset stays, until there is a mark to let in."""
     stream = LastMark(95, 100)
     planner = Planner(rows(BEHIND, tmp_path, stream))
@@ -126,7 +126,7 @@ def test_a_change_of_the_flag_alone_makes_no_micro_batch(tmp_path: Path) -> None
     assert (planner.plan(first, ReadAllAvailable()), first.backlog) == (first, False)
 
 
-def test_with_spark_connect_another_limit_is_refused_and_the_flag_alone_is_not() -> None:
+def test_connect_refuses_the_larger_limit_only() -> None:
     """The call cannot read a checkpoint that is the server's."""
     remote, query = cast("SparkSession", object()), MarksQuery({}, "", "checkpoint")
     catch_up, limit = CatchUp(BEHIND), {"maxOffsetsPerTrigger": 4}

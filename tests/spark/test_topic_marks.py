@@ -109,7 +109,7 @@ def of(lower: int, domain: str = "default", *, final: bool = False) -> tuple[str
     return domain, structs.replace(MARK, domain=domain, mark=mark).value
 
 
-def test_a_mark_stands_for_its_lower_and_a_seal_for_the_end_of_time(spark: SparkSession) -> None:
+def test_mark_gives_its_lower_and_seal_the_end_of_time(spark: SparkSession) -> None:
     """Less 1 ms if strict. Marks of other domains, and those Spark cannot express, are left out."""
     rows = [of(50), of(70, "ingestion"), of(2**62), of(-(2**63)), of(60, final=True)]
 
@@ -134,7 +134,7 @@ def test_a_mark_stands_for_its_lower_and_a_seal_for_the_end_of_time(spark: Spark
         ("default", MARK.value.replace(b'"lower":50', b'"low":50'), "has no integer as its lower"),
     ],
 )
-def test_a_foreign_record_fails_what_reads_it(
+def test_foreign_record_of_the_noted_topic_fails_the_query(
     spark: SparkSession, key: str | None, value: bytes | None, says: str
 ) -> None:
     """In a sentence with its place, what was expected, and the remedy."""
@@ -144,7 +144,7 @@ def test_a_foreign_record_fails_what_reads_it(
         assert part in str(failed.value)
 
 
-def test_a_mark_of_another_topic_is_none_of_the_stream(spark: SparkSession) -> None:
+def test_mark_of_another_topic_is_refused(spark: SparkSession) -> None:
     """A broker without ids has none."""
     asked = replace(ASKED, logs={"flights": ["l-N_h", "old"]})
     own = [
@@ -158,7 +158,7 @@ def test_a_mark_of_another_topic_is_none_of_the_stream(spark: SparkSession) -> N
         lowers(spark, [("default", structs.replace(MARK, topic_id="a-b").value)], asked)
 
 
-def test_a_domain_that_was_not_named_has_to_be_the_default_one(spark: SparkSession) -> None:
+def test_unnamed_domain_must_be_the_default(spark: SparkSession) -> None:
     """Otherwise the query would wait for good, unnoticed; in the call all may be there."""
     rows = [of(70, "ingestion")]
 
@@ -170,7 +170,7 @@ def test_a_domain_that_was_not_named_has_to_be_the_default_one(spark: SparkSessi
 # Queries
 
 
-def test_ingestion_less_a_lag_is_the_watermark_and_a_second_that_is_not_over_stays_open(
+def test_watermark_is_ingestion_less_a_lag(
     clock: NotedClock,
 ) -> None:
     """The observer's mark says that all that was visible before the fourth second is read."""
@@ -181,7 +181,7 @@ def test_ingestion_less_a_lag_is_the_watermark_and_a_second_that_is_not_over_sta
     assert clock.counts == [(0, 4), (1, 4)]
 
 
-def test_a_mark_comes_in_the_micro_batch_of_its_rows_without_python(
+def test_mark_comes_in_the_batch_of_its_rows_without_python(
     clock: NotedClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Spark's own source reads both topics, the marks first."""
@@ -201,7 +201,7 @@ def test_a_mark_comes_in_the_micro_batch_of_its_rows_without_python(
     assert "python" not in plan.lower()
 
 
-def test_a_tombstone_fails_a_query_that_uses_no_column_of_the_marks(clock: NotedClock) -> None:
+def test_tombstone_fails_a_query_without_columns_of_the_marks(clock: NotedClock) -> None:
     """No filter or column of the user's has Spark leave the check out."""
     clock.write(0)
     clock.note(1)
@@ -214,7 +214,7 @@ def test_a_tombstone_fails_a_query_that_uses_no_column_of_the_marks(clock: Noted
         query.processAllAvailable()
 
 
-def test_spark_judges_late_rows_by_the_micro_batch_before_the_last(clock: NotedClock) -> None:
+def test_spark_judges_late_rows_by_the_batch_before_the_last(clock: NotedClock) -> None:
     """So rows may come one micro-batch after a mark that covers them, and not two."""
     clock.spark = clock.spark.newSession()
     clock.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
@@ -231,7 +231,7 @@ def test_spark_judges_late_rows_by_the_micro_batch_before_the_last(clock: NotedC
     assert clock.counts == [(0, 4), (1, 1)]
 
 
-def test_nothing_is_lost_where_partitions_are_added_and_the_query_is_restarted(
+def test_added_partitions_lose_nothing_over_a_restart(
     clock: NotedClock,
 ) -> None:
     """While it runs, and while it does not; after a crash, and with availableNow."""
@@ -244,7 +244,7 @@ def test_nothing_is_lost_where_partitions_are_added_and_the_query_is_restarted(
     assert clock.counts == [(0, 4), (1, 6), (2, 6), (3, 6)]
 
 
-def test_the_relay_waits_for_a_transaction_that_a_mark_covers(
+def test_relay_waits_for_a_transaction_that_a_mark_covers(
     spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
 ) -> None:
     """So a query that sees committed records alone loses none of it, also over a restart."""
@@ -274,7 +274,7 @@ def relayed(relay: KafkaRelay, clock: Clock) -> int:
     return len(clock.broker.records(relay.noted.name)) if there else 0
 
 
-def test_of_two_topics_the_least_lower_counts_also_if_one_is_quiet_after_a_restart(
+def test_least_lower_counts_if_one_topic_is_quiet(
     clock: NotedClock, other: NotedClock
 ) -> None:
     """Though Spark's checkpoint does not keep the watermark of each."""
@@ -293,7 +293,7 @@ def test_of_two_topics_the_least_lower_counts_also_if_one_is_quiet_after_a_resta
     assert clock.counts == [(0, 8), (1, 8), (2, 8)]
 
 
-def test_a_join_of_two_topics_is_exact_over_a_restart_and_closed_by_the_seals(
+def test_join_of_two_topics_is_exact_and_closed_by_seals(
     clock: NotedClock, other: NotedClock
 ) -> None:
     """A row without a partner in the last second comes out with the seals."""
@@ -317,7 +317,7 @@ def test_a_join_of_two_topics_is_exact_over_a_restart_and_closed_by_the_seals(
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-def test_a_checkpoint_shows_whether_its_topic_was_read_from_offset_0(
+def test_checkpoint_shows_if_its_topic_was_read_from_offset_0(
     clock: NotedClock, *, deleted: bool
 ) -> None:
     """Spark keeps the first offsets of its own source, which no offset of ours is about."""
@@ -331,7 +331,7 @@ def test_a_checkpoint_shows_whether_its_topic_was_read_from_offset_0(
     assert found == {clock.name: not deleted, clock.noted: True}
 
 
-def test_a_query_that_begins_at_the_latest_offsets_reads_all_marks(clock: NotedClock) -> None:
+def test_query_from_the_latest_offsets_reads_all_marks(clock: NotedClock) -> None:
     """A mark is a lower bound whatever is read: the second after the first mark comes out."""
     clock.write(0)
     clock.note(1)
@@ -377,7 +377,7 @@ UNCHECKED = {"url": ""}
         ({"topic": "unnoted", **UNCHECKED}, {}, "run `noted-time relay kafka 127.* unnoted`"),
     ],
 )
-def test_what_could_lose_rows_is_an_error_of_the_call(
+def test_option_that_could_lose_rows_is_refused_in_the_call(
     clock: NotedClock, asked: dict[str, Any], setting: dict[str, str], says: str
 ) -> None:
     """In one sentence, with the remedy."""

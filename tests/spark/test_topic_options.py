@@ -44,7 +44,7 @@ def read(clock: Clock, *options: CatchUp, **asked: Any) -> None:  # noqa: ANN401
         query.stop()
 
 
-def test_a_query_that_is_behind_has_the_larger_limit_and_its_flag(clock: Clock) -> None:
+def test_query_behind_gets_the_larger_limit_and_the_flag(clock: Clock) -> None:
     """Once it is near, its next run has the usual limit."""
     write(clock, *range(7))
     read(clock, CatchUp(BEHIND, 12), **LIMIT)
@@ -72,7 +72,7 @@ def look(clock: Clock) -> Callable[[int], None]:
     return at
 
 
-def test_the_watermark_follows_ingestion_by_the_lag(
+def test_watermark_follows_ingestion_by_the_lag(
     clock: Clock, look: Callable[[int], None]
 ) -> None:
     """A record that was older than the lag when it came in is late, one dated ahead closes none."""
@@ -107,7 +107,7 @@ INGESTED = {"domain": "ingestion"}
         ([], INGESTED, r"or pass Ingestion\(max_event_time_lag_ms=…\)"),
     ],
 )
-def test_an_option_that_a_topic_cannot_have_is_an_error_of_the_call(
+def test_option_of_file_logs_is_refused_for_a_topic(
     clock: Clock, options: list[Any], asked: dict[str, Any], says: str
 ) -> None:
     """Named, with what there is of a topic."""

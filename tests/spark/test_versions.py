@@ -24,7 +24,7 @@ RUNNING = {"3.5.9": (3, 5), "4.0.5": (4, 0), "4.1.4": (4, 1), "4.2.1": (4, 2), "
 
 
 @pytest.mark.parametrize("running", RUNNING)
-def test_what_a_spark_lacks_is_refused_in_one_sentence_with_what_it_has(running: str) -> None:
+def test_missing_feature_of_a_spark_names_the_alternative(running: str) -> None:
     """The sentence has what was asked, the version that it needs, and the one that runs."""
     refused = {}
     for asked in (*spark_integration.__all__, *NEEDED_RELEASES):
@@ -40,7 +40,7 @@ def test_what_a_spark_lacks_is_refused_in_one_sentence_with_what_it_has(running:
         assert sentence == begin + ALTERNATIVE_CALLS.get(asked, UNIVERSAL_CALL)
 
 
-def test_what_an_older_spark_can_do_is_imported_without_its_python_sources() -> None:
+def test_features_of_older_spark_need_no_python_sources() -> None:
     """Spark has Python sources since 4.0, and not all of this package needs them."""
     older = [name for name in spark_integration.__all__ if name not in NEEDED_RELEASES]
     program = f"""
@@ -52,7 +52,7 @@ from spark_integration import {", ".join(older)}
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
 
-def test_a_spark_older_than_all_is_refused_whatever_is_asked(
+def test_unsupported_old_spark_is_refused_at_import(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where it is imported; so the error is one of imports and one of ours."""
@@ -67,7 +67,7 @@ def test_a_spark_older_than_all_is_refused_whatever_is_asked(
 
 
 @pytest.mark.parametrize("accepted", ["", "4.5"])
-def test_an_untested_newer_spark_is_refused_with_the_option(
+def test_untested_newer_spark_is_refused_with_the_option(
     monkeypatch: pytest.MonkeyPatch, accepted: str
 ) -> None:
     """Exactness rests on how Spark plans; another release that was accepted is not this one."""
@@ -82,7 +82,7 @@ def test_an_untested_newer_spark_is_refused_with_the_option(
     )
 
 
-def test_an_accepted_newer_spark_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepted_newer_spark_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """The variable of the refusal names the release."""
     monkeypatch.setattr(pyspark, "__version__", "4.4.0.dev1")
     monkeypatch.setenv("NOTED_TIME_UNTESTED_SPARK", "4.4")

@@ -11,7 +11,7 @@ from tests.support.query_output import QueryOutput
 pytestmark = [pytest.mark.spark, pytest.mark.shows("read_noted_log")]
 
 
-def test_a_window_closes_exactly_when_the_lower_reaches_its_end(
+def test_window_closes_exactly_when_the_lower_reaches_its_end(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """Not a millisecond before; strict needs one more. No row comes with the note that closes."""
@@ -29,7 +29,7 @@ def test_a_window_closes_exactly_when_the_lower_reaches_its_end(
     query.stop()
 
 
-def test_a_filter_on_another_column_lets_time_advance(
+def test_filter_on_another_column_lets_time_advance(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """Spark pushes such a filter down as far as it can; it must not remove the marks."""

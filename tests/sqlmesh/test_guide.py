@@ -58,7 +58,7 @@ def test_rows_that_arrive_late_are_in_the_model(
     assert (before, shop.orders) == (first, then)
 
 
-def test_a_missing_writer_stops_the_run(shop: Warehouse) -> None:
+def test_missing_writer_stops_the_run(shop: Warehouse) -> None:
     """And is named."""
     shop.write(project())
     shop.served.call("DELETE", f"/{shop.stream}/writers/lima")

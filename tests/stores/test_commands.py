@@ -9,7 +9,7 @@ from writer_client import SegmentLogWriter
 HOUR_MS = 3_600_000
 
 
-def test_a_log_in_a_bucket_is_observed_and_analysed(bucket: str) -> None:
+def test_log_in_a_bucket_is_observed_and_analysed(bucket: str) -> None:
     log = SegmentLogWriter(bucket, "flights", segments=[0, 1], event_time="at")
     for segment, hour in ((0, 400_000), (1, 400_002), (0, 400_001)):
         log.append([{"at": hour * HOUR_MS}], segment=segment)

@@ -25,7 +25,7 @@ def append(served: Served, root: str, *seconds: int) -> None:
         log.note_time(1000 * (max(seconds) + 1))
 
 
-def test_a_query_reads_and_appends_in_a_bucket(
+def test_query_reads_and_appends_in_a_bucket(
     s3: Proxy, bucket: str, spark: SparkSession, served: Served, tmp_path: Path
 ) -> None:
     """And goes on after a restart; a batch job reads a complete window of the same log."""

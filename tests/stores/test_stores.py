@@ -87,7 +87,7 @@ def test_rows_are_appended_and_found(bucket: str) -> None:
     assert [each for each, _ in read(root)] == [1, 2, 3, 4]
 
 
-def test_an_append_sends_two_requests(s3: Proxy, bucket: str) -> None:
+def test_append_sends_two_requests(s3: Proxy, bucket: str) -> None:
     """One asks whether the last file is there, and one puts the next."""
     log = writer_of(f"{bucket}/topics")
     for each in range(2):
@@ -134,7 +134,7 @@ for number in range(30):
 """
 
 
-def test_a_killed_driver_appends_each_batch_once(bucket: str, tmp_path: Path) -> None:
+def test_killed_driver_appends_each_batch_once(bucket: str, tmp_path: Path) -> None:
     """Its next run repeats its batches from the first one."""
     root, log = f"{bucket}/topics", tmp_path / "log"
     words = [sys.executable, "-c", BATCHES, root]
@@ -152,7 +152,7 @@ def test_a_killed_driver_appends_each_batch_once(bucket: str, tmp_path: Path) ->
     assert [each for each, _ in read(root)] == list(range(30))
 
 
-def test_a_store_without_conditions_is_refused(s3: Proxy, bucket: str) -> None:
+def test_store_without_conditions_is_refused(s3: Proxy, bucket: str) -> None:
     """At the first append, before a row is written."""
     log = writer_of(f"{bucket}/topics")
     with (
@@ -164,7 +164,7 @@ def test_a_store_without_conditions_is_refused(s3: Proxy, bucket: str) -> None:
     assert read(f"{bucket}/topics") == []
 
 
-def test_an_object_that_is_replaced_below_a_planned_offset_is_named(bucket: str) -> None:
+def test_object_replaced_below_a_planned_offset_is_named(bucket: str) -> None:
     """Its rows may be others; beyond the planned offsets the new object is read."""
     root, key = f"{bucket}/topics", "topics/flights/partition=0/flights+0+{:010}.snappy.parquet"
     table = pa.table({"time": [1, 2, 3], "name": ["a", "b", "c"]})
@@ -182,7 +182,7 @@ def test_an_object_that_is_replaced_below_a_planned_offset_is_named(bucket: str)
         files.check_kept({0: 4})
 
 
-def test_a_task_does_not_read_a_replaced_object(bucket: str) -> None:
+def test_task_does_not_read_a_replaced_object(bucket: str) -> None:
     """The store compares the ETag of the plan."""
     log = writer_of(f"{bucket}/topics")
     log.append(rows(1, 2))
@@ -197,7 +197,7 @@ def shape() -> RowShape:
     return RowShape(StructType(list(columns)), "time")
 
 
-def test_a_task_reads_ranges_of_row_groups(s3: Proxy, bucket: str) -> None:
+def test_task_reads_ranges_of_row_groups(s3: Proxy, bucket: str) -> None:
     """Neither the whole object nor columns that the query does not name."""
     size = 300_000
     table = pa.table(
@@ -218,7 +218,7 @@ def test_a_task_reads_ranges_of_row_groups(s3: Proxy, bucket: str) -> None:
     assert s3.counts == {"GET": 2}
 
 
-def test_a_large_log_is_found_by_few_requests(s3: Proxy) -> None:
+def test_large_log_is_found_by_few_requests(s3: Proxy) -> None:
     """Whole once, and then behind its last keys."""
     clock = iter(range(0, 1000, 2)).__next__
     buffer = io.BytesIO()
@@ -239,7 +239,7 @@ def test_a_large_log_is_found_by_few_requests(s3: Proxy) -> None:
     assert counted[1:] == [{"LIST": SEGMENTS + 1}] * 2
 
 
-def test_a_store_that_lists_in_another_order_is_listed_whole(
+def test_store_that_ignores_start_after_is_listed_whole(
     s3: Proxy, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the first contradiction on."""
@@ -258,7 +258,7 @@ def test_a_store_that_lists_in_another_order_is_listed_whole(
     assert lists == [2, 3, 2, 2]
 
 
-def test_an_archive_of_connect_is_read_as_it_is(bucket: str) -> None:
+def test_archive_of_kafka_connect_is_read(bucket: str) -> None:
     """With separate keys and headers, and gaps where a topic was compacted."""
     directory = "topics/flights/partition=0/"
     table = pa.table({"time": [1, 2, 3], "name": ["a", "b", "c"]})
@@ -283,7 +283,7 @@ def test_other_layouts_are_refused_by_name(bucket: str) -> None:
         LogFiles(parse_root(bucket), "landings").refresh()
 
 
-def test_empty_objects_and_markers_are_named_as_such(bucket: str) -> None:
+def test_empty_objects_are_named_and_markers_skipped(bucket: str) -> None:
     """A marker of a directory is no file, and an observer waits while JSON is there."""
     root, directory = f"{bucket}/topics", "topics/flights/partition=0"
     writer_of(root).append(rows(1))
@@ -298,7 +298,7 @@ def test_empty_objects_and_markers_are_named_as_such(bucket: str) -> None:
         LogEnds(root, "flights", ignore=["*.json"])()
 
 
-def test_half_an_object_and_a_deleted_one_are_named(bucket: str) -> None:
+def test_truncated_and_deleted_objects_are_named(bucket: str) -> None:
     root = f"{bucket}/topics"
     put(bucket, "topics/flights/partition=0/flights+0+0000000000.parquet", b"PAR1")
     with pytest.raises(UnreadableFile, match="not a whole Parquet file"):
@@ -309,7 +309,7 @@ def test_half_an_object_and_a_deleted_one_are_named(bucket: str) -> None:
         list(shape().read_events([gone]))
 
 
-def test_a_bucket_and_credentials_that_are_missing_are_named(
+def test_missing_bucket_and_credentials_are_named(
     s3: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a server that does not answer; no error repeats a secret."""
@@ -341,7 +341,7 @@ def test_plans_and_pickles_have_no_secret(bucket: str) -> None:
     assert not any(SECRET.encode() in each for each in pickled)
 
 
-def test_an_append_waits_while_the_store_slows_down(s3: Proxy, bucket: str) -> None:
+def test_append_waits_while_the_store_slows_down(s3: Proxy, bucket: str) -> None:
     log = writer_of(f"{bucket}/topics")
     log.append(rows(1))
     s3.counts.clear()

@@ -117,7 +117,7 @@ def test_rows_and_claim_are_one_commit_and_once(query: Query) -> None:
     assert numbers(query) == [0, 1, 1, 2]
 
 
-def test_a_foreign_overwrite_ends_the_claim_and_rows_go_on(query: Query) -> None:
+def test_foreign_overwrite_ends_the_claim_but_not_the_rows(query: Query) -> None:
     """They are written without one."""
     query.give(10)
     query.give(20)
@@ -152,7 +152,7 @@ def test_compaction_keeps_the_claim(query: Query) -> None:
     assert (compacted, complete_to(query)) == (10 * SECOND, 20 * SECOND)
 
 
-def test_a_roll_back_ends_the_claim_of_a_query_that_goes_on(query: Query) -> None:
+def test_roll_back_ends_the_claim_of_a_running_query(query: Query) -> None:
     """Its rows are gone, and it will not write them again."""
     query.give(10)
     query.run()
@@ -179,7 +179,7 @@ def test_a_roll_back_ends_the_claim_of_a_query_that_goes_on(query: Query) -> Non
 
 
 @pytest.mark.parametrize("is_marked", [True, False])
-def test_a_merge_keeps_the_claim_only_if_it_is_marked(query: Query, *, is_marked: bool) -> None:
+def test_only_a_marked_merge_keeps_the_claim(query: Query, *, is_marked: bool) -> None:
     """Others merge, too."""
     claims, target = query.claims(), name_of(query)
     using = "delta" if query.table.startswith("delta") else "iceberg"
@@ -213,7 +213,7 @@ def test_a_merge_keeps_the_claim_only_if_it_is_marked(query: Query, *, is_marked
     assert numbers(query) == [1, 1, 2]
 
 
-def test_parts_of_a_batch_are_written_each_once(query: Query) -> None:
+def test_each_part_of_a_batch_is_written_once(query: Query) -> None:
     """The claim comes with the last one."""
     claims = query.claims()
 

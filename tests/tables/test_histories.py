@@ -199,7 +199,7 @@ def test_no_claim_of_iceberg_is_too_high(catalog: Catalog) -> None:
         assert too_high(world) == [], seed
 
 
-def test_a_commit_that_says_nothing_of_itself_ends_the_claim(tmp_path: Path) -> None:
+def test_commit_without_information_ends_the_claim(tmp_path: Path) -> None:
     """It is legal in Delta, whose own list of the history passes over it and counts on."""
     claim = Claim("orders", 50, "time", "q", 0, id="a")
     properties = deltalake.CommitProperties(
@@ -218,13 +218,13 @@ def test_a_commit_that_says_nothing_of_itself_ends_the_claim(tmp_path: Path) -> 
     assert "a commit that does not say what it does in version 1" in found.why
 
 
-def test_a_table_that_does_not_exist_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_unknown_table_is_refused_by_name(tmp_path: Path) -> None:
     """Not as one without a claim."""
     with pytest.raises(Exception, match="there is no Delta table at"):
         standing(f"delta:{tmp_path / 'nowhere'}")
 
 
-def test_a_table_whose_catalog_keeps_its_commits_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_table_with_commits_in_its_catalog_is_refused_by_name(tmp_path: Path) -> None:
     """Nobody can wait for that; deltalake names a method of its own instead."""
     features = ["catalogManaged", "vacuumProtocolCheck"]
     protocol = {
@@ -254,7 +254,7 @@ def test_a_table_whose_catalog_keeps_its_commits_is_refused_by_its_name(tmp_path
     )
 
 
-def test_a_table_that_changes_meanwhile_is_refused(
+def test_table_changed_meanwhile_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a claim is accepted or inherited."""

@@ -129,7 +129,7 @@ WRITTEN, PASSED = (write, False, None), (CARELESS[-1], True, None)
 @given(st.lists(BATCH, min_size=3, max_size=8))
 @example([WRITTEN, PASSED, WRITTEN])
 @example([WRITTEN, (CARELESS[1], True, None), WRITTEN])
-def test_no_claim_is_too_high_whatever_a_program_passes_over(batches: list[Any]) -> None:
+def test_no_claim_is_too_high_if_a_program_skips_batches(batches: list[Any]) -> None:
     """The driver is killed and its answers are lost anywhere; a careful program keeps its claim."""
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         table, files, runs, truth = Rows(), Files(fs.LocalFileSystem(), directory), [0], set[Row]()

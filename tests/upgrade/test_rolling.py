@@ -75,7 +75,7 @@ def pair(server: Server, tmp_path: Path) -> Iterator[Pair]:
         yield made
 
 
-def test_forward_back_and_forward_again_loses_nothing(pair: Pair, tmp_path: Path) -> None:
+def test_rolling_forward_back_and_forward_loses_nothing(pair: Pair, tmp_path: Path) -> None:
     """No acknowledged note is lost, chains have no gap, and no pause is longer than a takeover's.
 
     A takeover is that of a controller of this version that is killed beside another one.
