@@ -15,7 +15,7 @@ PAGE = "docs/guides/schedulers.md"
 SINK = "group:connect-orders-jdbc@{}/sink"
 
 
-def dag_of_the_page(given: str, name: str, **changes: str) -> str:
+def adapt_dag(given: str, name: str, **changes: str) -> str:
     """Return a DAG of the page under another name, which runs when it is told to, with changes."""
     blocks: list[tuple[str, str]] = BLOCK.findall(text_of(PAGE))
     dag = next(block for language, block in blocks if language == "python" and given in block)
@@ -44,39 +44,39 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Orders:
 
 
 @pytest.fixture(scope="session")
-def made(
+def idle_airflow(
     tmp_path_factory: pytest.TempPathFactory, controller: Served, orders: Orders, broker: Broker
 ) -> Airflow:
     """Return an Airflow with the page's DAG, for each `missing`, for a table and for a sink."""
     programs: Path = programs_of("airflow")
     connection = {"conn_type": "noted_time", "host": "127.0.0.1", "port": controller.port}
     home = tmp_path_factory.mktemp("airflow") / "home"
-    made = Airflow(programs, home, AIRFLOW_CONN_NOTED_TIME_DEFAULT=json.dumps(connection))
+    idle_airflow = Airflow(programs, home, AIRFLOW_CONN_NOTED_TIME_DEFAULT=json.dumps(connection))
     stream, missing = 'dataset="orders"', 'missing="fail"'
     for name in ("fail", "wait", "warn", "alone"):
         changes = {
             stream: f'dataset="{name}"',
             missing: f'missing="{name.replace("alone", "fail")}"',
         }
-        (made.dags / f"{name}.py").write_text(dag_of_the_page("orders_hourly", name, **changes))
+        (idle_airflow.dags / f"{name}.py").write_text(adapt_dag("orders_hourly", name, **changes))
     changes = {stream: f"dataset={orders.url!r}", 'found["cut"]': 'found["version"]'}
-    (made.dags / "table.py").write_text(dag_of_the_page("orders_hourly", "table", **changes))
+    (idle_airflow.dags / "table.py").write_text(adapt_dag("orders_hourly", "table", **changes))
     changes = {"group:connect-orders-jdbc@kafka:9092/orders": SINK.format(broker.address)}
-    (made.dags / "sink.py").write_text(dag_of_the_page("orders_loaded", "sink", **changes))
-    return made
+    (idle_airflow.dags / "sink.py").write_text(adapt_dag("orders_loaded", "sink", **changes))
+    return idle_airflow
 
 
 @pytest.fixture(scope="session")
-def printed_alone(made: Airflow, controller: Served) -> str:
+def dags_test_output(idle_airflow: Airflow, controller: Served) -> str:
     """Return what `airflow dags test` prints; a scheduler would take tasks from it."""
     controller.create("alone", expected_writers=["oslo"])
     controller.post("alone", {"writer": "oslo", "time": TEN})
-    return made.command("dags", "test", "alone", "2013-01-01T10:00:00")
+    return idle_airflow.command("dags", "test", "alone", "2013-01-01T10:00:00")
 
 
 @pytest.fixture(scope="session")
-def airflow(made: Airflow, printed_alone: str) -> Iterator[Airflow]:
+def airflow(idle_airflow: Airflow, dags_test_output: str) -> Iterator[Airflow]:
     """Return it running."""
-    assert printed_alone
-    with made as running:
+    assert dags_test_output
+    with idle_airflow as running:
         yield running

@@ -24,7 +24,9 @@ def note(controller: Served, stream: str, time: int, *writers: str) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def passed(airflow: Airflow, controller: Served, orders: Orders, broker: Broker) -> None:
+def run_dags_until_waiting(
+    airflow: Airflow, controller: Served, orders: Orders, broker: Broker
+) -> None:
     """Run each DAG until it waits; then let the streams' time go on to ten, without Lima."""
     orders.claim(TEN - HOUR_MS, 0)
     broker.create("sink", 1)
@@ -126,6 +128,6 @@ def test_airflow_lists_the_provider(airflow: Airflow) -> None:
     assert "airflow-provider-noted-time" in {each["package_name"] for each in listed}
 
 
-def test_dags_test_runs_the_dag_in_one_process(printed_alone: str) -> None:
+def test_dags_test_runs_the_dag_in_one_process(dags_test_output: str) -> None:
     """Without a scheduler or a triggerer."""
-    assert f"load all before {TEN} up to the cut" in printed_alone
+    assert f"load all before {TEN} up to the cut" in dags_test_output

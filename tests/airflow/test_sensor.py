@@ -58,7 +58,7 @@ GIVEN: list[tuple[dict[str, object], object]] = [
 
 
 @pytest.fixture
-def tried(tmp_path: Path) -> list[object]:
+def results(tmp_path: Path) -> list[object]:
     """Return what becomes of each, with sensors deferrable by Airflow's own option."""
     python = programs_of("airflow") / "python"
     install(tmp_path / "installed")
@@ -78,8 +78,6 @@ def tried(tmp_path: Path) -> list[object]:
     return list(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_sensor_takes_any_time_form_and_refuses_bad_arguments(
-    tried: list[object],
-) -> None:
+def test_sensor_takes_any_time_form_and_refuses_bad_arguments(results: list[object]) -> None:
     """With a sentence, when the DAG is read."""
-    assert tried == [ALL] * 3 + [expected for _, expected in GIVEN]
+    assert results == [ALL] * 3 + [expected for _, expected in GIVEN]

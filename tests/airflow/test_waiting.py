@@ -80,14 +80,14 @@ class Shop(NamedTuple):
 
     def look(self, wanted: Wanted | None = None) -> PollResult:
         """Look once."""
-        return looked(wanted or self.wanted(), (self.served.url, None))
+        return poll(wanted or self.wanted(), (self.served.url, None))
 
     def wanted(self, complete_to: int = TEN, **wanted: Any) -> Wanted:  # noqa: ANN401 - any of it
         """Return what a sensor of the stream awaits."""
         return Wanted(dataset=self.name, complete_to=complete_to, **wanted)
 
 
-def looked(wanted: Wanted, address: Address | None = None) -> PollResult:
+def poll(wanted: Wanted, address: Address | None = None) -> PollResult:
     """Look once, as the sensor does."""
     try:
         return poll_once(wanted, address)
@@ -95,7 +95,7 @@ def looked(wanted: Wanted, address: Address | None = None) -> PollResult:
         return judge_error(error)
 
 
-def look_by_each(
+def poll_by_each_policy(
     wanted: Wanted, look: Callable[[Wanted], PollResult]
 ) -> tuple[str, list[PollResult]]:
     """Look once by each policy, and return what comes of fail, wait, warn and accept."""
@@ -150,7 +150,7 @@ def test_missing_writer_counts_as_the_policy_says(
 ) -> None:
     """It is named in each case; nobody waits for a writer that is not known."""
     shop.pass_lima()
-    seen, found = look_by_each(shop.wanted(**wanted), shop.look)
+    seen, found = poll_by_each_policy(shop.wanted(**wanted), shop.look)
 
     without = WITHOUT.format(shop.name)
     says = without + also.format(stream=shop.name, retention="1d")
@@ -161,7 +161,7 @@ def test_missing_writer_counts_as_the_policy_says(
 
 def test_time_before_first_mark_fails_under_each_policy(shop: Shop) -> None:
     """So waiting for it is no use, and nothing passes it."""
-    seen, found = look_by_each(shop.wanted(NINE - 1), shop.look)
+    seen, found = poll_by_each_policy(shop.wanted(NINE - 1), shop.look)
 
     says = BEFORE_FIRST_MARK.format(format_time(NINE))
     assert seen == "failed failed failed failed"
@@ -178,7 +178,7 @@ def test_open_stream_cannot_meet_require_all(
     shop = Shop(served, uuid4().hex)
     served.make(shop.name)
     shop.note("oslo", TEN)
-    seen, found = look_by_each(shop.wanted(require=require), shop.look)
+    seen, found = poll_by_each_policy(shop.wanted(require=require), shop.look)
 
     remedy = f"noted-time stream set {shop.name} --expected-writer"
     assert (seen, remedy in found[0].sentence) == (verdicts, require == "all")
@@ -198,18 +198,18 @@ def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
         except NotYet as error:
             return judge_error(error)
 
-    def look_again() -> str:
-        return look_by_each(Wanted(dataset="group:g@b/t", complete_to=TEN), look)[0]
+    def poll_again() -> str:
+        return poll_by_each_policy(Wanted(dataset="group:g@b/t", complete_to=TEN), look)[0]
 
     with closing(Transport(shop.served.url)) as transport:
         shop.pass_lima()
-        seen = [look_again()]
+        seen = [poll_again()]
         read[1] = 5
-        seen.append(look_again())
+        seen.append(poll_again())
         shop.note_both(TEN + 1, position={"1": 6})
-        seen.append(look_again())
+        seen.append(poll_again())
         read[1] = 6
-        seen.append(look_again())
+        seen.append(poll_again())
 
     assert seen == [
         "failed waiting waiting waiting",
@@ -219,7 +219,7 @@ def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
     ]
 
 
-def back(shop: Shop, how: str) -> None:
+def bring_lima_back(shop: Shop, how: str) -> None:
     """Bring Lima back, or end the wait for it."""
     if how == "removed":
         shop.served.call("DELETE", f"/{shop.name}/writers/lima")
@@ -238,7 +238,7 @@ def test_waiting_ends_with_a_mark_that_has_the_writer(shop: Shop, how: str, requ
     shop.pass_lima()
     shop.note("lima", TEN - 1)
     before = shop.look(shop.wanted(missing="wait", **required))
-    back(shop, how)
+    bring_lima_back(shop, how)
     for time in (TEN + 1, TEN + 2):  # one that was removed is missing at the mark that names it
         shop.note("oslo", time)
     after = shop.look(shop.wanted(missing="wait", **required))
@@ -289,7 +289,7 @@ def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:
 def test_dataset_is_refused_at_once(wanted: Json, says: str) -> None:
     """With what to correct."""
     given: Json = {"dataset": "sold", "complete_to": TEN} | wanted
-    found = looked(Wanted(**given))
+    found = poll(Wanted(**given))
 
     assert (found.status, found.sentence[: len(says)]) == ("failed", says)
 
@@ -303,7 +303,7 @@ def test_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
     seen = []
     for batch, time in enumerate((NINE, TEN, TEN + 1)):
         orders.claim(time, batch)
-        seen.append(looked(Wanted(dataset=orders.url, complete_to=TEN)))
+        seen.append(poll(Wanted(dataset=orders.url, complete_to=TEN)))
 
     so_far = f"{orders.url} {SO_FAR}: it is complete to 2013-01-01T09:00:00Z"
     says = f"{orders.url} is complete to 2013-01-01T10:00:00Z, by 2 of 2 expected writers"
@@ -328,7 +328,7 @@ def test_table_counts_as_the_policy_says(
     orders.claim(TEN, 0, **claimed or {})
     if claimed is None:
         orders.overwrite()
-    seen, found = look_by_each(Wanted(dataset=orders.url, complete_to=TEN), looked)
+    seen, found = poll_by_each_policy(Wanted(dataset=orders.url, complete_to=TEN), poll)
 
     assert (seen, why in found[0].sentence) == (verdicts, True)
 
@@ -348,18 +348,18 @@ def test_later_table_version_may_have_the_writer_again(
     claim = partial(orders.claim, asked=by == "claim", stream=shop.name)
     wanted, versions = Wanted(dataset=orders.url, complete_to=TEN), []
 
-    def look_again() -> str:
-        seen, found = look_by_each(wanted, lambda each: looked(each, (shop.served.url, None)))
+    def poll_again() -> str:
+        seen, found = poll_by_each_policy(wanted, lambda each: poll(each, (shop.served.url, None)))
         versions.append([each.found["version"] for each in found if each.found])
         return seen
 
     claim(TEN, 0, "lima")
     shop.pass_lima()
-    seen = [look_again()]
+    seen = [poll_again()]
     shop.note_both(TEN + 1)
-    seen.append(look_again())
+    seen.append(poll_again())
     claim(TEN + 1, 1)
-    seen.append(look_again())
+    seen.append(poll_again())
 
     assert (seen, versions) == (verdicts, [[0, 0], [0, 0], [1, 1, 1, 0]])
 
@@ -367,7 +367,7 @@ def test_later_table_version_may_have_the_writer_again(
 # Looking again
 
 
-async def watched(shop: Shop, log: list[str], timeout_s: float = PATIENCE_S) -> PollResult:
+async def watch_stream(shop: Shop, log: list[str], timeout_s: float = PATIENCE_S) -> PollResult:
     """Wait for a stream as the trigger does, and keep what it logs."""
     address = (shop.served.url, None)
     return await watch(shop.wanted(), address, timeout_s=timeout_s, log=log.append)
@@ -377,7 +377,7 @@ async def test_unreachable_controller_is_asked_again(shop: Shop) -> None:
     """Until it is back, and its absence is logged once."""
     log: list[str] = []
     shop.served.stop()
-    waiting = asyncio.create_task(watched(shop, log))
+    waiting = asyncio.create_task(watch_stream(shop, log))
     await until(lambda: bool(log))
     await asyncio.to_thread(shop.served.start)
     await asyncio.to_thread(shop.note_both, TEN)
@@ -388,7 +388,7 @@ async def test_unreachable_controller_is_asked_again(shop: Shop) -> None:
 
 async def test_timeout_says_why_the_sensor_waited(shop: Shop) -> None:
     """The last reason there was."""
-    found = await watched(shop, [], timeout_s=0)
+    found = await watch_stream(shop, [], timeout_s=0)
 
     assert found == PollResult("timed out", BEHIND.format(shop.name))
 
@@ -423,7 +423,7 @@ async def test_finished_sensors_leave_no_connection(shop: Shop) -> None:
     """Each has its own, which is given back with the verdict, and when a sensor is cancelled."""
     log: list[str] = []
     connections = shop.served._server.server_state.connections
-    tasks = [asyncio.create_task(watched(shop, log)) for _ in range(10)]
+    tasks = [asyncio.create_task(watch_stream(shop, log)) for _ in range(10)]
     await until(lambda: len(shop.served._controller.polls) == len(tasks))
     tasks[0].cancel()
     await asyncio.to_thread(shop.note_both, TEN)

@@ -44,7 +44,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def served() -> Iterator[Served]:
+def story_controller() -> Iterator[Served]:
     """A controller that the tests share, with the stream `orders` and some beside it."""
     time = PassingTime(PLAYED_MS)
     with Served(clocks=time.clocks()) as running:
@@ -53,13 +53,13 @@ def served() -> Iterator[Served]:
 
 
 @pytest.fixture(scope="package")
-def seed(served: Served) -> Calls:
+def seed(story_controller: Served) -> Calls:
     """What makes streams on it."""
-    return served
+    return story_controller
 
 
 @pytest.fixture
-def stalled(seed: Calls) -> Stalled:
+def stuck(seed: Calls) -> Stalled:
     """A stream of the test's own, which `lima` holds."""
     return stall(seed, f"stalled-{next(NUMBERS)}")
 
@@ -83,7 +83,7 @@ def visiting(
             laptop_of_its_own = {"viewport": viewport(LAPTOP), "locale": "en-GB"}
             own.append(browser.new_context(**laptop_of_its_own | options))
         context = own[-1] if options else laptop
-        opened.append(Visit(context, url or request.getfixturevalue("served").url))
+        opened.append(Visit(context, url or request.getfixturevalue("story_controller").url))
         return opened[-1]
 
     yield visit
@@ -109,15 +109,15 @@ def empty() -> Iterator[Served]:
 
 
 @pytest.fixture(scope="package")
-def guarded() -> Guarded:
+def tokens() -> Guarded:
     """Tokens of the controller that asks for them."""
     return Guarded()
 
 
 @pytest.fixture(scope="package")
-def closed(guarded: Guarded) -> Iterator[Served]:
+def token_controller(tokens: Guarded) -> Iterator[Served]:
     """A controller that asks for tokens, with the stalled stream `cargo`; it is called with one."""
-    with Served(gate=guarded.gate) as running:
-        running.token = guarded.token("admin")
+    with Served(gate=tokens.gate) as running:
+        running.token = tokens.token("admin")
         stall(running, "cargo")
         yield running

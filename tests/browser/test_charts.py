@@ -17,23 +17,23 @@ MIDDLE = 81.0
 """The height at which a level line is drawn."""
 
 
-def points_of(line: Locator) -> list[tuple[float, float]]:
+def read_points(line: Locator) -> list[tuple[float, float]]:
     """Return the corners of a line that is drawn."""
     path = line.get_attribute("d") or ""
     corners = [corner.split() for corner in re.split("[ML]", path) if corner]
     return [(float(x), float(y)) for x, y in corners]
 
 
-def upright(line: Locator) -> set[float]:
+def find_steps(line: Locator) -> set[float]:
     """Return the x at which the line goes straight up or down."""
     return {
         here[0]
-        for here, there in pairwise(points_of(line))
+        for here, there in pairwise(read_points(line))
         if here[0] == there[0] and here[1] != there[1]
     }
 
 
-def charted(
+def draw_chart(
     visit: Visit, *marks: tuple[int, int], to: int, above: int = 0
 ) -> tuple[Locator, Locator]:
     """Show a stream of these marks, moments and times, up to a moment; returns both charts.
@@ -41,7 +41,7 @@ def charted(
     Each upper is `above` the lower.
     """
 
-    def answered(route: Route) -> None:
+    def answer_with_marks(route: Route) -> None:
         answer: dict[str, Any] = route.fetch().json()
         points = [
             {"at": at, "seq": seq, "lower": lower, "upper": lower + above, "lag_ms": at - lower}
@@ -52,7 +52,7 @@ def charted(
         route.fulfill(json=answer | shown)
 
     visit.page.unroute_all()
-    visit.page.route(re.compile("/v1/.*/history"), answered)
+    visit.page.route(re.compile("/v1/.*/history"), answer_with_marks)
     visit.open_stream("orders")
     plots = [visit.page.get_by_role("img", name=name) for name in (VALUES, LAG)]
     for plot in plots:
@@ -60,7 +60,7 @@ def charted(
     return plots[0], plots[1]
 
 
-def labels(plot: Locator) -> list[str]:
+def read_labels(plot: Locator) -> list[str]:
     """Return the labels of the values."""
     return plot.locator("text[text-anchor=end]").all_text_contents()
 
@@ -68,9 +68,9 @@ def labels(plot: Locator) -> list[str]:
 def test_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:
     """However long the lag is."""
     for lag in (3, 4_001, 4_999, 70_000, 3 * HOUR_MS + 1, 40 * 24 * HOUR_MS):
-        _, plot = charted(visit, (NOON, NOON - lag), to=NOON)
+        _, plot = draw_chart(visit, (NOON, NOON - lag), to=NOON)
 
-        assert len(set(labels(plot))) >= 2, lag
+        assert len(set(read_labels(plot))) >= 2, lag
 
 
 def test_lag_falls_when_the_lower_rises(visit: Visit) -> None:
@@ -80,21 +80,21 @@ def test_lag_falls_when_the_lower_rises(visit: Visit) -> None:
     expect(plot).to_be_visible()
 
     lower = visit.page.locator(".chart path.lower")
-    assert upright(lower) <= upright(plot.locator("path.lag")), "no step where lower steps"
+    assert find_steps(lower) <= find_steps(plot.locator("path.lag")), "no step where lower steps"
 
 
 def test_constant_watermark_is_a_line_in_the_middle(visit: Visit) -> None:
     """It has its time beside it."""
-    times, _ = charted(visit, (NOON, NOON - 960 * HOUR_MS), to=NOON + MINUTE_MS)
+    times, _ = draw_chart(visit, (NOON, NOON - 960 * HOUR_MS), to=NOON + MINUTE_MS)
 
-    assert {y for _, y in points_of(times.locator("path.lower"))} == {MIDDLE}
-    assert len(labels(times)) == 1
+    assert {y for _, y in read_points(times.locator("path.lower"))} == {MIDDLE}
+    assert len(read_labels(times)) == 1
 
 
 def test_constant_lower_below_upper_is_not_drawn_on_the_edge(visit: Visit) -> None:
     """On the lower edge of the frame it would look like the axis of an empty chart."""
-    charted(visit, (NOON, NOON), to=NOON + MINUTE_MS, above=HOUR_MS)
+    draw_chart(visit, (NOON, NOON), to=NOON + MINUTE_MS, above=HOUR_MS)
     lower, upper = (visit.page.locator(f".chart path.{name}").first for name in ("lower", "upper"))
     expect(lower).to_be_attached()
 
-    assert [{y for _, y in points_of(line)} for line in (lower, upper)] == [{133.0}, {29.0}]
+    assert [{y for _, y in read_points(line)} for line in (lower, upper)] == [{133.0}, {29.0}]

@@ -56,9 +56,7 @@ def test_buttons_on_top_jump_to_the_sections(visiting: Visiting, size: tuple[int
     expect(visit.region("Ledger")).to_be_focused()
 
 
-def test_watermark_names_the_writers_that_completed_it(
-    visit: Visit, seed: Calls
-) -> None:
+def test_watermark_names_the_writers_that_completed_it(visit: Visit, seed: Calls) -> None:
     """And whether writers are expected; the sentence names them."""
     seed.make("several", expected_writers=["lima", "oslo"])
     seed.make("open")
@@ -70,9 +68,7 @@ def test_watermark_names_the_writers_that_completed_it(
     expect(visit.region("Why")).to_contain_text("It is complete to 7, by lima (1 writer")
 
 
-def test_process_label_and_noters_of_a_segment_are_shown(
-    visit: Visit, seed: Calls
-) -> None:
+def test_process_label_and_noters_of_a_segment_are_shown(visit: Visit, seed: Calls) -> None:
     """A producer notes the ends of all partitions: it need not have written to them."""
     seed.make("labels")
     session = {"session": "5b1e", "label": "vm:14030", "takes_over": True}
@@ -99,9 +95,7 @@ def test_names_that_every_object_inherits_are_ordinary_names(visit: Visit, seed:
         expect(noted).to_have_text([*["\u2013"] * 3, "7"])
 
 
-def test_silent_stream_with_a_missing_writer_is_an_alarm(
-    visiting: Visiting, empty: Served
-) -> None:
+def test_silent_stream_with_a_missing_writer_is_an_alarm(visiting: Visiting, empty: Served) -> None:
     """Not quiet: it comes first in the list, and both views show what is wrong.
 
     Of a writer that never came both columns say so.

@@ -96,20 +96,20 @@ BY_NAME = {"behind", "lower_without", "marks", "members", "readers", "times", "w
 """Fields whose value has names of writers, readers or domains for fields."""
 
 
-def hostile(value: Any, field: str = "") -> Any:  # noqa: ANN401 - any JSON
+def add_markup(value: Any, field: str = "") -> Any:  # noqa: ANN401 - any JSON
     """Return the answer with markup behind every text and every name in it."""
     if isinstance(value, dict):
         behind = MARKUP if field in BY_NAME else ""
-        return {f"{name}{behind}": hostile(each, name) for name, each in value.items()}
+        return {f"{name}{behind}": add_markup(each, name) for name, each in value.items()}
     if isinstance(value, list):
-        return [hostile(each, "" if isinstance(each, dict) else field) for each in value]
+        return [add_markup(each, "" if isinstance(each, dict) else field) for each in value]
     return f"{value}{MARKUP}" if isinstance(value, str) and field not in WORDS else value
 
 
 def spoil(route: Route) -> None:
     """Answer with markup in every field."""
     answer = route.fetch(url=unquote_plus(route.request.url).replace(MARKUP, ""))
-    route.fulfill(status=answer.status, json=hostile(answer.json()))
+    route.fulfill(status=answer.status, json=add_markup(answer.json()))
 
 
 def test_markup_in_answers_becomes_no_element(visit: Visit) -> None:
@@ -138,15 +138,15 @@ def test_markup_in_address_and_search_becomes_no_element(visit: Visit) -> None:
 
 
 def test_labels_of_two_processes_are_shown_unchanged(
-    visit: Visit, seed: Calls, stalled: Stalled
+    visit: Visit, seed: Calls, stuck: Stalled
 ) -> None:
     """Beside the reason why the watermark holds, and in the ledger."""
     older, younger = (
         {"writer": "lima", "session": each, "takes_over": True, "label": f"{each}{MARKUP}"}
         for each in ("older", "younger")
     )
-    seed.call("POST", f"/{stalled.name}/notes", {"notes": [older, younger, older]})
-    visit.open_stream(stalled.name)
+    seed.call("POST", f"/{stuck.name}/notes", {"notes": [older, younger, older]})
+    visit.open_stream(stuck.name)
 
     detail = f"lima was noted by two processes: younger{MARKUP} took the name over at"
     expect(visit.page.locator("main")).to_contain_text(detail)
@@ -167,7 +167,7 @@ ALIKE: dict[Literal["light", "dark"], tuple[int, int]] = {"light": LAPTOP, "dark
 MOST_TABS = 80
 
 
-def barriers(visit: Visit) -> dict[str, set[str]]:
+def find_barriers(visit: Visit) -> dict[str, set[str]]:
     """Return what axe finds on a laptop in the light and on a phone in the dark.
 
     A phone also has to scroll in one direction only.
@@ -182,9 +182,7 @@ def barriers(visit: Visit) -> dict[str, set[str]]:
     return {scheme: what for scheme, what in found.items() if what}
 
 
-def test_first_steps_are_accessible_and_can_be_copied(
-    visiting: Visiting, empty: Served
-) -> None:
+def test_first_steps_are_accessible_and_can_be_copied(visiting: Visiting, empty: Served) -> None:
     """On an empty controller: each block as it is shown."""
     visit = visiting(empty.url, permissions=["clipboard-read", "clipboard-write"])
     visit.open()
@@ -193,7 +191,7 @@ def test_first_steps_are_accessible_and_can_be_copied(
 
     copied = visit.page.evaluate("navigator.clipboard.readText()")
     assert copied.strip() == steps.locator("code").first.inner_text().strip()
-    assert barriers(visit) == {}
+    assert find_barriers(visit) == {}
 
 
 @pytest.mark.parametrize("view", ["/", "/streams/orders"])
@@ -203,7 +201,7 @@ def test_view_is_accessible(visit: Visit, view: str) -> None:
     expect(visit.page.locator("main table").first).to_be_visible()
     visit.page.wait_for_load_state("networkidle")
 
-    assert barriers(visit) == {}
+    assert find_barriers(visit) == {}
 
 
 def test_dialog_is_accessible(visit: Visit) -> None:
@@ -212,7 +210,7 @@ def test_dialog_is_accessible(visit: Visit) -> None:
     visit.button("Remove lima…").click()
     visit.dialog().shown()
 
-    assert barriers(visit) == {}
+    assert find_barriers(visit) == {}
 
 
 def tab_to(visit: Visit, name: str) -> None:
@@ -227,17 +225,15 @@ def tab_to(visit: Visit, name: str) -> None:
     raise AssertionError(f"{name} is not reached by the keyboard")
 
 
-def test_keyboard_alone_opens_a_stream_and_leaves_a_dialog(
-    visit: Visit, stalled: Stalled
-) -> None:
+def test_keyboard_alone_opens_a_stream_and_leaves_a_dialog(visit: Visit, stuck: Stalled) -> None:
     """Escape gives the focus back to the button that opened it."""
     visit.open()
     visit.page.get_by_role("searchbox", name="Search streams").focus()
-    visit.page.keyboard.type(stalled.name)
-    expect(visit.rows("Streams").first).to_contain_text(stalled.name)
-    tab_to(visit, stalled.name)
+    visit.page.keyboard.type(stuck.name)
+    expect(visit.rows("Streams").first).to_contain_text(stuck.name)
+    tab_to(visit, stuck.name)
     visit.page.keyboard.press("Enter")
-    expect(visit.page.get_by_role("heading", level=1)).to_contain_text(stalled.name)
+    expect(visit.page.get_by_role("heading", level=1)).to_contain_text(stuck.name)
     expect(visit.button("Remove lima…")).to_be_visible()
     tab_to(visit, "Remove lima…")
     visit.page.keyboard.press("Enter")
@@ -248,10 +244,10 @@ def test_keyboard_alone_opens_a_stream_and_leaves_a_dialog(
     expect(visit.button("Remove lima…")).to_be_focused()
 
 
-def test_polling_keeps_focus_and_typed_text(visit: Visit, stalled: Stalled) -> None:
+def test_polling_keeps_focus_and_typed_text(visit: Visit, stuck: Stalled) -> None:
     """Text being typed stays while answers come."""
     visit.page.clock.install()
-    visit.open_stream(stalled.name)
+    visit.open_stream(stuck.name)
     box = visit.page.get_by_role("searchbox", name="Search writers")
     box.focus()
     visit.page.keyboard.type("li")

@@ -38,15 +38,13 @@ def test_holder_its_time_and_effect_show_without_scrolling(visit: Visit, seed: C
     assert visit.in_sight(held, *shown.all())
 
 
-def test_answer_changes_when_the_holder_notes(
-    visit: Visit, seed: Calls, stalled: Stalled
-) -> None:
+def test_answer_changes_when_the_holder_notes(visit: Visit, seed: Calls, stuck: Stalled) -> None:
     """Without anything being pressed: then the stream advances, and no writer holds it."""
-    why = visit.open_stream(stalled.name)
+    why = visit.open_stream(stuck.name)
     expect(why).to_contain_text("lima")
-    seed.post(stalled.name, {"writer": "lima", "time": wall_ms() - 1000, "position": {"0": 800}})
+    seed.post(stuck.name, {"writer": "lima", "time": wall_ms() - 1000, "position": {"0": 800}})
 
-    expect(why).to_contain_text(f"{stalled.name} advances")
+    expect(why).to_contain_text(f"{stuck.name} advances")
     expect(visit.page.locator(".head .pill").first).to_have_text("advancing")
     expect(visit.rows("Writers").filter(has_text="holds")).to_have_count(0)
 
@@ -54,16 +52,18 @@ def test_answer_changes_when_the_holder_notes(
 def test_stream_that_waits_names_the_holder_and_who_noted(visiting: Visiting) -> None:
     """In the list, neutral: the mark of the last half hour is no older than usual."""
     time = PassingTime(PLAYED_MS)
-    with Served(clocks=time.clocks()) as served:
-        served.make("shops", writer_timeout_ms=2 * HOUR_MS)
-        served.post("shops", {"writer": "delhi"}, {"writer": "berlin"})
+    with Served(clocks=time.clocks()) as controller:
+        controller.make("shops", writer_timeout_ms=2 * HOUR_MS)
+        controller.post("shops", {"writer": "delhi"}, {"writer": "berlin"})
         for _ in range(3):
             noted = time.now()
-            served.post("shops", *({"writer": each, "time": noted} for each in ("delhi", "berlin")))
+            controller.post(
+                "shops", *({"writer": each, "time": noted} for each in ("delhi", "berlin"))
+            )
             time.passes(HOUR_MS // 2)
-        served.post("shops", {"writer": "berlin", "time": time.now()})
+        controller.post("shops", {"writer": "berlin", "time": time.now()})
         time.passes(MINUTE_MS)
-        visit = visiting(served.url)
+        visit = visiting(controller.url)
         visit.open()
         row = visit.rows("Streams").first
 
@@ -90,16 +90,14 @@ def test_each_domain_has_its_own_answer(visit: Visit, seed: Calls) -> None:
     expect(visit.open_stream("parcels", "ship_time")).to_contain_text("depot")
 
 
-def test_times_are_in_utc_or_in_the_zone_of_the_browser(
-    visiting: Visiting, stalled: Stalled
-) -> None:
+def test_times_are_in_utc_or_in_the_zone_of_the_browser(visiting: Visiting, stuck: Stalled) -> None:
     """As a switch says, which the page remembers: in Kathmandu, which is 5:45 ahead.
 
     The zone stands behind the watermark and behind the times of sentences.
     """
     visit = visiting(timezone_id="Asia/Kathmandu")
-    why = visit.open_stream(stalled.name)
-    at = datetime.fromtimestamp(stalled.held_at / 1000, UTC)
+    why = visit.open_stream(stuck.name)
+    at = datetime.fromtimestamp(stuck.held_at / 1000, UTC)
     there = at.astimezone(ZoneInfo("Asia/Kathmandu"))
     big, sentence = why.locator(".big"), why.locator(".said > p").first
 
@@ -107,14 +105,14 @@ def test_times_are_in_utc_or_in_the_zone_of_the_browser(
     expect(sentence).to_contain_text(f"{at:%H:%M:%S} UTC")
     visit.page.get_by_role("group", name="Time zone").get_by_role("button").last.click()
     expect(big).to_contain_text(f"{there:%H:%M:%S} GMT+5:45")
-    visit.open_stream(stalled.name)
+    visit.open_stream(stuck.name)
     expect(sentence).to_contain_text(f"{there:%H:%M:%S} GMT+5:45")
     expect(big.locator("time")).to_have_attribute("title", re.compile(f"{at:%H:%M}.*UTC"))
 
 
-def test_further_sentences_are_folded(visit: Visit, stalled: Stalled) -> None:
+def test_further_sentences_are_folded(visit: Visit, stuck: Stalled) -> None:
     """Two stand below the writers; the others are there at a click, and stay there."""
-    why = visit.open_stream(stalled.name)
+    why = visit.open_stream(stuck.name)
     without = why.get_by_text("Without lima it would be at")
     expect(without).to_be_hidden()
     why.get_by_text("More").click()
@@ -154,12 +152,12 @@ def test_stream_is_found_and_opened_from_the_list(visit: Visit) -> None:
     expect(visit.page.get_by_role("heading", level=1)).to_be_focused()
 
 
-def test_list_counts_streams_by_condition(visit: Visit, stalled: Stalled) -> None:
+def test_list_counts_streams_by_condition(visit: Visit, stuck: Stalled) -> None:
     """The worst first; a search counts those that it finds."""
     visit.open()
     counts = visit.page.locator("[data-role=conditions]")
     expect(counts).to_have_text(re.compile(r"^(\d+ silent, writers missing)?\d+ holds?"))
-    visit.page.get_by_role("searchbox", name="Search streams").fill(stalled.name)
+    visit.page.get_by_role("searchbox", name="Search streams").fill(stuck.name)
 
     expect(counts).to_have_text("1 holds")
 
@@ -241,9 +239,7 @@ def test_days_are_those_of_the_chosen_zone(visiting: Visiting, seed: Calls) -> N
     expect(rows.nth(1)).to_contain_text("2013-10-28 00:00")
 
 
-def test_silent_writer_shows_as_silent_when_nothing_waits_for_it(
-    visit: Visit, seed: Calls
-) -> None:
+def test_silent_writer_shows_as_silent_when_nothing_waits_for_it(visit: Visit, seed: Calls) -> None:
     """The leader of a stream that an operator holds for another writer."""
     now = wall_ms()
     seed.make("hushed", writer_timeout_ms=2000)

@@ -16,19 +16,17 @@ CARGO = "/streams/cargo"
 
 
 @pytest.fixture
-def visit(visiting: Visiting, closed: Served) -> Visit:
+def visit(visiting: Visiting, token_controller: Served) -> Visit:
     """A page of the controller that asks for tokens."""
-    return visiting(closed.url)
+    return visiting(token_controller.url)
 
 
-def test_token_is_asked_for_until_valid_and_kept_for_the_tab(
-    visit: Visit, guarded: Guarded
-) -> None:
+def test_token_is_asked_for_until_valid_and_kept_for_the_tab(visit: Visit, tokens: Guarded) -> None:
     """Also when the page is loaded again."""
     visit.open(CARGO)
     visit.show_token("nt_0123456789ab_no")
     expect(visit.dialog("Token needed").element).to_contain_text("unknown, expired or revoked")
-    visit.show_token(guarded.token("read"))
+    visit.show_token(tokens.token("read"))
     expect(visit.region("Why")).to_contain_text("lima")
     visit.page.reload()
 
@@ -37,44 +35,44 @@ def test_token_is_asked_for_until_valid_and_kept_for_the_tab(
 
 @pytest.mark.parametrize(("scope", "is_offered"), [("read", False), ("admin", True)])
 def test_only_an_administrator_is_offered_controls(
-    visit: Visit, guarded: Guarded, *, scope: str, is_offered: bool
+    visit: Visit, tokens: Guarded, *, scope: str, is_offered: bool
 ) -> None:
     """On the same page."""
     visit.open(CARGO)
-    visit.show_token(guarded.token(scope))
+    visit.show_token(tokens.token(scope))
     expect(visit.rows("Writers").first).to_be_visible()
 
     assert (visit.page.get_by_role("button", name=CONTROLS).count() > 0) is is_offered
 
 
 def test_token_revoked_while_a_form_is_open_keeps_typed_text(
-    visit: Visit, closed: Served, guarded: Guarded
+    visit: Visit, token_controller: Served, tokens: Guarded
 ) -> None:
     """The page asks for another, and then performs the act with what was typed."""
-    why, first = "the depot burnt down", guarded.token("admin")
-    stall(closed, "parcels")
+    why, first = "the depot burnt down", tokens.token("admin")
+    stall(token_controller, "parcels")
     visit.open("/streams/parcels")
     visit.show_token(first)
     visit.button("Remove lima…").click()
     dialog = visit.dialog("Remove lima")
     dialog.why.fill(why)
-    guarded.revoke(first)
+    tokens.revoke(first)
     expect(visit.dialog("Token needed").element).to_be_visible()
-    visit.show_token(guarded.token("admin"))
+    visit.show_token(tokens.token("admin"))
     expect(dialog.why).to_have_value(why)
     dialog.press("Remove")
     expect(dialog.element).to_be_hidden()
 
-    assert closed.get("parcels/changes")["changes"][0]["comment"] == why
+    assert token_controller.get("parcels/changes")["changes"][0]["comment"] == why
 
 
-def test_controls_disappear_with_a_revoked_token(visit: Visit, guarded: Guarded) -> None:
+def test_controls_disappear_with_a_revoked_token(visit: Visit, tokens: Guarded) -> None:
     """What an administrator saw stays on the page, and a stranger may not act on it."""
-    token = guarded.token("admin")
+    token = tokens.token("admin")
     visit.open(CARGO)
     visit.show_token(token)
     expect(visit.button("Seal…")).to_be_visible()
-    guarded.revoke(token)
+    tokens.revoke(token)
     visit.dialog("Token needed").press("Cancel")
     expect(visit.alert).to_contain_text("A token is needed")
 
@@ -82,28 +80,26 @@ def test_controls_disappear_with_a_revoked_token(visit: Visit, guarded: Guarded)
 
 
 def test_list_has_only_readable_streams(
-    visit: Visit, closed: Served, guarded: Guarded
+    visit: Visit, token_controller: Served, tokens: Guarded
 ) -> None:
     """The name of another is nowhere."""
-    closed.make("secret")
+    token_controller.make("secret")
     visit.open()
-    visit.show_token(guarded.token("read", streams=("car*",)))
+    visit.show_token(tokens.token("read", streams=("car*",)))
     expect(visit.rows("Streams")).to_have_count(1)
 
     expect(visit.page.locator("main")).not_to_contain_text("secret")
 
 
 @pytest.mark.parametrize("view", ["/", CARGO])
-def test_token_without_read_right_can_be_replaced(
-    visit: Visit, guarded: Guarded, view: str
-) -> None:
+def test_token_without_read_right_can_be_replaced(visit: Visit, tokens: Guarded, view: str) -> None:
     """The page shows neither that there are no streams nor that they are loading."""
     visit.open(view)
-    visit.show_token(guarded.token("write"))
+    visit.show_token(tokens.token("write"))
     expect(visit.page.locator("body")).to_contain_text("does not give the right to read")
     expect(visit.page.locator("body")).not_to_contain_text(re.compile("Loading|no streams"))
     visit.button("Use another token").click()
-    visit.show_token(guarded.token("read"))
+    visit.show_token(tokens.token("read"))
 
     expect(visit.page.locator("main")).to_contain_text("cargo")
 

@@ -18,7 +18,7 @@ ALL = (f"--values={Path(__file__).with_name('all.yaml')}",)
 Object = dict[str, Any]
 
 
-class Said(NamedTuple):
+class HelmResult(NamedTuple):
     """How Helm ended, and what it printed."""
 
     status: int
@@ -31,14 +31,14 @@ class Chart:
 
     helm: Path
 
-    def said(self, *words: str) -> Said:
+    def run(self, *words: str) -> HelmResult:
         """Run Helm to its end."""
         done = subprocess.run([self.helm, *words], capture_output=True, text=True, check=False)
-        return Said(done.returncode, done.stdout or done.stderr)
+        return HelmResult(done.returncode, done.stdout or done.stderr)
 
-    def template(self, *values: str) -> Said:
+    def template(self, *values: str) -> HelmResult:
         """Render the release `noted-time` of the namespace `time`."""
-        return self.said("template", "noted-time", str(CHART), "--namespace=time", *values)
+        return self.run("template", "noted-time", str(CHART), "--namespace=time", *values)
 
     def objects(self, *values: str) -> list[Object]:
         """Return what Kubernetes would be given."""
@@ -47,7 +47,7 @@ class Chart:
         return [each for each in yaml.safe_load_all(rendered.text) if each]
 
 
-def of_kind(objects: list[Object], kind: str) -> list[Object]:
+def select_kind(objects: list[Object], kind: str) -> list[Object]:
     """Return the objects of a kind."""
     return [each for each in objects if each["kind"] == kind]
 
@@ -59,7 +59,7 @@ def pods(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
             yield template["metadata"]["labels"], template["spec"]
 
 
-def variables(container: Object, pod: str, secrets: Mapping[str, str]) -> dict[str, str]:
+def build_environment(container: Object, pod: str, secrets: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a container, as Kubernetes would make it."""
     found: dict[str, str] = {}
     for each in container["env"]:

@@ -18,7 +18,16 @@ from demo.trials.ports import free_port
 from demo.trials.postgres import Server
 from demo.trials.waiting import wait_until
 from noted_time_cli.app import app
-from tests.chart.rendered import ALL, CHART, SMALL, Chart, Object, of_kind, pods, variables
+from tests.chart.rendered import (
+    ALL,
+    CHART,
+    SMALL,
+    Chart,
+    Object,
+    build_environment,
+    pods,
+    select_kind,
+)
 from tests.support.processes import ServeProcess, command
 
 REPOSITORY = "https://git.example/noted-time/blob/main"
@@ -31,9 +40,9 @@ EACH = pytest.mark.parametrize("values", [SMALL, ALL], ids=["small", "all"])
 @EACH
 def test_lint_finds_no_fault(chart: Chart, values: tuple[str, ...]) -> None:
     """A warning is a fault, too."""
-    said = chart.said("lint", "--strict", "--quiet", str(CHART), *values)
+    done = chart.run("lint", "--strict", "--quiet", str(CHART), *values)
 
-    assert said.status == 0, said.text
+    assert done.status == 0, done.text
 
 
 @pytest.mark.parametrize(
@@ -63,7 +72,7 @@ def test_chart_renders_the_reviewed_objects(chart: Chart) -> None:
     assert rendered == (0, (CHART.parents[1] / "tests/chart/rendered.yaml").read_text())
 
 
-def refused(programs: Path, directory: Path, objects: list[Object]) -> list[str]:
+def check_with_kubernetes(programs: Path, directory: Path, objects: list[Object]) -> list[str]:
     """Return what is wrong with objects, by Kubernetes' schemas; a field they lack is."""
     file = directory / "objects.yaml"
     file.write_text(yaml.safe_dump_all(each for each in objects if each["kind"] not in MONITORING))
@@ -72,7 +81,7 @@ def refused(programs: Path, directory: Path, objects: list[Object]) -> list[str]
     return [done.stdout + done.stderr] if done.returncode or done.stderr else []
 
 
-def misread(strict: Path, objects: list[Object]) -> list[str]:
+def check_with_operator(strict: Path, objects: list[Object]) -> list[str]:
     """Return what is wrong with objects of the operator, by its types."""
     return [
         done.stdout
@@ -98,7 +107,10 @@ def test_kubernetes_and_the_operator_know_every_field(
     """By the schemas of the one, and the types of the other."""
     objects = chart.objects(*values)
 
-    assert (refused(programs, tmp_path, objects), misread(strict, objects)) == ([], [])
+    assert (
+        check_with_kubernetes(programs, tmp_path, objects),
+        check_with_operator(strict, objects),
+    ) == ([], [])
 
 
 def test_pod_may_do_no_more_than_it_needs(chart: Chart) -> None:
@@ -131,22 +143,26 @@ def test_pod_may_do_no_more_than_it_needs(chart: Chart) -> None:
 def test_every_selector_finds_the_controllers_alone(chart: Chart) -> None:
     """Those of the Services and of the budget; the monitor finds one Service of the two."""
     objects = chart.objects(*ALL)
-    (budget,) = of_kind(objects, "PodDisruptionBudget")
-    (monitor,) = of_kind(objects, "ServiceMonitor")
-    services = of_kind(objects, "Service")
+    (budget,) = select_kind(objects, "PodDisruptionBudget")
+    (monitor,) = select_kind(objects, "ServiceMonitor")
+    services = select_kind(objects, "Service")
     selectors = [each["spec"]["selector"] for each in services]
     selectors.append(budget["spec"]["selector"]["matchLabels"])
     scraped = monitor["spec"]["selector"]["matchLabels"]
 
     found = [
-        [labels["app.kubernetes.io/component"] for labels, _ in pods(objects) if has(labels, each)]
+        [
+            labels["app.kubernetes.io/component"]
+            for labels, _ in pods(objects)
+            if matches(labels, each)
+        ]
         for each in selectors
     ]
     assert found == [["controller"]] * 3
     assert [
         (each["metadata"]["name"], each["metadata"]["labels"][monitor["spec"]["jobLabel"]])
         for each in services
-        if has(each["metadata"]["labels"], scraped)
+        if matches(each["metadata"]["labels"], scraped)
     ] == [("noted-time-pods", "noted-time")]
 
 
@@ -166,14 +182,14 @@ def test_values_of_the_page_are_taken(chart: Chart, tmp_path: Path) -> None:
     ] == [("noted-time-observer-flights", 1), ("noted-time-relay-flights", 1), ("noted-time", 2)]
 
 
-def has(labels: Object, wanted: Object) -> bool:
+def matches(labels: Object, wanted: Object) -> bool:
     """Whether the labels are those that a selector wants."""
     return labels.items() >= wanted.items()
 
 
 def test_rules_are_those_of_the_reference(chart: Chart) -> None:
     """Word by word, templates included, but for the links to their remedies."""
-    (rules,) = of_kind(chart.objects(*ALL), "PrometheusRule")
+    (rules,) = select_kind(chart.objects(*ALL), "PrometheusRule")
 
     alerts = CHART.parents[1] / "docs" / "reference" / "alerts.yml"
     linked = alerts.read_text().replace("runbook: ", f"runbook_url: {REPOSITORY}/")
@@ -228,9 +244,9 @@ OBSERVER = "observers[0].name=a,observers[0].topic=a,observers[0].tokenSecretNam
 )
 def test_bad_value_is_refused_by_its_name(chart: Chart, given: str, sentence: str) -> None:
     """Before anything is rendered."""
-    said = chart.template(*SMALL, f"--set={given}") if given else chart.template()
+    done = chart.template(*SMALL, f"--set={given}") if given else chart.template()
 
-    assert (said.status, sentence in said.text) == (1, True), said.text
+    assert (done.status, sentence in done.text) == (1, True), done.text
 
 
 def parse(words: list[str]) -> str:
@@ -254,13 +270,15 @@ def test_chart_knows_all_observers() -> None:
 def test_commands_of_observers_and_relays_parse(chart: Chart) -> None:
     """With all arguments and flags; they call the controllers by what these advertise."""
     objects = chart.objects(*ALL)
-    containers = [each["spec"]["template"]["spec"] for each in of_kind(objects, "Deployment")]
+    containers = [each["spec"]["template"]["spec"] for each in select_kind(objects, "Deployment")]
     called = [
-        variables(each["containers"][0], "", {"observer": "nt_o", "relay": "nt_r"})
+        build_environment(each["containers"][0], "", {"observer": "nt_o", "relay": "nt_r"})
         for each in containers
     ]
 
-    urls = ",".join(served(objects, number)["NOTED_TIME_ADVERTISE"] for number in (0, 1))
+    urls = ",".join(
+        build_controller_environment(objects, number)["NOTED_TIME_ADVERTISE"] for number in (0, 1)
+    )
     assert [parse(each["containers"][0]["args"]) for each in containers] == ["timestamp", "kafka"]
     assert [(each["NOTED_TIME_URL"], each["NOTED_TIME_TOKEN"]) for each in called] == [
         (urls, "nt_o"),
@@ -268,28 +286,30 @@ def test_commands_of_observers_and_relays_parse(chart: Chart) -> None:
     ]
 
 
-def served(objects: list[Object], number: int, database: str = "") -> dict[str, str]:
+def build_controller_environment(
+    objects: list[Object], number: int, database: str = ""
+) -> dict[str, str]:
     """Return the variables of a controller, whose command has to be `serve`."""
-    (stateful,) = of_kind(objects, "StatefulSet")
+    (stateful,) = select_kind(objects, "StatefulSet")
     (container,) = stateful["spec"]["template"]["spec"]["containers"]
     assert container["args"] == ["serve"]
     pod = f"{stateful['metadata']['name']}-{number}"
-    return variables(container, pod, {"database": database})
+    return build_environment(container, pod, {"database": database})
 
 
-def here(given: dict[str, str], volume: Path, port: int) -> dict[str, str]:
+def localize(given: dict[str, str], volume: Path, port: int) -> dict[str, str]:
     """Return the variables for a process of this machine: other addresses, another directory."""
     database = given["NOTED_TIME_DATABASE"].replace("/data", str(volume))
     at = {"NOTED_TIME_HOST": "127.0.0.1", "NOTED_TIME_ADVERTISE": f"http://127.0.0.1:{port}"}
     return given | at | {"NOTED_TIME_DATABASE": database}
 
 
-def serving(directory: Path, port: int, given: dict[str, str]) -> ServeProcess:
+def start_controller(directory: Path, port: int, given: dict[str, str]) -> ServeProcess:
     """Start a controller, and wait until it serves."""
     return ServeProcess(directory, port=port, module="controller", is_forked=True, **given).ready()
 
 
-def known_token(
+def create_token(
     controller: ServeProcess, scope: str, directory: Path, given: dict[str, str]
 ) -> str:
     """Create a token as in the container, and return it once the controller knows it."""
@@ -299,10 +319,10 @@ def known_token(
     return str(calls.token)
 
 
-def first_token(controller: ServeProcess, directory: Path, given: dict[str, str]) -> int:
+def create_admin_token(controller: ServeProcess, directory: Path, given: dict[str, str]) -> int:
     """Create a token in the container, and use it; returns the status of a call before that."""
     before = controller.ask("GET", "/streams").status_code
-    controller.token = known_token(controller, "admin", directory, given)
+    controller.token = create_token(controller, "admin", directory, given)
     return before
 
 
@@ -312,12 +332,12 @@ def test_one_controller_takes_a_token_and_a_note_on_sqlite(chart: Chart, tmp_pat
     objects = chart.objects(*SMALL)
     ((_, pod),) = pods(objects)
     port = free_port()
-    given = here(served(objects, 0), tmp_path, port)
+    given = localize(build_controller_environment(objects, 0), tmp_path, port)
     (first,) = pod["initContainers"]
 
     migrated = command(*first["args"], cwd=tmp_path, **given)
-    with serving(tmp_path, port, given) as controller:
-        before = first_token(controller, tmp_path, given)
+    with start_controller(tmp_path, port, given) as controller:
+        before = create_admin_token(controller, tmp_path, given)
         controller.make("flights")
         controller.note("flights", 7, {"0": 3})
         lower = controller.lower("flights")
@@ -338,15 +358,15 @@ def test_observer_and_relay_need_only_the_rights_of_the_page(
     observer["options"] = ["--delay=5s", "--for=0s"]
     values = {"observers": [observer], "relays": [shared | {"tokenSecretName": "relay"}]}
     given = [f"--set-json={name}={json.dumps(each)}" for name, each in values.items()]
-    deployed = of_kind(chart.objects(*SMALL, *given), "Deployment")
+    deployed = select_kind(chart.objects(*SMALL, *given), "Deployment")
     ended = []
     with ServeProcess(tmp_path, "--require-token").ready() as controller:
-        first_token(controller, tmp_path, {})
+        create_admin_token(controller, tmp_path, {})
         controller.make("charted")
         for scope, each in zip(("write", "read"), deployed, strict=True):
             (container,) = each["spec"]["template"]["spec"]["containers"]
-            token = known_token(controller, scope, tmp_path, {})
-            env = variables(container, "", dict.fromkeys(("observer", "relay"), token))
+            token = create_token(controller, scope, tmp_path, {})
+            env = build_environment(container, "", dict.fromkeys(("observer", "relay"), token))
             env["NOTED_TIME_URL"] = controller.url
             done = command(*container["args"], cwd=tmp_path, **env)
             ended.append(done.returncode)
@@ -362,14 +382,17 @@ def test_two_controllers_share_a_stream_on_postgresql(
     objects = chart.objects(*SMALL, "--set=replicas=2,postgresql.secretName=database")
     database = server.make_database()
     ports = free_port(), free_port()
-    given = [here(served(objects, n, database), tmp_path, ports[n]) for n in (0, 1)]
+    given = [
+        localize(build_controller_environment(objects, n, database), tmp_path, ports[n])
+        for n in (0, 1)
+    ]
 
     command("migrate", cwd=tmp_path, **given[0])
     with (
-        serving(tmp_path, ports[0], given[0]) as one,
-        serving(tmp_path, ports[1], given[1]) as other,
+        start_controller(tmp_path, ports[0], given[0]) as one,
+        start_controller(tmp_path, ports[1], given[1]) as other,
     ):
-        first_token(one, tmp_path, given[0])
+        create_admin_token(one, tmp_path, given[0])
         other.token = one.token
         wait_until(lambda: other.ask("GET", "/streams").status_code == httpx.codes.OK)
         one.make("flights")

@@ -32,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def guarded() -> Iterator[Served]:
+def token_controller() -> Iterator[Served]:
     """Return a controller that asks for a token, which the Connect server's environment has."""
     tokens = Guarded()
     with Served(gate=tokens.gate) as served:
@@ -41,10 +41,10 @@ def guarded() -> Iterator[Served]:
 
 
 @pytest.fixture(scope="session")
-def connect(cluster: Cluster, guarded: Served) -> str:
+def connect(cluster: Cluster, token_controller: Served) -> str:
     """Return the address of the cluster's Connect server, which has a token."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NOTED_TIME_TOKEN", str(guarded.token))
+        patch.setenv("NOTED_TIME_TOKEN", str(token_controller.token))
         return cluster.remote
 
 

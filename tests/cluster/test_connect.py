@@ -54,9 +54,9 @@ SCHEMA = "time TIMESTAMP, name STRING"
 
 
 @pytest.fixture
-def flights(tmp_path: Path, guarded: Served) -> NotedStream:
+def flights(tmp_path: Path, token_controller: Served) -> NotedStream:
     """Return a stream without any event."""
-    return NotedStream(tmp_path / "log", "flights", guarded)
+    return NotedStream(tmp_path / "log", "flights", token_controller)
 
 
 class Results:
@@ -143,7 +143,7 @@ class Counting:
         wait_until(file.exists)
         return int(file.read_text())
 
-    def last_words(self) -> str:
+    def ending_state(self) -> str:
         """Return the state of the writer when its client ended with its process."""
         file = self._directory / "ended"
         return file.read_text() if file.exists() else ""
@@ -183,17 +183,17 @@ def test_killed_process_derives_each_window_once(
     derived = remote.read.parquet(str(flights.root / "counts"))
     counts = rows_of(derived.select(F.unix_seconds("window.start"), "count"))
     assert counts == [(second, second + 1) for second in range(20)]
-    assert eventually(counting.last_words, "live")
+    assert eventually(counting.ending_state, "live")
     assert flights.server.get("counts")["marks"]["default"]["lower"] == 20_000
 
 
 def test_sink_that_cannot_travel_says_why(
-    remote: SparkSession, guarded: Served, monkeypatch: pytest.MonkeyPatch
+    remote: SparkSession, token_controller: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds a client of this process, or a token; the environment's does not go with it."""
-    guarded.stream("counts")
+    token_controller.stream("counts")
     monkeypatch.setenv("NOTED_TIME_TOKEN", "nt_s3cr3t")
-    writer = partial(WriterClient, guarded.url, "counts", "w")
+    writer = partial(WriterClient, token_controller.url, "counts", "w")
     batches = remote.readStream.format("rate").load().writeStream
 
     def sink(client: WriterClient | Callable[[], WriterClient]) -> NotedLogSink:
@@ -226,14 +226,14 @@ class Ending(StreamingQueryListener):
 
 
 @pytest.fixture
-def listener(remote: SparkSession, guarded: Served) -> Iterator[PositionListener]:
+def listener(remote: SparkSession, token_controller: Served) -> Iterator[PositionListener]:
     """Return a listener, which the session has until the last event of the test's query."""
     listener = PositionListener(
-        guarded.url,
+        token_controller.url,
         "ticks",
         "counters",
         "one",
-        token=guarded.token,
+        token=token_controller.token,
         position=lambda o: {0: o["offset"]},
     )
     ending = Ending()
@@ -249,15 +249,15 @@ def listener(remote: SparkSession, guarded: Served) -> Iterator[PositionListener
 
 @pytest.mark.usefixtures("listener")
 def test_any_source_gets_a_watermark_and_reports_its_position(
-    remote: SparkSession, guarded: Served, results: Results
+    remote: SparkSession, token_controller: Served, results: Results
 ) -> None:
     """Sources and listeners are registered the Connect way; no call goes to Java."""
-    guarded.stream("ticks").note("w", 3000, {0: 30})
+    token_controller.stream("ticks").note("w", 3000, {0: 30})
     source = remote.readStream.format("rate-micro-batch")
     ticks = with_noted_watermark(
         source.options(rowsPerBatch=10, startTimestamp=0, numPartitions=1).load(),
         "timestamp",
-        Noted(guarded.url, "ticks"),
+        Noted(token_controller.url, "ticks"),
         checkpoint_location=results.checkpoint,
         position=lambda offset: {0: offset["offset"]},
         policy=WatermarkPolicy(strict=False),
@@ -267,12 +267,12 @@ def test_any_source_gets_a_watermark_and_reports_its_position(
     query.stop()
 
     assert results.rows == [(0, 10), (1, 10), (2, 10)]
-    assert guarded.reported("ticks", "counters")[0]["0"] >= 30
+    assert token_controller.reported("ticks", "counters")[0]["0"] >= 30
 
 
 @pytest.mark.parametrize("marks", ["ahead", "topic"])
 def test_topic_is_read_with_its_marks(
-    remote: SparkSession, guarded: Served, broker: Broker, results: Results, marks: Marks
+    remote: SparkSession, token_controller: Served, broker: Broker, results: Results, marks: Marks
 ) -> None:
     """In the micro-batch of the rows that they cover; the server asks broker and controller."""
     name = f"clock-{uuid4().hex[:8]}"
@@ -282,13 +282,13 @@ def test_topic_is_read_with_its_marks(
     mark = Mark(1, 4000, 4000, StreamCut({0: 2, 1: 2}))
     relayed = NotedRecord(name, "9f", "default", None, mark)
     broker.send(name_noted_topic(name), [(0, relayed.value, 0)], "default")
-    guarded.stream(name).note("w", 4000, {0: 2, 1: 2})
+    token_controller.stream(name).note("w", 4000, {0: 2, 1: 2})
     ahead: dict[str, Any] = {}
     ahead["checkpoint_location"] = results.checkpoint
     records = read_noted_kafka(
         remote,
         KafkaRecords(name, broker.address),
-        Noted(guarded.url if marks == "ahead" else ""),
+        Noted(token_controller.url if marks == "ahead" else ""),
         event_time="timestamp",
         marks=marks,
         policy=WatermarkPolicy(strict=False),

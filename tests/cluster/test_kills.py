@@ -39,7 +39,7 @@ class Output:
         self.directory = directory
         self.checkpoint = directory.with_name(f"{directory.name}-checkpoint")
 
-    def planned(self) -> int:
+    def last_planned(self) -> int:
         """Return the number of the micro-batch planned last, -1 before the first."""
         return max(numbers_in(self.checkpoint / "offsets"), default=-1)
 
@@ -85,12 +85,12 @@ class Trial:
     def steps(self, count: int) -> None:
         """Write steps; after each, the query has planned the micro-batch that reads it."""
         for _ in range(count):
-            planned = self.output.planned()
+            last_planned = self.output.last_planned()
             for segment, writer in SEGMENTS.items():
                 self.stream.append(segment, *((each, "") for each in self._times()), writer=writer)
             self._time += STEP_MS
             self._note(self._time)
-            self._wait(self.output.planned, planned + 1)
+            self._wait(self.output.last_planned, last_planned + 1)
 
     def finish(self) -> None:
         """Note that all is written, and end the driver when as much is counted as was written."""
@@ -112,13 +112,13 @@ class Trial:
         return [self._time + self._chance.randrange(STEP_MS + MINUTE_MS) for _ in range(ROWS)]
 
     def _wait(self, observe: Callable[[], int], least: int) -> None:
-        def reached() -> bool:
+        def has_reached() -> bool:
             if self._driver.has_ended() and self._driver.has_said(UNCONNECTED):
                 self.start_driver()  # as whatever supervises it would
             assert not self._driver.has_ended(), self._driver.said()
             return observe() >= least
 
-        wait_until(reached)
+        wait_until(has_reached)
 
 
 def test_kills_lose_no_row_and_double_no_window(

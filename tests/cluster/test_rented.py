@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield remote
 
 
-class Rented:
+class MarkedTopic:
     """A topic of two partitions with the topic of its marks, and clients that count it."""
 
     def __init__(self, broker: Broker, remote: str, directory: Path) -> None:
@@ -71,9 +71,9 @@ class Rented:
 
 
 @pytest.fixture
-def rented(broker: Broker, server: str, tmp_path: Path) -> Rented:
+def topic(broker: Broker, server: str, tmp_path: Path) -> MarkedTopic:
     """Return a topic without a record."""
-    return Rented(broker, server, tmp_path)
+    return MarkedTopic(broker, server, tmp_path)
 
 
 def test_server_has_nothing_of_this_package() -> None:
@@ -84,47 +84,47 @@ def test_server_has_nothing_of_this_package() -> None:
     assert b"No module named 'noted_time'" in tried.stderr
 
 
-def test_windows_are_counted_by_marks_over_a_restart(rented: Rented) -> None:
+def test_windows_are_counted_by_marks_over_a_restart(topic: MarkedTopic) -> None:
     """With the client's package alone; which topic marks are of is not known, and it says so."""
-    rented.write(1, 2)
-    rented.mark(2)
-    first = rented.count()
-    rented.write(2, 3)
-    rented.mark(3)
+    topic.write(1, 2)
+    topic.mark(2)
+    first = topic.count()
+    topic.write(2, 3)
+    topic.mark(3)
 
-    assert (first, rented.count()) == ([[1, 2]], [[1, 2], [2, 4]])
-    assert rented.client.has_said("cannot check whether marks belong to another topic")
+    assert (first, topic.count()) == ([[1, 2]], [[1, 2], [2, 4]])
+    assert topic.client.has_said("cannot check whether marks belong to another topic")
 
 
-def test_mark_of_another_topic_fails_a_query_with_a_kafka_client(rented: Rented) -> None:
+def test_mark_of_another_topic_fails_a_query_with_a_kafka_client(topic: MarkedTopic) -> None:
     """The broker knows the topic's id, and the mark has another."""
-    rented.write(1)
-    rented.mark(2, of="a-b")
+    topic.write(1)
+    topic.mark(2, of="a-b")
 
-    assert "is of a topic with the id a-b" in rented.count(lacking=(), client={})
+    assert "is of a topic with the id a-b" in topic.count(lacking=(), client={})
 
 
-def test_program_of_the_page_runs_without_the_package(rented: Rented) -> None:
+def test_program_of_the_page_runs_without_the_package(topic: MarkedTopic) -> None:
     """As printed; and a record that is no mark of the stream fails the query."""
     code = PAGE.read_text().rpartition("```python\n")[2].partition("```")[0]
     lacking = ("noted_time", "spark_integration")
-    rented.write(1, 2)
-    rented.mark(2)
-    counted = rented.count("printed", lacking, code=code)
-    rented.mark(3, stream="trains")
+    topic.write(1, 2)
+    topic.mark(2)
+    counted = topic.count("printed", lacking, code=code)
+    topic.mark(3, stream="trains")
 
     assert counted == [[1, 2]]
-    assert f"has no mark of {rented.topic} at offset 1" in rented.count(
-        "printed", lacking, code=code
-    )
+    assert f"has no mark of {topic.topic} at offset 1" in topic.count("printed", lacking, code=code)
 
 
-def test_complete_window_is_read_over_connect(rented: Rented, guarded: Served) -> None:
+def test_complete_window_is_read_over_connect(topic: MarkedTopic, token_controller: Served) -> None:
     """The client asks broker and controller, so it needs the Kafka client."""
-    rented.write(1, 2)
-    guarded.stream(rented.topic).note("w", 2000, rented.ends)
+    topic.write(1, 2)
+    token_controller.stream(topic.topic).note("w", 2000, topic.ends)
 
     window = [1000, 2000]
-    found = rented.count("complete", (), url=guarded.url, token=guarded.token, window=window)
+    found = topic.count(
+        "complete", (), url=token_controller.url, token=token_controller.token, window=window
+    )
 
     assert found == [[1, 2]]

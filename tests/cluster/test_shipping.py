@@ -140,26 +140,28 @@ def test_python_without_a_package_names_the_variable_to_set(
     assert f" The driver's {sys.executable} has it: set PYSPARK_PYTHON to such a " in str(said)
 
 
-def of_source() -> object:
+def make_source() -> object:
     """Return what Spark sends to the first process of a read."""
     return make_source_class(LogSource, "noted_log")
 
 
-def of_reader() -> object:
+def make_reader() -> object:
     """Return what Spark sends to the workers."""
     marks = MarksQuery({"flights": KafkaTopic("flights")}, "http://127.0.0.1", "/checkpoint")
     source = MarksSource(build_options(marks))
     return source.streamReader(source.schema())
 
 
-def of_sink() -> object:
+def make_sink() -> object:
     """Return what a Connect client sends to the process that runs the batches."""
     writer = partial(WriterClient, "http://127.0.0.1", "counts", "w")
     return NotedLogSink("/log", "counts", writer, checkpoint_location="/checkpoint")
 
 
-@pytest.mark.parametrize("sent", [of_source, of_reader, of_sink])
-def test_unpickling_without_the_package_names_the_remedy(sent: Callable[[], object], ways: Ways) -> None:
+@pytest.mark.parametrize("sent", [make_source, make_reader, make_sink])
+def test_unpickling_without_the_package_names_the_remedy(
+    sent: Callable[[], object], ways: Ways
+) -> None:
     """And the Python and the host that lack the package."""
     program = "import sys; from pyspark import cloudpickle as c; c.load(sys.stdin.buffer)({})"
     pickled = cloudpickle.dumps(sent())  # type: ignore[no-untyped-call]

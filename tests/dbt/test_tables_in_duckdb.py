@@ -24,7 +24,7 @@ print(json.dumps([dict(zip(found.columns, row)) for row in found.fetchall()]))
 """
 
 
-def recorded(
+def record_claim(
     history: TableHistory, complete_to: int, last: list[RememberedBatch]
 ) -> dict[str, str]:
     """Return the metadata of the next commit of a query, which remembers the last ones."""
@@ -35,7 +35,7 @@ def recorded(
     return {record.key: record.to_json()}
 
 
-def shown(example: str, path: str) -> list[dict[str, object]]:
+def run_query_of_page(example: str, path: str) -> list[dict[str, object]]:
     """Return the rows of the page's query that has this, over the file or files at a path."""
     python = programs_of("dbt") / "python"
     sql = [block for language, block in BLOCK.findall(text_of("docs/guides/tables.md"))]
@@ -53,11 +53,11 @@ def test_duckdb_lists_the_claims_of_delta(tmp_path: Path) -> None:
     last: list[RememberedBatch] = []
     for each in (10, 20):
         history = open_history(f"delta:{tmp_path}") if last else TableHistory(())
-        claim = json.dumps(recorded(history, each, last))
+        claim = json.dumps(record_claim(history, each, last))
         given = deltalake.CommitProperties(custom_metadata={"userMetadata": claim})
         deltalake.write_deltalake(tmp_path, ROWS, mode="append", commit_properties=given)
 
-    found = complete_to(shown("/data/flights/_delta_log", f"{tmp_path}/_delta_log"))
+    found = complete_to(run_query_of_page("/data/flights/_delta_log", f"{tmp_path}/_delta_log"))
 
     assert found == complete_to(f"delta:{tmp_path}")
     assert found is not None
@@ -74,16 +74,18 @@ def test_duckdb_lists_the_claims_of_iceberg(tmp_path: Path) -> None:
     table = catalog.create_table("db.flights", schema=ROWS.schema)
     last: list[RememberedBatch] = []
     for each in (10, 20):
-        claim = recorded(read_iceberg_history(table), each, last)
+        claim = record_claim(read_iceberg_history(table), each, last)
         table.append(ROWS, snapshot_properties=claim)
     first = table.snapshots()[0].snapshot_id
 
-    def claimed() -> int | None:
+    def read_claim() -> int | None:
         file = table.metadata_location.removeprefix("file://")
-        found = complete_to(shown("/lake/db/flights/metadata/00017-….metadata.json", file))
+        found = complete_to(
+            run_query_of_page("/lake/db/flights/metadata/00017-….metadata.json", file)
+        )
         return None if found is None else found.complete_to
 
-    before = claimed()
+    before = read_claim()
     table.manage_snapshots().rollback_to_snapshot(first).commit()
 
-    assert (before, claimed()) == (20, 10)
+    assert (before, read_claim()) == (20, 10)

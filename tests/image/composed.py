@@ -113,10 +113,10 @@ class Composed:
         self._stack.callback(run.wait, PATIENCE_S)
         self._stack.callback(run.kill)
         if ends:
-            assert run.wait(PATIENCE_S) == 0, self.said(name)
+            assert run.wait(PATIENCE_S) == 0, self.read_log(name)
         elif name in self.ports:
-            wait_until(lambda: run.poll() is not None or '"serving"' in self.said(name))
-            assert run.poll() is None, self.said(name)
+            wait_until(lambda: run.poll() is not None or '"serving"' in self.read_log(name))
+            assert run.poll() is None, self.read_log(name)
 
     def _local(self, text: str) -> str:
         """Return what a text of the file is on this machine, where all names are 127.0.0.1."""
@@ -124,6 +124,6 @@ class Composed:
             text = text.replace(there, here)
         return text
 
-    def said(self, name: str) -> str:
+    def read_log(self, name: str) -> str:
         """Return what a service has printed."""
         return (self._directory / f"{name}.log").read_text()

@@ -71,7 +71,7 @@ class Store:
         self.buildah("build", *how, "--file", str(clone / file), "--tag", name, str(clone))
         return Image(self, f"localhost/{name}")
 
-    def root_of(self, image: str) -> Path:
+    def mount_root(self, image: str) -> Path:
         """Return the root file system of a new container."""
         return Path(self.buildah("mount", self.buildah("from", "--pull-never", image)))
 
@@ -92,7 +92,7 @@ class Image:
     @cached_property
     def root(self) -> Path:
         """A root file system, which containers share because none may write to it."""
-        return self.store.root_of(self.name)
+        return self.store.mount_root(self.name)
 
     def container(self, volume: Path, *words: str, **variables: str) -> Container:
         """Start a container; without words it runs what the image does by itself."""

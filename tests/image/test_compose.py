@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("programs")  # in the suite of the image
 NOTED = "departures.noted"
 
 
-def said(*words: str | Path) -> tuple[int, str]:
+def run(*words: str | Path) -> tuple[int, str]:
     """Return the exit status and the output of a program."""
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
@@ -31,14 +31,14 @@ def said(*words: str | Path) -> tuple[int, str]:
 
 def test_hadolint_accepts_the_dockerfile(programs: Path) -> None:
     """Without exceptions."""
-    assert said(programs / "hadolint", DEPLOY / "Dockerfile") == (0, "")
+    assert run(programs / "hadolint", DEPLOY / "Dockerfile") == (0, "")
 
 
 def test_compose_schema_accepts_the_file(programs: Path) -> None:
     """Which the checker brings with it."""
     check = (programs / "check-jsonschema", "--builtin-schema", "vendor.compose-spec")
 
-    status, told = said(*check, COMPOSE)
+    status, told = run(*check, COMPOSE)
 
     assert status == 0, told
 
@@ -105,7 +105,7 @@ def test_prometheus_takes_its_settings_and_the_alerts(tmp_path: Path) -> None:
     settings = shutil.copy(DEPLOY / "prometheus.yml", tmp_path)
     shutil.copy(DEPLOY.parent / "docs/reference/alerts.yml", tmp_path)
 
-    status, told = said("promtool", "check", "config", settings)
+    status, told = run("promtool", "check", "config", settings)
 
     scraped = set(re.findall(r"controller-\d(?=:)", Path(settings).read_text()))
     assert (status, scraped) == (0, {n for n in services() if n.startswith("controller")}), told

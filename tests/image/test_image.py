@@ -39,7 +39,7 @@ def size_of(root: Path) -> int:
 
 def test_image_adds_at_most_120_mb_to_its_base(image: Image) -> None:
     """Of what a controller, an observer and a relay need, and no Spark."""
-    added = size_of(image.root) - size_of(image.store.root_of("localhost/base"))
+    added = size_of(image.root) - size_of(image.store.mount_root("localhost/base"))
 
     print(f"the image adds {added / 1e6:.1f} MB to its base")  # noqa: T201 - shown by pytest -rP
     assert 0 < added <= LARGEST_BYTES
@@ -67,9 +67,7 @@ def test_killed_controller_keeps_its_notes(image: Image, volume: Path) -> None:
     assert ([mark["cut"] for mark in before], before, owner) == ([{"0": 3}], after, 10001)
 
 
-def test_health_check_fails_for_a_silent_controller(
-    image: Image, volume: Path
-) -> None:
+def test_health_check_fails_for_a_silent_controller(image: Image, volume: Path) -> None:
     """It asks the controller; one that is stopped does not answer."""
     port = free_port()
     with serving(image, volume, port) as container:

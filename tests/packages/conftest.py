@@ -14,15 +14,15 @@ def tools() -> Path:
 
 
 @pytest.fixture(scope="session")
-def built(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def distributions(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Build sdist and wheel twice, which fails unless their bytes are equal."""
     return building.distributions(building.ROOT, tools, tmp_path_factory.mktemp("built"))
 
 
 @pytest.fixture(scope="session")
-def wheel(built: list[Path]) -> Path:
+def wheel(distributions: list[Path]) -> Path:
     """Return the wheel."""
-    return next(each for each in built if each.suffix == ".whl")
+    return next(each for each in distributions if each.suffix == ".whl")
 
 
 @pytest.fixture(scope="session")

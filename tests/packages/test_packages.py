@@ -20,24 +20,24 @@ CODE = {*PACKAGES, "migrations"}
 """What the product is made of in a clone."""
 
 
-def metadata_of(wheel: Path) -> Message:
+def read_metadata(wheel: Path) -> Message:
     """Return the metadata and, as its payload, the description."""
     with ZipFile(wheel) as files:
         name = next(each for each in files.namelist() if each.endswith(".dist-info/METADATA"))
         return message_from_bytes(files.read(name))
 
 
-def files_of_the_product() -> set[str]:
+def list_product_files() -> set[str]:
     """Return what is under version control of the packages."""
     words = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
     return {each for each in building.completed(words).splitlines() if each.split("/")[0] in CODE}
 
 
-def test_index_accepts_metadata_and_description(tools: Path, built: list[Path]) -> None:
+def test_index_accepts_metadata_and_description(tools: Path, distributions: list[Path]) -> None:
     """The README renders; a warning counts as a fault."""
-    building.check(tools, built)
+    building.check(tools, distributions)
 
-    assert [each.suffix for each in built] == [".whl", ".gz"]
+    assert [each.suffix for each in distributions] == [".whl", ".gz"]
 
 
 def test_wheel_has_the_product_and_its_license(wheel: Path) -> None:
@@ -47,24 +47,24 @@ def test_wheel_has_the_product_and_its_license(wheel: Path) -> None:
     with ZipFile(wheel) as files:
         names = set(files.namelist())
 
-    product = {re.sub("^migrations/", "controller/migrations/", f) for f in files_of_the_product()}
+    product = {re.sub("^migrations/", "controller/migrations/", f) for f in list_product_files()}
     assert names == product | {f"{information}/{each}" for each in own}
 
 
-def test_sdist_has_what_the_wheel_is_built_from(built: list[Path]) -> None:
+def test_sdist_has_what_the_wheel_is_built_from(distributions: list[Path]) -> None:
     """The wheel was built from it."""
-    sdist = next(each for each in built if each.name.endswith(".tar.gz"))
+    sdist = next(each for each in distributions if each.name.endswith(".tar.gz"))
     texts = {"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "pyproject.toml"}
     texts |= {"PKG-INFO", ".gitignore"}
     with tarfile.open(sdist) as files:
         names = {each.name.partition("/")[2] for each in files if each.isfile()}
 
-    assert names == files_of_the_product() | texts
+    assert names == list_product_files() | texts
 
 
 def test_metadata_name_license_and_supported_python(wheel: Path) -> None:
     """There is a license, the Pythons that are tried, and no address that nobody has yet."""
-    said = metadata_of(wheel)
+    said = read_metadata(wheel)
 
     assert (said["License-Expression"], said.get_all("Project-URL")) == ("Apache-2.0", None)
     assert (said["Requires-Python"], said["Description-Content-Type"]) == (

@@ -19,18 +19,18 @@ from tests.support.query_output import QueryOutput
 
 
 @pytest.fixture(scope="session")
-def controller_of_all() -> Iterator[Served]:
+def shared_controller() -> Iterator[Served]:
     """Return the controller of all tests here: each start and stop takes a third of a second."""
     with Served() as served:
         yield served
 
 
 @pytest.fixture
-def controller(controller_of_all: Served) -> Iterator[Served]:
+def controller(shared_controller: Served) -> Iterator[Served]:
     """Return a controller that knows no stream yet."""
-    yield controller_of_all
-    for stream in controller_of_all.call("GET", "")["streams"]:
-        controller_of_all.call("DELETE", f"/{stream['name']}")
+    yield shared_controller
+    for stream in shared_controller.call("GET", "")["streams"]:
+        shared_controller.call("DELETE", f"/{stream['name']}")
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ class Ticks:
         source = self._spark.readStream.format("rate-micro-batch")
         return source.options(rowsPerBatch=10, startTimestamp=0, numPartitions=1).load()
 
-    def watermarked(self, events: DataFrame | None = None, checkpoint: str = "") -> DataFrame:
+    def add_watermark(self, events: DataFrame | None = None, checkpoint: str = "") -> DataFrame:
         """Return the events under the writers' watermark."""
         return connected(
             lambda: with_noted_watermark(
@@ -63,7 +63,7 @@ def test_windows_of_any_source_close_once_the_cut_is_read(
 ) -> None:
     """The mark is there before the first event is read, and must not come before its cut."""
     ticks.marks.note("w", 3000, {0: 30})
-    query = output.start(per_second(ticks.watermarked().where("value >= 5"), "timestamp"))
+    query = output.start(per_second(ticks.add_watermark().where("value >= 5"), "timestamp"))
 
     assert eventually(lambda: output.rows, [(0, 5), (1, 10), (2, 10)])
     query.stop()
@@ -101,8 +101,8 @@ def test_offset_log_in_an_object_store_moves_the_watermark(
     own = dict(spark.sparkContext.environment)
     with ObjectStore(output.checkpoint.parent) as store:
         spark.sparkContext.environment.update(store.environment())
-        watermarked = ticks.watermarked(checkpoint=f"s3a://{output.checkpoint.name}")
-        query = output.start(per_second(watermarked, "timestamp"))
+        add_watermark = ticks.add_watermark(checkpoint=f"s3a://{output.checkpoint.name}")
+        query = output.start(per_second(add_watermark, "timestamp"))
         spark.sparkContext.environment = own
 
         assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 10)])
@@ -126,26 +126,26 @@ def test_events_with_a_watermark_of_their_own_are_refused(ticks: Ticks, column: 
     events = guessed.withWatermark(column, "1 hour").drop("created")
 
     with pytest.raises(Rejected, match="the events already have a watermark: leave withWater"):
-        ticks.watermarked(events)
+        ticks.add_watermark(events)
 
 
 def test_column_named_like_sparks_watermark_is_ordinary(ticks: Ticks) -> None:
     """Plans name columns, too."""
     named = ticks.events().withColumn("EventTimeWatermark ", F.lit("EventTimeWatermark "))
 
-    assert ticks.watermarked(named.where("`EventTimeWatermark ` <> ''")).isStreaming
+    assert ticks.add_watermark(named.where("`EventTimeWatermark ` <> ''")).isStreaming
 
 
 def test_second_watermark_on_our_events_is_refused(ticks: Ticks) -> None:
     """Spark's own error comes later, and advises a setting under which both count."""
     with pytest.raises(Rejected, match=r"leave withWatermark out, .*allowMultiple=false, which"):
-        ticks.watermarked().withWatermark("timestamp", "10 minutes")
+        ticks.add_watermark().withWatermark("timestamp", "10 minutes")
 
 
 def test_second_watermark_after_a_filter_fails_the_query(ticks: Ticks, output: QueryOutput) -> None:
     """By Spark, once both have moved: no call of ours comes after it."""
     ticks.marks.note("w", 3000, {0: 30})
-    events = ticks.watermarked().where("value >= 0").withWatermark("timestamp", "0 seconds")
+    events = ticks.add_watermark().where("value >= 0").withWatermark("timestamp", "0 seconds")
     query = output.start(per_second(events, "timestamp"))
     with pytest.raises(PySparkException, match="Redefining watermark is disallowed"):
         wait_for_end(query)

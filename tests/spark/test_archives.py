@@ -15,7 +15,7 @@ S3 = "flights/partition=0/flights+0+"
 HOURS = "flights/year=2026/month=11/day=21/hour=20/flights+0+0000000000.parquet"
 
 
-def left(root: Path, names: Iterable[str]) -> Path:
+def write_files(root: Path, names: Iterable[str]) -> Path:
     """Write ten rows under each of these names, as a sink would; return the root."""
     for name in names:
         path = root / name
@@ -44,7 +44,7 @@ def offsets(root: Path, stream: str = "flights") -> dict[int, list[tuple[int, in
 )
 def test_names_of_the_sinks_are_read(tmp_path: Path, names: list[str]) -> None:
     """Any codec and padding, and the last offset in the name: the rows of a file are the truth."""
-    root = left(tmp_path, (S3 + name for name in names))
+    root = write_files(tmp_path, (S3 + name for name in names))
 
     assert (offsets(root), LogEnds(root, "flights")().ends) == ({0: [(0, 10), (10, 20)]}, {0: 20})
 
@@ -63,7 +63,9 @@ def test_files_of_keys_and_headers_are_skipped(
     tmp_path: Path, topic: str, rows: str, others: list[str]
 ) -> None:
     """A sink keeps them in files of their own (store.kafka.keys, store.kafka.headers)."""
-    root = left(tmp_path, (f"{topic}/partition=0/{topic}+0+{name}" for name in (rows, *others)))
+    root = write_files(
+        tmp_path, (f"{topic}/partition=0/{topic}+0+{name}" for name in (rows, *others))
+    )
 
     assert (offsets(root, topic), LogEnds(root, topic)().ends) == ({0: [(0, 10)]}, {0: 10})
 
@@ -94,7 +96,7 @@ def test_other_layouts_are_refused_by_name(
     tmp_path: Path, name: str, root: str, sentence: str
 ) -> None:
     """By a query and by an observer, for which the log would be empty."""
-    left(tmp_path, [name])
+    write_files(tmp_path, [name])
 
     with pytest.raises(Rejected, match=sentence):
         offsets(tmp_path / root)
@@ -107,7 +109,7 @@ def test_later_partitioner_with_named_directories_is_refused(
     tmp_path: Path, partitioner: str
 ) -> None:
     """What comes after the change would be missed; other entries are not the log's business."""
-    root = left(tmp_path, [f"{S3}0000000000.parquet", partitioner])
+    root = write_files(tmp_path, [f"{S3}0000000000.parquet", partitioner])
     is_refused = "=" in partitioner
 
     if is_refused:
@@ -122,7 +124,7 @@ def test_later_partitioner_with_named_directories_is_refused(
 )
 def test_log_without_files_is_empty(tmp_path: Path, names: list[str]) -> None:
     """A query may start before the first append: beside other logs, or after the directory."""
-    root = left(tmp_path, names)
+    root = write_files(tmp_path, names)
     before = [offsets(root), LogEnds(root, "flights")().ends]
     (root / "flights").mkdir()
     (root / "flights" / "_SUCCESS").touch()
@@ -136,7 +138,7 @@ def test_log_without_files_is_empty(tmp_path: Path, names: list[str]) -> None:
 @pytest.mark.parametrize("names", [[".snappy.parquet"], [".parquet", ".keys.parquet"]])
 def test_nothing_is_appended_to_an_archive(tmp_path: Path, names: list[str]) -> None:
     """The next offset has one name among our own writers, and several there."""
-    root = left(tmp_path, [f"{S3}0000000000{name}" for name in names])
+    root = write_files(tmp_path, [f"{S3}0000000000{name}" for name in names])
 
     with pytest.raises(Rejected, match=r"is a file of an archive, .*: use another root"):
         SegmentLogWriter(root, "flights", event_time="time")

@@ -62,7 +62,7 @@ WITHOUT_JAVA = SparkSession.__new__(SparkSession)
 """A session that can do nothing."""
 
 
-def asked(
+def ask_for_stream(
     root: Path,
     url: str,
     /,
@@ -102,7 +102,7 @@ def test_unreadable_stream_or_time_is_refused_in_the_call(
     flights.append(0, (1000, "a"))
 
     with pytest.raises(error, match=sentence):
-        asked(flights.root, controller.url, **asking)
+        ask_for_stream(flights.root, controller.url, **asking)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_unreadable_columns_are_refused_in_the_call(
     flights.append(0, (1000, "a"))
 
     with pytest.raises(Rejected, match=sentence):
-        asked(flights.root, controller.url, columns)
+        ask_for_stream(flights.root, controller.url, columns)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_conflicting_options_are_refused_by_name(
 ) -> None:
     """Before any controller is asked, as an impossible promise has no watermark."""
     with pytest.raises(Rejected, match=sentence):
-        asked(tmp_path, "http://127.0.0.1:9", *options, **asking)
+        ask_for_stream(tmp_path, "http://127.0.0.1:9", *options, **asking)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_log_without_files_asks_for_a_schema(flights: NotedStream, controller: S
     controller.stop()
 
     with pytest.raises(Rejected, match=r"no file yet in .*flights: pass the schema"):
-        asked(flights.root, controller.url)
+        ask_for_stream(flights.root, controller.url)
     controller.start()
 
 
@@ -291,7 +291,7 @@ def test_address_of_another_server_is_refused(tmp_path: Path) -> None:
     Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
     try:
         with pytest.raises(UnexpectedAnswer, match="check the URL and its proxies"):
-            asked(tmp_path, f"http://127.0.0.1:{other.server_port}")
+            ask_for_stream(tmp_path, f"http://127.0.0.1:{other.server_port}")
     finally:
         other.shutdown()
         other.server_close()
@@ -303,9 +303,11 @@ def test_end_in_seconds_is_refused(tmp_path: Path, served: Served) -> None:
     served.note("hours", int(NOON.timestamp()) * 1000, {"0": 1})
 
     with pytest.raises(ImplausibleTime, match="is 1357041600 in seconds"):
-        asked(tmp_path, served.url, ReadRange(end_at=int(NOON.timestamp())), stream="hours")
+        ask_for_stream(
+            tmp_path, served.url, ReadRange(end_at=int(NOON.timestamp())), stream="hours"
+        )
     with pytest.raises(Rejected, match="no file yet"):
-        asked(tmp_path, served.url, ReadRange(end_at=NOON), stream="hours")
+        ask_for_stream(tmp_path, served.url, ReadRange(end_at=NOON), stream="hours")
 
 
 def test_event_time_is_read_with_any_columns(flights: NotedStream) -> None:

@@ -87,7 +87,7 @@ PAIRS = st.tuples(st.sampled_from(WRITERS), st.sampled_from(DOMAINS[:2]))
 )
 @settings(max_examples=15)
 def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR0917 - what is drawn
-    controller_of_all: Served,
+    shared_controller: Served,
     notes: list[tuple[str, str]],
     expected: list[str],
     removed: str,
@@ -95,17 +95,17 @@ def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR
     source: str,
 ) -> None:
     """Under each requirement, also before the first mark."""
-    run, times = Commands(controller_of_all.url), enumerate(notes, start=TEN)
+    run, times = Commands(shared_controller.url), enumerate(notes, start=TEN)
     with TemporaryDirectory() as place:
-        stream = NotedStream(Path(place, "log"), "flights", controller_of_all, *DOMAINS[:2])
+        stream = NotedStream(Path(place, "log"), "flights", shared_controller, *DOMAINS[:2])
         stream.begun()
         begun = [{"writer": w, "domain": d, "time": TEN} for w in WRITERS for d in DOMAINS[:2]]
         later = [{"writer": w, "domain": d, "time": time} for time, (w, d) in times]
-        controller_of_all.call("PUT", "/flights", {"expected_writers": expected})
-        controller_of_all.post("flights", *begun, *later)
+        shared_controller.call("PUT", "/flights", {"expected_writers": expected})
+        shared_controller.post("flights", *begun, *later)
         if removed:
-            controller_of_all.ask("DELETE", f"/streams/flights/writers/{removed}")
-        lower = controller_of_all.lower("flights", domain)
+            shared_controller.ask("DELETE", f"/streams/flights/writers/{removed}")
+        lower = shared_controller.lower("flights", domain)
         for batch in (0, 1):
             about = {"batchWatermarkMs": lower - 1, "conf": {}}
             plan(Path(place), batch, *plan_read(source, stream, domain), metadata=about)
@@ -123,9 +123,7 @@ def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR
     assert found == truth
 
 
-def test_checkpoint_with_state_is_judged_in_its_domain(
-    controller: Served, tmp_path: Path
-) -> None:
+def test_checkpoint_with_state_is_judged_in_its_domain(controller: Served, tmp_path: Path) -> None:
     """Its watermark is a time of that domain."""
     stream = NotedStream(tmp_path / "log", "flights", controller, *DOMAINS[:2])
     stream.append(0, (TEN, "a"))

@@ -17,7 +17,7 @@ TEN = 1_357_034_400_000
 MINUTE = 60_000
 
 
-def counted(events: DataFrame) -> DataFrame:
+def count_minutes(events: DataFrame) -> DataFrame:
     """Return the number of events in each minute, by Spark's own watermark."""
     minutes = window("timestamp", "1 minute")
     return events.withWatermark("timestamp", "2 minutes").groupBy(minutes).count()
@@ -38,7 +38,7 @@ def test_query_is_complete_to_its_last_commit(
         .option("startingOffsets", "earliest")
         .load()
     )
-    queries = {"plain": events.select("value"), "counts": counted(events)}
+    queries = {"plain": events.select("value"), "counts": count_minutes(events)}
     places = {name: str(tmp_path / f"{name}-checkpoint") for name in queries}
     found: dict[str, list[int | None]] = {name: [] for name in queries}
     for number in (1, 2):

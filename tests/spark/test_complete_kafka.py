@@ -33,7 +33,7 @@ START = 1_357_000_000_000
 SECONDS = range(4)
 
 
-def parsed(records: DataFrame) -> DataFrame:
+def parse_times(records: DataFrame) -> DataFrame:
     """Parse records whose value is an event time in ms."""
     return records.select(
         F.expr("timestamp_millis(try_cast(CAST(value AS string) AS bigint))").alias("at")
@@ -104,7 +104,7 @@ def hourly(spark: SparkSession, broker: Broker, controller: Served) -> Hourly:
     return Hourly(spark, broker, controller)
 
 
-PAYLOAD: dict[str, Any] = {"event_time": "at", "parse": parsed}
+PAYLOAD: dict[str, Any] = {"event_time": "at", "parse": parse_times}
 
 
 @pytest.mark.spark
@@ -127,14 +127,14 @@ def test_consecutive_windows_give_each_record_once(
     hourly.send((0, START + 1500))  # late: its window is complete
     read = {second: hourly.times(second, **asked) for second in SECONDS}
 
-    def of(second: int) -> list[int]:
+    def select_times(second: int) -> list[int]:
         return sorted(t for t in sent if 0 <= t - START - 1000 * second < 1000)
 
-    assert read == {second: of(second) for second in SECONDS}
+    assert read == {second: select_times(second) for second in SECONDS}
     assert caplog.text.count("offsets below the window's end cut are read") == said
 
 
-def produced(hourly: Hourly, writer: str, second: int, *, aborts: bool) -> None:
+def produce_second(hourly: Hourly, writer: str, second: int, *, aborts: bool) -> None:
     """Produce four records of a second and the next one in a transaction, and note the second."""
     chance = random.Random(f"{writer}{second}")
     config = {**hourly.broker.config, "transactional.id": f"{hourly.name}-{writer}"}
@@ -156,8 +156,8 @@ def test_windows_have_each_committed_record_once(hourly: Hourly) -> None:
     """Of producers that share the partitions, and were started again, also after an abort."""
     hourly.served.post(hourly.name, {"writer": "a"}, {"writer": "b"})
     for second in range(3):
-        produced(hourly, "a", second, aborts=second == 1)
-        produced(hourly, "b", second, aborts=False)
+        produce_second(hourly, "a", second, aborts=second == 1)
+        produce_second(hourly, "b", second, aborts=False)
     committed = {"options": {"kafka.isolation.level": "read_committed"}}
     read = [hourly.times(second, **committed) for second in range(3)]
 
@@ -201,9 +201,7 @@ def test_records_deleted_from_inside_the_window_are_an_error(
 
 @pytest.mark.spark
 @pytest.mark.acceptance
-def test_unreadable_window_says_why(
-    hourly: Hourly, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_window_says_why(hourly: Hourly, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time, a transaction that is open, another topic, an option that is ours, no field."""
     monkeypatch.setattr(read_kafka, "READABLE_TIMEOUT_S", 0.5)
     broker, name = hourly.broker, hourly.name

@@ -29,7 +29,7 @@ from tests.support.page import Runner, examples, text_of
 pytestmark = pytest.mark.shows("read_complete")
 
 
-def planned(log: HourlyLog, query: dict[str, Any]) -> int:
+def count_planned_rows(log: HourlyLog, query: dict[str, Any]) -> int:
     """Return how many rows the tasks of a window would read."""
     asked = log.served.call(
         "GET",
@@ -52,7 +52,7 @@ def test_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) -> 
     written(log, 24 * 30)
     start, between_marks = 24 * 15 * HOUR, 10
     query = {"start": start, "end": start + HOUR}
-    read = [planned(log, {**query, "own_segments": own}) for own in (False, True)]
+    read = [count_planned_rows(log, {**query, "own_segments": own}) for own in (False, True)]
 
     assert [20 <= rows <= 1.2 * 20 + 2 * between_marks for rows in read] == [True, True], read
 
@@ -63,9 +63,9 @@ def test_own_segments_open_no_files_below_the_start_cut(log: HourlyLog) -> None:
     first = min(log.files.root.glob("flights/partition=0/*"))
     first.write_bytes(b"no Parquet")
 
-    assert planned(log, {"start": 4 * HOUR, "end": 5 * HOUR, "own_segments": True}) > 0
+    assert count_planned_rows(log, {"start": 4 * HOUR, "end": 5 * HOUR, "own_segments": True}) > 0
     with pytest.raises(Rejected, match="not a whole Parquet file"):
-        planned(log, {"start": 4 * HOUR, "end": 5 * HOUR})
+        count_planned_rows(log, {"start": 4 * HOUR, "end": 5 * HOUR})
 
 
 @pytest.mark.spark
@@ -162,30 +162,28 @@ def test_file_missing_on_a_worker_is_named_with_its_host(
 ) -> None:
     """Another root than the driver's, or a retention between planning and reading."""
     written(log, 2)
-    planned = log.read(spark, 0, HOUR).rdd
-    planned.getNumPartitions()
+    count_planned_rows = log.read(spark, 0, HOUR).rdd
+    count_planned_rows.getNumPartitions()
     for each in (log.files.root / "flights").glob(gone):
         each.rename(log.files.root / f"_{each.name}")
 
     with pytest.raises(PySparkException, match=says.format(socket.gethostname())):
-        planned.collect()
+        count_planned_rows.collect()
 
 
 @pytest.mark.parametrize("own", [{}, {"own_segments": True}])
-def test_window_without_marks_and_files_is_refused(
-    log: HourlyLog, own: dict[str, bool]
-) -> None:
+def test_window_without_marks_and_files_is_refused(log: HourlyLog, own: dict[str, bool]) -> None:
     """Its start cut is not known, so what was deleted may have held rows of it."""
     paths = [log.files.append(0, (hour * HOUR, "a"), (hour * HOUR + 1, "b")) for hour in range(3)]
     log.note("w", 3 * HOUR, {0: 6}, 2 * HOUR + 1)
     query = {"start": 2 * HOUR, "end": 3 * HOUR, **own}
-    before = planned(log, query)
+    before = count_planned_rows(log, query)
     for path in paths[:2]:
         path.unlink()
 
     assert before == 2
     with pytest.raises(Rejected, match="offsets 0 to 4 are missing: before flights"):
-        planned(log, query)
+        count_planned_rows(log, query)
 
 
 def test_incomplete_window_is_refused(log: HourlyLog) -> None:
@@ -218,7 +216,7 @@ def test_window_after_the_end_of_a_sealed_stream_is_refused(log: HourlyLog) -> N
         log.read(nothing, 10, 20)
 
 
-def without_depot(log: HourlyLog) -> None:
+def pass_without_depot(log: HourlyLog) -> None:
     """Have the watermark pass from 5 to 9 without the depot, which was removed."""
     log.files.append(0, (1, "a"), writer="w")
     for time in (1, 5):
@@ -229,7 +227,7 @@ def without_depot(log: HourlyLog) -> None:
 
 def test_window_with_a_missing_writer_is_refused_on_request(log: HourlyLog) -> None:
     """Before Spark plans anything, with the writer and the reason."""
-    without_depot(log)
+    pass_without_depot(log)
     nothing: Any = None
 
     with pytest.raises(WritersMissing, match="without depot: removed by an operator") as refused:
@@ -239,7 +237,7 @@ def test_window_with_a_missing_writer_is_refused_on_request(log: HourlyLog) -> N
     assert [each.time for each in refused.value.missing.writers] == [5]
 
 
-def looked_up(url: str, start: int, end: int, **asked: Any) -> None:  # noqa: ANN401
+def look_up_window(url: str, start: int, end: int, **asked: Any) -> None:  # noqa: ANN401
     """Look a window up, as each read does before Spark plans anything."""
     late = asked.pop("late", "warn")
     noted, read = Noted(url, "flights"), BatchRead(**asked)
@@ -256,12 +254,12 @@ def test_window_with_a_missing_writer_is_read_with_a_warning(
     served.call("DELETE", "/flights/writers/depot")
     served.post("flights", {"writer": "shop", "time": ten + HOUR})
     with caplog.at_level("WARNING"):
-        looked_up(served.url, ten - HOUR, ten)
-        looked_up(served.url, ten, ten + HOUR, missing="accept")
+        look_up_window(served.url, ten - HOUR, ten)
+        look_up_window(served.url, ten, ten + HOUR, missing="accept")
         quiet = list(caplog.messages)
-        looked_up(served.url, ten, ten + HOUR)
+        look_up_window(served.url, ten, ten + HOUR)
     with pytest.raises(Rejected, match="start 2013-01-01T11:00:00Z is not before its end 2013-"):
-        looked_up(served.url, ten + HOUR, ten)
+        look_up_window(served.url, ten + HOUR, ten)
 
     says = "is complete, without depot: removed by an operator"
     window = "from 2013-01-01T10:00:00Z to 2013-01-01T11:00:00Z"
@@ -276,14 +274,14 @@ def test_window_with_late_rows_is_read_with_a_warning(
         served.note("flights", time, {"0": 1})
     served.post("flights", {"writer": "w", "late": {"rows": 112, "least": 5, "most": 6}})
     with pytest.raises(RowsLate, match=r"complete, with late rows of w \(112\)$") as refused:
-        looked_up(served.url, 1, 9, late="fail")
+        look_up_window(served.url, 1, 9, late="fail")
     with pytest.raises(Rejected, match="late must be 'warn' or 'fail' or 'accept'"):
-        looked_up(served.url, 1, 9, late="no")
-    looked_up(served.url, 1, 9, late="accept")
-    looked_up(served.url, 1, 5)
+        look_up_window(served.url, 1, 9, late="no")
+    look_up_window(served.url, 1, 9, late="accept")
+    look_up_window(served.url, 1, 5)
     quiet = list(caplog.messages)
-    looked_up(served.url, 1, 6)
-    looked_up(served.url, 0, 5)
+    look_up_window(served.url, 1, 6)
+    look_up_window(served.url, 0, 5)
 
     unknown = "who is missing is not known: it is older than the ledger or the first mark"
     assert [each.rows for each in refused.value.late.writers] == [112]
@@ -300,9 +298,9 @@ def test_window_is_waited_for(served: Served) -> None:
     """As long as asked for."""
     served.note("flights", 2, {"0": 1})
     with pytest.raises(NotCompleteYet):
-        looked_up(served.url, 0, 5, timeout=0.1)
+        look_up_window(served.url, 0, 5, timeout=0.1)
     served.note("flights", 5, {"0": 1})
-    looked_up(served.url, 0, 5, timeout=60)
+    look_up_window(served.url, 0, 5, timeout=60)
 
 
 def test_window_survives_outage_after_verdict(served: Served) -> None:

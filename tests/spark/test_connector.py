@@ -85,9 +85,7 @@ def test_other_error_of_spark_is_not_a_missing_connector(tmp_path: Path) -> None
     assert done.stdout == ""
 
 
-def test_session_without_matching_connector_names_the_package(
-    tmp_path: Path,
-) -> None:
+def test_session_without_matching_connector_names_the_package(tmp_path: Path) -> None:
     """By name, with the setting to take, before a query fails at its first batch."""
     other = "4.0" if pyspark.__version__.startswith("4.1") else "4.1"
     foreign = tmp_path / f"spark-sql-kafka-0-10_2.13-{other}.0.jar"

@@ -41,9 +41,9 @@ class Sinks:
 
     def __init__(self, spark: SparkSession, served: Served, directory: Path) -> None:
         self.spark, self.served, self.directory = spark, served, directory
-        self.client = self.client_again()
+        self.client = self.make_client()
 
-    def client_again(self) -> WriterClient:
+    def make_client(self) -> WriterClient:
         """Return a client for the writer `counter`, as each run of the program makes one."""
         return WriterClient(self.served.url, "counts", "counter")
 
@@ -93,12 +93,12 @@ class Sinks:
         """The state of the writer, as the controller has it."""
         return str(self.served.writers("counts")["counter"]["state"])
 
-    def noted(self) -> tuple[int, dict[str, int]]:
+    def get_last_mark(self) -> tuple[int, dict[str, int]]:
         """Return the lower and the cut of the last mark."""
         mark = self.served.call("GET", "/counts")["marks"]["default"]
         return mark["lower"], mark["cut"]
 
-    def sealed(self) -> dict[str, int] | None:
+    def get_seal_cut(self) -> dict[str, int] | None:
         """Return the cut of the seal, `None` without one."""
         seal = self.served.call("GET", "/counts")["seal"]
         return seal and dict(seal["cut"])
@@ -134,9 +134,9 @@ class Dying(WriterClient):
     def seal(self) -> bool:
         """Seal, and die before or after that."""
         self._live("seal")
-        sealed = super().seal()
+        get_seal_cut = super().seal()
         self._live("commit")
-        return sealed
+        return get_seal_cut
 
     def _live(self, step: str) -> None:
         if step == self.dies_before:
@@ -150,7 +150,7 @@ def test_rerun_batch_only_notes(sinks: Sinks) -> None:
         sinks.take(1, 5000, 1, 3, sink=sink)
 
     rows = sinks.spark.read.parquet(str(sinks.directory / "log" / "counts"))
-    assert (rows.count(), sinks.noted()) == (2, (5000, {"0": 2}))
+    assert (rows.count(), sinks.get_last_mark()) == (2, (5000, {"0": 2}))
 
 
 def test_empty_batch_notes_and_batch_without_watermark_does_not(sinks: Sinks) -> None:
@@ -164,9 +164,7 @@ def test_empty_batch_notes_and_batch_without_watermark_does_not(sinks: Sinks) ->
     assert lowers == [None, 4900, 5900]
 
 
-def test_unreachable_controller_holds_up_no_batch_after_joining(
-    sinks: Sinks,
-) -> None:
+def test_unreachable_controller_holds_up_no_batch_after_joining(sinks: Sinks) -> None:
     """The rows are appended, and noted when it is back."""
     sink = sinks()
     sinks.take(0, 5000, 3, sink=sink)
@@ -176,7 +174,7 @@ def test_unreachable_controller_holds_up_no_batch_after_joining(
     sinks.served.start()
     sinks.client.flush(60)
 
-    assert sinks.noted() == (7000, {"0": 2})
+    assert sinks.get_last_mark() == (7000, {"0": 2})
 
 
 def test_refused_note_fails_a_later_batch(sinks: Sinks) -> None:
@@ -184,7 +182,7 @@ def test_refused_note_fails_a_later_batch(sinks: Sinks) -> None:
     sinks.client.note_time(9000, {})
     sinks.client.flush()
     sinks.client.close()
-    sinks.client = sinks.client_again()
+    sinks.client = sinks.make_client()
     sink = sinks()
 
     def run() -> None:
@@ -207,10 +205,14 @@ def test_end_of_a_sealed_source_ends_the_derived_stream(sinks: Sinks, step: str)
             sinks(seal=True)(sinks.windows(6, 7), 1)
         sinks.client.close()
     for rows, batch_id in (((6, 7), 1), ((), 2)):
-        sinks.client = sinks.client_again()
+        sinks.client = sinks.make_client()
         sinks.take(batch_id, LAST_MS, *rows, sink=sinks(seal=True))
 
-    assert (sinks.sealed(), sinks.noted(), sinks.state) == ({"0": 3}, (8001, {"0": 3}), "finished")
+    assert (sinks.get_seal_cut(), sinks.get_last_mark(), sinks.state) == (
+        {"0": 3},
+        (8001, {"0": 3}),
+        "finished",
+    )
 
 
 def test_derived_stream_with_other_writers_is_not_sealed(sinks: Sinks) -> None:
@@ -228,7 +230,7 @@ def test_sink_without_seal_notes_the_end_of_its_rows(sinks: Sinks) -> None:
     """And not of time: others may write to the derived stream for long."""
     sinks.take(0, LAST_MS, 3, 7)
 
-    found = last_lower(sinks.served, "counts"), sinks.sealed(), sinks.state
+    found = last_lower(sinks.served, "counts"), sinks.get_seal_cut(), sinks.state
     assert found == (8001, None, "finished")
 
 
@@ -237,14 +239,14 @@ def test_last_windows_in_the_future_end_the_derived_stream(sinks: Sinks) -> None
     in_two_days = int(time.time()) + 2 * 86_400
     sinks.take(0, LAST_MS, 3, in_two_days, sink=sinks(seal=True))
 
-    assert (sinks.sealed(), sinks.state) == ({"0": 2}, "finished")
+    assert (sinks.get_seal_cut(), sinks.state) == ({"0": 2}, "finished")
 
 
 def test_last_rows_refused_by_a_sealed_stream_fail_the_query(sinks: Sinks) -> None:
     """It was sealed by an operator before they were in its log."""
     sinks.take(0, 5000, 3)
     sinks.served.call("POST", "/counts/seal")
-    sinks.client = sinks.client_again()
+    sinks.client = sinks.make_client()
 
     with pytest.raises(InvalidNote, match="sealed"):
         sinks.take(1, LAST_MS, 7)
@@ -275,7 +277,7 @@ def test_sink_leaves_out_ignored_files_of_its_log(sinks: Sinks) -> None:
         sinks.take(1, 6000, 5, sink=sinks())
     sinks.take(1, 6000, 5, sink=sinks(ignore=["*.csv"]))
 
-    assert sinks.noted() == (6000, {"0": 2})
+    assert sinks.get_last_mark() == (6000, {"0": 2})
 
 
 def test_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) -> None:
@@ -283,7 +285,7 @@ def test_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) ->
     made: list[WriterClient] = []
 
     def client() -> WriterClient:
-        made.append(sinks.client_again())
+        made.append(sinks.make_client())
         return made[-1]
 
     sink = sinks(client=client)

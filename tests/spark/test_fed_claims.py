@@ -55,7 +55,7 @@ def test_batch_after_each_stated_lower_is_due_once(
     assert (due(RestatedBatches()), due(RestatedBatches(batch_after_mark=True))) == (usual, feeding)
 
 
-def planned(query: LogQuery, begun: Json | None = None) -> list[Json]:
+def plan_run(query: LogQuery, begun: Json | None = None) -> list[Json]:
     """Return the ends of the batches of one run."""
     reader, found = reader_of(query), list[Json]()
     end = begun or reader.initialOffset()
@@ -67,7 +67,7 @@ def planned(query: LogQuery, begun: Json | None = None) -> list[Json]:
     return found
 
 
-def written(flights: NotedStream) -> NotedStream:
+def write_rows(flights: NotedStream) -> NotedStream:
     """Return the stream with three rows, of which two are below the only mark."""
     flights.begun().append(0, (1000, "a"), (2000, "b"))
     flights.append(1, (9500, "c"))
@@ -75,7 +75,7 @@ def written(flights: NotedStream) -> NotedStream:
     return flights
 
 
-def end_of(flights: NotedStream, run: int) -> Json:
+def build_end(flights: NotedStream, run: int) -> Json:
     """Return the end of all batches of a log that was not read before."""
     stream_id = flights.server.call("GET", f"/{flights.name}")["id"]
     return {
@@ -93,24 +93,24 @@ def end_of(flights: NotedStream, run: int) -> Json:
 
 def test_query_without_claims_has_one_batch_for_a_mark(flights: NotedStream) -> None:
     """With its rows."""
-    assert planned(log_query(written(flights))) == [end_of(flights, run=1)]
+    assert plan_run(log_query(write_rows(flights))) == [build_end(flights, run=1)]
 
 
 def test_one_more_batch_follows_the_last_mark_of_each_run(flights: NotedStream) -> None:
     """Another run states the lower once more, as every run does, and is followed in turn."""
-    query = log_query(written(flights), batch_after_mark=True)
-    first = planned(query)
-    second = planned(query, first[-1])
+    query = log_query(write_rows(flights), batch_after_mark=True)
+    first = plan_run(query)
+    second = plan_run(query, first[-1])
 
     assert [first, second] == [
-        [end_of(flights, run=run) for run in runs] for runs in ([1, 2], [3, 4])
+        [build_end(flights, run=run) for run in runs] for runs in ([1, 2], [3, 4])
     ]
 
 
 def test_additional_batch_states_the_mark_again_without_rows(flights: NotedStream) -> None:
     """Also when it is run again, of which only the offsets are known."""
-    query = log_query(written(flights), batch_after_mark=True)
-    first, more = planned(query)
+    query = log_query(write_rows(flights), batch_after_mark=True)
+    first, more = plan_run(query)
     tasks = [reader_of(query).partitions(first, more) for _ in range(2)]
 
     assert [[(t.work, t.mark_ms) for t in each] for each in tasks] == [[((), 2000)]] * 2  # type: ignore[attr-defined]
@@ -118,16 +118,16 @@ def test_additional_batch_states_the_mark_again_without_rows(flights: NotedStrea
 
 def test_checkpoint_continues_when_batch_after_mark_changes(flights: NotedStream) -> None:
     """No row is read twice."""
-    written(flights)
+    write_rows(flights)
     usual, feeding = (log_query(flights, batch_after_mark=fed) for fed in (False, True))
-    old = planned(usual)
-    fed = planned(feeding, old[-1])
-    ended = planned(usual, fed[-1])
+    old = plan_run(usual)
+    fed = plan_run(feeding, old[-1])
+    ended = plan_run(usual, fed[-1])
 
     assert [old, fed, ended] == [
-        [end_of(flights, run=1)],
-        [end_of(flights, run=run) for run in (2, 3)],
-        [end_of(flights, run=4)],
+        [build_end(flights, run=1)],
+        [build_end(flights, run=run) for run in (2, 3)],
+        [build_end(flights, run=4)],
     ]
 
 
@@ -158,7 +158,7 @@ def test_mark_of_a_skipped_batch_is_in_a_later_watermark(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """Spark runs the batch again after a crash, and the sink does not read it."""
-    events, sink = read(written(flights), batch_after_mark=True), DyingSink()
+    events, sink = read(write_rows(flights), batch_after_mark=True), DyingSink()
     writer = events.writeStream.foreachBatch(sink).trigger(availableNow=True)
     start = writer.option("checkpointLocation", str(output.checkpoint)).start
     with pytest.raises(PySparkException):
@@ -174,7 +174,7 @@ def test_query_with_state_has_no_additional_batch(
     read: Reads, flights: NotedStream, tmp_path: Path
 ) -> None:
     """Spark plans one itself under the new watermark."""
-    written(flights)
+    write_rows(flights)
     outputs = [QueryOutput(tmp_path / name) for name in ("usual", "feeding")]
     for output, feeds in zip(outputs, (False, True), strict=True):
         output.catch_up(read.counts(flights, batch_after_mark=feeds))
@@ -191,7 +191,7 @@ def test_last_mark_of_any_source_is_in_a_watermark(
     """The mark comes one batch after its rows, and one batch more after it."""
     files = spark.readStream.schema("time TIMESTAMP, name STRING")
     events = with_noted_watermark(
-        files.parquet(str(written(flights).root / "flights")),
+        files.parquet(str(write_rows(flights).root / "flights")),
         "time",
         Noted(controller.url, "flights"),
         checkpoint_location=str(output.checkpoint),

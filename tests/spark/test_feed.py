@@ -47,9 +47,7 @@ def test_feed_follows_a_controller_again_once_it_is_back(controller: Served) -> 
     feed.close()
 
 
-def test_feed_does_not_wait_for_a_silent_controller(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_feed_does_not_wait_for_a_silent_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     """A query starts without marks, and stops while its request is still open."""
     monkeypatch.setattr(feed_module, "CATCH_UP_S", 0.05)
     monkeypatch.setattr(feed_module, "CLOSE_S", 0.05)

@@ -40,9 +40,7 @@ def test_hidden_and_other_files_are_skipped(flights: NotedStream) -> None:
 
 
 @pytest.mark.parametrize("foreign", ["part-00000.parquet", "other+0+0000000009.parquet"])
-def test_file_with_a_foreign_name_is_refused(
-    flights: NotedStream, foreign: str
-) -> None:
+def test_file_with_a_foreign_name_is_refused(flights: NotedStream, foreign: str) -> None:
     """It is not passed over in silence."""
     flights.append(0, (1, "a")).with_name(foreign).write_bytes(b"")
 

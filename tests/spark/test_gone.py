@@ -35,9 +35,7 @@ def clock(spark: SparkSession, broker: Broker, controller: Served, output: Query
     return clock
 
 
-def test_partial_windows_are_given_and_bounded_in_the_offset_log(
-    clock: Clock,
-) -> None:
+def test_partial_windows_are_given_and_bounded_in_the_offset_log(clock: Clock) -> None:
     """The first mark whose cut reaches the begins bounds the times of all that was deleted."""
     clock.run()
 
@@ -45,7 +43,9 @@ def test_partial_windows_are_given_and_bounded_in_the_offset_log(
     assert clock.whole == {"time": FROM_FOURTH}
 
 
-def test_skip_leaves_out_windows_that_may_lack_rows(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_skip_leaves_out_windows_that_may_lack_rows(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
     """Also in a run that continues; the call says so, once."""
     clock.run(first_windows="skip")
     clock.write(2, 6)
@@ -60,7 +60,9 @@ def test_skip_leaves_out_windows_that_may_lack_rows(clock: Clock, caplog: pytest
     assert (clock.counts, clock.whole) == ([(4, 4), (5, 4), (6, 4)], {"time": FROM_FOURTH})
 
 
-def test_skip_waits_until_the_first_whole_window_is_known(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_skip_waits_until_the_first_whole_window_is_known(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
     """Rows that were read before would be in windows, out of which Spark takes none."""
     clock.write(6, 7, 8)
     clock.broker.truncate(clock.name, {0: 14})

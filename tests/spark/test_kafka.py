@@ -59,8 +59,8 @@ def test_query_of_the_page_gives_out_an_hour_once_it_is_over(
     guessed.processAllAvailable()
     query = guide.run("timed.groupBy")["query"]
 
-    assert eventually(lambda: written(spark, tmp_path / "hourly"), [(NINE, 2)])
-    assert written(spark, tmp_path / "guessed-hourly") == []
+    assert eventually(lambda: read_counts(spark, tmp_path / "hourly"), [(NINE, 2)])
+    assert read_counts(spark, tmp_path / "guessed-hourly") == []
     query.stop()
     guessed.stop()
 
@@ -86,7 +86,7 @@ NINE, TEN = 1_357_030_800_000, 1_357_034_400_000
 HOURS = ("09:00", "09:59", "10:00")
 
 
-def written(spark: SparkSession, directory: Path) -> list[tuple[object, ...]]:
+def read_counts(spark: SparkSession, directory: Path) -> list[tuple[object, ...]]:
     """Return (start of the window, count) of what a query has committed there."""
     if not (directory / "_spark_metadata" / "0").exists():
         return []

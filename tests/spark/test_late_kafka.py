@@ -45,7 +45,7 @@ class Late(NamedTuple):
     lower: int
 
 
-class Lied:
+class LyingTopic:
     """A topic of three partitions, and six writers, of which three lie."""
 
     def __init__(self, spark: SparkSession, broker: Broker, controller: Served) -> None:
@@ -98,7 +98,7 @@ class Lied:
         """The marks that are kept."""
         return [read_json(Mark, each) for each in self.served.all_marks(self.name)]
 
-    def expected(self, since: int | None = None) -> list[Late]:
+    def find_late_rows(self, since: int | None = None) -> list[Late]:
         """Return the late rows, by a loop over rows and marks."""
         found = []
         for row in self.rows:
@@ -124,88 +124,90 @@ class Lied:
 
 
 @pytest.fixture
-def lied(spark: SparkSession, broker: Broker, controller: Served) -> Lied:
+def topic(spark: SparkSession, broker: Broker, controller: Served) -> LyingTopic:
     """Return a topic without a record."""
-    return Lied(spark, broker, controller)
+    return LyingTopic(spark, broker, controller)
 
 
-def test_late_rows_match_a_loop_over_rows_and_marks(lied: Lied) -> None:
+def test_late_rows_match_a_loop_over_rows_and_marks(topic: LyingTopic) -> None:
     """Each lie is among them, and nothing of an honest writer; twice it is the same.
 
     Events that lie at one offset are judged each by its own time. What marks covered before a
     moment, by the controller's clock, is left out on request, so a nightly job reads the rest.
     """
-    lied.write()
+    topic.write()
     committed = {"options": {"kafka.isolation.level": "read_committed"}}
-    asked: list[dict[str, Any]] = [{}, committed, {"parse": parsed, "event_time": "at"}]
-    late, *others = [lied.late(**each) for each in asked]
-    since = lied.marks[3].written_at + 1
-    recent = lied.late(datetime.fromtimestamp(since / 1000, UTC))
+    asked: list[dict[str, Any]] = [{}, committed, {"parse": parse_twice, "event_time": "at"}]
+    late, *others = [topic.late(**each) for each in asked]
+    since = topic.marks[3].written_at + 1
+    recent = topic.late(datetime.fromtimestamp(since / 1000, UTC))
 
-    lies = [row for row in lied.rows if row.time < START + 1000 * lowest(lied, row)]
-    assert (late, others) == (lied.expected(), [late] * 2)
+    lies = [row for row in topic.rows if row.time < START + 1000 * lowest(topic, row)]
+    assert (late, others) == (topic.find_late_rows(), [late] * 2)
     assert len(late) == len(lies) >= 3 * (len(ROUNDS) - 2)
     assert {each.writer for each in late} == set(LIARS)
-    assert recent == lied.expected(since)
+    assert recent == topic.find_late_rows(since)
     assert 0 < len(recent) < len(late)
 
 
-def lowest(lied: Lied, row: Row) -> int:
+def lowest(topic: LyingTopic, row: Row) -> int:
     """Return the largest second that all had noted when a row was written."""
-    before = [m for m in lied.marks if m.cut.offsets.get(row.partition, 0) <= row.offset]
+    before = [m for m in topic.marks if m.cut.offsets.get(row.partition, 0) <= row.offset]
     return (before[-1].lower - START) // 1000 if before else 0
 
 
-def test_writer_is_known_by_its_own_partition_without_a_column(lied: Lied) -> None:
+def test_writer_is_known_by_its_own_partition_without_a_column(topic: LyingTopic) -> None:
     """And where several noted a partition it is null, as is a column's name that nobody has."""
-    own = f"{lied.name}-own"
-    lied.served.create(own)
-    lied.send(("w0", 0, 100), ("w1", 1, 100))
-    lied.served.post(own, {"writer": "w0"}, {"writer": "w1"})
+    own = f"{topic.name}-own"
+    topic.served.create(own)
+    topic.send(("w0", 0, 100), ("w1", 1, 100))
+    topic.served.post(own, {"writer": "w0"}, {"writer": "w1"})
     for writer, position in (("w0", {"0": 1}), ("w1", {"1": 1, "2": 0})):
-        lied.served.post(own, {"writer": writer, "time": START + 1000, "position": position})
-    lied.send(("w0", 0, 500), ("w1", 1, 600), ("x", 2, 700), ("w1", 2, 1000))
+        topic.served.post(own, {"writer": writer, "time": START + 1000, "position": position})
+    topic.send(("w0", 0, 500), ("w1", 1, 600), ("x", 2, 700), ("w1", 2, 1000))
 
     def read(**asked: Any) -> list[str | None]:  # noqa: ANN401 - any argument
-        records = KafkaRecords(lied.name, lied.broker.address)
-        noted = Noted(lied.served.url, own)
-        frame = read_late_kafka(lied.spark, records, noted, event_time="timestamp", **asked)
+        records = KafkaRecords(topic.name, topic.broker.address)
+        noted = Noted(topic.served.url, own)
+        frame = read_late_kafka(topic.spark, records, noted, event_time="timestamp", **asked)
         return [row["_writer"] for row in frame.orderBy("partition").collect()]
 
     assert read() == ["w0", "w1", "w1"]
     assert read(writer="key") == ["w0", "w1", None]
-    lied.served.post(own, {"writer": "w1", "position": {"0": 1}})
+    topic.served.post(own, {"writer": "w1", "position": {"0": 1}})
     assert read() == [None, "w1", "w1"]
 
 
-def test_mark_beyond_sparks_time_is_at_its_end(lied: Lied) -> None:
+def test_mark_beyond_sparks_time_is_at_its_end(topic: LyingTopic) -> None:
     """It has no later times, so each row that such a mark does not cover is late."""
-    lied.served.create(lied.name, max_time_ahead_ms=None)
-    lied.send(("w0", 0, 1))
-    lied.note(2**52, *WRITERS)
-    lied.send(("w0", 0, 2))
+    topic.served.create(topic.name, max_time_ahead_ms=None)
+    topic.send(("w0", 0, 1))
+    topic.note(2**52, *WRITERS)
+    topic.send(("w0", 0, 2))
 
-    (late,) = lied.late()
+    (late,) = topic.late()
     assert late == Late("w0", 0, 1, 1, 253_402_300_799_999)
 
 
-def test_rows_removed_by_retention_are_logged(lied: Lied, caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_removed_by_retention_are_logged(
+    topic: LyingTopic, caplog: pytest.LogCaptureFixture
+) -> None:
     """Late rows may have been among them; likewise below the first mark that is kept."""
-    lied.write()
-    everything = lied.expected()
-    lied.broker.truncate(lied.name, {0: lied.marks[-1].cut.offsets[0] - 1})
-    late = lied.late()
-    cut = {str(p): offset for p, offset in lied.marks[2].cut.offsets.items()}
-    lied.served.call("POST", f"/{lied.name}/truncate", {"cut": cut})
-    lied.late()
+    topic.write()
+    everything = topic.find_late_rows()
+    topic.broker.truncate(topic.name, {0: topic.marks[-1].cut.offsets[0] - 1})
+    late = topic.late()
+    cut = {str(p): offset for p, offset in topic.marks[2].cut.offsets.items()}
+    topic.served.call("POST", f"/{topic.name}/truncate", {"cut": cut})
+    topic.late()
 
-    begin = lied.marks[-1].cut.offsets[0] - 1
+    begin = topic.marks[-1].cut.offsets[0] - 1
     assert late == [each for each in everything if each.partition or each.offset >= begin]
     assert "partition 0: the records from" in caplog.text
-    assert f"late rows below the cut of mark {lied.marks[0].seq}, written" in caplog.text
+    assert f"late rows below the cut of mark {topic.marks[0].seq}, written" in caplog.text
 
 
-def parsed(records: DataFrame) -> DataFrame:
+def parse_twice(records: DataFrame) -> DataFrame:
     """Return events with two rows of each record, of which one has a time that is never late."""
     at = F.expr("timestamp_millis(CAST(CAST(value AS string) AS bigint))")
     times = F.array(at, F.timestamp_millis(F.lit(START + 10**9)))
@@ -219,36 +221,36 @@ def parsed(records: DataFrame) -> DataFrame:
         (lambda records: records.withColumn("_seq", F.lit(1)), "already have a column _seq"),
     ],
 )
-def test_events_keep_partition_and_offset(lied: Lied, parse: Any, says: str) -> None:  # noqa: ANN401
+def test_events_keep_partition_and_offset(topic: LyingTopic, parse: Any, says: str) -> None:  # noqa: ANN401
     """And have no columns of the names that are added."""
-    lied.send(("w0", 0, 1))
-    lied.note(1, *WRITERS)
+    topic.send(("w0", 0, 1))
+    topic.note(1, *WRITERS)
 
     with pytest.raises(Rejected, match=says):
-        lied.read(parse=parse)
+        topic.read(parse=parse)
 
 
-def test_marks_of_another_topic_make_no_row_late(lied: Lied) -> None:
+def test_marks_of_another_topic_make_no_row_late(topic: LyingTopic) -> None:
     """By its id; and several topics have no marks of one stream."""
-    lied.send(("w0", 0, 1))
+    topic.send(("w0", 0, 1))
     note = {"writer": "w0", "time": START + 9, "log": "AAAAAAAAAAAAAAAAAAAAAQ"}
-    lied.served.post(lied.name, note)
-    lied.note(1, *WRITERS)
+    topic.served.post(topic.name, note)
+    topic.note(1, *WRITERS)
 
     with pytest.raises(AnotherLog):
-        lied.read()
+        topic.read()
     with pytest.raises(Rejected, match="read_late_kafka reads one topic"):
-        lied.read(topic=["a", "b"])
+        topic.read(topic=["a", "b"])
 
 
-def test_record_without_a_time_fails_the_read(lied: Lied) -> None:
+def test_record_without_a_time_fails_the_read(topic: LyingTopic) -> None:
     """As no mark vouches for it, it is neither late nor in time."""
-    lied.send(("w0", 0, 1))
-    lied.note(1, *WRITERS)
-    lied.send(("w0", 0, 1))
+    topic.send(("w0", 0, 1))
+    topic.note(1, *WRITERS)
+    topic.send(("w0", 0, 1))
     nothing = F.lit(None).cast("timestamp")
 
     with pytest.raises(FAILED, match="has no event time"):
-        lied.read(
+        topic.read(
             parse=lambda rows: rows.withColumn("at", nothing), event_time="at", writer=None
         ).collect()

@@ -37,7 +37,7 @@ def break_promises(stream: NotedStream, steps: list[Step], chance: random.Random
             stream.append(step.segment, (chance.randrange(step.time), "late"), writer="other")
 
 
-def course(flights: NotedStream, seed: int, rows: int, *, keeps: bool) -> list[Batch]:
+def run_query(flights: NotedStream, seed: int, rows: int, *, keeps: bool) -> list[Batch]:
     """Return the batches of a query that reads while writers write, and keep promises or not."""
     steps, chance, found = disorder(seed), random.Random(seed), list[Batch]()
     flights.join("w0", "w1", "w2")
@@ -60,7 +60,7 @@ def test_rows_below_the_lower_sent_before_their_batch_are_late(
     flights: NotedStream, seed: int
 ) -> None:
     """Those and no others, whatever is appended and noted between the batches."""
-    found = course(flights, seed, 30, keeps=False)
+    found = run_query(flights, seed, 30, keeps=False)
 
     assert sum(len(batch.rows) for batch in found) == sum(flights.position.values())
     for before, batch in pairwise(found):
@@ -74,7 +74,7 @@ def test_no_row_of_writers_that_keep_their_promises_is_late(
     flights: NotedStream, seed: int
 ) -> None:
     """However small the batches, and however many marks come with each."""
-    found = course(flights, seed, 7 + 60 * seed, keeps=True)
+    found = run_query(flights, seed, 7 + 60 * seed, keeps=True)
 
     assert [batch.late for batch in found if batch.late] == []
 
@@ -91,7 +91,7 @@ def parts(events: DataFrame) -> DataFrame:
     )
 
 
-def summed(output: QueryOutput, part: str) -> Counter[int]:
+def sum_part(output: QueryOutput, part: str) -> Counter[int]:
     """Return the rows per second of one part."""
     seconds: Counter[int] = Counter()
     for name, second, count in output.rows:
@@ -116,7 +116,7 @@ def test_rows_in_time_and_late_rows_are_all_rows(
     output.catch_up(parts(events))
 
     every = Counter(int(row.time.timestamp()) for row in read.truth(flights).collect())
-    kept, in_time, late = (summed(output, part) for part in ("kept", "in time", "late"))
+    kept, in_time, late = (sum_part(output, part) for part in ("kept", "in time", "late"))
     assert in_time + late == every
     assert every - kept <= late
     assert late.total() > 0
@@ -163,13 +163,13 @@ def test_example_of_the_page_separates_hours_and_late_rows(
     }
     page = Session("docs/guides/complete-windows.md", elsewhere)
     page.run("split_late(events)")
-    assert counted(read, tmp_path / "counted") == [(2,)]
+    assert read_hour_counts(read, tmp_path / "counted") == [(2,)]
     flights.append_table(0, departures(NINE + timedelta(minutes=59)))
     page.run("split_late(events)")
 
     late = read.spark.read.parquet(str(tmp_path / "late"))
     assert rows_of(late.select(F.minute("departure"), "origin")) == [(59, "EWR")]
-    assert counted(read, tmp_path / "counted") == [(2,)]
+    assert read_hour_counts(read, tmp_path / "counted") == [(2,)]
 
 
 NINE = datetime(2013, 1, 1, 9, tzinfo=UTC)
@@ -182,7 +182,7 @@ def departures(*times: datetime) -> pa.Table:
     return pa.table({"departure": instants, "origin": ["EWR"] * len(times)})
 
 
-def counted(read: Reads, table: Path) -> list[tuple[object, ...]]:
+def read_hour_counts(read: Reads, table: Path) -> list[tuple[object, ...]]:
     """Return the counts of the hours in the batches of a table that are whole."""
     whole = [str(path.parent) for path in table.glob("*/_SUCCESS")]
     batches = [read.spark.read.parquet(path).select("count") for path in whole]

@@ -71,9 +71,7 @@ def test_bad_name_is_refused_at_once() -> None:
         PositionListener("http://127.0.0.1:1", "flights", "a/b", "one")
 
 
-def test_refusal_to_go_offline_is_only_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_refusal_to_go_offline_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The stream is gone by the time that the query ends."""
     with Served() as served:
         served.create("flights")

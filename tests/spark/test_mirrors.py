@@ -104,9 +104,7 @@ def test_running_query_fails_once_the_stream_names_another_log(
         query.processAllAvailable()
 
 
-def test_marks_mirrored_with_the_topic_fail_the_query(
-    mirror: Mirror, broker: Broker
-) -> None:
+def test_marks_mirrored_with_the_topic_fail_the_query(mirror: Mirror, broker: Broker) -> None:
     """Those that a relay wrote of this topic count."""
     noted = name_noted_topic(mirror.name)
     broker.create(noted, 1)

@@ -13,7 +13,7 @@ from tests.support.noted_stream import NotedStream
 SECOND = 1000
 
 
-def scaled(flights: NotedStream) -> NotedStream:
+def scale(flights: NotedStream) -> NotedStream:
     """Return the stream with segment 0 sealed at two rows, and its successor with one."""
     flights.append(0, (100, "a"), (200, "b"))
     flights.note(SECOND)
@@ -23,7 +23,7 @@ def scaled(flights: NotedStream) -> NotedStream:
     return flights
 
 
-def without_files(flights: NotedStream, segment: int) -> NotedStream:
+def delete_files(flights: NotedStream, segment: int) -> NotedStream:
     """Delete all files of a segment, as retention does."""
     shutil.rmtree(segment_directory(flights.root, flights.name, segment))
     return flights
@@ -35,13 +35,13 @@ def test_sealed_segment_without_files_is_not_waited_for(
 ) -> None:
     """A new query begins with what there is, whether the segment was sealed or the stream."""
     if ending == "scaled":
-        scaled(flights)
+        scale(flights)
     else:
         flights.append(0, (100, "a"))
         flights.append(1, (1500, "c"))
         flights.note(2 * SECOND)
         flights.marks.seal()
-    without_files(flights, 0)
+    delete_files(flights, 0)
 
     (batch,) = batches(log_query(flights, on_seal="hold", strict=False))
     assert (batch.rows, batch.watermark) == ([(1500, "c")], lower)
@@ -49,9 +49,9 @@ def test_sealed_segment_without_files_is_not_waited_for(
 
 def test_unread_rows_of_a_sealed_segment_are_named(flights: NotedStream) -> None:
     """The query had read the first of two rows."""
-    query = log_query(scaled(flights), Batches(1))
+    query = log_query(scale(flights), Batches(1))
     first = batches(query)[0]
-    without_files(flights, 0)
+    delete_files(flights, 0)
 
     with pytest.raises(Rejected, match="offsets 1 to 2 are missing"):
         batches(query, first.end)
@@ -64,7 +64,7 @@ def test_log_without_the_rows_of_a_mark_is_reported_once(
     flights.append(0, (100, "a"), (200, "b"))
     flights.append(1, (300, "c"))
     flights.note(SECOND)
-    reader = reader_of(log_query(without_files(flights, 0)))
+    reader = reader_of(log_query(delete_files(flights, 0)))
     start = reader.initialOffset()
     for _ in range(2):
         start = reader.latestOffset(start, reader.getDefaultReadLimit())

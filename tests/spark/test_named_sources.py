@@ -31,7 +31,7 @@ EXACT = WatermarkPolicy(strict=False)
 
 
 @pytest.fixture
-def by_name(spark: SparkSession) -> Iterator[SparkSession]:
+def session_by_name(spark: SparkSession) -> Iterator[SparkSession]:
     """Return a session that keeps offsets by name, of sources that need none."""
     spark.conf.set(BY_NAME, "2")
     yield spark
@@ -39,11 +39,11 @@ def by_name(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def evolving(by_name: SparkSession) -> Iterator[SparkSession]:
+def evolving(session_by_name: SparkSession) -> Iterator[SparkSession]:
     """Return a session whose queries may change their sources, so that each needs a name."""
-    by_name.conf.set(EVOLUTION_SETTING, "true")
-    yield by_name
-    by_name.conf.unset(EVOLUTION_SETTING)
+    session_by_name.conf.set(EVOLUTION_SETTING, "true")
+    yield session_by_name
+    session_by_name.conf.unset(EVOLUTION_SETTING)
 
 
 def names_in(checkpoint: Path) -> list[str]:
@@ -92,9 +92,7 @@ def clocks(
     return [Clock(evolving, broker, controller, output) for _ in range(2)]
 
 
-def test_marks_find_their_events_by_the_topic(
-    clocks: list[Clock], output: QueryOutput
-) -> None:
+def test_marks_find_their_events_by_the_topic(clocks: list[Clock], output: QueryOutput) -> None:
     """Spark keeps four names in no order, and those of the user as they are."""
     one, other = (user_read(*each) for each in zip(clocks, ("zulu", "alpha"), strict=True))
     for second in (0, 1):
@@ -109,9 +107,7 @@ def test_marks_find_their_events_by_the_topic(
     assert {"alpha", "zulu"} < {*names_in(output.checkpoint)}
 
 
-def test_named_source_without_marks_is_refused(
-    clocks: list[Clock], output: QueryOutput
-) -> None:
+def test_named_source_without_marks_is_refused(clocks: list[Clock], output: QueryOutput) -> None:
     """It may be in a union under the marks, and its rows would be dropped."""
     reader = clocks[0].spark.readStream.format("rate").name("other")
     timed = user_read(clocks[0], "zulu").select("timestamp")
@@ -146,14 +142,14 @@ def test_topic_continues_under_its_marks(
     assert (found["outcome"], len(names_in(output.checkpoint))) == ("ok", 2)
 
 
-@pytest.mark.usefixtures("by_name")
+@pytest.mark.usefixtures("session_by_name")
 def test_sources_without_a_name_are_known_by_their_place(
     spark: SparkSession, controller: Served, output: QueryOutput
 ) -> None:
     """Spark writes 1 before 0, and marks come before their events."""
     ticks = Ticks(spark, controller, output.checkpoint)
     ticks.marks.note("w", 3000, {0: 30})
-    query = output.start(per_second(ticks.watermarked(), "timestamp"))
+    query = output.start(per_second(ticks.add_watermark(), "timestamp"))
 
     assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 10)])
     query.stop()

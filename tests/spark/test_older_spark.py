@@ -22,7 +22,7 @@ def test_position_in_a_source_of_spark_is_reported(
     def position(offset: dict[str, Any]) -> dict[int, int]:
         return {0: offset["offset"]}
 
-    def reported() -> Any:  # noqa: ANN401 - whatever JSON holds
+    def read_report() -> Any:  # noqa: ANN401 - whatever JSON holds
         return controller.reported("numbers", "counters")
 
     controller.create("numbers")
@@ -30,9 +30,9 @@ def test_position_in_a_source_of_spark_is_reported(
     numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
     spark.streams.addListener(listener)
     query = output.start(numbers)
-    wait_until(lambda: reported()[0].get("0", 0) >= 20)
+    wait_until(lambda: read_report()[0].get("0", 0) >= 20)
     query.stop()
-    offline = eventually(lambda: reported()[1], [])
+    offline = eventually(lambda: read_report()[1], [])
     spark.streams.removeListener(listener)
     listener.close()
 

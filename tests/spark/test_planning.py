@@ -35,9 +35,7 @@ def runs(draw: st.DrawFn) -> list[LogFile]:
 
 
 @given(counts, st.integers(1, 10**6))
-def test_shares_use_the_limit_and_exceed_no_segment(
-    rows: dict[int, int], limit: int
-) -> None:
+def test_shares_use_the_limit_and_exceed_no_segment(rows: dict[int, int], limit: int) -> None:
     """As much as the limit allows in all, and no segment beyond its end."""
     given_away = compute_shares(rows, limit)
 
@@ -57,9 +55,7 @@ def test_offset_advanced_by_rows_has_these_rows_below_it(
 
 
 @pytest.mark.parametrize(("start", "rows", "end"), [(0, 2, 2), (0, 3, 9), (3, 0, 9), (3, 1, 10)])
-def test_unused_offsets_are_read_with_the_row_before_them(
-    start: int, rows: int, end: int
-) -> None:
+def test_unused_offsets_are_read_with_the_row_before_them(start: int, rows: int, end: int) -> None:
     """The segment has rows at 0 to 3 and at 9 to 11: a cut at 5 is reached after the third row."""
     assert advance_offset([LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)], start, rows) == end
 

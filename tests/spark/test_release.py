@@ -157,9 +157,7 @@ def test_query_without_a_mark_logs_the_reason_once(caplog: pytest.LogCaptureFixt
     )
 
 
-def test_query_that_waits_for_its_next_mark_logs_nothing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_query_that_waits_for_its_next_mark_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """It had one, so its windows close."""
     releaser = Releaser(GivenFeed(FeedMarks("a", (mark(2, 20, s0=90),))))
     releaser.follow(Released("a", 1, 10))
@@ -208,9 +206,7 @@ def test_time_advances_with_the_first_expressible_mark(
     assert f"mark 1 with lower {lower} {LEFT_OUT}" in caplog.text
 
 
-def test_inexpressible_mark_of_the_offset_log_is_named(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_inexpressible_mark_of_the_offset_log_is_named(caplog: pytest.LogCaptureFixture) -> None:
     """Its lower counts for nothing: any later mark comes in."""
     json = {"mark": {"stream_id": "a", "seq": 7, "lower": 2**63 - 1}}
     released = convert(json, StreamOffset).mark

@@ -16,7 +16,7 @@ from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 
 
-def written(flights: NotedStream) -> NotedStream:
+def write_rows(flights: NotedStream) -> NotedStream:
     """Return the stream with three rows, whose first second is complete."""
     flights.begun().append(0, (1000, "a"), (2000, "b"))
     flights.append(1, (9500, "c"))
@@ -29,7 +29,7 @@ def test_last_windows_of_a_sealed_stream_come_out(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """The lower of the last mark would leave the window open in which it lies."""
-    counts = read.counts(written(flights), strict=True)
+    counts = read.counts(write_rows(flights), strict=True)
     flights.marks.note("w", 2000, {}, state="finished")
     output.catch_up(counts)
     before = output.rows
@@ -42,7 +42,7 @@ def test_last_windows_of_a_sealed_stream_come_out(
 
 def test_seal_counts_once_the_final_cut_is_read(flights: NotedStream) -> None:
     """By several batches, each in a run of its own; the last rows came after the seal."""
-    query = log_query(written(flights), Batches(2))
+    query = log_query(write_rows(flights), Batches(2))
     begun = batches(query)
     flights.marks.seal(cut={0: 3, 1: 2})
     sealed = batches(query, begun[-1].end)
@@ -58,7 +58,7 @@ def test_seal_counts_once_the_final_cut_is_read(flights: NotedStream) -> None:
 
 def test_query_with_hold_stays_at_the_last_mark(flights: NotedStream) -> None:
     """The window of the last event stays open."""
-    written(flights).marks.seal(final_times={"default": 9600})
+    write_rows(flights).marks.seal(final_times={"default": 9600})
     *_, last = batches(log_query(flights, on_seal="hold"))
 
     assert last.watermark == 9599
@@ -68,7 +68,7 @@ def test_stream_recreated_after_its_seal_fails_the_query(
     flights: NotedStream, controller: Served
 ) -> None:
     """Its watermark cannot go back: every row would be dropped."""
-    query = log_query(written(flights))
+    query = log_query(write_rows(flights))
     flights.marks.seal()
     *_, last = batches(query)
     flights.marks = controller.stream(flights.name)
@@ -86,7 +86,7 @@ def test_last_windows_of_any_source_come_out(
     ticks = Ticks(spark, controller, output.checkpoint)
     ticks.marks.note("w", 1000, {0: 30})
     ticks.marks.seal()
-    events = ticks.watermarked(ticks.events().where("value < 25"))
+    events = ticks.add_watermark(ticks.events().where("value < 25"))
     query = output.start(per_second(events, "timestamp"))
 
     assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 5)])

@@ -136,9 +136,7 @@ def test_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
     assert found[-1].watermark == 5 * SECOND
 
 
-def test_segment_without_statistics_is_read_from_its_beginning(
-    flights: NotedStream,
-) -> None:
+def test_segment_without_statistics_is_read_from_its_beginning(flights: NotedStream) -> None:
     """Files without statistics; the log may also end before the start cut, or not be begun."""
     path = flights.append_table(0, table((1, "a"), (9, "b")), write_statistics=False)
     files = {0: [LogFile(path, 0, 2)], 1: []}
@@ -185,11 +183,11 @@ def test_rows_without_a_time_are_in_no_range() -> None:
     instant = pa.timestamp("us", "UTC")
     rows = pa.record_batch({"at": pa.array([1000, 2000, None, 3000], instant)})
 
-    def kept(times: TimeRange) -> list[int]:
+    def count_kept(times: TimeRange) -> list[int]:
         return [batch.num_rows for batch in times.filter_rows(iter([rows]), "at")]
 
     asked = [TimeRange(), TimeRange(2), TimeRange(None, 2), TimeRange(2, 3)]
-    assert [kept(times) for times in asked] == [[4], [2], [1], [1]]
+    assert [count_kept(times) for times in asked] == [[4], [2], [1], [1]]
 
 
 @pytest.mark.spark

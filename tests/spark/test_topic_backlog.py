@@ -46,7 +46,7 @@ class LastMark(LocalFeed):
         return FeedMarks("s", marks, is_quiet=self.is_quiet)
 
 
-def rows(policy: BacklogPolicy | None, checkpoint: Path, *streams: LastMark) -> CoveredRows:
+def make_source(policy: BacklogPolicy | None, checkpoint: Path, *streams: LastMark) -> CoveredRows:
     """Return what a query on topics plans with, each with a stream."""
     named = {f"flights{n}": each for n, each in enumerate(streams)}
     positions = {name: KafkaTopic(name).among_others for name in named}
@@ -54,7 +54,7 @@ def rows(policy: BacklogPolicy | None, checkpoint: Path, *streams: LastMark) -> 
     return CoveredRows(query, {name: Releaser(each) for name, each in named.items()}, {})
 
 
-def begun(*streams: LastMark) -> NotedOffset:
+def build_offset(*streams: LastMark) -> NotedOffset:
     """Return the offset at which a batch begins that has those lowers."""
     mark = {f"flights{n}": Released("s", 1, each.lower) for n, each in enumerate(streams)}
     return NotedOffset({name: StreamOffset(each) for name, each in mark.items()}, "t")
@@ -86,7 +86,7 @@ def test_backlog_flag_says_if_a_stream_was_behind_at_planning(
 ) -> None:
     """One of several is enough; silence of the writers is no backlog."""
     own = map(replace, streams)  # a feed gives its mark once, and a process may repeat the test
-    ended = plan_batch(rows(policy, tmp_path, *own), begun(*streams))
+    ended = plan_batch(make_source(policy, tmp_path, *own), build_offset(*streams))
 
     assert ended.backlog is flag
     assert NotedOffset.from_json(json.loads(json.dumps(ended.to_json()))) == ended
@@ -99,7 +99,7 @@ def test_new_query_is_as_far_behind_as_its_first_lower(
     tmp_path: Path, starting: dict[str, dict[int, int]], *, is_behind: bool
 ) -> None:
     """It has no lower yet, and starts where rows are an hour old."""
-    source = rows(LAGGING, tmp_path, LastMark(None, HOUR_AGO))
+    source = make_source(LAGGING, tmp_path, LastMark(None, HOUR_AGO))
 
     assert source.judge_backlog(source.follow_last(), starting) is is_behind
 
@@ -109,8 +109,8 @@ def test_sticky_catch_up_has_no_backlog_in_the_next_run(tmp_path: Path) -> None:
     sticky, flags = BacklogPolicy(behind_ms=10, rule="sticky"), []
     for flag in True, False:
         stream = LastMark(5, 100)
-        start = structs.replace(begun(stream), backlog=flag)
-        flags.append(plan_batch(rows(sticky, tmp_path, stream), start).backlog)
+        start = structs.replace(build_offset(stream), backlog=flag)
+        flags.append(plan_batch(make_source(sticky, tmp_path, stream), start).backlog)
 
     assert flags == [True, False]
 
@@ -118,8 +118,8 @@ def test_sticky_catch_up_has_no_backlog_in_the_next_run(tmp_path: Path) -> None:
 def test_change_of_the_flag_alone_plans_no_batch(tmp_path: Path) -> None:
     """The last offset stays, until there is a mark to let in."""
     stream = LastMark(95, 100)
-    planner = Planner(rows(BEHIND, tmp_path, stream))
-    first = planner.plan(begun(stream), ReadAllAvailable())
+    planner = Planner(make_source(BEHIND, tmp_path, stream))
+    first = planner.plan(build_offset(stream), ReadAllAvailable())
     plan(tmp_path, 0, first.to_json(), {"flights0": {"0": 1}})
     stream.last = 200
 

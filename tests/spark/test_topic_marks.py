@@ -69,7 +69,7 @@ class NotedClock(Clock):
 
 
 @pytest.fixture
-def new(
+def make_clock(
     spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
 ) -> Callable[[], NotedClock]:
     """Return what creates topics for a query."""
@@ -77,15 +77,15 @@ def new(
 
 
 @pytest.fixture
-def clock(new: Callable[[], NotedClock]) -> NotedClock:
+def clock(make_clock: Callable[[], NotedClock]) -> NotedClock:
     """Return a topic of two partitions without a record, and without a mark."""
-    return new()
+    return make_clock()
 
 
 @pytest.fixture
-def other(new: Callable[[], NotedClock]) -> NotedClock:
+def other(make_clock: Callable[[], NotedClock]) -> NotedClock:
     """Return a second one, for the same query."""
-    return new()
+    return make_clock()
 
 
 # The records of a noted topic
@@ -94,7 +94,12 @@ def other(new: Callable[[], NotedClock]) -> NotedClock:
 Rows = Sequence[tuple[str | None, bytes | None]]
 
 
-def lowers(spark: SparkSession, rows: Rows, asked: WantedMarks = ASKED, **how: Any) -> list[int]:  # noqa: ANN401
+def read_lowers(
+    spark: SparkSession,
+    rows: Rows,
+    asked: WantedMarks = ASKED,
+    **how: Any,  # noqa: ANN401
+) -> list[int]:
     """Return what (key, value) stand for, in order of their offsets from 7 on."""
     given = [("flights.noted", 7 + n, key, value) for n, (key, value) in enumerate(rows)]
     schema = "topic STRING, offset LONG, key STRING, value BINARY"
@@ -103,7 +108,7 @@ def lowers(spark: SparkSession, rows: Rows, asked: WantedMarks = ASKED, **how: A
     return [row.lower for row in found.collect()]
 
 
-def of(lower: int, domain: str = "default", *, final: bool = False) -> tuple[str, bytes]:
+def make_record(lower: int, domain: str = "default", *, final: bool = False) -> tuple[str, bytes]:
     """Return a record."""
     mark = structs.replace(MARK.mark, lower=lower, final=final)
     return domain, structs.replace(MARK, domain=domain, mark=mark).value
@@ -111,12 +116,18 @@ def of(lower: int, domain: str = "default", *, final: bool = False) -> tuple[str
 
 def test_mark_gives_its_lower_and_seal_the_end_of_time(spark: SparkSession) -> None:
     """Less 1 ms if strict. Marks of other domains, and those Spark cannot express, are left out."""
-    rows = [of(50), of(70, "ingestion"), of(2**62), of(-(2**63)), of(60, final=True)]
+    rows = [
+        make_record(50),
+        make_record(70, "ingestion"),
+        make_record(2**62),
+        make_record(-(2**63)),
+        make_record(60, final=True),
+    ]
 
-    assert lowers(spark, rows) == [49, LAST_MS]
-    assert lowers(spark, rows, replace(ASKED, policy=HELD)) == [50, 60]
-    assert lowers(spark, rows, replace(ASKED, domains={"flights": "ingestion"})) == [69]
-    assert lowers(spark, rows, replace(ASKED, policy=HELD, lag_ms=20)) == [30, 40]
+    assert read_lowers(spark, rows) == [49, LAST_MS]
+    assert read_lowers(spark, rows, replace(ASKED, policy=HELD)) == [50, 60]
+    assert read_lowers(spark, rows, replace(ASKED, domains={"flights": "ingestion"})) == [69]
+    assert read_lowers(spark, rows, replace(ASKED, policy=HELD, lag_ms=20)) == [30, 40]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +150,7 @@ def test_foreign_record_of_the_noted_topic_fails_the_query(
 ) -> None:
     """In a sentence with its place, what was expected, and the remedy."""
     with pytest.raises(FAILED, match="the record at offset 8 of Kafka topic") as failed:
-        lowers(spark, [of(50), (key, value)])
+        read_lowers(spark, [make_record(50), (key, value)])
     for part in ("'flights.noted' " + says, "marks of stream 'flights'", "delete this topic"):
         assert part in str(failed.value)
 
@@ -151,28 +162,26 @@ def test_mark_of_another_topic_is_refused(spark: SparkSession) -> None:
         ("default", structs.replace(MARK, topic_id=each).value) for each in ("l-N_h", "old", None)
     ]
 
-    assert lowers(spark, own, asked) == [49, 49, 49]
+    assert read_lowers(spark, own, asked) == [49, 49, 49]
     with pytest.raises(
         FAILED, match="is of a topic with the id a-b, and this one has l-N_h or old"
     ):
-        lowers(spark, [("default", structs.replace(MARK, topic_id="a-b").value)], asked)
+        read_lowers(spark, [("default", structs.replace(MARK, topic_id="a-b").value)], asked)
 
 
 def test_unnamed_domain_must_be_the_default(spark: SparkSession) -> None:
     """Otherwise the query would wait for good, unnoticed; in the call all may be there."""
-    rows = [of(70, "ingestion")]
+    rows = [make_record(70, "ingestion")]
 
-    assert lowers(spark, rows) == []
+    assert read_lowers(spark, rows) == []
     with pytest.raises(FAILED, match="is of domain ingestion, and the call names no"):
-        lowers(spark, rows, named=False)
+        read_lowers(spark, rows, named=False)
 
 
 # Queries
 
 
-def test_watermark_is_ingestion_less_a_lag(
-    clock: NotedClock,
-) -> None:
+def test_watermark_is_ingestion_less_a_lag(clock: NotedClock) -> None:
     """The observer's mark says that all that was visible before the fourth second is read."""
     clock.write(0, 1, 2)
     clock.note(4, "ingestion")
@@ -231,9 +240,7 @@ def test_spark_judges_late_rows_by_the_batch_before_the_last(clock: NotedClock) 
     assert clock.counts == [(0, 4), (1, 1)]
 
 
-def test_added_partitions_lose_nothing_over_a_restart(
-    clock: NotedClock,
-) -> None:
+def test_added_partitions_lose_nothing_over_a_restart(clock: NotedClock) -> None:
     """While it runs, and while it does not; after a crash, and with availableNow."""
     clock.grow_while_read()
     clock.write(2, 3, partitions=(0, 1, 2))
@@ -252,31 +259,29 @@ def test_relay_waits_for_a_transaction_that_a_mark_covers(
     clock.marks.note("w", START_MS, {})
     asked = {"marks": "topic", "options": {"kafka.isolation.level": "read_committed"}}
     with closing(KafkaRelay(broker.config, clock.name, clock.url, new_partition_ms=0)) as relay:
-        wait_until(lambda: relayed(relay, clock) == 1)
+        wait_until(lambda: relay_marks(relay, clock) == 1)
         hanging = clock.begin(0, 1)
         clock.write(0, 1)
         clock.ends[0] += 2
         clock.note(2)
         clock.run(**asked)
-        held = clock.counts, relayed(relay, clock)
+        held = clock.counts, relay_marks(relay, clock)
         hanging.commit_transaction(60)
-        wait_until(lambda: relayed(relay, clock) == 2)
+        wait_until(lambda: relay_marks(relay, clock) == 2)
     clock.run(**asked)
 
     assert held == ([], 1)
     assert clock.counts == [(0, 4), (1, 5)]
 
 
-def relayed(relay: KafkaRelay, clock: Clock) -> int:
+def relay_marks(relay: KafkaRelay, clock: Clock) -> int:
     """Have a relay look, and return how many marks there are."""
     relay.look()
     there = relay.noted.name in clock.broker.topics()
     return len(clock.broker.records(relay.noted.name)) if there else 0
 
 
-def test_least_lower_counts_if_one_topic_is_quiet(
-    clock: NotedClock, other: NotedClock
-) -> None:
+def test_least_lower_counts_if_one_topic_is_quiet(clock: NotedClock, other: NotedClock) -> None:
     """Though Spark's checkpoint does not keep the watermark of each."""
     both = {"topic": [clock.name, other.name]}
     clock.write(0, 1)

@@ -72,9 +72,7 @@ def look(clock: Clock) -> Callable[[int], None]:
     return at
 
 
-def test_watermark_follows_ingestion_by_the_lag(
-    clock: Clock, look: Callable[[int], None]
-) -> None:
+def test_watermark_follows_ingestion_by_the_lag(clock: Clock, look: Callable[[int], None]) -> None:
     """A record that was older than the lag when it came in is late, one dated ahead closes none."""
     clock.write(0, 1, 2, 9)
     look(4)

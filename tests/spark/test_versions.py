@@ -52,9 +52,7 @@ from spark_integration import {", ".join(older)}
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
 
-def test_unsupported_old_spark_is_refused_at_import(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_unsupported_old_spark_is_refused_at_import(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is imported; so the error is one of imports and one of ours."""
     monkeypatch.setattr(pyspark, "__version__", "3.4.4+amzn-0")
 

@@ -95,7 +95,7 @@ class Proxy(Loopback):
         self._port = port
 
     @contextmanager
-    def spoiling(self, *faults: Fault) -> Iterator[None]:
+    def spoil(self, *faults: Fault) -> Iterator[None]:
         self._faults = list(faults)
         try:
             yield

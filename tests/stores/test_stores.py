@@ -37,7 +37,7 @@ RACERS, APPENDS = 4, 100
 SEGMENTS, OBJECTS = 4, 100_000
 
 
-def writer_of(root: str, segment: int = 0) -> SegmentLogWriter:
+def open_writer(root: str, segment: int = 0) -> SegmentLogWriter:
     return SegmentLogWriter(root, "flights", segments=[segment], event_time="time")
 
 
@@ -59,14 +59,14 @@ def _store(bucket: str) -> S3Store:
     return S3Store(bucket.removeprefix("s3://"), client_options={"allow_http": True})
 
 
-def files_of(root: str) -> dict[int, list[LogFile]]:
+def list_files(root: str) -> dict[int, list[LogFile]]:
     return LogFiles(parse_root(root), "flights").refresh()
 
 
 def read(root: str) -> list[tuple[int, str]]:
     """Return the rows of all segments, and check that offsets have neither gaps nor overlaps."""
     found: list[tuple[int, str]] = []
-    for run_ in files_of(root).values():
+    for run_ in list_files(root).values():
         for before, after in pairwise(run_):
             assert before.end == after.start
         for file in run_:
@@ -78,18 +78,18 @@ def read(root: str) -> list[tuple[int, str]]:
 def test_rows_are_appended_and_found(bucket: str) -> None:
     """By two writers, one behind the other; observers see ends and times."""
     root = f"{bucket}/topics"
-    first, second = writer_of(root), writer_of(root)
+    first, second = open_writer(root), open_writer(root)
     ends = [first.append(rows(1, 2)), second.append(rows(3)), first.append(rows(4))]
     seen = LogTimes(root, "flights", "time")()
 
-    assert (ends, writer_of(root).position) == ([2, 3, 4], {0: 4})
+    assert (ends, open_writer(root).position) == ([2, 3, 4], {0: 4})
     assert (seen.ends, seen.newest, LogEnds(root, "flights")().ends) == ({0: 4}, {0: 4}, {0: 4})
     assert [each for each, _ in read(root)] == [1, 2, 3, 4]
 
 
 def test_append_sends_two_requests(s3: Proxy, bucket: str) -> None:
     """One asks whether the last file is there, and one puts the next."""
-    log = writer_of(f"{bucket}/topics")
+    log = open_writer(f"{bucket}/topics")
     for each in range(2):
         log.append(rows(each))
     s3.counts.clear()
@@ -104,15 +104,15 @@ def test_racing_writers_lose_and_double_no_row(s3: Proxy, bucket: str) -> None:
 
     def work(number: int) -> None:
         try:
-            log = writer_of(root)
+            log = open_writer(root)
             for each in range(APPENDS):
                 log.append(rows(each, name=str(number)))
         except Exception as error:  # noqa: BLE001 - shown below
             failed.append(error)
 
-    writer_of(root)
+    open_writer(root)
     threads = [threading.Thread(target=work, args=(each,)) for each in range(RACERS)]
-    with s3.spoiling(Fault("lost", "PUT", 20, "+0000"), Fault("slow down", "GET", MAX_RETRIES)):
+    with s3.spoil(Fault("lost", "PUT", 20, "+0000"), Fault("slow down", "GET", MAX_RETRIES)):
         for each in threads:
             each.start()
         for each in threads:
@@ -154,9 +154,9 @@ def test_killed_driver_appends_each_batch_once(bucket: str, tmp_path: Path) -> N
 
 def test_store_without_conditions_is_refused(s3: Proxy, bucket: str) -> None:
     """At the first append, before a row is written."""
-    log = writer_of(f"{bucket}/topics")
+    log = open_writer(f"{bucket}/topics")
     with (
-        s3.spoiling(Fault("unconditional", "PUT")),
+        s3.spoil(Fault("unconditional", "PUT")),
         pytest.raises(Rejected, match=f"{bucket}/topics.* ignores If-None-Match"),
     ):
         log.append(rows(1))
@@ -184,9 +184,9 @@ def test_object_replaced_below_a_planned_offset_is_named(bucket: str) -> None:
 
 def test_task_does_not_read_a_replaced_object(bucket: str) -> None:
     """The store compares the ETag of the plan."""
-    log = writer_of(f"{bucket}/topics")
+    log = open_writer(f"{bucket}/topics")
     log.append(rows(1, 2))
-    (file,) = files_of(f"{bucket}/topics")[0]
+    (file,) = list_files(f"{bucket}/topics")[0]
     put(bucket, str(file.path).removeprefix(f"{bucket}/"), pa.table({"time": [9], "name": ["z"]}))
     with pytest.raises(Recreated, match="was replaced after it was listed"):
         list(shape().read_events(list(find_slices([file], 0, None))))
@@ -207,9 +207,9 @@ def test_task_reads_ranges_of_row_groups(s3: Proxy, bucket: str) -> None:
             "unread": [os.urandom(8) for _ in range(size)],
         }
     )
-    log = writer_of(f"{bucket}/topics")
+    log = open_writer(f"{bucket}/topics")
     log.append(table)
-    (file,) = files_of(f"{bucket}/topics")[0]
+    (file,) = list_files(f"{bucket}/topics")[0]
     s3.counts.clear()
     part = Slice(str(file.path), 131_072, 131_080, version=file.version)
     (batch,) = shape().read_events([part])
@@ -245,10 +245,10 @@ def test_store_that_ignores_start_after_is_listed_whole(
     """From the first contradiction on."""
     monkeypatch.setattr(object_listing, "PAGE_KEYS", 2)
     monkeypatch.setattr(object_listing, "KNOWN_KEYS", 2)
-    log, ends, lists = writer_of(f"{bucket}/topics"), LogEnds(f"{bucket}/topics", "flights"), []
+    log, ends, lists = open_writer(f"{bucket}/topics"), LogEnds(f"{bucket}/topics", "flights"), []
     for each in range(5):
         log.append(rows(each))
-    with s3.spoiling(Fault("unordered", "GET")):
+    with s3.spoil(Fault("unordered", "GET")):
         for each in range(4):
             s3.counts.clear()
             assert ends().ends == {0: 5 + each}
@@ -267,17 +267,17 @@ def test_archive_of_kafka_connect_is_read(bucket: str) -> None:
         put(bucket, f"{directory}flights+0+{start:010}.keys.avro", b"keys")
         put(bucket, f"{directory}flights+0+{start:010}.headers.avro", b"headers")
 
-    (found,) = files_of(f"{bucket}/topics").values()
+    (found,) = list_files(f"{bucket}/topics").values()
     assert [(each.start, each.end) for each in found] == [(0, 3), (7, 10), (20, 23)]
     assert LogEnds(f"{bucket}/topics", "flights")().ends == {0: 23}
     with pytest.raises(Rejected, match=r"not a file of stream|is a file of an archive"):
-        writer_of(f"{bucket}/topics")
+        open_writer(f"{bucket}/topics")
 
 
 def test_other_layouts_are_refused_by_name(bucket: str) -> None:
     put(bucket, "topics/flights/year=2026/month=11/flights+0+0000000000.parquet", b"x")
     with pytest.raises(Rejected, match="flights/year=2026: may have rows"):
-        files_of(f"{bucket}/topics")
+        list_files(f"{bucket}/topics")
     put(bucket, "topics/landings/partition=0/landings+0+0.parquet", b"x")
     with pytest.raises(Rejected, match=f"{bucket}/ has no log of .* the root is {bucket}/topics"):
         LogFiles(parse_root(bucket), "landings").refresh()
@@ -286,7 +286,7 @@ def test_other_layouts_are_refused_by_name(bucket: str) -> None:
 def test_empty_objects_are_named_and_markers_skipped(bucket: str) -> None:
     """A marker of a directory is no file, and an observer waits while JSON is there."""
     root, directory = f"{bucket}/topics", "topics/flights/partition=0"
-    writer_of(root).append(rows(1))
+    open_writer(root).append(rows(1))
     for marker in (f"{directory}_$folder$", "topics/flights/partition=1_$folder$"):
         put(bucket, marker, b"")
     assert LogEnds(root, "flights")().ends == {0: 1}
@@ -302,7 +302,7 @@ def test_truncated_and_deleted_objects_are_named(bucket: str) -> None:
     root = f"{bucket}/topics"
     put(bucket, "topics/flights/partition=0/flights+0+0000000000.parquet", b"PAR1")
     with pytest.raises(UnreadableFile, match="not a whole Parquet file"):
-        files_of(root)
+        list_files(root)
     missing = f"{root}/flights/partition=0/flights+0+0000000009.parquet"
     gone = Slice(missing, 0, 1, version=Version(1, '"e"'))
     with pytest.raises(UnreadableFile, match="was deleted after it was listed"):
@@ -320,7 +320,7 @@ def test_missing_bucket_and_credentials_are_named(
     assert SECRET not in str(refused.value)
     monkeypatch.setitem(REQUEST_TIMEOUTS, "timeout", REQUEST_TIMEOUTS["timeout"] / 300)
     objects.open_bucket.cache_clear()
-    with s3.spoiling(Fault("slow down", "GET")), pytest.raises(Unreachable, match="503") as failed:
+    with s3.spoil(Fault("slow down", "GET")), pytest.raises(Unreachable, match="503") as failed:
         LogEnds("s3://none/topics", "flights")()
     assert SECRET not in str(failed.value)
 
@@ -328,10 +328,10 @@ def test_missing_bucket_and_credentials_are_named(
 def test_plans_and_pickles_have_no_secret(bucket: str) -> None:
     """Nor have offsets and what is printed."""
     root = f"{bucket}/topics"
-    log = writer_of(root)
+    log = open_writer(root)
     log.append(rows(1))
     query = LogQuery(root, "flights", "http://127.0.0.1:1", "time")
-    work = tuple(find_slices(files_of(root)[0], 0, None))
+    work = tuple(find_slices(list_files(root)[0], 0, None))
     task = LogTask(work, ALL_TIMES)
     shown = [query, query.beginning, task, parse_root(root), store_of(parse_root(root)), log]
     pickled = [pickle.dumps(each) for each in (query, query.beginning, task, parse_root(root))]
@@ -342,10 +342,10 @@ def test_plans_and_pickles_have_no_secret(bucket: str) -> None:
 
 
 def test_append_waits_while_the_store_slows_down(s3: Proxy, bucket: str) -> None:
-    log = writer_of(f"{bucket}/topics")
+    log = open_writer(f"{bucket}/topics")
     log.append(rows(1))
     s3.counts.clear()
-    with s3.spoiling(Fault("slow down", "PUT", 5)):
+    with s3.spoil(Fault("slow down", "PUT", 5)):
         assert log.append(rows(2)) == 2
 
     assert s3.counts["PUT"] == 6

@@ -19,7 +19,7 @@ def delta_spark(request: pytest.FixtureRequest) -> SparkSession:
 
 
 @pytest.fixture
-def opened(delta_spark: SparkSession) -> Callable[[str], StaticTable]:
+def open_table(delta_spark: SparkSession) -> Callable[[str], StaticTable]:
     """Return how to read an Iceberg table, by its name in Spark, as it is now, without Spark."""
 
     def read(table: str) -> StaticTable:

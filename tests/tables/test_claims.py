@@ -19,7 +19,7 @@ from tests.support.spark_versions import RUNNING
 
 pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("3.5")]
 
-Opened = Callable[[str], StaticTable]
+OpenTable = Callable[[str], StaticTable]
 
 SECOND = 1000
 
@@ -27,8 +27,15 @@ SECOND = 1000
 class Query:
     """A query of a directory, whose watermark is Spark's own, that is written to one table."""
 
-    def __init__(self, spark: SparkSession, directory: Path, table: str, opened: Opened) -> None:
-        self.spark, self.directory, self.table, self.opened = spark, directory, table, opened
+    def __init__(
+        self, spark: SparkSession, directory: Path, table: str, open_table: OpenTable
+    ) -> None:
+        self.spark, self.directory, self.table, self.open_table = (
+            spark,
+            directory,
+            table,
+            open_table,
+        )
         self.checkpoint = directory / "checkpoint"
         self.write: Callable[[DataFrame, int], None] | None = None
         self._number = 0
@@ -56,51 +63,51 @@ class Query:
 
 @pytest.fixture(params=["delta", "iceberg"])
 def query(
-    request: pytest.FixtureRequest, delta_spark: SparkSession, tmp_path: Path, opened: Opened
+    request: pytest.FixtureRequest, delta_spark: SparkSession, tmp_path: Path, open_table: OpenTable
 ) -> Query:
     """Return a query whose table does not exist yet."""
     name = f"lake.{tmp_path.name}.rows" if request.param == "iceberg" else str(tmp_path / "delta")
-    return Query(delta_spark, tmp_path, f"{request.param}:{name}", opened)
+    return Query(delta_spark, tmp_path, f"{request.param}:{name}", open_table)
 
 
-def name_of(query: Query) -> str:
+def sql_name(query: Query) -> str:
     """Return the table's name in SQL."""
     kind, _, name = query.table.partition(":")
     return f"delta.`{name}`" if kind == "delta" else name
 
 
-def rows_of(query: Query) -> DataFrame:
+def read_rows(query: Query) -> DataFrame:
     """Return the rows of the table; the catalog of Iceberg keeps what it has seen for a while."""
     if query.table.startswith("iceberg"):
-        query.spark.catalog.refreshTable(name_of(query))
-    return query.spark.table(name_of(query))
+        query.spark.catalog.refreshTable(sql_name(query))
+    return query.spark.table(sql_name(query))
 
 
-def claimed(query: Query) -> TableClaim | NoClaim:
+def read_claim(query: Query) -> TableClaim | NoClaim:
     """Return what the table is complete to, as its library reads it, and its rows in Spark."""
     kind, _, name = query.table.partition(":")
     if kind == "delta":
-        rows = query.spark.sql(f"DESCRIBE HISTORY {name_of(query)}").collect()
+        rows = query.spark.sql(f"DESCRIBE HISTORY {sql_name(query)}").collect()
         found = standing(query.table)
     else:
         query.spark.catalog.refreshTable(name)
         refs = query.spark.table(f"{name}.refs").selectExpr("name AS ref", "snapshot_id")
         snapshots = query.spark.table(f"{name}.snapshots")
         rows = snapshots.join(refs, "snapshot_id", "left").collect()
-        found = read_iceberg_history(query.opened(name)).claim()
+        found = read_iceberg_history(query.open_table(name)).claim()
     assert history_of([row.asDict() for row in rows]).claim() == found
     return found
 
 
 def complete_to(query: Query) -> int | None:
     """Return to what the table is complete, in Unix ms."""
-    found = claimed(query)
+    found = read_claim(query)
     return found.complete_to if isinstance(found, TableClaim) else None
 
 
 def numbers(query: Query) -> list[int]:
     """Return the numbers of the rows in the table."""
-    return sorted(row["number"] for row in rows_of(query).collect())
+    return sorted(row["number"] for row in read_rows(query).collect())
 
 
 def test_rows_and_claim_are_one_commit_and_once(query: Query) -> None:
@@ -122,14 +129,14 @@ def test_foreign_overwrite_ends_the_claim_but_not_the_rows(query: Query) -> None
     query.give(10)
     query.give(20)
     query.run()
-    rows = rows_of(query).selectExpr("time", "9 AS number")
-    rows.writeTo(name_of(query)).overwrite(F.lit(col=True))
-    overwritten = claimed(query)
+    rows = read_rows(query).selectExpr("time", "9 AS number")
+    rows.writeTo(sql_name(query)).overwrite(F.lit(col=True))
+    overwritten = read_claim(query)
     query.give(30)
     query.run()
 
     assert isinstance(overwritten, NoClaim)
-    assert isinstance(claimed(query), NoClaim)
+    assert isinstance(read_claim(query), NoClaim)
     assert numbers(query) == [2, 9, 9]
 
 
@@ -139,10 +146,10 @@ def test_compaction_keeps_the_claim(query: Query) -> None:
     query.give(20)
     query.run()
     if query.table.startswith("delta"):
-        query.spark.sql(f"OPTIMIZE {name_of(query)}")
+        query.spark.sql(f"OPTIMIZE {sql_name(query)}")
     else:
         query.spark.sql(
-            f"CALL lake.system.rewrite_data_files(table => '{name_of(query)}', "
+            f"CALL lake.system.rewrite_data_files(table => '{sql_name(query)}', "
             "options => map('rewrite-all', 'true'))"
         )
     compacted = complete_to(query)
@@ -156,32 +163,32 @@ def test_roll_back_ends_the_claim_of_a_running_query(query: Query) -> None:
     """Its rows are gone, and it will not write them again."""
     query.give(10)
     query.run()
-    version = claimed(query)
+    version = read_claim(query)
     assert isinstance(version, NoClaim)
     query.give(20)
     query.give(30)
     query.run()
     before = complete_to(query)
     if query.table.startswith("delta"):
-        query.spark.sql(f"RESTORE {name_of(query)} TO VERSION AS OF 0")
+        query.spark.sql(f"RESTORE {sql_name(query)} TO VERSION AS OF 0")
     else:
-        first = query.spark.table(f"{name_of(query)}.history").first()
+        first = query.spark.table(f"{sql_name(query)}.history").first()
         assert first is not None
         query.spark.sql(
-            f"CALL lake.system.rollback_to_snapshot('{name_of(query)}', {first['snapshot_id']})"
+            f"CALL lake.system.rollback_to_snapshot('{sql_name(query)}', {first['snapshot_id']})"
         )
     query.give(40)
     query.run()
 
     assert before == 20 * SECOND
-    assert isinstance(claimed(query), NoClaim)
+    assert isinstance(read_claim(query), NoClaim)
     assert numbers(query) == [0, 3]
 
 
 @pytest.mark.parametrize("is_marked", [True, False])
 def test_only_a_marked_merge_keeps_the_claim(query: Query, *, is_marked: bool) -> None:
     """Others merge, too."""
-    claims, target = query.claims(), name_of(query)
+    claims, target = query.claims(), sql_name(query)
     using = "delta" if query.table.startswith("delta") else "iceberg"
     if using == "iceberg" and is_marked and RUNNING < (4, 0):
         pytest.skip("Iceberg for Spark 3.5 ignores snapshot properties in MERGE")
@@ -229,11 +236,13 @@ def test_each_part_of_a_batch_is_written_once(query: Query) -> None:
                 path = query.table.partition(":")[2]
                 half.write.format("delta").mode("append").options(**options).save(path)
             else:
-                half.writeTo(name_of(query)).options(**options).append()
+                half.writeTo(sql_name(query)).options(**options).append()
 
     if query.table.startswith("iceberg"):
-        query.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {name_of(query).rpartition('.')[0]}")
-        query.spark.sql(f"CREATE TABLE {name_of(query)} (time TIMESTAMP, number INT) USING iceberg")
+        query.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {sql_name(query).rpartition('.')[0]}")
+        query.spark.sql(
+            f"CREATE TABLE {sql_name(query)} (time TIMESTAMP, number INT) USING iceberg"
+        )
     query.write = split
     query.give(10)
     query.give(20)
@@ -250,21 +259,21 @@ def test_several_names_need_to_be_expected(query: Query) -> None:
     query.give(10)
     query.give(20)
     query.run()
-    other = Query(query.spark, query.directory / "other", query.table, query.opened)
+    other = Query(query.spark, query.directory / "other", query.table, query.open_table)
     claims = TableClaims(str(other.checkpoint), "other", "time", static_sources=1)
     other.write = NotedTable(query.table, claims)
     other.give(5)
     other.give(7)
     other.run()
-    unsaid = claimed(query)
+    unsaid = read_claim(query)
     query.spark.sql(
-        f"ALTER TABLE {name_of(query)} SET TBLPROPERTIES ('noted-time.expects' = 'rows,other')"
+        f"ALTER TABLE {sql_name(query)} SET TBLPROPERTIES ('noted-time.expects' = 'rows,other')"
     )
     kind, _, name = query.table.partition(":")
     said = (
         standing(query.table)
         if kind == "delta"
-        else read_iceberg_history(query.opened(name)).claim()
+        else read_iceberg_history(query.open_table(name)).claim()
     )
 
     assert isinstance(unsaid, NoClaim)

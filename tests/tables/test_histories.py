@@ -32,7 +32,7 @@ STEPS = 12
 ROWS = pa.table({"id": [1]})
 
 
-def written(claims: Iterable[Claim]) -> dict[str, str]:
+def build_metadata(claims: Iterable[Claim]) -> dict[str, str]:
     """Return the records as the metadata of a commit."""
     return {
         claim.key: claim.to_json() if not claim.unreadable else "[" * 20_000 for claim in claims
@@ -58,7 +58,7 @@ class DeltaWorld(World):
             deltalake.DeltaTable(self.path).alter.set_table_description("rows")
             return
         mode: Any = "overwrite" if change == "other" else "append"
-        metadata = {"userMetadata": json.dumps(written(claims))}
+        metadata = {"userMetadata": json.dumps(build_metadata(claims))}
         properties = deltalake.CommitProperties(custom_metadata=metadata)
         deltalake.write_deltalake(self.path, ROWS, mode=mode, commit_properties=properties)
 
@@ -116,7 +116,7 @@ class IcebergWorld(World):
         """Commit to both; the snapshot is known by the model's number of it."""
         super().commit(change, rows, *claims)
         write = self.table.overwrite if change == "other" else self.table.append
-        write(ROWS, snapshot_properties=written(claims))
+        write(ROWS, snapshot_properties=build_metadata(claims))
         self.places[self.state.commits[-1].id] = str(self.table.metadata.current_snapshot_id)
 
     def save(self) -> None:
@@ -161,7 +161,7 @@ def catalog(tmp_path: Path) -> Catalog:
     return found
 
 
-def too_high(world: World) -> list[str]:
+def find_false_claims(world: World) -> list[str]:
     """Play a history, and return the claims that are not true."""
     found = []
     for _ in range(STEPS):
@@ -184,7 +184,7 @@ def test_no_claim_of_delta_is_too_high(tmp_path: Path) -> None:
         )
         world.open_in(tmp_path / str(seed))
 
-        assert too_high(world) == [], seed
+        assert find_false_claims(world) == [], seed
 
 
 def test_no_claim_of_iceberg_is_too_high(catalog: Catalog) -> None:
@@ -196,7 +196,7 @@ def test_no_claim_of_iceberg_is_too_high(catalog: Catalog) -> None:
         )
         world.open_in(catalog, f"db.t{seed}")
 
-        assert too_high(world) == [], seed
+        assert find_false_claims(world) == [], seed
 
 
 def test_commit_without_information_ends_the_claim(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ class IcebergJobTable(JobTable, IcebergTable):
     """A table of Iceberg that a job writes."""
 
 
-def inherited_too_high(seed: int, build: Callable[[str, type[Table]], Table]) -> list[str]:
+def find_false_inherited_claims(seed: int, build: Callable[[str, type[Table]], Table]) -> list[str]:
     """Play a history of a pipeline up to the first claims that are not true, and return them."""
     pipeline = Pipeline(Random(seed), build)
     pipeline.begin()
@@ -316,7 +316,7 @@ def test_no_inherited_claim_of_delta_is_too_high(tmp_path: Path) -> None:
             table.open_in(tmp_path / str(seed) / name)
             return table
 
-        assert inherited_too_high(seed, build) == [], seed
+        assert find_false_inherited_claims(seed, build) == [], seed
 
 
 def test_no_inherited_claim_of_iceberg_is_too_high(catalog: Catalog) -> None:
@@ -329,4 +329,4 @@ def test_no_inherited_claim_of_iceberg_is_too_high(catalog: Catalog) -> None:
             table.open_in(catalog, f"db.{name}{seed}")
             return table
 
-        assert inherited_too_high(seed, build) == [], seed
+        assert find_false_inherited_claims(seed, build) == [], seed

@@ -22,9 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("4.0")]
 
 @pytest.mark.skipif(not tables.connectors(), reason=tables.MISSING)
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_killed_drivers_double_no_row_and_claim_nothing_false(
-    tmp_path: Path, kind: str
-) -> None:
+def test_killed_drivers_double_no_row_and_claim_nothing_false(tmp_path: Path, kind: str) -> None:
     """SIGKILL between data and commit, and between commit and Spark's own log.
 
     A kill anywhere is tried with deltalake, whose driver starts sooner.

@@ -76,11 +76,11 @@ class Load:
             thread.join(PATIENCE_S)
             assert not thread.is_alive()
 
-    def moves(self, since: float) -> None:
+    def wait_for_progress(self, since: float) -> None:
         """Wait until each stream has three more notes acknowledged after that moment."""
         wait_until(lambda: min(map(len, self._moments(since, time.monotonic()))) >= 3)
 
-    def acknowledged(self) -> dict[str, int]:
+    def last_acknowledged(self) -> dict[str, int]:
         """Return the last time of each stream's writer that was acknowledged."""
         return {each.stream: each.time for each in self.noted}
 

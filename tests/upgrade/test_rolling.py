@@ -44,10 +44,10 @@ class Pair:
         begun = time.monotonic()
         port = self.controllers[index].port
         end(self.controllers[index])
-        self.load.moves(begun)
+        self.load.wait_for_progress(begun)
         self.controllers[index] = self._serve(code, port)
         wait_until(self._is_shared)
-        self.load.moves(time.monotonic())
+        self.load.wait_for_progress(time.monotonic())
         self.slowest = max(self.slowest, slowdown())
         return self.load.pause(begun, time.monotonic())
 
@@ -71,7 +71,7 @@ def pair(server: Server, tmp_path: Path) -> Iterator[Pair]:
         made = Pair(tmp_path, database)
         stack.callback(made.close)
         stack.enter_context(made.load)
-        wait_until(lambda: len(made.load.acknowledged()) == len(STREAMS))
+        wait_until(lambda: len(made.load.last_acknowledged()) == len(STREAMS))
         yield made
 
 
@@ -103,7 +103,7 @@ def test_rolling_forward_back_and_forward_loses_nothing(pair: Pair, tmp_path: Pa
 def _lost(pair: Pair, stream: str) -> list[str]:
     """Return the writers of which less is stored than was acknowledged."""
     (stored,) = Calls(pair.urls[0]).get(f"{stream}/writers")["writers"]
-    last = pair.load.acknowledged()[stream]
+    last = pair.load.last_acknowledged()[stream]
     is_there = stored["times"]["default"] >= last and stored["position"]["0"] >= 10 * last
     return [] if is_there else [f"{stored}, {last} was acknowledged"]
 

@@ -52,11 +52,11 @@ def main(given: dict[str, Any]) -> None:
         return 0
 
     steps = {"batch": batch, "stream": stream, "add": add}
-    print(json.dumps([came_of(steps[each]) for each in given["steps"]]), flush=True)  # noqa: T201 - the answer
+    print(json.dumps([run_step(steps[each]) for each in given["steps"]]), flush=True)  # noqa: T201 - the answer
     spark.stop()
 
 
-def came_of(step: Callable[[], int]) -> int | str:
+def run_step(step: Callable[[], int]) -> int | str:
     """Return what a step returns, or its error."""
     try:
         return connected(step)

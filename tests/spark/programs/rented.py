@@ -28,10 +28,10 @@ def impose(spark: SparkSession, asked: Asked) -> None:
     for name in asked["lacking"]:
         sys.modules[name] = None  # type: ignore[assignment]
     conf = type(spark.conf)
-    conf.get, conf.set = _refusing(conf.get), _refusing(conf.set)  # type: ignore[method-assign]
+    conf.get, conf.set = _make_refusing(conf.get), _make_refusing(conf.set)  # type: ignore[method-assign]
 
 
-def _refusing(method: Callable[..., Any]) -> Callable[..., Any]:
+def _make_refusing(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(conf: Any, key: str, *given: Any) -> Any:  # noqa: ANN401 - as Spark's
         if key.startswith(REFUSED):
             raise AnalysisException(f"[CONFIG_NOT_AVAILABLE] Configuration {key} is not available.")
@@ -40,7 +40,7 @@ def _refusing(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def marked(spark: SparkSession, asked: Asked) -> DataFrame:
+def count_marked(spark: SparkSession, asked: Asked) -> DataFrame:
     """Count a topic under the marks beside it, and return what the query has given out so far."""
     from spark_integration import KafkaRecords, WatermarkPolicy, read_noted_kafka  # noqa: PLC0415
 
@@ -51,10 +51,10 @@ def marked(spark: SparkSession, asked: Asked) -> DataFrame:
         marks="topic",
         policy=WatermarkPolicy(strict=False),
     )
-    return given_out(spark, per_second(events), asked)
+    return run_to_end(spark, per_second(events), asked)
 
 
-def complete(spark: SparkSession, asked: Asked) -> DataFrame:
+def count_complete(spark: SparkSession, asked: Asked) -> DataFrame:
     """Count a window of time of a topic, once it is complete."""
     from spark_integration import KafkaRecords, Noted, read_complete_kafka  # noqa: PLC0415
 
@@ -69,11 +69,11 @@ def complete(spark: SparkSession, asked: Asked) -> DataFrame:
     )
 
 
-def printed(spark: SparkSession, asked: Asked) -> DataFrame:
+def count_printed(spark: SparkSession, asked: Asked) -> DataFrame:
     """Count a topic by what a page prints, without this package."""
     names = {"spark": spark, "bootstrap": asked["bootstrap"], "topic": asked["topic"]}
     exec(asked["code"], names)  # noqa: S102 - what the page prints
-    return given_out(spark, per_second(names["events"]), asked)
+    return run_to_end(spark, per_second(names["events"]), asked)
 
 
 def per_second(events: DataFrame) -> DataFrame:
@@ -82,7 +82,7 @@ def per_second(events: DataFrame) -> DataFrame:
     return counts.select(F.unix_seconds("window.start").alias("second"), "count")
 
 
-def given_out(spark: SparkSession, counts: DataFrame, asked: Asked) -> DataFrame:
+def run_to_end(spark: SparkSession, counts: DataFrame, asked: Asked) -> DataFrame:
     """Have a query read what there is, and return all that it has written."""
     writer = counts.writeStream.format("parquet").option("checkpointLocation", asked["checkpoint"])
     query = writer.trigger(availableNow=True).start(asked["output"])
@@ -94,7 +94,9 @@ def main(asked: Asked) -> None:
     """Count, and print the seconds and their counts, or the error."""
     spark = SparkSession.builder.remote(asked["remote"]).getOrCreate()
     impose(spark, asked)
-    count = {"marked": marked, "complete": complete, "printed": printed}[asked["count"]]
+    count = {"marked": count_marked, "complete": count_complete, "printed": count_printed}[
+        asked["count"]
+    ]
     try:
         found: Any = sorted(map(tuple, count(spark, asked).collect()))
     except Exception as error:  # noqa: BLE001 - whatever a test expects

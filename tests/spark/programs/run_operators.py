@@ -73,15 +73,15 @@ def names(read: Read) -> DataFrame:
 
 def inner(read: Read) -> DataFrame:
     """Return (name, departure, arrival) of each departure with an arrival."""
-    return _joined(read, "inner")
+    return _join(read, "inner")
 
 
 def outer(read: Read) -> DataFrame:
     """Return the same, and (name, departure, none) of each departure without an arrival."""
-    return _joined(read, "left_outer")
+    return _join(read, "left_outer")
 
 
-def _joined(read: Read, how: str) -> DataFrame:
+def _join(read: Read, how: str) -> DataFrame:
     left = read("departures").select("time", "name")
     right = read("arrivals").select(F.col("time").alias("landed"), F.col("name").alias("who"))
     soon = f"name = who AND landed >= time AND landed <= time + INTERVAL {ms(SOON_MS)}"
@@ -115,7 +115,7 @@ class Counting(StatefulProcessor):
     ) -> Iterator[Row]:
         """Count."""
         self._handle.registerTimer(key[1])
-        self._count.update((self._counted() + sum(1 for _ in rows),))
+        self._count.update((self._read_count() + sum(1 for _ in rows),))
         return iter(())
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
@@ -125,12 +125,12 @@ class Counting(StatefulProcessor):
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803 - Spark's name
     ) -> Iterator[Row]:
         """Return the count, and forget it."""
-        count = self._counted()
+        count = self._read_count()
         self._count.clear()
         fired = expiredTimerInfo.getExpiryTimeInMs()
         yield Row(carrier=key[0], end=fired, count=count)
 
-    def _counted(self) -> int:
+    def _read_count(self) -> int:
         counted = self._count.get()
         return int(counted[0]) if counted else 0
 

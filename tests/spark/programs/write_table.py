@@ -56,7 +56,9 @@ class Trapped(OpenTable):
         pipe = self._next()
         Thread(target=die_once_opened, args=(pipe,), daemon=True).start()
         try:
-            self._table.append(rows.where(F.udf(laying(str(pipe)), "boolean")("name")), options)
+            self._table.append(
+                rows.where(F.udf(make_pipe_filter(str(pipe)), "boolean")("name")), options
+            )
         finally:
             if pipe.is_fifo():
                 pipe.unlink()
@@ -68,19 +70,19 @@ class Trapped(OpenTable):
 
     def _next(self) -> Path:
         """Return the file of the next commit: ``0…07.json``, or ``v7.metadata.json``."""
-        last = max(self._log.glob("*[0-9].json"), default=None, key=number_of)
+        last = max(self._log.glob("*[0-9].json"), default=None, key=read_number)
         if last is not None:
-            return last.with_name(f"{number_of(last) + 1:020}.json")
-        last = max(self._log.glob("v*.metadata.json"), key=number_of)
-        return last.with_name(f"v{number_of(last) + 1}.metadata.json")
+            return last.with_name(f"{read_number(last) + 1:020}.json")
+        last = max(self._log.glob("v*.metadata.json"), key=read_number)
+        return last.with_name(f"v{read_number(last) + 1}.metadata.json")
 
 
-def number_of(commit: Path) -> int:
+def read_number(commit: Path) -> int:
     """Return the number in the name of a commit."""
     return int(commit.name.removeprefix("v").partition(".")[0])
 
 
-def laying(pipe: str) -> Callable[[str], bool]:
+def make_pipe_filter(pipe: str) -> Callable[[str], bool]:
     """Return a filter that lets all rows pass, and makes the pipe when the first one does."""
 
     def passes(_: str) -> bool:
@@ -100,7 +102,7 @@ def die_once_opened(pipe: Path) -> None:
         die()
 
 
-def dying(given: Given, claims: TableClaims) -> Callable[[DataFrame, int], None]:
+def write_and_die(given: Given, claims: TableClaims) -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch` that writes each batch and dies where it is told to."""
     write, begun = NotedTable(given["table"], claims), 0
 
@@ -142,7 +144,7 @@ def main(given: Given) -> None:
     spark = start_spark(given["settings"])
     static = 0 if "url" in given else 1
     claims = TableClaims(given["checkpoint"], "rows", "time", static_sources=static)
-    writer = events(spark, given).writeStream.foreachBatch(dying(given, claims))
+    writer = events(spark, given).writeStream.foreachBatch(write_and_die(given, claims))
     writer = writer.option("checkpointLocation", given["checkpoint"]).trigger(availableNow=True)
     wait_for_end(started(writer.start))
     spark.stop()
