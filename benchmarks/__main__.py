@@ -84,7 +84,7 @@ def bench(
             raise typer.BadParameter("--json and --page are of one tree, --against measures two")
         compare(chosen, commit, quick=quick)
         return
-    figures = measured(chosen, quick=quick)
+    figures = measure(chosen, quick=quick)
     typer.echo("\n".join(lines(figures)))
     if json_file is not None:
         json_file.write_text(json.dumps(as_json(figures), indent=2) + "\n")
@@ -98,13 +98,13 @@ def compare(names: list[str], commit: str, *, quick: bool) -> None:
     options = ["--quick"] if quick else []
     try:
         say = partial(typer.echo, err=True)
-        changes = against.compared(names, commit, BUILD, say, options)
+        changes = against.compare(names, commit, BUILD, say, options)
     except against.NotMeasured as error:
         raise typer.BadParameter(str(error)) from error
     typer.echo("\n".join(against.lines(changes, commit)))
 
 
-def measured(names: list[str], *, quick: bool) -> list[Figure]:
+def measure(names: list[str], *, quick: bool) -> list[Figure]:
     """Run the benchmarks in order, with progress on standard error.
 
     Files are in ``build/``, which is on a real disk, unlike ``/tmp``.

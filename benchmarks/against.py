@@ -69,7 +69,7 @@ def tree_at(commit: str, build: Path) -> Iterator[Path]:
         yield Path(directory)
 
 
-def compared(
+def compare(
     names: Sequence[str],
     commit: str,
     build: Path,

@@ -108,7 +108,7 @@ class Stream:
 def measure(run: Run, sizes: tuple[int, ...] = SIZES, notes: int = NOTES) -> list[Figure]:
     run.say("members join")
     streams = [Stream(size) for size in sizes]
-    with collected_as_in_the_server():
+    with tune_collector():
         for stream in streams:
             stream.note_in_rounds(notes)  # the first round allocates memory
             stream.in_rounds.clear()
@@ -123,7 +123,7 @@ def measure(run: Run, sizes: tuple[int, ...] = SIZES, notes: int = NOTES) -> lis
 
 
 @contextmanager
-def collected_as_in_the_server() -> Iterator[None]:
+def tune_collector() -> Iterator[None]:
     """Let the collector run as in a server with loaded streams."""
     usual = gc.get_threshold()
     gc.collect()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from demo.trials.kafka import Broker, installed
+from demo.trials.kafka import Broker, is_installed
 from noted_time.kafka.connecting import FATAL_ONLY
 from noted_time.kafka.records import BATCH_RECORDS, CONSUMER_SETTINGS
 
@@ -34,13 +34,13 @@ def measure(run: Run, records: int = 10_000_000) -> list[Figure]:
     """
     if run.quick:
         records //= 20
-    if not installed():
+    if not is_installed():
         run.say("left out: no Kafka broker is installed")
         return []
     with Broker(run.directory / "kafka") as broker:
         run.say(f"analyse: writing {records:,} records")
         write(broker, records)
-        return [each for way in WAYS for each in judged(broker, run, way, records)]
+        return [each for way in WAYS for each in measure_analysis(broker, run, way, records)]
 
 
 def write(broker: Broker, records: int) -> None:
@@ -64,7 +64,7 @@ def write(broker: Broker, records: int) -> None:
     producer.flush()
 
 
-def judged(broker: Broker, run: Run, way: str, records: int) -> list[Figure]:
+def measure_analysis(broker: Broker, run: Run, way: str, records: int) -> list[Figure]:
     """Return the duration, a bare consumer's, and the largest memory."""
     took, memory, bare = [], [], []
     for number in range(run.repeats(full=3, quick=1)):

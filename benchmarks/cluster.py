@@ -114,7 +114,7 @@ def main(directory: str, rows: str, url: str) -> None:
     spark = SparkSession.builder.getOrCreate()
     counted = Counted(spark, Path(directory), int(rows), url)
     for way in sys.stdin:
-        events = counted.noted() if way.strip() == "noted" else counted.built_in()
+        events = counted.read_noted() if way.strip() == "noted" else counted.built_in()
         print(counted.rows_per_second(events), flush=True)  # noqa: T201 - the answer
     spark.stop()
 

@@ -137,7 +137,7 @@ def lines(figures: Iterable[Figure]) -> Iterator[str]:
             name = ""
         ratio = digits(figure.ratio.median) if figure.ratio else ""
         yield _line(name, f"{digits(figure.ours.median)} {figure.unit}", ratio, figure.verdict)
-        yield from wrap(_below(figure), WIDTH, initial_indent="    ", subsequent_indent="    ")
+        yield from wrap(_describe(figure), WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
 def as_json(figures: Iterable[Figure]) -> list[dict[str, Any]]:
@@ -165,7 +165,7 @@ def _line(name: str, measured: str, ratio: str, verdict: str) -> str:
     return line.rstrip()
 
 
-def _below(figure: Figure) -> str:
+def _describe(figure: Figure) -> str:
     parts = []
     if figure.floor is not None:
         parts.append(f"floor {digits(figure.floor.median)} {figure.unit}: {figure.floor_is}")

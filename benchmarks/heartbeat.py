@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from benchmarks.aggregation import KEY, SEGMENTS, collected_as_in_the_server
+from benchmarks.aggregation import KEY, SEGMENTS, tune_collector
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from controller.service.controller import Controller
 from demo.trials.memory_store import MemoryStore
@@ -91,7 +91,7 @@ async def longest_gaps(members: int) -> tuple[float, float]:
         await controller.put_stream(STREAM, {"writer_timeout_ms": HOUR_MS})
         crowd = Crowd(controller, members)
         await crowd.note(0, lambda _: None)
-        with collected_as_in_the_server():
+        with tune_collector():
             await crowd.note(1, lambda number: number)
             await crowd.note(1, lambda number: members + number)
             distinct = await crowd.let_go(3 * members, members + 1, 1)

@@ -21,12 +21,12 @@ from confluent_kafka import Producer
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from benchmarks.kafka_java import intercepted
-from benchmarks.kafka_looks import observed
+from benchmarks.kafka_java import measure_interceptor
+from benchmarks.kafka_looks import measure_looks
 from benchmarks.processes import TICKS, controller
 from benchmarks.spark_rows import BEGUN_MS, DAY_MS, spark_session
 from benchmarks.stored import sqlite_url
-from demo.trials.kafka import Broker, connector, installed
+from demo.trials.kafka import Broker, connector, is_installed
 from demo.trials.waiting import wait_until
 from noted_time.kafka.noted_topic import name_noted_topic
 from reader_client import KafkaRelay
@@ -65,7 +65,7 @@ class Cluster:
     spark: SparkSession
     directory: Path
 
-    def noted(self, topic: str, checkpoint: str) -> DataFrame:
+    def read_noted(self, topic: str, checkpoint: str) -> DataFrame:
         return read_noted_kafka(
             self.spark,
             KafkaRecords(topic, self.broker.address),
@@ -75,7 +75,7 @@ class Cluster:
             policy=WatermarkPolicy(strict=False),
         )
 
-    def relayed(self, topic: str, _: str) -> DataFrame:
+    def read_relayed(self, topic: str, _: str) -> DataFrame:
         """Return the records under noted time, with marks from a topic."""
         return read_noted_kafka(
             self.spark,
@@ -85,7 +85,7 @@ class Cluster:
             policy=WatermarkPolicy(strict=False),
         )
 
-    def native(self, topic: str, _: str) -> DataFrame:
+    def read_native(self, topic: str, _: str) -> DataFrame:
         """Return the records under Spark's own watermark without a delay."""
         reader = self.spark.readStream.format("kafka").option("subscribe", topic)
         reader = reader.option("kafka.bootstrap.servers", self.broker.address)
@@ -131,7 +131,7 @@ FULL, QUICK = Size(4_000_000, 30, 400_000), Size(400_000, 9, 50_000)
 
 def measure(run: Run) -> list[Figure]:
     """Measure all, or report that no broker is installed."""
-    if not installed():
+    if not is_installed():
         run.say("left out: no Kafka broker is installed")
         return []
     with (
@@ -140,16 +140,16 @@ def measure(run: Run) -> list[Figure]:
         spark_session({"spark.jars": ",".join(connector())}) as spark,
     ):
         cluster = Cluster(broker, f"http://127.0.0.1:{server.port}", spark, run.directory)
-        return measured(cluster, run, QUICK if run.quick else FULL)
+        return measure_cluster(cluster, run, QUICK if run.quick else FULL)
 
 
-def measured(cluster: Cluster, run: Run, size: Size) -> list[Figure]:
+def measure_cluster(cluster: Cluster, run: Run, size: Size) -> list[Figure]:
     return [
         *_read(cluster, run, size.rows),
         *_lag(cluster, run, size.seconds),
         _produce(cluster, run, size.events),
-        *intercepted(cluster.broker, cluster.url, run, cluster.create, size.events),
-        *observed(cluster.broker, run, size.events),
+        *measure_interceptor(cluster.broker, cluster.url, run, cluster.create, size.events),
+        *measure_looks(cluster.broker, run, size.events),
     ]
 
 
@@ -164,7 +164,7 @@ def _read(cluster: Cluster, run: Run, rows: int) -> list[Figure]:
         producer.finish()
     with cluster.relay("counted"):
         wait_until(lambda: bool(cluster.broker.records(name_noted_topic("counted"))))
-    ways = cluster.noted, cluster.relayed, cluster.native
+    ways = cluster.read_noted, cluster.read_relayed, cluster.read_native
     for way in ways:
         run.say(f"Kafka: warming up {way.__name__}")
         _count(cluster, way, rows)
@@ -237,7 +237,7 @@ def _lag(cluster: Cluster, run: Run, seconds: int) -> list[Figure]:
     taken = []
     for number in range(run.repeats(full=3, quick=1)):
         run.say(f"Kafka: from note to row, round {number + 1}")
-        ways = (cluster.noted, cluster.relayed, cluster.native)
+        ways = (cluster.read_noted, cluster.read_relayed, cluster.read_native)
         taken.append([_watch(cluster, way, f"{way.__name__}-{number}", seconds) for way in ways])
     noted, relayed, native = (Samples(each) for each in zip(*taken, strict=True))
     name, floor = "Kafka: note to row at the sink, 3 s trigger", "Spark's own, without a delay"
@@ -258,7 +258,7 @@ def _watch(cluster: Cluster, way: Way, topic: str, seconds: int) -> float:
         for row in batch.select(F.unix_seconds("window.end").alias("end")).collect():
             given[row.end] = time.monotonic()
 
-    relay = cluster.relay(topic) if way == cluster.relayed else nullcontext()
+    relay = cluster.relay(topic) if way == cluster.read_relayed else nullcontext()
     with relay, cluster.checkpoint() as checkpoint, cluster.producer(topic) as producer:
         counts = way(topic, checkpoint).groupBy(F.window("timestamp", "1 second")).count()
         writer = counts.writeStream.foreachBatch(keep).trigger(processingTime="3 seconds")
@@ -303,14 +303,16 @@ def _produce(cluster: Cluster, run: Run, events: int) -> Figure:
         run.say(f"Kafka: producing, round {number + 1}")
         topic = f"produced-{number}"
         cluster.create(topic)
-        taken.append((_noted_us(cluster, topic, events), _bare_us(cluster, topic, events)))
+        taken.append(
+            (_measure_noted_us(cluster, topic, events), _measure_bare_us(cluster, topic, events))
+        )
     extra = Samples(tuple(noted - bare for noted, bare in taken))
     bare = Samples(tuple(bare for _, bare in taken)).median
     remark = f"a bare produce costs {bare:.2f} µs"
     return Figure("Kafka: extra CPU an event", "µs", extra, target=EVENT, remark=remark)
 
 
-def _noted_us(cluster: Cluster, topic: str, events: int) -> float:
+def _measure_noted_us(cluster: Cluster, topic: str, events: int) -> float:
     """Return the CPU µs of a produced event, noted a thousand at a time."""
     with cluster.producer(topic) as producer:
         first = time.time_ns() // 1_000_000
@@ -325,7 +327,7 @@ def _noted_us(cluster: Cluster, topic: str, events: int) -> float:
     return took / events * 1e6
 
 
-def _bare_us(cluster: Cluster, topic: str, events: int) -> float:
+def _measure_bare_us(cluster: Cluster, topic: str, events: int) -> float:
     """Return the same without notes and reports."""
     producer = Producer(
         {"enable.idempotence": True, "log_level": 2, **cluster.broker.config, **QUEUE}

@@ -19,7 +19,7 @@ WARM = 3
 """Rounds after which Java has compiled what is measured."""
 
 
-def intercepted(
+def measure_interceptor(
     broker: Broker, url: str, run: Run, create: Callable[[str], None], records: int
 ) -> list[Figure]:
     """Measure two producers in turn, one with the interceptor; nothing without a JDK."""

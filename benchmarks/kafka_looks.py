@@ -25,7 +25,7 @@ LOOK = Target("value", "at most", 2.0)
 READ = Target("value", "at least", 600_000)
 
 
-def observed(broker: Broker, run: Run, records: int) -> list[Figure]:
+def measure_looks(broker: Broker, run: Run, records: int) -> list[Figure]:
     """Measure looks that read nothing, and reads of so many records."""
     return [*_looks(broker, run), _fields(broker, run, records)]
 

@@ -55,18 +55,18 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def post(path: str, body: bytes, headers: str = LOOPBACK) -> bytes:
-    return _with_body("POST", path, body, headers)
+    return _format_request("POST", path, body, headers)
 
 
 def put(path: str, body: bytes) -> bytes:
-    return _with_body("PUT", path, body, LOOPBACK)
+    return _format_request("PUT", path, body, LOOPBACK)
 
 
 def get(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\n{LOOPBACK}\r\n".encode()
 
 
-def _with_body(method: str, path: str, body: bytes, headers: str) -> bytes:
+def _format_request(method: str, path: str, body: bytes, headers: str) -> bytes:
     head = (
         f"{method} {path} HTTP/1.1\r\n{headers}"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -144,14 +144,14 @@ def drive(port: int, scripts: Sequence[Iterable[bytes]], host: str = "127.0.0.1"
     connections = [LoadConnection(port, each, host) for each in scripts]
     gc.disable()
     try:
-        return _closed_loop(connections)
+        return _drive_connections(connections)
     finally:
         gc.enable()
         for connection in connections:
             connection.close()
 
 
-def _closed_loop(connections: Sequence[LoadConnection]) -> LoadResult:
+def _drive_connections(connections: Sequence[LoadConnection]) -> LoadResult:
     answered = LoadResult()
     took, statuses = answered.latencies.append, answered.statuses
     with selectors.DefaultSelector() as selector:

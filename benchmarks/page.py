@@ -34,7 +34,7 @@ def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
 
 
-def filled(page: str, figures: Iterable[Mapping[str, Any]]) -> str:
+def fill_page(page: str, figures: Iterable[Mapping[str, Any]]) -> str:
     """Return the page with the table of these figures, or raise `ValueError`."""
     before, rest = page.split(BEGIN)
     _, after = rest.split(END)
@@ -45,4 +45,4 @@ def filled(page: str, figures: Iterable[Mapping[str, Any]]) -> str:
 def write(figures: list[dict[str, Any]]) -> None:
     """Store the figures of a run, and write its table."""
     FIGURES.write_text(json.dumps(figures, indent=1) + "\n")  # first, as a run takes ten minutes
-    PAGE.write_text(filled(PAGE.read_text(), figures))
+    PAGE.write_text(fill_page(PAGE.read_text(), figures))

@@ -47,7 +47,7 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
     with postgres(run) as server:
         if server is None:
             return []
-        ours, floor = _in_turn(run, server, writers, notes)
+        ours, floor = _measure_in_turn(run, server, writers, notes)
     return [
         Figure(
             f"durable notes in batches of {notes}",
@@ -61,7 +61,7 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
     ]
 
 
-def _in_turn(
+def _measure_in_turn(
     run: Run, server: Postgres, writers: int, notes: int
 ) -> tuple[list[float], list[float]]:
     posted, database = Writers(STREAM, writers), server.make_database()
@@ -87,10 +87,10 @@ def floor_rows(database: str, stream: str = STREAM) -> list[bytes]:
     """Return the stored rows as another stream's, as text in random order."""
     rows = rows_as_of(database, stream, FLOOR)
     random.shuffle(rows)
-    return ["\t".join(map(_copied, row)).encode() + b"\n" for row in rows]
+    return ["\t".join(map(_format_value, row)).encode() + b"\n" for row in rows]
 
 
-def _copied(value: object) -> str:
+def _format_value(value: object) -> str:
     return r"\N" if value is None else str(value)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from benchmarks.figures import WrongResult
 from benchmarks.load import percentile
 from demo.trials.postgres import Server as Postgres
-from demo.trials.postgres import binaries
+from demo.trials.postgres import find_binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ COMMITS = 200
 @contextmanager
 def postgres(run: Run) -> Iterator[Postgres | None]:
     """Run a server, or report that PostgreSQL is not installed."""
-    directory = binaries()
+    directory = find_binaries()
     if directory is None:
         run.say("left out: PostgreSQL is not installed")
         yield None

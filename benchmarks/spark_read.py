@@ -55,7 +55,7 @@ class Counted:
     def root(self) -> Path:
         return self.directory / "log"
 
-    def noted(self) -> DataFrame:
+    def read_noted(self) -> DataFrame:
         return read_noted_log(
             self.spark,
             self.root,
@@ -102,7 +102,7 @@ def measure(run: Run) -> list[Figure]:
 
 
 def _figures(counted: Counted, run: Run) -> list[Figure]:
-    ways: list[Callable[[], DataFrame]] = [counted.noted, counted.own, counted.built_in]
+    ways: list[Callable[[], DataFrame]] = [counted.read_noted, counted.own, counted.built_in]
     for way in ways:
         run.say(f"Spark: warming up {way.__name__}")
         counted.rows_per_second(way())

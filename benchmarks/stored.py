@@ -29,8 +29,8 @@ def offsets_stored(database: str, stream: str) -> int:
 
 
 def marks_stored(database: str, stream: str) -> int:
-    with closing(_reading(database)) as reading:
-        found = _found(reading, stream)
+    with closing(_open_reading(database)) as reading:
+        found = _find_stream(reading, stream)
         if found is None:
             return 0
         return sum(1 for domain in found.settings.domains for _ in reading.marks(found.id, domain))
@@ -38,8 +38,8 @@ def marks_stored(database: str, stream: str) -> int:
 
 def rows_as_of(database: str, stream: str, other: str) -> list[Values]:
     """Return the rows of a stream's members as another one's."""
-    with closing(_reading(database)) as reading:
-        found = _found(reading, other)
+    with closing(_open_reading(database)) as reading:
+        found = _find_stream(reading, other)
     if found is None:
         raise LookupError(other)
     members = (StoredMember(found.id, each) for each in _members(database, stream))
@@ -47,16 +47,16 @@ def rows_as_of(database: str, stream: str, other: str) -> list[Values]:
 
 
 def _members(database: str, stream: str) -> list[MemberRecord]:
-    with closing(_reading(database)) as reading:
-        found = _found(reading, stream)
+    with closing(_open_reading(database)) as reading:
+        found = _find_stream(reading, stream)
         return list(reading.members(found.id)) if found else []
 
 
-def _found(reading: SqlReading, name: str) -> StreamRecord | None:
+def _find_stream(reading: SqlReading, name: str) -> StreamRecord | None:
     return next((record for record in reading.streams() if record.name == name), None)
 
 
-def _reading(database: str) -> SqlReading:
+def _open_reading(database: str) -> SqlReading:
     if is_postgres(database):
         return SqlReading(create_postgres_engine(database))
     return SqlReading(create_sqlite_engine(parse_file(database), busy_ms=BUSY_MS))

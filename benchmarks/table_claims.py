@@ -78,7 +78,7 @@ def _figure(spark: SparkSession, batch: Path, run: Run) -> Figure:
         writer = rows.write.format("delta").mode("append").options(**once)
         writer.save(str(plain / "table"))
 
-    queries = _started(spark, claimed, NotedTable(table, claims)), _started(spark, plain, write)
+    queries = _start(spark, claimed, NotedTable(table, claims)), _start(spark, plain, write)
     taken: list[list[float]] = [[], []]
     for number in range(WARM + run.repeats(full=25, quick=5)):
         run.say(f"tables: micro-batch {number + 1}")
@@ -93,7 +93,7 @@ def _figure(spark: SparkSession, batch: Path, run: Run) -> Figure:
     return Figure(name, "s", ours, floor, "the same write, once, without a claim", CLAIM)
 
 
-def _started(spark: SparkSession, directory: Path, write: Write) -> Written:
+def _start(spark: SparkSession, directory: Path, write: Write) -> Written:
     (directory / "rows").mkdir(parents=True)
     files = spark.readStream.schema("time TIMESTAMP, origin STRING, delay DOUBLE")
     files = files.option("maxFilesPerTrigger", 1)

@@ -69,7 +69,7 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
         pair.fill()
         create_stream(pair.servers[0], STREAM, b'{"mark_interval_ms": 0}')
         turns = Turns(members, STREAM)
-        _accepted(pair.servers[0], turns.join())
+        _note_until_accepted(pair.servers[0], turns.join())
         killed, stopped = [], []
         for loss in range(run.repeats(full=5, quick=1)):
             run.say(f"loss of a replica, {loss + 1}")
@@ -82,15 +82,15 @@ def takeover(pair: Pair, turns: Turns, how: Signals) -> float:
     """Lose the owner, and return the seconds until a mark covers a later note."""
     pair.fill()
     for _ in range(WARM):
-        _accepted(pair.servers[0], turns.next())
+        _note_until_accepted(pair.servers[0], turns.next())
     note, owner = turns.next(), pair.owner()
     under_way = LoadConnection(owner.port)
     under_way.socket.sendall(note)
     owner.process.send_signal(how)
     lost = time.monotonic()
     (survivor,) = pair.servers
-    _accepted(survivor, note)
-    _accepted(survivor, turns.next())
+    _note_until_accepted(survivor, note)
+    _note_until_accepted(survivor, turns.next())
     _wait_for_mark(survivor, turns.notes - turns.members)
     stood = time.monotonic() - lost
     under_way.close()
@@ -106,10 +106,10 @@ def _figures(how: str, stood: list[float]) -> list[Figure]:
     ]
 
 
-def _accepted(server: Server, note: bytes) -> None:
+def _note_until_accepted(server: Server, note: bytes) -> None:
     """Note until it is accepted: without an owner it may be refused."""
     deadline = time.monotonic() + PATIENCE_S
-    while ACCEPTED not in (answer := _asked(server, note)):
+    while ACCEPTED not in (answer := _ask(server, note)):
         if time.monotonic() > deadline or INVALID in answer:
             raise WrongResult(answer.decode())
         time.sleep(PAUSE_S)
@@ -118,13 +118,13 @@ def _accepted(server: Server, note: bytes) -> None:
 def _wait_for_mark(server: Server, lower: int) -> None:
     request = get(f"/v1/streams/{STREAM}/cut?complete_to={lower}")
     deadline = time.monotonic() + PATIENCE_S
-    while not _asked(server, request).startswith(b"HTTP/1.1 200 "):
+    while not _ask(server, request).startswith(b"HTTP/1.1 200 "):
         if time.monotonic() > deadline:
             raise WrongResult(f"no mark of {lower} within {PATIENCE_S:g} s")
         time.sleep(PAUSE_S)
 
 
-def _asked(server: Server, request: bytes) -> bytes:
+def _ask(server: Server, request: bytes) -> bytes:
     connection = LoadConnection(server.port)
     try:
         return connection.ask(request)

@@ -41,12 +41,12 @@ def measure(run: Run, marks: int = MARKS, positions: int = POSITIONS) -> list[Fi
     """Time windows and, in turn, the cheapest search: two bisections of one array."""
     run.say("marks are followed")
     tracemalloc.start()
-    history = followed(marks)
+    history = build_history(marks)
     size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     flat = array("q", range(0, marks * STEP, STEP))
     taken: dict[str, list[float]] = {"advancing": [], "anywhere": [], "floor": []}
-    with following(history) as reader:
+    with follow(history) as reader:
         for repeat in range(run.repeats(full=9, quick=3)):
             run.say(f"time windows, repeat {repeat + 1}")
             onward = advancing(marks, positions)
@@ -67,7 +67,7 @@ def _figure(name: str, taken: dict[str, list[float]], which: str, remark: str) -
 
 
 @contextmanager
-def following(history: MarkHistory) -> Iterator[ReaderClient]:
+def follow(history: MarkHistory) -> Iterator[ReaderClient]:
     """Yield a reader that has followed all marks of `history`."""
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -108,7 +108,7 @@ def _wait_for(reader: ReaderClient, history: MarkHistory) -> None:
     raise WrongResult(f"after {LONGEST_S:g} s the reader has not followed all marks")
 
 
-def followed(marks: int) -> MarkHistory:
+def build_history(marks: int) -> MarkHistory:
     """Return a history where each mark raises some of the segments."""
     chance = random.Random(marks)  # noqa: S311 - the same history in every run
     history = MarkHistory()

@@ -36,13 +36,13 @@ def measure(run: Run, readers: int = READERS) -> list[Figure]:
     ours, floor = [], []
     with bare_server() as bare, controller(database) as server, ExitStack() as open_:
 
-        def connected(port: int) -> LoadConnection:
+        def connect(port: int) -> LoadConnection:
             return open_.enter_context(closing(LoadConnection(port)))
 
         create_stream(server, STREAM, b'{"mark_interval_ms": 0}')
-        turns, writer = Turns(1), connected(server.port)
-        waiting = [Reader(connected(server.port)) for _ in range(readers)]
-        asking = [connected(bare.port) for _ in range(min(readers, ASKING))]
+        turns, writer = Turns(1), connect(server.port)
+        waiting = [Reader(connect(server.port)) for _ in range(readers)]
+        asking = [connect(bare.port) for _ in range(min(readers, ASKING))]
         writer.ask(turns.join())
         for reader in waiting:
             reader.wait()

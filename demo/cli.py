@@ -21,7 +21,7 @@ from rich.console import Console
 
 from demo import findings, hours, observers, report, tables
 from demo.data import read_flights
-from demo.stage import Result, staged
+from demo.stage import Result, open_stage
 from demo.surroundings import controller
 from demo.trials.descendants import end_with_this_process
 from noted_time import NotedTimeError
@@ -91,7 +91,7 @@ def flights(  # noqa: PLR0913 - the options of a command
         _clear(out)
         stack.callback((out / f"{DATABASE}.serving").unlink, missing_ok=True)
         url = stack.enter_context(controller(out / DATABASE, directory))
-        with staged(data, url, directory, out, console, **where) as stage:
+        with open_stage(data, url, directory, out, console, **where) as stage:
             if played:
                 result = stage.beside.submit(played.play, stage).result()
             else:

@@ -8,20 +8,32 @@ from pyspark.sql import DataFrame
 
 from demo import kafka, picture, report
 from demo.data import HOUR_MS, MINUTE_MS, Flights
-from demo.measurement import Cuts, Findings, Run, came_in, noted_outcome, own_outcome
+from demo.measurement import (
+    Cuts,
+    Findings,
+    Run,
+    compute_noted_outcome,
+    compute_own_outcome,
+    find_batches,
+)
 from demo.query import (
-    archived,
+    add_own_watermarks,
     hourly,
+    read_archive,
+    read_noted,
     run_to_the_end,
     run_until,
     truth,
-    with_noted_time,
-    with_own_watermark,
     write_archive,
 )
-from demo.replay import DOMAIN, STREAM, Replayed, at_work, replay
+from demo.replay import DOMAIN, STREAM, Replayed, replay, start_carriers
 from demo.schedule import Step, merge_minutes, steps
-from demo.simulation import analysed, least_delay_without_loss, noted_time, own_watermark
+from demo.simulation import (
+    analyse_flights,
+    least_delay_without_loss,
+    own_watermark,
+    simulate_noted_time,
+)
 from demo.stage import Result, Stage
 from demo.trials.kafka import Broker
 from demo.trials.s3 import read_parquet
@@ -50,7 +62,7 @@ def play(stage: Stage, *, run_own: bool) -> Result:
         table=report.table(findings),
         meaning=report.closing(findings),
         figures=report.figures(findings),
-        picture=picture.draw(findings, curve, analysed(stage.flights).perfect.median_ms),
+        picture=picture.draw(findings, curve, analyse_flights(stage.flights).perfect.median_ms),
         broken=(f"Noted time lost {lost:,} rows.",) if lost else (),
     )
 
@@ -62,13 +74,15 @@ def find(stage: Stage, *, run_own: bool) -> Findings:
     run, replayed = _count_from_kafka(stage, broker, incidents) if broker else _count_files(stage)
     counted = truth(_read_written(stage))
     measured = [
-        noted_outcome(run, counted, replayed, cuts_of(stage.url, stage.flights.window_ends))
+        compute_noted_outcome(run, counted, replayed, cuts_of(stage.url, stage.flights.window_ends))
     ]
     if own:
         landed = stage.flights.landed
-        measured += [own_outcome(own.result(), hours, counted, landed) for hours in DELAY_HOURS]
+        measured += [
+            compute_own_outcome(own.result(), hours, counted, landed) for hours in DELAY_HOURS
+        ]
     predicted = [own_watermark(stage.flights, each) for each in choose_delays(stage.flights)]
-    both = tuple(measured), (noted_time(stage.flights), *predicted)
+    both = tuple(measured), (simulate_noted_time(stage.flights), *predicted)
     return Findings(*both, tuple(incidents))
 
 
@@ -86,7 +100,7 @@ def _count_files(stage: Stage) -> tuple[Run, Replayed]:
     """Let the carriers write the file log, and count it under noted time."""
     stops = list(steps(stage.flights))
     done = stage.bar("The carriers write as flights land, and note", len(stops))
-    with at_work(stage.flights.carriers, stage.log, stage.url) as carriers:
+    with start_carriers(stage.flights.carriers, stage.log, stage.url) as carriers:
         replayed = replay(stops, carriers.take, on_step=done)
     return stage.beside.submit(_count_under_noted_time, stage).result(), replayed
 
@@ -99,7 +113,7 @@ def _count_from_kafka(stage: Stage, broker: Broker, incidents: list[str]) -> tup
     stops = list(steps(stage.flights))
     landings = [stop.clock for stop in stops[len(stops) * 2 // 3 :] if stop.landed]
     done = stage.bar("The carriers write as flights land, and note", len(stops))
-    with kafka.at_work(broker, stage.url, stage.flights.carriers) as carriers:
+    with kafka.start_carriers(broker, stage.url, stage.flights.carriers) as carriers:
         live = stage.beside.submit(_count_live, stage, until=stops[-1].clock)
 
         def take(stop: Step) -> Mapping[int, int]:
@@ -123,8 +137,8 @@ def _count_live(stage: Stage, until: int) -> Run:
     done = stage.bar("Spark counts live, and gives hours out", len(stage.flights.window_ends))
     checkpoint = stage.directory / "noted"
     given = stage.spark, stage.bootstrap, stage.url, str(checkpoint)
-    counts = hourly(kafka.with_noted_time(*given))
-    return run_until(until, counts, checkpoint, lambda run: done(len(came_in(run, 0))))
+    counts = hourly(kafka.read_noted(*given))
+    return run_until(until, counts, checkpoint, lambda run: done(len(find_batches(run, 0))))
 
 
 def _count_under_own_watermark(stage: Stage) -> Run:
@@ -133,7 +147,7 @@ def _count_under_own_watermark(stage: Stage) -> Run:
     done = stage.bar("Spark counts under its own watermark", len(batches) + 1)
     archive = stage.directory / "archive"
     write_archive(archive, batches)
-    flights = with_own_watermark(archived(stage.spark, archive), DELAY_HOURS)
+    flights = add_own_watermarks(read_archive(stage.spark, archive), DELAY_HOURS)
     own = stage.directory / "own"
     return run_to_the_end(hourly(flights), own, lambda run: done(len(run.given_out)))
 
@@ -142,7 +156,7 @@ def _count_under_noted_time(stage: Stage) -> Run:
     rows = len(stage.flights.landed)
     most = max(LEAST_ROWS, rows // MOST_BATCHES)
     done = stage.bar("Spark counts under noted time", -(-rows // most) + 1)
-    flights = with_noted_time(stage.spark, stage.log, stage.url, Batches(most))
+    flights = read_noted(stage.spark, stage.log, stage.url, Batches(most))
     noted = stage.directory / "noted"
     return run_to_the_end(hourly(flights), noted, lambda run: done(len(run.given_out)))
 

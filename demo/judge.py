@@ -62,15 +62,15 @@ class Verdict:
     late_ms: tuple[int, ...]
 
 
-def rows_of(location: str, version: int | None = None) -> Counter[Flight]:
+def read_rows(location: str, version: int | None = None) -> Counter[Flight]:
     """Return the rows of a version of the table, by default of the last."""
     files = DeltaTable(location, version=version).file_uris()
     return sum(map(_rows_in, files), Counter[Flight]())
 
 
-def seen(location: str, looks: Sequence[Look]) -> Iterator[Seen]:
+def read_looks(location: str, looks: Sequence[Look]) -> Iterator[Seen]:
     read: dict[str, Counter[Flight]] = {}
-    missing, present = rows_of(location), set[str]()
+    missing, present = read_rows(location), set[str]()
     for look in looks:
         files = set(DeltaTable(location, version=look.version).file_uris())
         read |= {file: _rows_in(file) for file in files - read.keys()}
@@ -87,13 +87,13 @@ def seen(location: str, looks: Sequence[Look]) -> Iterator[Seen]:
         yield Seen(look.clock, min(truth, look.clock), look.claim, newest, hours)
 
 
-def judged(name: str, looks: Sequence[Seen], ends: Sequence[int], says: Says) -> Verdict:
+def judge(name: str, looks: Sequence[Seen], ends: Sequence[int], says: Says) -> Verdict:
     """Return how right a method was about the hours with these ends, by its answer at each look.
 
     >>> looks = [Seen(5, 5, 5, 8, {10: 2}), Seen(12, 7, 7, 10, {10: 1}), Seen(14, 14, 14, 13, {})]
-    >>> judged("claim", looks, [10], lambda look: look.claim)
+    >>> judge("claim", looks, [10], lambda look: look.claim)
     Verdict(name='claim', hours=1, called=1, wrong=0, missed=0, late_ms=(0,))
-    >>> judged("newest", looks, [10], lambda look: look.newest)
+    >>> judge("newest", looks, [10], lambda look: look.newest)
     Verdict(name='newest', hours=1, called=1, wrong=1, missed=1, late_ms=())
     """
     wrong, missed, late = 0, 0, list[int]()

@@ -93,7 +93,7 @@ class Carriers:
 
 
 @contextmanager
-def at_work(broker: Broker, controller_url: str, names: Sequence[str]) -> Iterator[Carriers]:
+def start_carriers(broker: Broker, controller_url: str, names: Sequence[str]) -> Iterator[Carriers]:
     """Yield the carriers of a new topic, which finish at the end."""
     with ExitStack() as stack:
         carriers = Carriers(broker, controller_url, names)
@@ -102,13 +102,13 @@ def at_work(broker: Broker, controller_url: str, names: Sequence[str]) -> Iterat
         carriers.finish()
 
 
-def with_noted_time(
+def read_noted(
     spark: SparkSession, bootstrap: str, url: str, checkpoint: str, domain: str = DOMAIN
 ) -> DataFrame:
     """Return the flights of the topic under the noted watermark of a domain."""
     return read_noted_kafka(
         spark,
-        KafkaRecords(STREAM, bootstrap, parse=flights_of, options=COMMITTED),
+        KafkaRecords(STREAM, bootstrap, parse=parse_flights, options=COMMITTED),
         Noted(url),
         checkpoint_location=checkpoint,
         event_time=EVENT_TIME,
@@ -120,7 +120,7 @@ def with_noted_time(
 def read(reader: DataFrameReader | DataStreamReader, bootstrap: str) -> DataFrame:
     """Return the committed flights of the topic without a watermark."""
     options = {"subscribe": STREAM, "kafka.bootstrap.servers": bootstrap, **COMMITTED}
-    return flights_of(reader.format("kafka").options(**options).load())
+    return parse_flights(reader.format("kafka").options(**options).load())
 
 
 def record(flight: Flight) -> str:
@@ -128,6 +128,6 @@ def record(flight: Flight) -> str:
     return json.dumps({"origin": flight.origin, "landing": flight.landing})
 
 
-def flights_of(records: DataFrame) -> DataFrame:
+def parse_flights(records: DataFrame) -> DataFrame:
     flight = F.from_json(F.col("value").cast("string"), "origin STRING")
     return records.select(F.col("timestamp").alias(EVENT_TIME), flight["origin"].alias("origin"))

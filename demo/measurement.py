@@ -144,24 +144,26 @@ def format_delay(delay_ms: int) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
-def own_outcome(run: Run, delay_hours: int, truth: Truth, landed: Sequence[Flight]) -> Outcome:
+def compute_own_outcome(
+    run: Run, delay_hours: int, truth: Truth, landed: Sequence[Flight]
+) -> Outcome:
     """Return the outcome of Spark's own watermark at one delay; `landed` is the ordered input."""
     delay_ms = delay_hours * HOUR_MS
     latencies = sorted(
         landed[run.read[number - 1] - 1].landing - end
-        for end, number in came_in(run, delay_hours).items()
+        for end, number in find_batches(run, delay_hours).items()
     )
-    lost = lost_rows(given_out(run, delay_hours), truth, run.watermark - delay_ms)
+    lost = count_lost(list_results(run, delay_hours), truth, run.watermark - delay_ms)
     return Outcome(delay_ms, sum(truth.values()), lost, tuple(latencies))
 
 
-def noted_outcome(run: Run, truth: Truth, replayed: Replayed, cuts: Cuts) -> Outcome:
-    latencies = sorted(replayed.clock_at(cuts[end]) - end for end in came_in(run, 0))
-    lost = lost_rows(given_out(run, 0), truth, run.watermark)
+def compute_noted_outcome(run: Run, truth: Truth, replayed: Replayed, cuts: Cuts) -> Outcome:
+    latencies = sorted(replayed.clock_at(cuts[end]) - end for end in find_batches(run, 0))
+    lost = count_lost(list_results(run, 0), truth, run.watermark)
     return Outcome(None, sum(truth.values()), lost, tuple(latencies))
 
 
-def given_out(run: Run, delay_hours: int) -> Iterator[tuple[int, Count]]:
+def list_results(run: Run, delay_hours: int) -> Iterator[tuple[int, Count]]:
     """Yield (batch, count) for each row of the delay's result."""
     for number, counts in run.given_out.items():
         for count in counts:
@@ -169,12 +171,12 @@ def given_out(run: Run, delay_hours: int) -> Iterator[tuple[int, Count]]:
                 yield number, count
 
 
-def came_in(run: Run, delay_hours: int) -> dict[int, int]:
+def find_batches(run: Run, delay_hours: int) -> dict[int, int]:
     """Return the batch that emitted each window: end in Unix ms → batch."""
-    return {count.end: number for number, count in given_out(run, delay_hours)}
+    return {count.end: number for number, count in list_results(run, delay_hours)}
 
 
-def lost_rows(counts: Iterator[tuple[int, Count]], truth: Truth, watermark: int) -> int:
+def count_lost(counts: Iterator[tuple[int, Count]], truth: Truth, watermark: int) -> int:
     """Count the rows missing from windows up to `watermark` in ms.
 
     Later windows are still open. A row too many counts like a row too few.

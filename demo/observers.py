@@ -17,8 +17,8 @@ from confluent_kafka import Producer
 from demo import kafka
 from demo.data import HOUR_MS, Flight, Flights
 from demo.findings import cuts_of
-from demo.measurement import Outcome, Run, came_in, noted_outcome, own_outcome
-from demo.query import POLLING_DELAY, hourly, running, truth, with_own_watermark
+from demo.measurement import Outcome, Run, compute_noted_outcome, compute_own_outcome, find_batches
+from demo.query import POLLING_DELAY, add_own_watermarks, hourly, run_query, truth
 from demo.replay import PATIENCE_S, STREAM, Replayed, create_stream, replay
 from demo.report import cells, outcome_figures
 from demo.schedule import Step
@@ -56,7 +56,7 @@ def outage_of(flights: Flights) -> tuple[int, int]:
     return first + third, first + third + min(third, MOST_CUT_OFF_MS)
 
 
-def with_outage(flights: Flights) -> Flights:
+def add_outage(flights: Flights) -> Flights:
     """Return the flights with the time when they become known as their landing."""
     outage = outage_of(flights)
     known = (
@@ -89,15 +89,15 @@ def opening(flights: Flights) -> list[str]:
 
 def play(at: Stage) -> Result:
     """Write, observe and count at each look, and compare the watermarks."""
-    flights = with_outage(at.flights)
+    flights = add_outage(at.flights)
     own, observed, replayed = _count(at, flights)
     counted = truth(kafka.read(at.spark.read, at.bootstrap))
-    maximum = own_outcome(own, DELAY_HOURS, counted, list(_by_look(flights)))
-    cuts = cuts_of(at.url, came_in(observed, 0))
-    minimum = noted_outcome(observed, counted, replayed, cuts)
+    maximum = compute_own_outcome(own, DELAY_HOURS, counted, list(_list_by_look(flights)))
+    cuts = cuts_of(at.url, find_batches(observed, 0))
+    minimum = compute_noted_outcome(observed, counted, replayed, cuts)
     minimum = replace(minimum, delay_ms=DELAY_HOURS * HOUR_MS)
     both = {MAXIMUM: maximum, MINIMUM: minimum}
-    expected = {MAXIMUM: simulated(flights, max), MINIMUM: simulated(flights, min)}
+    expected = {MAXIMUM: simulate(flights, max), MINIMUM: simulate(flights, min)}
     return Result(
         table=table(TITLE, HEADINGS, ((n, *cells(each)) for n, each in both.items()), ours=MINIMUM),
         meaning=_meaning(maximum, minimum),
@@ -118,7 +118,7 @@ def looks(flights: Flights) -> Iterator[Step]:
         yield Step(known[-1].landing, landed, {})
 
 
-def simulated(flights: Flights, choose: Callable[[Iterable[int]], int]) -> Outcome:
+def simulate(flights: Flights, choose: Callable[[Iterable[int]], int]) -> Outcome:
     """Return the outcome of `max` or `min` over the airports' newest departures."""
     windows, watermark = Windows(), BEFORE_ALL_TIME
     newest = dict.fromkeys(AIRPORTS, BEFORE_ALL_TIME)
@@ -132,7 +132,7 @@ def simulated(flights: Flights, choose: Callable[[Iterable[int]], int]) -> Outco
     return windows.outcome(flights, DELAY_HOURS * HOUR_MS)
 
 
-def _by_look(flights: Flights) -> Iterator[Flight]:
+def _list_by_look(flights: Flights) -> Iterator[Flight]:
     """Yield the flights with the clock of their look."""
     for look in looks(flights):
         for flight in chain(*look.landed.values()):
@@ -150,14 +150,14 @@ def _count(at: Stage, flights: Flights) -> tuple[Run, Run, Replayed]:
     at.broker.create(STREAM, len(AIRPORTS), kafka.KEPT_FOR_EVER)
     topic, producer = Topic(at.broker.config, STREAM), Producer(at.broker.config)
     arriving = at.spark.readStream.option("startingOffsets", "earliest")
-    guessed = with_own_watermark(kafka.read(arriving, at.bootstrap), [DELAY_HOURS])
+    guessed = add_own_watermarks(kafka.read(arriving, at.bootstrap), [DELAY_HOURS])
     checkpoint, steps = at.directory / "noted", list(looks(flights))
-    noted = kafka.with_noted_time(at.spark, at.bootstrap, at.url, str(checkpoint))
+    noted = kafka.read_noted(at.spark, at.bootstrap, at.url, str(checkpoint))
     own, observed = Run(), Run()
     with (
         _observing(at) as observer,
-        running(own, hourly(guessed), at.directory / "own") as own_query,
-        running(observed, hourly(noted), checkpoint) as noted_query,
+        run_query(own, hourly(guessed), at.directory / "own") as own_query,
+        run_query(observed, hourly(noted), checkpoint) as noted_query,
     ):
 
         def take(look: Step) -> Mapping[int, int]:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from demo import kafka
 from demo.measurement import Run, Truth
-from demo.query import hourly, run_to_the_end, truth, with_noted_time
+from demo.query import hourly, read_noted, run_to_the_end, truth
 from demo.replay import STREAM
 from spark_integration import Batches
 
@@ -28,22 +28,22 @@ def main(given: dict[str, str]) -> None:
     spark = SparkSession.builder.appName("flights").getOrCreate()
     url, checkpoint = given["url"], given["checkpoint"]
     if "bootstrap" in given:
-        flights = kafka.with_noted_time(spark, given["bootstrap"], url, checkpoint)
+        flights = kafka.read_noted(spark, given["bootstrap"], url, checkpoint)
         written = kafka.read(spark.read, given["bootstrap"])
     else:
-        flights = with_noted_time(spark, Path(given["root"]), url, Batches(ROWS))
+        flights = read_noted(spark, Path(given["root"]), url, Batches(ROWS))
         written = spark.read.parquet(f"{given['root']}/{STREAM}")
     run = run_to_the_end(hourly(flights), Path(checkpoint))
-    print(json.dumps(compared(run, truth(written))))  # noqa: T201 - its result
+    print(json.dumps(compare(run, truth(written))))  # noqa: T201 - its result
     spark.stop()
 
 
-def compared(run: Run, expected: Truth) -> dict[str, Any]:
+def compare(run: Run, expected: Truth) -> dict[str, Any]:
     """Return the numbers of flights, of lost ones, and of counts that came twice.
 
     >>> from demo.measurement import Count, Run
     >>> run = Run({0: [Count(0, 5, "EWR", 2)], 1: [Count(0, 5, "EWR", 2)]})
-    >>> compared(run, {(5, "EWR"): 2, (6, "JFK"): 1})
+    >>> compare(run, {(5, "EWR"): 2, (6, "JFK"): 1})
     {'flights': 3, 'hours': 2, 'lost': 1, 'twice': 1}
     """
     counts = [count for batch in run.given_out.values() for count in batch]

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from demo.data import HOUR_MS, Flight
 from demo.measurement import Count, Run, Truth, unix_ms
 from demo.replay import EVENT_TIME, STREAM, table
-from demo.trials.starting import started
+from demo.trials.starting import start_query
 from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
 from spark_integration.log.options import Option
 
@@ -26,7 +26,7 @@ HOUR = "1 hour"
 LONG_AGO_S = 1_000_000_000
 
 
-def with_noted_time(
+def read_noted(
     spark: SparkSession, root: str | Path, controller_url: str, *options: Option
 ) -> DataFrame:
     """Return the flights of the log under the noted watermark."""
@@ -41,7 +41,7 @@ def with_noted_time(
     )
 
 
-def with_own_watermark(flights: DataFrame, delay_hours: Sequence[int]) -> DataFrame:
+def add_own_watermarks(flights: DataFrame, delay_hours: Sequence[int]) -> DataFrame:
     """Return the flights under Spark's own watermark, a copy for each delay.
 
     One query replaces many: the copy for delay d is dated d hours later, under the longest delay.
@@ -57,7 +57,7 @@ def with_own_watermark(flights: DataFrame, delay_hours: Sequence[int]) -> DataFr
     )
 
 
-def archived(spark: SparkSession, archive: Path) -> DataFrame:
+def read_archive(spark: SparkSession, archive: Path) -> DataFrame:
     """Return the stream of `write_archive`'s files, a micro-batch each."""
     flights = spark.readStream.schema(f"{EVENT_TIME} timestamp, origin string")
     return flights.option("maxFilesPerTrigger", "1").parquet(str(archive))
@@ -99,7 +99,7 @@ def run_to_the_end(
     failure; the query is stopped in any case.
     """
     run = Run()
-    with running(run, counts, checkpoint, on_batch, availableNow=True) as query:
+    with run_query(run, counts, checkpoint, on_batch, availableNow=True) as query:
         query.awaitTermination()
     return run
 
@@ -112,7 +112,7 @@ def run_until(
 ) -> Run:
     """Run the query live until a batch had this watermark in ms; see `run_to_the_end`."""
     run = Run()
-    with running(run, counts, checkpoint, on_batch) as query:
+    with run_query(run, counts, checkpoint, on_batch) as query:
         wait_for_watermark(query, watermark)
     return run
 
@@ -128,7 +128,7 @@ def wait_for_watermark(query: StreamingQuery, watermark: int) -> None:
 
 
 @contextmanager
-def running(
+def run_query(
     run: Run,
     counts: DataFrame,
     checkpoint: Path,
@@ -143,7 +143,7 @@ def running(
 
     writer = counts.writeStream.outputMode("append").foreachBatch(keep)
     writer = writer.option("checkpointLocation", str(checkpoint))
-    query = started((writer.trigger(**trigger) if trigger else writer).start)
+    query = start_query((writer.trigger(**trigger) if trigger else writer).start)
     try:
         yield query
         run.take_progress(json.loads(progress.json) for progress in query.recentProgress)

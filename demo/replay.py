@@ -111,7 +111,9 @@ def create_stream(
 
 
 @contextmanager
-def at_work(names: Sequence[str], root: str | Path, controller_url: str) -> Iterator[Carriers]:
+def start_carriers(
+    names: Sequence[str], root: str | Path, controller_url: str
+) -> Iterator[Carriers]:
     """Create the stream and yield its joined carriers, which finish at the end."""
     create_stream(controller_url, expected=names)
     with ExitStack() as stack:

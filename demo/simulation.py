@@ -63,7 +63,7 @@ def own_curve(flights: Flights) -> Curve:
     By default, Spark judges the rows of a micro-batch by the watermark of the batch before last,
     and `analyse` judges each row by all rows before it.
     """
-    at_once = analysed(flights).spark
+    at_once = analyse_flights(flights).spark
     ends = np.array([flight.window_end for flight in flights.landed])
     starts = np.flatnonzero(np.diff(at_once.arrivals, prepend=BEFORE_ALL_TIME // 2))
     judging = np.full(len(starts), BEFORE_ALL_TIME // 2)
@@ -74,7 +74,7 @@ def own_curve(flights: Flights) -> Curve:
     return replace(at_once, needed=np.sort(needed[needed > 0]), opens=opens)
 
 
-def analysed(flights: Flights) -> Analysis:
+def analyse_flights(flights: Flights) -> Analysis:
     landed = flights.landed
     return analyse(
         [flight.landing for flight in landed],
@@ -83,7 +83,7 @@ def analysed(flights: Flights) -> Analysis:
     )
 
 
-def noted_time(flights: Flights) -> Outcome:
+def simulate_noted_time(flights: Flights) -> Outcome:
     """Return the outcome if all carriers note at each landing and each full hour.
 
     The lower is then the earliest departure in the air, or the clock without one.

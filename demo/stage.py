@@ -59,7 +59,7 @@ class Stage:
 
 
 @contextmanager
-def staged(  # noqa: PLR0913 - what there is on it
+def open_stage(  # noqa: PLR0913 - what there is on it
     flights: Flights,
     url: str,
     directory: Path,

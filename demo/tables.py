@@ -18,13 +18,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from demo import claimed
 from demo.data import HOUR_MS, Flights, hour_after
 from demo.hours import NOT_YET_STATUS, Hours
-from demo.judge import Look, Verdict, judged, rows_of, seen
+from demo.judge import Look, Verdict, judge, read_looks, read_rows
 from demo.others import Others
 from demo.query import POLLING_DELAY, wait_for_watermark
-from demo.replay import EVENT_TIME, STREAM, at_work, replay
+from demo.replay import EVENT_TIME, STREAM, replay, start_carriers
 from demo.schedule import Step, steps
 from demo.stage import Result, Stage
-from demo.trials.starting import started
+from demo.trials.starting import start_query
 from noted_time.tables import complete_to
 from spark_integration import (
     Columns,
@@ -76,7 +76,7 @@ def play(at: Stage) -> Result:
     hours = Hours(at.out / TABLE, at.url, stops[: others.overwritten_at])
     logging.getLogger("noted_time.spark").addHandler(kept := BufferingHandler(10 * len(stops)))
     with (
-        at_work(at.flights.carriers, at.log, at.url) as carriers,
+        start_carriers(at.flights.carriers, at.log, at.url) as carriers,
         _filling(at, others.location) as query,
     ):
 
@@ -91,11 +91,11 @@ def play(at: Stage) -> Result:
 
         done = at.bar("Carriers write, Spark fills the table, others do, too", len(stops))
         replay(stops, take, on_step=done)
-    found = list(seen(others.location, looks))
+    found = list(read_looks(others.location, looks))
     shown = [each.getMessage().replace(others.location, TABLE) for each in kept.buffer]
     ends = at.flights.window_ends
-    claim = judged(claimed.CLAIM, found, ends, lambda look: look.claim)
-    verdicts = claim, judged(claimed.NEWEST, found, ends, lambda look: look.newest)
+    claim = judge(claimed.CLAIM, found, ends, lambda look: look.claim)
+    verdicts = claim, judge(claimed.NEWEST, found, ends, lambda look: look.newest)
     return Result(
         table=claimed.table(verdicts),
         meaning=claimed.meaning(verdicts, others, shown, hours),
@@ -127,7 +127,7 @@ def _filling(at: Stage, location: str) -> Iterator[StreamingQuery]:
         f"delta:{location}", TableClaims(checkpoint, STREAM, EVENT_TIME, controller_url=at.url)
     )
     writer = flights.writeStream.foreachBatch(save).option("checkpointLocation", checkpoint)
-    query = started(writer.start)
+    query = start_query(writer.start)
     try:
         yield query
     finally:
@@ -137,7 +137,7 @@ def _filling(at: Stage, location: str) -> Iterator[StreamingQuery]:
 def _broken(claim: Verdict, flights: Flights, location: str, hours: Hours) -> Iterator[str]:
     if claim.wrong:
         yield f"The claim called {claim.wrong:,} hours complete wrongly."
-    rows = list(rows_of(location).elements())
+    rows = list(read_rows(location).elements())
     if sorted(rows) != list(flights.landed):
         yield f"The table has {len(rows):,} flights, and {len(flights.landed):,} landed."
     if hours.status != NOT_YET_STATUS:

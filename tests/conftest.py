@@ -26,8 +26,8 @@ from demo.trials.descendants import end_with_this_process
 from demo.trials.postgres import Server
 from spark_integration.session.versions import PYTHON_SOURCES
 from tests.support import spark_versions, suites
-from tests.support.classes import made_in_background
-from tests.support.distribution import Together, rank_of
+from tests.support.classes import make_in_background
+from tests.support.distribution import Together, rank_test
 
 if TYPE_CHECKING:
     from demo.trials.kafka import Broker
@@ -91,7 +91,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Make what lets Java start faster, if there are enough tests for several processes."""
     several = session.config.getoption("numprocesses", None)
-    with made_in_background() if several else nullcontext():
+    with make_in_background() if several else nullcontext():
         return (yield)
 
 
@@ -101,7 +101,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Tests are skipped that need a newer Spark than the one that is installed, or are of a suite that
     was not asked for.
     """
-    items.sort(key=lambda item: rank_of(item.nodeid))
+    items.sort(key=lambda item: rank_test(item.nodeid))
     suites.skip_others(items)
     spark_versions.skip_newer(items)
     if config.getoption("--hypothesis-profile"):
@@ -146,7 +146,7 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def database_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a migrated database, for tests to copy."""
     from controller.store.migrate import migrate  # noqa: PLC0415 - a second, for few tests
 
@@ -167,9 +167,9 @@ def served() -> Iterator[Served]:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """Return the PostgreSQL server of a process; tests that need it are skipped without one."""
-    from demo.trials.postgres import UNSYNCED, Server, binaries  # noqa: PLC0415 - for few tests
+    from demo.trials.postgres import UNSYNCED, Server, find_binaries  # noqa: PLC0415 - for few tests
 
-    directory = binaries()
+    directory = find_binaries()
     if directory is None:
         pytest.skip("neither PostgreSQL's binaries nor the wheel are installed")
     with Server(directory, *UNSYNCED) as running:
@@ -177,7 +177,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def of_many_tests(server: Server) -> str:
+def reusable_database(server: Server) -> str:
     """Return a migrated database that one test after the other empties: one takes a second."""
     from controller.store.migrate import migrate  # noqa: PLC0415 - a second, for few tests
 
@@ -194,7 +194,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """
     from demo.trials import kafka  # noqa: PLC0415 - half a second, for few tests
 
-    if not kafka.installed():
+    if not kafka.is_installed():
         pytest.skip(kafka.MISSING)
     with kafka.Broker(tmp_path_factory.mktemp("kafka")) as running:
         yield running
@@ -212,7 +212,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from tests.support.quick_python import quick_python  # noqa: PLC0415 - likewise
     from tests.support.spark_sessions import start_spark  # noqa: PLC0415 - likewise
 
-    own = [str(java.interceptor_jar())] if kafka.installed() and java.compiler() else []
+    own = [str(java.interceptor_jar())] if kafka.is_installed() and java.compiler() else []
     jars = ",".join([*kafka.connector(), *tables.connectors(), *own])
     of_tables = tables.settings(tmp_path_factory.mktemp("tables"))
     with quick_python() as python:

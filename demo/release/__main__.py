@@ -47,7 +47,7 @@ def release(
     try:
         tools = Path(os.environ["NOTED_TIME_PACKAGES"])
         left_out = frozenset(without or ())
-        chosen = {} if untried else chosen_pythons(pythons.found(), left_out)
+        chosen = {} if untried else choose_pythons(pythons.find_pythons(), left_out)
         require_commit(building.changes(), may_differ=untried)
         built = _build(tools, is_with_java=JAVA not in left_out)
         (wheel,) = DIST.glob("noted_time-*.whl")
@@ -61,14 +61,14 @@ def release(
         raise typer.Exit(1)
 
 
-def chosen_pythons(found: Mapping[str, Path], left_out: frozenset[str]) -> dict[str, Path]:
+def choose_pythons(found: Mapping[str, Path], left_out: frozenset[str]) -> dict[str, Path]:
     """Return the Pythons to try; raises `Rejected` if one is supported, not here, and not named."""
-    supported = pythons.supported()
+    supported = pythons.list_supported()
     unknown = left_out - {*supported, *found, JAVA}
     if unknown:
         known = ", ".join(dict.fromkeys([*supported, *found]))
         raise Rejected(f"--without {min(unknown)}: name java, or one of {known}")
-    missing = pythons.untried(supported, found, left_out)
+    missing = pythons.find_untried(supported, found, left_out)
     if missing:
         options = " ".join(f"--without {each}" for each in missing)
         raise Rejected(
@@ -114,7 +114,7 @@ def _try(tools: Path, chosen: Mapping[str, Path], wheel: Path) -> list[str]:
         for extra in extras:
             begun = time.monotonic()
             try:
-                trials.tried(tools, program, wheel, [extra] if extra else [], SCRATCH)
+                trials.try_wheel(tools, program, wheel, [extra] if extra else [], SCRATCH)
                 said = f"ok, {time.monotonic() - begun:.0f} s"
             except Rejected as error:
                 failed.append(f"{extra or 'no extra'} with Python {release}")
@@ -135,7 +135,7 @@ def _summary(
         if not file.name.endswith(tuple(f".{each}" for each in maven.CHECKSUMS)):
             name = file.relative_to(DIST)
             _say(f"   {name}: {file.stat().st_size:,} bytes, sha256 {building.digest(file)}")
-    not_tried = pythons.untried(pythons.supported(), chosen, ())
+    not_tried = pythons.find_untried(pythons.list_supported(), chosen, ())
     if not_tried:
         _say(f"== not tried: Python {', '.join(not_tried)}")
     if JAVA in left_out:

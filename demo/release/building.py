@@ -41,23 +41,23 @@ def distributions(project: Path, tools: Path, scratch: Path) -> list[Path]:
 def build(project: Path, tools: Path, directory: Path) -> list[Path]:
     """Build sdist and wheel into a directory, dated by the commit."""
     words = ["-m", "build", "--no-isolation", "--outdir", str(directory), str(project)]
-    completed([str(tools / "python"), *words], {"SOURCE_DATE_EPOCH": commit("%ct")})
+    run_program([str(tools / "python"), *words], {"SOURCE_DATE_EPOCH": commit("%ct")})
     return sorted(directory.iterdir())
 
 
 def commit(form: str) -> str:
     """Return of the last commit what git's format says."""
-    return completed(["git", "-C", str(ROOT), "log", "-1", f"--format={form}"]).strip()
+    return run_program(["git", "-C", str(ROOT), "log", "-1", f"--format={form}"]).strip()
 
 
 def changes() -> list[str]:
     """Return the files of this clone that differ from the last commit, or are not in it."""
-    return completed(["git", "-C", str(ROOT), "status", "--porcelain"]).splitlines()
+    return run_program(["git", "-C", str(ROOT), "status", "--porcelain"]).splitlines()
 
 
 def check(tools: Path, built: Sequence[Path]) -> None:
     """Check metadata and description as an index would; raises `Rejected` with the faults."""
-    completed([str(tools / "python"), "-m", "twine", "check", "--strict", *map(str, built)])
+    run_program([str(tools / "python"), "-m", "twine", "check", "--strict", *map(str, built)])
 
 
 def require_equal(first: Path, again: Path) -> None:
@@ -74,7 +74,7 @@ def digest(file: Path, algorithm: str = "sha256") -> str:
         return file_digest(opened, algorithm).hexdigest()
 
 
-def completed(words: Sequence[str], more: dict[str, str] | None = None) -> str:
+def run_program(words: Sequence[str], more: dict[str, str] | None = None) -> str:
     """Run a program; return its output, or raise `Rejected` with it."""
     done = subprocess.run(
         words,

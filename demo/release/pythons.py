@@ -21,23 +21,23 @@ CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 NAMED = re.compile(r"python3\.\d+(\.exe)?")
 
 
-def supported() -> list[str]:
+def list_supported() -> list[str]:
     """Return the releases that the classifiers name, such as 3.11."""
     found = map(CLASSIFIER.fullmatch, metadata()["classifiers"])
     return [match[1] for match in found if match]
 
 
-def untried(wanted: Iterable[str], tried: Iterable[str], without: Iterable[str]) -> list[str]:
+def find_untried(wanted: Iterable[str], tried: Iterable[str], without: Iterable[str]) -> list[str]:
     """Return the releases that nobody tried or left out by name.
 
-    >>> untried(["3.11", "3.12", "3.13"], tried=["3.11"], without=["3.13"])
+    >>> find_untried(["3.11", "3.12", "3.13"], tried=["3.11"], without=["3.13"])
     ['3.12']
     """
     known = {*tried, *without}
     return [release for release in wanted if release not in known]
 
 
-def found() -> dict[str, Path]:
+def find_pythons() -> dict[str, Path]:
     """Return the newest Python of each release from 3.11 on: of pyenv, of the PATH, and this."""
     newest: dict[tuple[int, ...], tuple[tuple[int, ...], Path]] = {}
     for program in _candidates():

@@ -6,25 +6,25 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from demo.release.building import completed
+from demo.release.building import run_program
 
 SMOKE = Path(__file__).with_name("smoke.py")
 
 
-def tried(tools: Path, python: Path, wheel: Path, extras: Sequence[str], scratch: Path) -> None:
+def try_wheel(tools: Path, python: Path, wheel: Path, extras: Sequence[str], scratch: Path) -> None:
     """Install a wheel with extras for a Python, and use what each brings.
 
     The environment is removed; raises `Rejected` with what pip or the program said.
     """
     home = scratch / "trial"
-    completed([str(python), "-m", "venv", "--clear", "--without-pip", str(home)])
+    run_program([str(python), "-m", "venv", "--clear", "--without-pip", str(home)])
     own = home / "bin" / "python"
     named = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
     pip = [str(tools / "python"), "-m", "pip", "--python", str(own), "--quiet", "install", named]
     (home / "tmp").mkdir()  # as /tmp may be too small for PySpark
     try:
-        completed(pip, {"TMPDIR": str(home / "tmp"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+        run_program(pip, {"TMPDIR": str(home / "tmp"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
         for extra in extras or ["none"]:
-            completed([str(own), "-I", str(SMOKE), extra, str(wheel)])
+            run_program([str(own), "-I", str(SMOKE), extra, str(wheel)])
     finally:
         shutil.rmtree(home)

@@ -321,14 +321,14 @@ class Broker:
         return found
 
     def _wait_for(self, topic: str, partitions: int) -> None:
-        def led() -> bool:
+        def has_leader() -> bool:
             try:
                 return len(looking.look().ends) == partitions
             except NotedTimeError:  # a new one may be unknown for a moment
                 return False
 
         looking = Topic(self.config, topic)
-        wait_until(led)
+        wait_until(has_leader)
 
     def _listens(self) -> bool:
         assert self._process is not None

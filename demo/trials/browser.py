@@ -87,15 +87,15 @@ class Visit:
         self.context = context
         context.set_default_timeout(PATIENCE_MS)
         self.page: Page = context.new_page()
-        self.page.on("request", self._requested)
-        self.page.on("console", self._said)
+        self.page.on("request", self._record_request)
+        self.page.on("console", self._record_message)
         self.page.on("pageerror", lambda error: self.faults.append(f"{error.name}: {error}"))
 
-    def _requested(self, request: Request) -> None:
+    def _record_request(self, request: Request) -> None:
         if not request.url.startswith(("data:", "blob:")):
             self.hosts.add(urlsplit(request.url).netloc)
 
-    def _said(self, message: ConsoleMessage) -> None:
+    def _record_message(self, message: ConsoleMessage) -> None:
         ours = not message.text.startswith((ANSWERED, "Failed to load resource: net::"))
         if message.type == "error" and ours:
             self.faults.append(message.text)
@@ -167,7 +167,7 @@ class Visit:
             for node in each["nodes"]
         }
 
-    def in_sight(self, *shown: Locator) -> bool:
+    def is_in_sight(self, *shown: Locator) -> bool:
         size = self.page.viewport_size
         boxes = [each.bounding_box() for each in shown]
         assert size

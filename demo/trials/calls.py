@@ -119,7 +119,7 @@ class Calls:
             rows, start = rows + page["writers"], page["next"]
         return {row["writer"]: {name: row[name] for name in shown} for row in rows}
 
-    def reported(self, stream: str, group: str) -> tuple[Json, list[str]]:
+    def read_group(self, stream: str, group: str) -> tuple[Json, list[str]]:
         """Return the position of a reader group, and its online readers."""
         answer = self.ask("GET", f"/streams/{stream}/reader-groups/{group}")
         found = answer.json() if answer.is_success else {"position": {}, "readers": {}}

@@ -95,7 +95,7 @@ def crowd(seed: Calls, name: str, writers: int = 10_000) -> None:
     )
 
 
-def many(seed: Calls, streams: int = 1000) -> None:
+def make_many(seed: Calls, streams: int = 1000) -> None:
     """Make that many streams, named s-0000 and so on; a writer holds each tenth."""
     for each in range(streams):
         seed.make(name := f"s-{each:04}")
@@ -133,10 +133,10 @@ class Story:
             if minute % 5 == 0:
                 self._read()
             if minute % 3 == 0:
-                self._beside()
+                self._note_others()
             self.time.passes(MINUTE_MS)
         self._note(PLAYED_MS // MINUTE_MS)
-        self._beside()
+        self._note_others()
         self.seed.post("returns", *({"writer": f"returns-{n}", "state": "idle"} for n in range(3)))
 
     def _note(self, minute: int) -> None:
@@ -145,10 +145,10 @@ class Story:
             silent.add("lima")
         if 30 <= minute < 50:
             silent.add("quito")
-        said = [self._said(each) for each in CITIES if each not in silent]
+        said = [self._build_note(each) for each in CITIES if each not in silent]
         self.seed.post(self.name, *said)
 
-    def _said(self, writer: str) -> dict[str, Any]:
+    def _build_note(self, writer: str) -> dict[str, Any]:
         segment = CITIES.index(writer) % 3 or (3 if 3 in self.offsets else 0)
         self.offsets[segment] += self.random.randint(20, 60)
         said: dict[str, Any] = {"writer": writer, "position": {str(segment): self.offsets[segment]}}
@@ -191,7 +191,7 @@ class Story:
         path = f"/{self.name}/writers/nairobi/hold"
         self.seed.call("POST", path, {"for_ms": 20 * MINUTE_MS}, comment="restarts its host")
 
-    def _beside(self) -> None:
+    def _note_others(self) -> None:
         for name, behind in OTHERS.items():
             writers = [f"{name}-{number}" for number in range(3)]
             if name == "refunds" and self.time.behind_ms < 13 * MINUTE_MS:

@@ -54,7 +54,7 @@ def end_with_this_process() -> None:
     os.register_at_fork(after_in_child=partial(os.close, ours))
 
 
-def marked(mark: str) -> set[int]:
+def find_marked(mark: str) -> set[int]:
     """Return the ids of all processes with a mark."""
     if (PROCESSES / "self" / "environ").exists():
         return {
@@ -77,7 +77,7 @@ def _watch() -> None:
     mark = sys.stdin.readline().strip()
     sys.stdin.read()
     ended, asked = time.monotonic(), set[int]()
-    while mark and (left := marked(mark)) and time.monotonic() < ended + PATIENCE_S:
+    while mark and (left := find_marked(mark)) and time.monotonic() < ended + PATIENCE_S:
         is_late = time.monotonic() > ended + GRACE_S
         for each in left if is_late else left - asked:
             with suppress(ProcessLookupError):

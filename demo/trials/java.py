@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from demo.trials import broker, classes
-from demo.trials.maven import fetch, listed
+from demo.trials.maven import fetch, list_jars
 from demo.trials.waiting import PATIENCE_S
 from noted_time import NotedTimeError, Rejected
 
@@ -33,7 +33,7 @@ OLDEST = "11"
 """The oldest Java that runs what is built."""
 
 MISSING = "needs a JDK, 11 or newer: apt install default-jdk-headless"
-CLIENT = tuple(jar for jar in listed(broker.JARS) if jar.name == "kafka-clients")
+CLIENT = tuple(jar for jar in list_jars(broker.JARS) if jar.name == "kafka-clients")
 VERSIONS = ("3.1", "3.9", "4.3")
 """The versions of Kafka's client that are tested: the oldest, Spark's, and the broker's."""
 

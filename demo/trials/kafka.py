@@ -5,21 +5,21 @@ from __future__ import annotations
 import pyspark
 
 from demo.trials.broker import HOME, JARS, Broker, Record, Settings
-from demo.trials.maven import fetch, installed_in, listed, listed_by_release
+from demo.trials.maven import fetch, find_jars, list_jars, list_jars_by_release
 
 __all__ = ["HOME", "Broker", "Record", "Settings"]
 
 
-BROKER = listed(JARS)
+BROKER = list_jars(JARS)
 """A broker with all it needs."""
 
-CONNECT = listed(JARS.with_name("connect_jars.txt"))
+CONNECT = list_jars(JARS.with_name("connect_jars.txt"))
 """What Kafka Connect needs beyond a broker, and its file source."""
 
-CLIENTS = listed(JARS.with_name("client_jars.txt"))
+CLIENTS = list_jars(JARS.with_name("client_jars.txt"))
 """Older versions of Kafka's client, for the interceptor."""
 
-CONNECTORS = listed_by_release(JARS.with_name("connector_jars.txt"))
+CONNECTORS = list_jars_by_release(JARS.with_name("connector_jars.txt"))
 """The jars of `kafka_package()`, by the oldest release of Spark that they fit."""
 
 CONNECTOR = CONNECTORS[max(each for each in CONNECTORS if each <= pyspark.__version__)]
@@ -36,17 +36,17 @@ MISSING = (
 
 def connector() -> list[str]:
     """Return the jars that Spark needs, none if they are not installed."""
-    return installed_in(HOME / "connector", CONNECTOR)
+    return find_jars(HOME / "connector", CONNECTOR)
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     """Whether a broker, the other clients and the connector are installed."""
-    return all(installed_in(HOME / name, ALL[name]) for name in ("broker", "connector", "clients"))
+    return all(find_jars(HOME / name, ALL[name]) for name in ("broker", "connector", "clients"))
 
 
 def connect() -> str:
     """Return the class path of Kafka Connect, empty if not installed."""
-    is_there = installed_in(HOME / "connect", CONNECT) and installed()
+    is_there = find_jars(HOME / "connect", CONNECT) and is_installed()
     return f"{HOME}/broker/*:{HOME}/connect/*" if is_there else ""
 
 

@@ -38,12 +38,12 @@ class Jar(NamedTuple):
         return file.exists() and hashlib.sha256(file.read_bytes()).hexdigest() == self.sha256
 
 
-def listed(file: Path) -> tuple[Jar, ...]:
+def list_jars(file: Path) -> tuple[Jar, ...]:
     """Return the jars of a file: group, name, version and SHA-256 of each."""
     return tuple(Jar(*line.split()) for line in file.read_text().splitlines())
 
 
-def listed_by_release(file: Path) -> dict[str, list[Jar]]:
+def list_jars_by_release(file: Path) -> dict[str, list[Jar]]:
     """Return the jars of a file by Spark release, the first word of each line."""
     found: dict[str, list[Jar]] = {}
     for line in file.read_text().splitlines():
@@ -52,7 +52,7 @@ def listed_by_release(file: Path) -> dict[str, list[Jar]]:
     return found
 
 
-def installed_in(directory: Path, jars: Sequence[Jar]) -> list[str]:
+def find_jars(directory: Path, jars: Sequence[Jar]) -> list[str]:
     """Return the paths of jars in a directory, none if one is missing."""
     paths = [directory / jar.file for jar in jars]
     return [str(path) for path in paths] if all(path.exists() for path in paths) else []

@@ -31,19 +31,19 @@ UNSYNCED = ("fsync=off", "full_page_writes=off")
 
 
 @cache
-def binaries() -> Path | None:
+def find_binaries() -> Path | None:
     """Return the directory of `initdb` and `postgres`, or `None`."""
-    kinds = {"system": _of_the_system, "wheel": _of_the_wheel}
+    kinds = {"system": _find_in_system, "wheel": _find_in_wheel}
     wanted = os.environ.get("TEST_POSTGRES", "system wheel").split()
     return next((found for kind in wanted if (found := kinds[kind]())), None)
 
 
-def _of_the_system() -> Path | None:
+def _find_in_system() -> Path | None:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version)
     return found[-1].parent if found else None
 
 
-def _of_the_wheel() -> Path | None:
+def _find_in_wheel() -> Path | None:
     """Return the newest: `pginstall18` is newer than `pginstall`."""
     spec = find_spec(WHEEL)
     if spec is None or spec.origin is None:

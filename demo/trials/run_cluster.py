@@ -14,7 +14,7 @@ from pathlib import Path
 
 from demo import replay
 from demo.data import read_flights
-from demo.kafka import at_work
+from demo.kafka import start_carriers
 from demo.schedule import steps
 from demo.surroundings import controller, require_java
 from demo.trials import kafka
@@ -144,7 +144,9 @@ def write_flights(days: int, url: str, to: Path | kafka.Broker) -> None:
     say(f"{len(flights.carriers)} carriers write {len(flights.landed):,} flights, and note.")
     names = flights.carriers
     with (
-        replay.at_work(names, to, url) if isinstance(to, Path) else at_work(to, url, names)
+        replay.start_carriers(names, to, url)
+        if isinstance(to, Path)
+        else start_carriers(to, url, names)
     ) as carriers:
         replay.replay(steps(flights), carriers.take)
 

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 
 from demo.trials.broker import HOME, JARS, Broker
 from demo.trials.descendants import end_with_this_process
-from demo.trials.maven import fetch, listed, say
+from demo.trials.maven import fetch, list_jars, say
 from demo.trials.ports import listens, parse_port
 from demo.trials.secured_kafka import SecuredBroker
 from noted_time import NotedTimeError, Rejected
@@ -129,7 +129,7 @@ def _run(given: argparse.Namespace) -> None:
     if given.fetch:  # also `./run test`
         _fetch_all(given.repository)
         return
-    fetch(listed(JARS), HOME / "broker", repository=given.repository)
+    fetch(list_jars(JARS), HOME / "broker", repository=given.repository)
     data, port, topics = given.data, given.port, given.topic
     made = (SecuredBroker if given.secured else Broker)(data, port=port)
     if listens(port):

@@ -93,7 +93,7 @@ class Served(Calls):
         assert not self._thread.is_alive(), "the controller did not stop"
 
     @contextmanager
-    def going_back(self) -> Iterator[None]:
+    def lose_writes(self) -> Iterator[None]:
         """Lose all that is written meanwhile, like a restored backup."""
         tables = deepcopy(self._store.tables)
         yield

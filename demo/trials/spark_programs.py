@@ -48,7 +48,7 @@ class SparkProgram(Daemon):
             code = self._process.wait(LAST_WORDS_S)
             self.kill()
         assert code == 0, self._log.read_text()
-        return self.printed().strip().rpartition("\n")[2]
+        return self.read_output().strip().rpartition("\n")[2]
 
     def status(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait for the end, and return the status: negative for a signal."""
@@ -57,7 +57,7 @@ class SparkProgram(Daemon):
         finally:
             self.kill()
 
-    def printed(self) -> str:
+    def read_output(self) -> str:
         return self._printed.read_text()
 
     def has_ended(self) -> bool:

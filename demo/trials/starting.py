@@ -20,7 +20,7 @@ STARTS = 6
 """How often a start is tried."""
 
 
-def connected(start: Callable[[], Result]) -> Result:
+def retry_start(start: Callable[[], Result]) -> Result:
     """Return the result of `start`, called again while Python does not connect back to Spark.
 
     Spark waits ten seconds for each Python process, whatever the settings, which a busy machine
@@ -32,7 +32,7 @@ def connected(start: Callable[[], Result]) -> Result:
     ...     if next(calls) == 0:
     ...         raise PySparkException("Python worker failed to connect back.")
     ...     return next(calls)
-    >>> connected(start)
+    >>> retry_start(start)
     2
     """
     for _ in range(STARTS - 1):
@@ -44,15 +44,15 @@ def connected(start: Callable[[], Result]) -> Result:
     return start()
 
 
-def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+def start_query(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     """Return the query that `start` starts, once its sources have their Python processes.
 
     It is started again if one of these did not connect back; other failures are not handled.
     """
-    return connected(lambda: _initialized(start()))
+    return retry_start(lambda: _wait_for_start(start()))
 
 
-def _initialized(query: StreamingQuery) -> StreamingQuery:
+def _wait_for_start(query: StreamingQuery) -> StreamingQuery:
     while query.status["message"].startswith("Initializing"):
         time.sleep(LOOK_S)
     if UNCONNECTED in str(query.exception()):

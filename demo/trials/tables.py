@@ -7,11 +7,11 @@ from pathlib import Path
 import pyspark
 
 from demo.trials.kafka import HOME
-from demo.trials.maven import fetch, installed_in, listed_by_release
+from demo.trials.maven import fetch, find_jars, list_jars_by_release
 from spark_integration.session.versions import parse_release
 
 RUNNING = ".".join(map(str, parse_release(pyspark.__version__)))
-LISTED = listed_by_release(Path(__file__).with_name("table_jars.txt"))
+LISTED = list_jars_by_release(Path(__file__).with_name("table_jars.txt"))
 """The jars by the one release of Spark that they fit. Delta 4.2.0 fits no Spark 4.1 from 4.1.2 on:
 it calls a constructor that Spark has changed. Delta's other jars are for Unity Catalog.
 """
@@ -33,7 +33,7 @@ def install(repository: str | None = None) -> None:
 
 def connectors() -> list[str]:
     """Return the jars that Spark needs for both, none if not installed."""
-    return installed_in(HOME / "tables", JARS)
+    return find_jars(HOME / "tables", JARS)
 
 
 def settings(directory: Path) -> dict[str, str]:

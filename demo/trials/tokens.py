@@ -15,21 +15,21 @@ ID = "tests"
 LASTS_S = 3600
 
 
-def encoded(part: bytes) -> str:
+def encode_part(part: bytes) -> str:
     return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
 
 
-KEYS: dict[str, Any] = {"keys": [{"kty": "oct", "kid": ID, "alg": "HS256", "k": encoded(KEY)}]}
+KEYS: dict[str, Any] = {"keys": [{"kty": "oct", "kid": ID, "alg": "HS256", "k": encode_part(KEY)}]}
 """The keys by which a broker knows the tokens (JWKS)."""
 
 
-def token_of(user: str, key: bytes = KEY) -> str:
+def make_token(user: str, key: bytes = KEY) -> str:
     """Return a signed token (JWT) of a user, valid for an hour."""
     now = int(time.time())
     claims = {"sub": user, "iat": now, "exp": now + LASTS_S}
     parts = ({"alg": "HS256", "kid": ID}, claims)
-    signed = ".".join(encoded(json.dumps(part).encode()) for part in parts)
-    return f"{signed}.{encoded(hmac.digest(key, signed.encode(), 'sha256'))}"
+    signed = ".".join(encode_part(json.dumps(part).encode()) for part in parts)
+    return f"{signed}.{encode_part(hmac.digest(key, signed.encode(), 'sha256'))}"
 
 
 class TokenServer(ThreadingHTTPServer):
@@ -55,7 +55,7 @@ class _Answer(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != self.server.login:
             self.send_error(401)
             return
-        given = {"access_token": token_of(self.server.user), "expires_in": LASTS_S}
+        given = {"access_token": make_token(self.server.user), "expires_in": LASTS_S}
         body = json.dumps(given).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")

@@ -11,7 +11,7 @@ import pytest
 
 from controller.store.sqlite import SqliteStore
 from demo.trials.waiting import PATIENCE_S
-from tests.support.failing_database import full, locked, moved
+from tests.support.failing_database import fill_disk, lock_database, move_database
 from tests.support.processes import ServeProcess
 
 
@@ -39,7 +39,7 @@ def noting(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[l
     raise AssertionError(f"no answer {until} within a minute")
 
 
-@pytest.mark.parametrize("trouble", [full, locked, moved])
+@pytest.mark.parametrize("trouble", [fill_disk, lock_database, move_database])
 def test_trouble_with_the_database_is_reported_and_survived(
     tmp_path: Path, trouble: Callable[[ServeProcess, Path], AbstractContextManager[None]]
 ) -> None:

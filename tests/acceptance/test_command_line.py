@@ -11,8 +11,8 @@ import pytest
 
 from controller.store.migrate import migrate
 from controller.store.schema import SCHEMA_REVISION
-from tests.support.processes import ServeProcess, command, environment
-from tests.support.terminals import on_terminal
+from tests.support.processes import ServeProcess, environment, run_command
+from tests.support.terminals import run_on_terminal
 
 DATABASE = "noted-time.db"
 
@@ -33,7 +33,7 @@ def test_hints_and_the_dashboard_name_the_program_as_it_was_started(tmp_path: Pa
     with served.ready() as controller:
         page = httpx.get(controller.url).text
         asked = ("explain", "x", "--url", controller.url)
-        refused = command(*asked, cwd=tmp_path, NOTED_TIME_PROGRAM=typed)
+        refused = run_command(*asked, cwd=tmp_path, NOTED_TIME_PROGRAM=typed)
 
     assert "Try it:  ./run noted-time demo-stream --for 60s" in helped
     assert 'data-program="./run noted-time"' in page
@@ -46,7 +46,7 @@ def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
     """`serve` refuses it with the command to run, which only a person should."""
     migrate(f"sqlite:///{tmp_path / DATABASE}")
     altered(tmp_path, "UPDATE noted_time_version SET version_num = '0000'")
-    refused = command("serve", cwd=tmp_path)
+    refused = run_command("serve", cwd=tmp_path)
 
     says = (
         "noted-time: the schema of sqlite:///noted-time.db is at 0000, older than "
@@ -72,7 +72,7 @@ def test_a_database_that_cannot_be_is_explained(
 ) -> None:
     """In a sentence without a traceback and without a password."""
     (tmp_path / "notes.csv").write_text("writer,time")
-    refused = command("serve", "--database", url, cwd=tmp_path)
+    refused = run_command("serve", "--database", url, cwd=tmp_path)
 
     output = refused.stdout + refused.stderr
     found = (refused.returncode, says in output, "Traceback" in output, "secret" in output)
@@ -82,7 +82,7 @@ def test_a_database_that_cannot_be_is_explained(
 def test_a_second_controller_is_refused(tmp_path: Path) -> None:
     """Two processes on one file would have two memories of the notes: the second ends."""
     with ServeProcess(tmp_path).ready() as first:
-        second = command("serve", "--port", "0", cwd=tmp_path)
+        second = run_command("serve", "--port", "0", cwd=tmp_path)
         still = httpx.put(f"{first.url}/v1/streams/s").status_code
 
     reason = f"{tmp_path / DATABASE} is served by another controller"
@@ -109,7 +109,7 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
     """The second controller ends with the reason and the remedy, and leaves no new database."""
     with ServeProcess(tmp_path).ready() as first:
         port, other = str(first.port), "sqlite:///other.db"
-        second = command("serve", "--database", other, "--port", port, cwd=tmp_path)
+        second = run_command("serve", "--database", other, "--port", port, cwd=tmp_path)
 
     why = f"cannot listen on 127.0.0.1:{port}: Address already in use"
     says = f"noted-time: {why}; choose another --port, or --host\n"
@@ -119,9 +119,9 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
 
 def test_a_shell_completes_its_commands(tmp_path: Path) -> None:
     """By the script that `--install-completion` writes, which calls `noted-time`."""
-    script = command(cwd=tmp_path, _NOTED_TIME_COMPLETE="source_bash").stdout
+    script = run_command(cwd=tmp_path, _NOTED_TIME_COMPLETE="source_bash").stdout
     asked = {"COMP_WORDS": "noted-time stream ", "COMP_CWORD": "2"}
-    printed = command(cwd=tmp_path, _NOTED_TIME_COMPLETE="complete_bash", **asked).stdout
+    printed = run_command(cwd=tmp_path, _NOTED_TIME_COMPLETE="complete_bash", **asked).stdout
 
     completes_it = script.rstrip().endswith(" noted-time")
     assert completes_it
@@ -135,10 +135,10 @@ def test_a_terminal_gets_tables_and_questions(tmp_path: Path) -> None:
         httpx.put(f"{controller.url}/v1/streams/flights")
         noted_time = [sys.executable, "-m", "noted_time", "stream"]
         variables = environment(NOTED_TIME_URL=controller.url)
-        shown = on_terminal([*noted_time, "list"], variables, cwd=tmp_path)
+        shown = run_on_terminal([*noted_time, "list"], variables, cwd=tmp_path)
         delete = [*noted_time, "delete", "flights"]
-        kept = on_terminal(delete, variables, cwd=tmp_path, typed="n\n")
-        deleted = on_terminal(delete, variables, cwd=tmp_path, typed="y\n")
+        kept = run_on_terminal(delete, variables, cwd=tmp_path, typed="n\n")
+        deleted = run_on_terminal(delete, variables, cwd=tmp_path, typed="y\n")
 
     question = "Remove flights with 0 writers and 0 marks, for good? [y/N]"
     found = [question in said for _, said in (kept, deleted)]

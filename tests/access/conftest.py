@@ -7,9 +7,9 @@ import pytest
 from controller.store.open import open_tokens
 from controller.store.token_table import Tokens
 from demo.trials.memory_store import MemoryTokens
-from demo.trials.postgres import Server, binaries
+from demo.trials.postgres import Server, find_binaries
 
-KINDS = ["memory", "sqlite", "postgres"] if binaries() else ["memory", "sqlite"]
+KINDS = ["memory", "sqlite", "postgres"] if find_binaries() else ["memory", "sqlite"]
 
 
 @pytest.fixture(autouse=True)
@@ -18,16 +18,16 @@ def log_calls(whole_log: None) -> None:
 
 
 @pytest.fixture
-def database(migrated: Path, tmp_path: Path) -> str:
+def database(database_template: Path, tmp_path: Path) -> str:
     """The URL of a migrated database."""
-    return f"sqlite:///{shutil.copy(migrated, tmp_path / 'noted-time.db')}"
+    return f"sqlite:///{shutil.copy(database_template, tmp_path / 'noted-time.db')}"
 
 
 @pytest.fixture
-def emptied(server: Server, of_many_tests: str) -> str:
+def emptied(server: Server, reusable_database: str) -> str:
     """The URL of one in PostgreSQL."""
-    server.empty(of_many_tests)
-    return of_many_tests
+    server.empty(reusable_database)
+    return reusable_database
 
 
 @pytest.fixture(params=KINDS)

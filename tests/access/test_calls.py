@@ -13,8 +13,8 @@ from controller.api.pages.assets import PAGE_PATHS
 from controller.service.controller import Controller
 from controller.service.telemetry.metrics import refused_calls
 from demo.trials.memory_store import MemoryStore
-from tests.support.controllers import until
-from tests.support.gates import Guarded, behind
+from tests.support.controllers import wait_until_async
+from tests.support.gates import Guarded, serve_gate
 
 S = "/v1/streams/s"
 
@@ -37,7 +37,7 @@ async def test_every_call_needs_a_token(method: str, path: str) -> None:
     expired, revoked = guarded.token("admin", lifetime_ms=1), guarded.token("admin")
     guarded.revoke(revoked)
     guarded.now += 1
-    async with behind(guarded.gate) as door:
+    async with serve_gate(guarded.gate) as door:
         shown = (None, "x", "nt_0123456789ab_" + 43 * "s", f"{revoked}x", expired, revoked)
         answers = [await door.answer(method, path, token) for token in shown]
 
@@ -54,7 +54,7 @@ async def test_whether_it_lives_may_be_asked_by_anybody(path: str) -> None:
     """Supervisors of processes need not hold tokens, and the pages are not secret."""
     guarded = Guarded()
     guarded.token("admin")
-    async with behind(guarded.gate) as door:
+    async with serve_gate(guarded.gate) as door:
         assert await door.call("GET", path) == (200, "")
 
 
@@ -70,7 +70,7 @@ async def test_a_token_gives_the_rights_of_its_scope_and_no_other(scope: str) ->
     """Whatever is sent: an invalid body is only looked at if its sender may send it."""
     guarded = Guarded()
     token = guarded.token(scope)
-    async with behind(guarded.gate) as door:
+    async with serve_gate(guarded.gate) as door:
         refused = {call for call in ASKING if (await door.answer(*call, token)).status_code == 403}
 
     lacking = {call for call in ASKING if find_need(*call).right not in GIVEN[scope]}
@@ -82,7 +82,7 @@ async def test_a_change_is_recorded_by_the_label_and_the_id_of_the_token() -> No
     guarded = Guarded()
     token = guarded.token("admin", label="ops, Kim")
     who = f"ops, Kim ({token.split('_')[1]})"
-    async with behind(guarded.gate) as door:
+    async with serve_gate(guarded.gate) as door:
         notes = [{"writer": w, "time": t} for w, t in (("lima", 1), ("osaka", 2), ("quito", 2))]
         await door.call("POST", f"{S}/notes", token, {"notes": notes})
         hold = await door.answer(
@@ -91,7 +91,7 @@ async def test_a_change_is_recorded_by_the_label_and_the_id_of_the_token() -> No
         explain = (await door.answer("GET", f"{S}/explain", token)).json()
         with capture_logs() as logs:
             await door.call("DELETE", f"{S}/writers/lima", token)
-        await until(lambda: door.controller.stream("s").history(None).last_seq == 2)
+        await wait_until_async(lambda: door.controller.stream("s").history(None).last_seq == 2)
         ledger = (await door.answer("GET", f"{S}/ledger", token)).json()["entries"]
         changes = (await door.answer("GET", f"{S}/changes?limit=2", token)).json()["changes"]
 
@@ -115,7 +115,7 @@ async def test_the_audit_log_has_refused_and_administering_callers_but_no_secret
         guarded.token("read"),
     ]
     stranger = "nt_0123456789ab_" + 43 * "s"
-    async with behind(guarded.gate) as door:
+    async with serve_gate(guarded.gate) as door:
         with capture_logs() as logs:
             await door.call("PUT", S, admin, {"writer_timeout_ms": 7})
             await door.note(carrier, "DL")
@@ -149,7 +149,7 @@ async def test_a_change_is_recorded_by_the_label_as_one_short_line(
     """The command takes whatever the operator types; without a label the id alone is shown."""
     guarded = Guarded()
     token = guarded.token("admin", label=label)
-    async with behind(guarded.gate) as door:
+    async with serve_gate(guarded.gate) as door:
         await door.call("PUT", f"{S}?comment=slow", token, {"writer_timeout_ms": 7})
         (change,) = (await door.answer("GET", f"{S}/changes?limit=1", token)).json()["changes"]
 
@@ -161,7 +161,7 @@ async def test_a_change_is_recorded_by_the_label_as_one_short_line(
 async def test_a_token_that_is_made_while_it_serves_is_asked_for() -> None:
     """The document shows it from then on, as an HTTP bearer scheme but for the open calls."""
     guarded = Guarded()
-    async with behind(guarded.gate) as door:
+    async with serve_gate(guarded.gate) as door:
         before = (await door.call("GET", S), (await door.answer("GET", "/openapi.json")).json())
         guarded.token("read")
         after = (await door.call("GET", S), (await door.answer("GET", "/openapi.json")).json())
@@ -225,7 +225,7 @@ async def test_a_refusal_is_counted_and_logged_at_debug() -> None:
     before = counted._value.get()
     guarded = Guarded()
     guarded.token("admin")
-    async with behind(guarded.gate) as door:
+    async with serve_gate(guarded.gate) as door:
         with capture_logs() as logs:
             await door.call("GET", "/v1/streams/a%0a%1b[2J\u00e4" + 500 * "x" + "?token=secret")
 
@@ -243,7 +243,7 @@ async def test_two_headers_count_as_no_token() -> None:
     """It is ambiguous which of them counts."""
     guarded = Guarded()
     token = guarded.token("admin")
-    async with behind(guarded.gate) as door:
+    async with serve_gate(guarded.gate) as door:
         headers = [("authorization", f"Bearer {token}")] * 2
         answer = await door.client.get(S, headers=headers)
 
@@ -272,7 +272,7 @@ async def test_a_name_that_was_rebound_to_the_loopback_is_foreign(
 
     A controller that is open to a network has addresses, which no page can take, and names.
     """
-    async with behind(Gate(names=names), f"http://{name}") as door:
+    async with serve_gate(Gate(names=names), f"http://{name}") as door:
         found = await door.call(method, S, None, body, origin=f"http://{name}")
 
     assert found == answer
@@ -280,7 +280,7 @@ async def test_a_name_that_was_rebound_to_the_loopback_is_foreign(
 
 async def test_by_a_rebound_name_only_what_strangers_may_see_is_shown() -> None:
     """A page reads that the controller is alive, but nothing of any stream."""
-    async with behind(Gate(), "http://rebound.example:7464") as door:
+    async with serve_gate(Gate(), "http://rebound.example:7464") as door:
         paths = ("/healthz", "/v1/streams", "/v1/overview", "/v1/access", "/metrics")
         seen = [await door.call("GET", path) for path in paths]
 

@@ -18,7 +18,7 @@ from demo.trials.memory_store import MemoryStore
 from tests.controller.api.test_calls import Calls
 from tests.support.controllers import GivenTime
 from tests.support.gates import Guarded
-from tests.support.http import answering
+from tests.support.http import serve_app
 from tests.support.paragraphs import read_paragraphs
 
 
@@ -51,7 +51,7 @@ class GuardedCalls(Calls):
 async def test_guarded_calls(acts: list[str]) -> None:
     """Each paragraph of the file is answered as it has it."""
     guarded, time = Guarded(), GivenTime()
-    async with answering(Controller(MemoryStore(), time.clocks()), guarded.gate) as caller:
+    async with serve_app(Controller(MemoryStore(), time.clocks()), guarded.gate) as caller:
         for stream in "st":
             await caller.controller.put_stream(stream, {"mark_interval_ms": 0})
         calls = GuardedCalls(caller, time, guarded)

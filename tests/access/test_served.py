@@ -23,7 +23,7 @@ from noted_time.values import NotAllowed
 from noted_time_cli.server.serving import _check_address, _list_names
 from reader_client import ReaderClient
 from tests.support.gates import Guarded
-from tests.support.processes import ServeProcess, command
+from tests.support.processes import ServeProcess, run_command
 from tests.support.scrapes import samples
 from writer_client import WriterClient
 
@@ -40,7 +40,7 @@ NOTES = {"notes": [{"writer": "UA"}]}
 
 def make(directory: Path, *options: str) -> str:
     """Make a token on the command line."""
-    made = command("token", "create", *options, cwd=directory)
+    made = run_command("token", "create", *options, cwd=directory)
     assert made.returncode == 0, made.stderr
     return made.stdout.strip()
 
@@ -57,7 +57,7 @@ def test_a_token_that_is_revoked_while_it_serves_is_refused_soon(tmp_path: Path)
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
         before = [httpx.put(url, headers=bearer(token)).status_code for token in (gone, stays)]
-        revoked = command("token", "revoke", gone.split("_")[1], cwd=tmp_path)
+        revoked = run_command("token", "revoke", gone.split("_")[1], cwd=tmp_path)
         wait_until(lambda: httpx.get(url, headers=bearer(gone)).status_code == 401)
         after = httpx.get(url, headers=bearer(stays)).status_code
     assert (before, revoked.returncode, after) == ([201, 200], 0, 200)
@@ -84,7 +84,7 @@ def test_a_token_is_replaced_while_notes_go_on(tmp_path: Path) -> None:
             noting.start()
             held.append(new := make(tmp_path, "--scope", "admin"))
             wait_until(lambda: (new, 200) in answers)
-            command("token", "revoke", old.split("_")[1], cwd=tmp_path)
+            run_command("token", "revoke", old.split("_")[1], cwd=tmp_path)
             wait_until(lambda: answers.count((old, 401)) > 9)
             done.set()
             noting.join()
@@ -158,7 +158,7 @@ def test_a_certificate_without_its_key_is_reported(
     tmp_path: Path, options: list[str], says: str
 ) -> None:
     """Before anything is served."""
-    refused = command("serve", *options, cwd=tmp_path)
+    refused = run_command("serve", *options, cwd=tmp_path)
 
     assert (refused.returncode, says in refused.stderr) == (1, True)
 
@@ -170,9 +170,9 @@ def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
     first = make(tmp_path, *options, "--label", "carrier UA")
     second = make(tmp_path, "--scope", "admin", "--expires-in", "1s")
     ids = [token.split("_")[1] for token in (first, second)]
-    revoked = [command("token", "revoke", ids[0], cwd=tmp_path).stdout for _ in range(2)]
+    revoked = [run_command("token", "revoke", ids[0], cwd=tmp_path).stdout for _ in range(2)]
     time.sleep(1)
-    listed = command("token", "list", "--json", cwd=tmp_path)
+    listed = run_command("token", "list", "--json", cwd=tmp_path)
 
     tokens = json.loads(listed.stdout)
     found = [[row["id"], row["state"].split()[0], row["rights"], row["label"]] for row in tokens]
@@ -204,7 +204,7 @@ def test_a_token_command_that_cannot_be_done_is_reported(
     tmp_path: Path, arguments: list[str], status: int, says: str
 ) -> None:
     """In a sentence, with no token shown and no database made."""
-    done = command("token", *arguments, cwd=tmp_path)
+    done = run_command("token", *arguments, cwd=tmp_path)
 
     assert (done.returncode, done.stdout, says in done.stderr) == (status, "", True)
     assert [*tmp_path.iterdir()] == []
@@ -214,7 +214,7 @@ def test_a_token_command_that_cannot_be_done_is_reported(
 def test_an_unknown_token_is_reported_with_the_database(tmp_path: Path) -> None:
     """The command that lists them names it as well."""
     make(tmp_path, "--scope", "read")
-    done = command("token", "revoke", "0123456789ab", cwd=tmp_path)
+    done = run_command("token", "revoke", "0123456789ab", cwd=tmp_path)
 
     says = (
         "noted-time: there is no token '0123456789ab' in sqlite:///noted-time.db: "

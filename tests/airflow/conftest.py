@@ -8,8 +8,8 @@ from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from tests.support.airflow import Airflow
 from tests.support.claimed import TEN, Orders
-from tests.support.page import BLOCK, text_of
-from tests.support.suites import programs_of
+from tests.support.page import BLOCK, read_page
+from tests.support.suites import find_programs
 
 PAGE = "docs/guides/schedulers.md"
 SINK = "group:connect-orders-jdbc@{}/sink"
@@ -17,7 +17,7 @@ SINK = "group:connect-orders-jdbc@{}/sink"
 
 def adapt_dag(given: str, name: str, **changes: str) -> str:
     """Return a DAG of the page under another name, which runs when it is told to, with changes."""
-    blocks: list[tuple[str, str]] = BLOCK.findall(text_of(PAGE))
+    blocks: list[tuple[str, str]] = BLOCK.findall(read_page(PAGE))
     dag = next(block for language, block in blocks if language == "python" and given in block)
     changes = {
         given: name,
@@ -48,7 +48,7 @@ def idle_airflow(
     tmp_path_factory: pytest.TempPathFactory, controller: Served, orders: Orders, broker: Broker
 ) -> Airflow:
     """Return an Airflow with the page's DAG, for each `missing`, for a table and for a sink."""
-    programs: Path = programs_of("airflow")
+    programs: Path = find_programs("airflow")
     connection = {"conn_type": "noted_time", "host": "127.0.0.1", "port": controller.port}
     home = tmp_path_factory.mktemp("airflow") / "home"
     idle_airflow = Airflow(programs, home, AIRFLOW_CONN_NOTED_TIME_DEFAULT=json.dumps(connection))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.airflow import install
 from tests.support.claimed import TEN
-from tests.support.suites import programs_of
+from tests.support.suites import find_programs
 
 PROGRAM = """
 import json, sys
@@ -60,7 +60,7 @@ GIVEN: list[tuple[dict[str, object], object]] = [
 @pytest.fixture
 def results(tmp_path: Path) -> list[object]:
     """Return what becomes of each, with sensors deferrable by Airflow's own option."""
-    python = programs_of("airflow") / "python"
+    python = find_programs("airflow") / "python"
     install(tmp_path / "installed")
     done = subprocess.run(
         [str(python), "-c", PROGRAM],

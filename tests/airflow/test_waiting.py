@@ -41,7 +41,7 @@ from noted_time_airflow.waiting import (
 )
 from reader_client.protocol.datasets import OpenDataset
 from tests.support.claimed import TEN, Orders
-from tests.support.controllers import until
+from tests.support.controllers import wait_until_async
 from tests.support.gates import Guarded
 
 NINE = TEN - HOUR_MS
@@ -378,7 +378,7 @@ async def test_unreachable_controller_is_asked_again(shop: Shop) -> None:
     log: list[str] = []
     shop.served.stop()
     waiting = asyncio.create_task(watch_stream(shop, log))
-    await until(lambda: bool(log))
+    await wait_until_async(lambda: bool(log))
     await asyncio.to_thread(shop.served.start)
     await asyncio.to_thread(shop.note_both, TEN)
     found = await waiting
@@ -424,13 +424,13 @@ async def test_finished_sensors_leave_no_connection(shop: Shop) -> None:
     log: list[str] = []
     connections = shop.served._server.server_state.connections
     tasks = [asyncio.create_task(watch_stream(shop, log)) for _ in range(10)]
-    await until(lambda: len(shop.served._controller.polls) == len(tasks))
+    await wait_until_async(lambda: len(shop.served._controller.polls) == len(tasks))
     tasks[0].cancel()
     await asyncio.to_thread(shop.note_both, TEN)
     found = await asyncio.gather(*tasks[1:])
 
     assert ({each.status for each in found}, tasks[0].cancelled()) == ({"complete"}, True)
-    await until(lambda: not connections)
+    await wait_until_async(lambda: not connections)
 
 
 def test_expected_errors_are_verdicts() -> None:

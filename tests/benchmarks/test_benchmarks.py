@@ -69,5 +69,5 @@ def test_the_page_of_speed_has_the_figures_that_are_kept_beside_it() -> None:
     figures = json.loads(page.FIGURES.read_text())
     text = page.PAGE.read_text()
 
-    assert page.filled(text, figures) == text
+    assert page.fill_page(text, figures) == text
     assert len([*page.table(figures)]) == 2 + sum(each["target"] is not None for each in figures)

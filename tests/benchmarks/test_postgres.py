@@ -15,9 +15,9 @@ from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import offsets_stored
 from benchmarks.writers import Writers
-from demo.trials.postgres import Server, binaries
+from demo.trials.postgres import Server, find_binaries
 
-pytestmark = pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
+pytestmark = pytest.mark.skipif(find_binaries() is None, reason="PostgreSQL is not installed")
 
 
 @pytest.fixture

@@ -23,17 +23,17 @@ from tests.support.controllers import (
     Watched,
     WatchedMemory,
     deliver,
-    marks_of,
-    running,
+    list_marks,
+    run_controller,
     serve_for,
-    serving,
+    serve_stream,
     skip_served_time,
-    until,
+    wait_until_async,
 )
-from tests.support.scrapes import scraped
+from tests.support.scrapes import scrape
+from tests.support.streams import advance_all as marks_of_stream
 from tests.support.streams import deliver as tell_stream
-from tests.support.streams import marks_of as marks_of_stream
-from tests.support.streams import restarted
+from tests.support.streams import restart
 
 HOUR_MS = 60 * 60 * 1000
 
@@ -45,14 +45,14 @@ async def made(controller: Controller, upto: int = 5) -> None:
 
 def seqs(controller: Controller, domain: str = "default") -> list[int]:
     """Return the seqs of the marks in memory."""
-    return [mark.seq for mark in marks_of(controller, domain)]
+    return [mark.seq for mark in list_marks(controller, domain)]
 
 
 async def retained(controller: Controller, time: GivenTime, first: int) -> None:
     """Serve until the marks were forgotten by age; the first one kept must be `first`."""
     await asyncio.sleep(0)  # a controller just started begins to count from its first turn
     serve_for(controller, time, maintenance.FORGET_EVERY_MS)
-    await until(lambda: seqs(controller)[0] == first)
+    await wait_until_async(lambda: seqs(controller)[0] == first)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ async def test_the_slowest_group_with_a_reader_online_decides(
     memory: WatchedMemory, time: GivenTime, offset: int, first: int, *, goes_offline: bool
 ) -> None:
     """A reader that stopped in order reports it; or its group would keep the marks for ever."""
-    async with serving(memory, time, mark_retention_ms=0) as controller:
+    async with serve_stream(memory, time, mark_retention_ms=0) as controller:
         for group, at in (("fast", 50), ("slow", offset)):
             await controller.report("s", group, "r", {0: at})
         if goes_offline:
@@ -77,7 +77,7 @@ async def test_a_reader_before_the_first_mark_keeps_them_all(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     """It has to pass every one; only when it has, the old ones go."""
-    async with serving(memory, time, mark_retention_ms=0) as controller:
+    async with serve_stream(memory, time, mark_retention_ms=0) as controller:
         await controller.report("s", "g", "r", {})
         await made(controller)
         serve_for(controller, time, 2 * maintenance.FORGET_EVERY_MS)
@@ -93,11 +93,11 @@ async def test_readers_known_before_a_restart_keep_their_marks(
     store: Watched, time: GivenTime
 ) -> None:
     """The one its lower comes from and all later, in memory and in the store; the others go."""
-    async with serving(store, time, mark_retention_ms=0) as controller:
+    async with serve_stream(store, time, mark_retention_ms=0) as controller:
         await controller.report("s", "g", "r", {0: 25})
         await made(controller)
-    reopened = store.reopened()
-    async with running(reopened, time) as controller:
+    reopened = store.reopen()
+    async with run_controller(reopened, time) as controller:
         await retained(controller, time, first=2)
         stream = controller.stream("s")
         stored = [kept.mark.seq for kept in reopened.marks(stream.id, "default")]
@@ -117,7 +117,7 @@ async def test_marks_before_the_one_a_reader_at_the_cut_needs_go(
     store: Watched, cut: int, kept: list[int]
 ) -> None:
     """In memory and in the store; never the last one, however far the cut."""
-    async with serving(store) as controller:
+    async with serve_stream(store) as controller:
         await made(controller)
         stream, _ = await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {0: cut})
         stored = [each.mark.seq for each in store.marks(stream.id, "default")]
@@ -130,7 +130,7 @@ async def test_the_dry_run_of_a_shorter_retention_counts_the_marks_that_then_go(
     memory: WatchedMemory, time: GivenTime, hours: int, dropped: int
 ) -> None:
     """Five marks, an hour apart: never the last one. The dry run changes nothing."""
-    async with serving(memory, time, mark_retention_ms=DAY_MS) as controller:
+    async with serve_stream(memory, time, mark_retention_ms=DAY_MS) as controller:
         for seq in range(1, 6):
             await deliver(controller, Note("a", seq, {0: 10 * seq}))
             skip_served_time(controller, HOUR_MS)
@@ -146,7 +146,7 @@ async def test_the_dry_run_of_a_shorter_retention_counts_the_marks_that_then_go(
 
 
 def have_steps(controller: Controller, count: int) -> bool:
-    return scraped(controller, "noted_time_clock_steps_total") == {(): count}
+    return scrape(controller, "noted_time_clock_steps_total") == {(): count}
 
 
 @pytest.mark.usefixtures("whole_log")
@@ -164,7 +164,7 @@ async def test_a_wall_clock_far_ahead_deletes_nothing(store: Watched, time: Give
             store.load(LateRecord, found.id),
         )
 
-    async with serving(store, time, max_time_ahead_ms=None) as controller:
+    async with serve_stream(store, time, max_time_ahead_ms=None) as controller:
         await made(controller)
         await controller.change("s", operations.hold, ANONYMOUS_ORDER, "a", 1000)
         await deliver(controller, Note("b"), Note("b", 9), Note("a", 9, late=LateRows(3, 2, 2)))
@@ -177,7 +177,7 @@ async def test_a_wall_clock_far_ahead_deletes_nothing(store: Watched, time: Give
                 serve_for(controller, time, 80_000)
                 await controller._committer.submit(retention.forget_old_marks)
                 await controller._committer.submit(retention.forget_old_records)
-                await until(partial(have_steps, controller, count))
+                await wait_until_async(partial(have_steps, controller, count))
 
         stepped = [each["by_ms"] for each in logs if each["event"] == "clock_stepped"]
         assert (list_kept(), stepped) == (before, [400 * DAY_MS, -400 * DAY_MS])
@@ -250,7 +250,7 @@ def lived(history: list[Step], returning: ReturningWriter, *, forgets: bool) -> 
     for writer, more, further, passes, state in history:
         now += passes
         if state == "restart":
-            stream = restarted(stream, {"default": now})
+            stream = restart(stream, {"default": now})
             continue
         if state != "live" and not is_live(stream, writer):
             continue  # a forgotten writer cannot note that it rests
@@ -308,22 +308,22 @@ async def test_gone_writers_go_from_memory_and_from_the_store(
     store: Watched, time: GivenTime
 ) -> None:
     """And time advances, before and after a restart."""
-    async with serving(store, time, writer_retention_ms=30_000) as controller:
+    async with serve_stream(store, time, writer_retention_ms=30_000) as controller:
         await deliver(
             controller, Note("a", 5), Note("gone", 5, {0: 1}), Note("gone", state="finished")
         )
         await deliver(controller, Note("a", 6))
         serve_for(controller, time, maintenance.FORGET_EVERY_MS)
-        await until(lambda: names(controller) == ["a"])
-        await until(
+        await wait_until_async(lambda: names(controller) == ["a"])
+        await wait_until_async(
             lambda: sum(controller.stream("s").aggregator.domains.census.members.values()) == 1
         )
         stream_id = controller.stream("s").id
-        await until(lambda: [each.writer for each in store.members(stream_id)] == ["a"])
-    async with running(store.reopened(), time) as controller:
+        await wait_until_async(lambda: [each.writer for each in store.members(stream_id)] == ["a"])
+    async with run_controller(store.reopen(), time) as controller:
         await deliver(controller, Note("a", 7))
 
-        assert (names(controller), marks_of(controller)[-1].lower) == (["a"], 7)
+        assert (names(controller), list_marks(controller)[-1].lower) == (["a"], 7)
 
 
 async def test_writers_that_left_in_crowds_go_as_soon_as_a_few(
@@ -331,21 +331,21 @@ async def test_writers_that_left_in_crowds_go_as_soon_as_a_few(
 ) -> None:
     """However many leave in a minute, they do not pile up: the next part goes a tick later."""
     monkeypatch.setattr(retention, "FORGOTTEN_AT_ONCE", 2)
-    async with serving(store, time, writer_retention_ms=30_000) as controller:
+    async with serve_stream(store, time, writer_retention_ms=30_000) as controller:
         pods = [f"pod-{number}" for number in range(5)]
         await deliver(controller, Note("a"), *map(Note, pods))
         await deliver(controller, *(Note(pod, state="finished") for pod in pods))
         serve_for(controller, time, maintenance.FORGET_EVERY_MS)
 
-        await until(lambda: names(controller) == ["a"])
+        await wait_until_async(lambda: names(controller) == ["a"])
 
 
 async def test_downtime_forgets_no_writer(store: Watched, time: GivenTime) -> None:
     """Silence is measured on the service clock: a week without a controller does not count."""
-    async with serving(store, time, writer_retention_ms=30_000) as controller:
+    async with serve_stream(store, time, writer_retention_ms=30_000) as controller:
         await deliver(controller, Note("gone"), Note("gone", state="finished"))
     time.passes(604_800_000)
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         controller._clocks.serve()
         time.passes(maintenance.FORGET_EVERY_MS)
         await deliver(controller, Note("a"))

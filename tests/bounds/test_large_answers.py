@@ -16,7 +16,7 @@ from noted_time.reading import MarkHistory
 from reader_client import ReaderClient
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.released import Released
-from tests.support.controllers import until
+from tests.support.controllers import wait_until_async
 from tests.support.http import Caller
 
 S = "/v1/streams/s"
@@ -107,7 +107,7 @@ async def test_a_mark_is_encoded_once_however_many_polls_it_answers(
 
     monkeypatch.setattr(MarkHistory, "mark", counted)
     polls = [asyncio.create_task(call.get(f"{S}/marks", wait_ms=30_000)) for _ in range(20)]
-    await until(lambda: len(call.controller.polls) == len(polls))
+    await wait_until_async(lambda: len(call.controller.polls) == len(polls))
     await call.note({"writer": "a", "time": 5, "position": {"0": 10}})
     answers = {(await each).text for each in polls}
 

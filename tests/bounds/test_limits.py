@@ -13,9 +13,9 @@ from controller.api.wire.bodies import EXPLAINED_BYTES
 from controller.service.controller import Controller
 from controller.service.limits import Limits
 from noted_time.values import SEGMENTS_PER_POSITION, Accepted, Note, Refused
-from tests.support.controllers import WatchedMemory, deliver, serving, until
-from tests.support.gates import Door, Guarded, behind
-from tests.support.http import Caller, answering, places, problem
+from tests.support.controllers import WatchedMemory, deliver, serve_stream, wait_until_async
+from tests.support.gates import Door, Guarded, serve_gate
+from tests.support.http import Caller, places, problem, serve_app
 
 JOINED = Accepted(None, timeout_ms=60_000)
 
@@ -27,7 +27,7 @@ MARKS = "/v1/streams/s/marks"
 @asynccontextmanager
 async def limited(limits: Limits, store: WatchedMemory | None = None) -> AsyncIterator[Caller]:
     """Serve an app within these limits, in which there is a stream `s`."""
-    async with answering(Controller(store or WatchedMemory(), limits=limits)) as caller:
+    async with serve_app(Controller(store or WatchedMemory(), limits=limits)) as caller:
         await caller.controller.put_stream("s", {"mark_interval_ms": 0})
         yield caller
 
@@ -90,9 +90,9 @@ async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits, what: 
         store.watch.open.clear()
         notes = [{"writer": "a"}, {"writer": "b"}]
         tasks = [asyncio.create_task(call.post(NOTES, {"notes": notes}))]
-        await until(lambda: store.watch.attempts == 2)
+        await wait_until_async(lambda: store.watch.attempts == 2)
         tasks += [asyncio.create_task(call.post(NOTES, {"notes": notes})) for _ in range(5)]
-        await until(lambda: any(task.done() for task in tasks))
+        await wait_until_async(lambda: any(task.done() for task in tasks))
         store.watch.open.set()
         answers = [await task for task in tasks]
 
@@ -116,7 +116,7 @@ async def test_no_more_long_polls_than_may_wait() -> None:
     """One more is asked to come back; a caller that need not wait is answered."""
     async with limited(Limits(long_polls=1)) as call:
         waits = asyncio.create_task(call.get(MARKS, wait_ms=20_000))
-        await until(lambda: len(call.controller._notifier) == 1)
+        await wait_until_async(lambda: len(call.controller._notifier) == 1)
         refused = await call.get(MARKS, wait_ms=20_000)
         at_once = await call.get(MARKS)
         await call.note({"writer": "a", "time": 5})
@@ -154,25 +154,25 @@ async def held(door: Door, token: str | None, count: int) -> AsyncIterator[None]
     """Keep that many long polls of a token waiting."""
     waiting = len(door.controller.polls)
     tasks = [asyncio.create_task(door.call("GET", POLL, token)) for _ in range(count)]
-    await until(lambda: len(door.controller.polls) == waiting + count)
+    await wait_until_async(lambda: len(door.controller.polls) == waiting + count)
     try:
         yield
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        await until(lambda: len(door.controller.polls) == waiting)
+        await wait_until_async(lambda: len(door.controller.polls) == waiting)
 
 
 async def test_an_admin_token_gets_a_long_poll_when_all_are_taken() -> None:
     """One for reading does not, and without tokens nobody does."""
     guarded = Guarded()
     reading, admin = (guarded.token(scope) for scope in ("read", "admin"))
-    async with behind(guarded.gate, limits=LIMITS) as door, held(door, reading, POLLS):
+    async with serve_gate(guarded.gate, limits=LIMITS) as door, held(door, reading, POLLS):
         assert await door.call("GET", POLL, reading) == OVERLOADED
         async with held(door, admin, 1):
             pass
-    async with behind(Guarded().gate, limits=LIMITS) as door, held(door, None, POLLS):
+    async with serve_gate(Guarded().gate, limits=LIMITS) as door, held(door, None, POLLS):
         assert await door.call("GET", POLL) == OVERLOADED
 
 
@@ -180,7 +180,7 @@ async def test_an_admin_token_may_create_a_reader_group_when_all_are_taken() -> 
     """Others can still report to those that there are."""
     guarded = Guarded()
     reading, admin = (guarded.token(scope) for scope in ("read", "admin"))
-    async with behind(guarded.gate, limits=LIMITS) as door:
+    async with serve_gate(guarded.gate, limits=LIMITS) as door:
 
         async def report(token: str, group: str) -> tuple[int, str]:
             path = f"/v1/streams/s/reader-groups/{group}/readers/r"
@@ -250,7 +250,7 @@ async def test_an_invalid_body_is_judged_up_to_its_first_fault(
 async def test_settings_that_are_as_they_were_write_nothing() -> None:
     """Neither the members nor a change; the answer is the stream as always."""
     memory = WatchedMemory()
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         await controller.note("s", [Note("a", 5), Note("b", 6)])
         before = len(memory.watch.batches)
         stream, is_new = await controller.put_stream("s", {"writer_timeout_ms": 60_000})

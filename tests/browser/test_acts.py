@@ -127,7 +127,7 @@ def test_dry_run_of_a_setting_stays_in_sight_with_its_button(visit: Visit, stuck
     expect(dialog.dry_run).to_contain_text("from 1,000,000,000,000 to 2,000.")
     for field in (dialog.element.get_by_label("Writer timeout"), last):
         field.focus()
-        assert visit.in_sight(dialog.dry_run, visit.button("Save"), field)
+        assert visit.is_in_sight(dialog.dry_run, visit.button("Save"), field)
 
 
 def add_marks(seed: Calls, stuck: Stalled) -> int:

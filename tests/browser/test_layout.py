@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from demo.trials.browser import LAPTOP, PHONE, Visit, is_seen_within
 from demo.trials.calls import HOUR_MS, Calls
-from demo.trials.dashboards import MINUTE_MS, crowd, many, wall_ms
+from demo.trials.dashboards import MINUTE_MS, crowd, make_many, wall_ms
 from demo.trials.served import Served
 from tests.browser.conftest import Visiting, viewport
 
@@ -36,7 +36,7 @@ def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> No
         expect(row).to_be_visible()
         row.scroll_into_view_if_needed()
 
-        assert visit.in_sight(row.locator("td").last), table
+        assert visit.is_in_sight(row.locator("td").last), table
         named = row.locator("td.name").bounding_box()
         assert named, table
         assert named["width"] > LEAST_WIDTH, table
@@ -200,7 +200,7 @@ def large() -> Iterator[Served]:
     """A controller with a stream of 10,000 writers, and 400 others."""
     with Served() as running:
         crowd(running, "crowd")
-        many(running, 400)
+        make_many(running, 400)
         yield running
 
 
@@ -211,7 +211,7 @@ def test_10000_writers_are_paged_scrolled_and_searched(visiting: Visiting, large
     rows, region = visit.rows("Writers"), visit.region("Writers")
     rows.last.scroll_into_view_if_needed()
     assert rows.count() <= MOST_ROWS
-    assert visit.in_sight(rows.last)
+    assert visit.is_in_sight(rows.last)
 
     region.get_by_role("button", name="Next").click()
     expect(rows.first).not_to_contain_text("w-00000")
@@ -243,7 +243,7 @@ def test_watermark_comes_before_writers_on_a_phone(visiting: Visiting) -> None:
     jumps = visit.page.get_by_role("navigation", name="Sections").get_by_role("button")
 
     expect(jumps).to_contain_text(["Why", "Writers"])
-    assert visit.in_sight(why.locator(".big"), why.locator(".said > p").first)
+    assert visit.is_in_sight(why.locator(".big"), why.locator(".said > p").first)
 
 
 COLUMNS = """table => [...new Set([...table.querySelectorAll("td:not(.strip, .act)")]

@@ -35,7 +35,7 @@ def test_holder_its_time_and_effect_show_without_scrolling(visit: Visit, seed: C
         [re.compile("orders holds at"), re.compile("lima has held it for 1h")]
     )
     assert (row["writer"], without in moments(held)) == ("lima", True)
-    assert visit.in_sight(held, *shown.all())
+    assert visit.is_in_sight(held, *shown.all())
 
 
 def test_answer_changes_when_the_holder_notes(visit: Visit, seed: Calls, stuck: Stalled) -> None:

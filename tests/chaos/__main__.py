@@ -12,7 +12,7 @@ from rich.console import Console
 
 from demo.trials import kafka as jars
 from demo.trials.descendants import end_with_this_process
-from demo.trials.postgres import Server, binaries
+from demo.trials.postgres import Server, find_binaries
 from noted_time import NotedTimeError
 from tests.chaos.faults import FAULTS
 from tests.chaos.history import now
@@ -85,7 +85,7 @@ def _known(faults: list[str] | None, known: Mapping[str, object]) -> list[str]:
 
 def _of_replicas(plan: Plan) -> int:
     """Hold a trial of replicas, if there is PostgreSQL; returns the exit status."""
-    directory = binaries()
+    directory = find_binaries()
     if directory is None:
         console.print(NO_SERVER)
         return 2

@@ -18,7 +18,7 @@ from tests.chaos.link import Mode
 from tests.chaos.replica import Replica
 from tests.chaos.scaling import SETTINGS
 from tests.support import power
-from tests.support.power_store import lost, noted
+from tests.support.power_store import find_lost, note_until_kill
 from tests.support.processes import ServeProcess
 
 Fault = Callable[[Arena], Awaitable[None]]
@@ -227,11 +227,11 @@ FAULTS: Mapping[str, Fault] = {
 
 def _cut_power(directory: Path, chance: random.Random) -> None:
     disk, notes, left = power.Disk.new(directory), chance.randint(1, 60), directory / "left"
-    answered = noted(disk, disk.variables, notes)
+    answered = note_until_kill(disk, disk.variables, notes)
     *before, last = disk.cuts()
     for cut in (*chance.choices(before, k=POWER_CUTS), last):
         torn = cut is not last and chance.random() < 0.5
-        assert lost(cut, answered, left, torn=torn) == set(), (len(cut.before), torn)
+        assert find_lost(cut, answered, left, torn=torn) == set(), (len(cut.before), torn)
     with ServeProcess(left, is_forked=False) as again:
         note = {"writer": "UA", "time": notes + 1, "position": {"0": notes + 1}}
         again.ready().post("flights", note)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
-from demo.trials.descendants import MARK, PROCESSES, marked
+from demo.trials.descendants import MARK, PROCESSES, find_marked
 from tests.chaos.faults import WRITER_TIMEOUT_S
 from tests.chaos.history import now
 
@@ -113,4 +113,4 @@ class Pulse:
 def _ours() -> set[int]:
     """Return this process, and those that it started if they end with it."""
     marks = os.environ.get(MARK, "").split()
-    return {os.getpid(), *(marked(marks[-1]) if marks else ())}
+    return {os.getpid(), *(find_marked(marks[-1]) if marks else ())}

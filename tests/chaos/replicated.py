@@ -22,7 +22,7 @@ from tests.chaos.trial import Trial
 from tests.chaos.turns import Plan
 from tests.chaos.verdict import judge
 from tests.chaos.writing import Writing
-from tests.support.following import checked
+from tests.support.following import count_checks
 
 
 class Replicated:
@@ -159,7 +159,9 @@ class Replicated:
             "marks checked": sum(len(chain.seen) for chain in history.chains.values()),
             "windows checked": sum(len(chain.windows) for chain in history.chains.values()),
             "lowers answered": sum(len(chain.looks) for chain in history.chains.values()),
-            **sum((Counter(checked(c.answers)) for c in history.chains.values()), Counter[str]()),
+            **sum(
+                (Counter(count_checks(c.answers)) for c in history.chains.values()), Counter[str]()
+            ),
         }
 
 

@@ -11,8 +11,8 @@ from tests.support.killed_drivers import (
     Delta,
     Log,
     Trial,
-    points,
-    time_of,
+    choose_points,
+    read_claimed_time,
 )
 from tests.support.noted_stream import NotedStream
 
@@ -27,8 +27,8 @@ def test_killed_drivers_write_no_row_twice_and_claim_nothing_too_high(
     chance = Random(KILLS)
     flights = NotedStream(tmp_path / "log", "flights", served)
     trial = Trial(Log(flights), Delta(tmp_path / "table"), tmp_path)
-    for point in points(KILLS):
+    for point in choose_points(KILLS):
         trial.kill(point, chance)
 
     assert trial.finish() == []
-    assert time_of(trial.table.history()) == BEGUN_MS + trial.steps * STEP_MS
+    assert read_claimed_time(trial.table.history()) == BEGUN_MS + trial.steps * STEP_MS

@@ -15,7 +15,7 @@ from tests.chaos.history import Chain, History, Span, Violation
 from tests.chaos.pulse import NOTHING_MEASURED, Share
 from tests.chaos.register import unfounded, went_back
 from tests.chaos.scaling import ExcludingStream, ScaledStream
-from tests.support.following import Answer, broken
+from tests.support.following import Answer, find_contradictions
 
 NOTHING, SEVERAL = "(no fault)", "(several at once)"
 
@@ -99,7 +99,7 @@ def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) 
     marks = chain.whole(said.marks[domain])
     declared = len(stream.domains) == 1 and not stream.shared
     found: dict[str, Sequence[object]] = {
-        "followers": broken([*chain.answers, Answer(0, marks)]),
+        "followers": find_contradictions([*chain.answers, Answer(0, marks)]),
         "marks are sound": checks.unsound(marks, stream.events, domain),
         "uppers are true": checks.over_the_upper(marks, stream.events, domain) if declared else [],
         "no writer is excluded": _excluded(history, stream, marks),

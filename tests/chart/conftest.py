@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.chart.rendered import Chart
-from tests.support.suites import programs_of
+from tests.support.suites import find_programs
 
 HELM = "helm.sh/helm/v3/cmd/helm@v3.22.0"
 STRICT = Path(__file__).parent / "strict"
@@ -31,7 +31,7 @@ def build(program: Path, *words: str, cwd: Path) -> Path:
 @pytest.fixture(scope="session")
 def programs() -> Path:
     """Return the directory of the suite's programs."""
-    return programs_of("chart")
+    return find_programs("chart")
 
 
 @pytest.fixture(scope="session")

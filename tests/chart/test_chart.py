@@ -28,7 +28,7 @@ from tests.chart.rendered import (
     pods,
     select_kind,
 )
-from tests.support.processes import ServeProcess, command
+from tests.support.processes import ServeProcess, run_command
 
 REPOSITORY = "https://git.example/noted-time/blob/main"
 MONITORING = {"PrometheusRule", "ServiceMonitor"}
@@ -313,7 +313,7 @@ def create_token(
     controller: ServeProcess, scope: str, directory: Path, given: dict[str, str]
 ) -> str:
     """Create a token as in the container, and return it once the controller knows it."""
-    made = command("token", "create", "--scope", scope, cwd=directory, **given)
+    made = run_command("token", "create", "--scope", scope, cwd=directory, **given)
     calls = Calls(controller.url, made.stdout.strip())
     wait_until(lambda: calls.ask("GET", "/access").status_code == httpx.codes.OK)
     return str(calls.token)
@@ -335,7 +335,7 @@ def test_one_controller_takes_a_token_and_a_note_on_sqlite(chart: Chart, tmp_pat
     given = localize(build_controller_environment(objects, 0), tmp_path, port)
     (first,) = pod["initContainers"]
 
-    migrated = command(*first["args"], cwd=tmp_path, **given)
+    migrated = run_command(*first["args"], cwd=tmp_path, **given)
     with start_controller(tmp_path, port, given) as controller:
         before = create_admin_token(controller, tmp_path, given)
         controller.make("flights")
@@ -368,7 +368,7 @@ def test_observer_and_relay_need_only_the_rights_of_the_page(
             token = create_token(controller, scope, tmp_path, {})
             env = build_environment(container, "", dict.fromkeys(("observer", "relay"), token))
             env["NOTED_TIME_URL"] = controller.url
-            done = command(*container["args"], cwd=tmp_path, **env)
+            done = run_command(*container["args"], cwd=tmp_path, **env)
             ended.append(done.returncode)
 
     assert (ended, "charted.noted" in broker.topics()) == ([0, 0], True)
@@ -387,7 +387,7 @@ def test_two_controllers_share_a_stream_on_postgresql(
         for n in (0, 1)
     ]
 
-    command("migrate", cwd=tmp_path, **given[0])
+    run_command("migrate", cwd=tmp_path, **given[0])
     with (
         start_controller(tmp_path, ports[0], given[0]) as one,
         start_controller(tmp_path, ports[1], given[1]) as other,

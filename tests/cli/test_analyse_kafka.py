@@ -12,7 +12,7 @@ from confluent_kafka import Message
 from demo.trials.calls import HOUR_MS, TEN
 from demo.trials.kafka import Broker, Settings
 from tests.cli.conftest import Commands, Said
-from tests.support.transactions import begun
+from tests.support.transactions import begin_transaction
 
 pytestmark = pytest.mark.acceptance
 
@@ -124,7 +124,9 @@ def test_what_was_aborted_is_not_judged(analyse: Analysed) -> None:
     """Nor does it keep the command from ending."""
     analyse.create(*ROWS[:2])
     aborted = json.dumps({"of": {"at": TEN - 99}})
-    begun(analyse.broker, analyse.topic, aborted, partition=0, timestamp=TEN).abort_transaction()
+    begin_transaction(
+        analyse.broker, analyse.topic, aborted, partition=0, timestamp=TEN
+    ).abort_transaction()
 
     assert analyse("--field", "of.at", "--json").json["rows"] == 2
 

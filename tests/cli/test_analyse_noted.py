@@ -10,7 +10,7 @@ import pytest
 
 from controller.service import maintenance
 from demo.data import Flights, read_flights
-from demo.replay import STREAM, at_work, replay
+from demo.replay import STREAM, replay, start_carriers
 from demo.schedule import steps
 from demo.trials.calls import TEN, wire
 from demo.trials.kafka import Broker
@@ -162,7 +162,7 @@ def test_waits_are_those_for_the_moment_of_the_mark(
 def test_the_flights_lose_none(tmp_path: Path, served: Served, run: Commands) -> None:
     """Each carrier notes what is in the air. A replay tells no waits: its marks are of today."""
     flights = Flights(read_flights(months=1, days=1).landed[:400])
-    with at_work(flights.carriers, tmp_path, served.url) as carriers:
+    with start_carriers(flights.carriers, tmp_path, served.url) as carriers:
         replay(steps(flights), carriers.take)
     words = ("analyse", "log", str(tmp_path), STREAM, "--time", "departure", "--stream", STREAM)
     found = run(*words, "--arrival", "landing", "--delay", "0s", "--fail-if-broken", "--json")

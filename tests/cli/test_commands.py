@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from noted_time_cli.app import app
 from noted_time_cli.terminal.output import build_table, create_console
-from tests.support.processes import python
+from tests.support.processes import run_python
 
 EXAMPLE = re.compile(r"noted-time ([^&\n]+)")
 
@@ -38,7 +38,7 @@ COMMANDS = all_commands()
 def test_the_module_controller_serves_when_no_command_is_named() -> None:
     """Its options are those of `noted-time serve`; `--version` and commands are what they were."""
     asked = (("--port", "x"), ("--version",), ("stream", "--nope"))
-    said = [python("-m", "controller", *words) for words in asked]
+    said = [run_python("-m", "controller", *words) for words in asked]
 
     first = [f"{each.stdout}{each.stderr}".split(" [")[0].splitlines()[0] for each in said]
     assert first == [
@@ -52,7 +52,7 @@ def test_a_call_does_not_wait_for_the_server_to_be_imported() -> None:
     """Nor does the completion of a shell: that takes a second."""
     program = "import sys, noted_time_cli.app; print({'fastapi', 'sqlalchemy'} & {*sys.modules})"
 
-    assert python("-c", program).stdout == "set()\n"
+    assert run_python("-c", program).stdout == "set()\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -21,7 +21,7 @@ from tests.access.test_served import CERTIFICATE, TLS
 from tests.cli.conftest import Commands, Console, Said
 from tests.support.gates import Guarded
 from tests.support.offset_log import plan
-from tests.support.processes import ServeProcess, command, environment
+from tests.support.processes import ServeProcess, environment, run_command
 
 NOWHERE = "http://127.0.0.1:9"
 BEGUN = {"batchWatermarkMs": 0}
@@ -76,7 +76,7 @@ def test_the_other_scheme_is_the_remedy_if_it_answers(
         first = judged(run("doctor", "--url", wrong, "--json"))["controller"][0]
         then = judged(run("doctor", "--json"))["controller"][0]
         trusted = str(CERTIFICATE)
-        last = command("doctor", "--url", right, cwd=tmp_path, SSL_CERT_FILE=trusted)
+        last = run_command("doctor", "--url", right, cwd=tmp_path, SSL_CERT_FILE=trusted)
 
     assert (first["outcome"], first["remedy"]) == ("wrong", f"use {right}; this URL is from --url")
     assert then["outcome"] == ("wrong" if listens else "ok")

@@ -27,7 +27,7 @@ from noted_time.values import HOUR_MS, Rejected, parse_time, parse_zone
 from noted_time_cli.analyse import file_rows
 from noted_time_cli.analyse.columns import FileColumns
 from tests.cli.conftest import Commands
-from tests.support.page import text_of
+from tests.support.page import read_page
 from writer_client import LogTimes
 from writer_client.kafka.event_times import make_time_getter, make_values_getter
 
@@ -41,7 +41,7 @@ TYPED: Mapping[str, tuple[object, pa.DataType]] = {
     "Parquet's `date32`": (date(2026, 11, 26), pa.date32()),
 }
 ROWS = re.findall(
-    r"^\| (.+) \| (.+) \| (\S.+) \|$", text_of("docs/reference/spellings.md"), re.MULTILINE
+    r"^\| (.+) \| (.+) \| (\S.+) \|$", read_page("docs/reference/spellings.md"), re.MULTILINE
 )[1:]
 
 

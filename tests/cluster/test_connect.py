@@ -25,7 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
-from demo.trials.starting import started
+from demo.trials.starting import start_query
 from demo.trials.waiting import PATIENCE_S, eventually, wait_until
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
@@ -44,7 +44,7 @@ from spark_integration import (
 )
 from spark_integration.kafka.read import Marks
 from tests.support.noted_stream import NotedStream, table
-from tests.support.queries import per_second, rows_of
+from tests.support.queries import collect_rows, count_per_second
 from tests.support.spark_sessions import wait_for_end
 from writer_client import WriterClient
 
@@ -69,12 +69,12 @@ class Results:
     def start(self, events: DataFrame) -> StreamingQuery:
         """Start a query."""
         writer = events.writeStream.format("memory").queryName(self._name)
-        return started(writer.option("checkpointLocation", self.checkpoint).start)
+        return start_query(writer.option("checkpointLocation", self.checkpoint).start)
 
     @property
     def rows(self) -> list[tuple[object, ...]]:
         """All rows so far, sorted."""
-        return rows_of(self._spark.table(self._name))
+        return collect_rows(self._spark.table(self._name))
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ class Counting:
         writer = self._counts.writeStream.foreachBatch(sink)
         if available_now:
             writer = writer.trigger(availableNow=True)
-        return started(writer.option("checkpointLocation", self._checkpoint).start)
+        return start_query(writer.option("checkpointLocation", self._checkpoint).start)
 
     def pid(self) -> int:
         """Return the id of the process that runs the batches."""
@@ -181,7 +181,7 @@ def test_killed_process_derives_each_window_once(
     wait_for_end(counting.start(available_now=True))
 
     derived = remote.read.parquet(str(flights.root / "counts"))
-    counts = rows_of(derived.select(F.unix_seconds("window.start"), "count"))
+    counts = collect_rows(derived.select(F.unix_seconds("window.start"), "count"))
     assert counts == [(second, second + 1) for second in range(20)]
     assert eventually(counting.ending_state, "live")
     assert flights.server.get("counts")["marks"]["default"]["lower"] == 20_000
@@ -262,12 +262,12 @@ def test_any_source_gets_a_watermark_and_reports_its_position(
         position=lambda offset: {0: offset["offset"]},
         policy=WatermarkPolicy(strict=False),
     )
-    query = results.start(per_second(ticks, "timestamp"))
+    query = results.start(count_per_second(ticks, "timestamp"))
     wait_until(lambda: len(results.rows) >= 3)
     query.stop()
 
     assert results.rows == [(0, 10), (1, 10), (2, 10)]
-    assert token_controller.reported("ticks", "counters")[0]["0"] >= 30
+    assert token_controller.read_group("ticks", "counters")[0]["0"] >= 30
 
 
 @pytest.mark.parametrize("marks", ["ahead", "topic"])
@@ -294,7 +294,7 @@ def test_topic_is_read_with_its_marks(
         policy=WatermarkPolicy(strict=False),
         **(ahead if marks == "ahead" else {}),
     )
-    query = results.start(per_second(records, "timestamp"))
+    query = results.start(count_per_second(records, "timestamp"))
 
     assert eventually(lambda: results.rows, [(1, 1), (2, 1), (3, 1)])
     query.stop()

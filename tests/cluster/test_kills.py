@@ -17,7 +17,7 @@ from demo.trials.served import Served
 from demo.trials.starting import UNCONNECTED
 from demo.trials.waiting import wait_until
 from tests.support.noted_stream import NotedStream
-from tests.support.offset_log import numbers_in
+from tests.support.offset_log import list_batches
 
 pytestmark = pytest.mark.acceptance
 
@@ -41,7 +41,7 @@ class Output:
 
     def last_planned(self) -> int:
         """Return the number of the micro-batch planned last, -1 before the first."""
-        return max(numbers_in(self.checkpoint / "offsets"), default=-1)
+        return max(list_batches(self.checkpoint / "offsets"), default=-1)
 
     def counts(self) -> list[tuple[int, int]]:
         """Return (minute, count) of each row that was given out, sorted."""
@@ -61,7 +61,7 @@ class Trial:
 
     def __init__(self, cluster: Cluster, served: Served, directory: Path) -> None:
         self._cluster, self.stream = cluster, NotedStream(directory / "log", "killed", served)
-        self.stream.begun().join("a", "b")
+        self.stream.begin_log().join("a", "b")
         self.output = Output(directory / "output")
         where = {"root": str(self.stream.root), "output": str(self.output.directory)}
         self._given: dict[str, object] = {"url": served.url, "stream": "killed", **where}

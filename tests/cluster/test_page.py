@@ -18,7 +18,7 @@ class Saving(Runner):
         name = example.program.partition("\n")[0].removeprefix("# ")
         if example.language != "python" or not name.endswith(".py"):
             return super().run(example)
-        (self.directory / name).write_text(self.here(example.program))
+        (self.directory / name).write_text(self.localize(example.program))
         return ""
 
 

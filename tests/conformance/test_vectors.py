@@ -14,8 +14,8 @@ from noted_time.coding import convert_to_json
 from noted_time.reading.history import MarkHistory
 from noted_time.values import Accepted, Mark, StreamCut
 from tests.support.controllers import GivenTime
-from tests.support.http import answering
-from tests.support.streams import marks_of, stream_of
+from tests.support.http import serve_app
+from tests.support.streams import advance_all, make_stream
 
 Vector = dict[str, Any]
 
@@ -40,7 +40,7 @@ def shown(domain: str, mark: Mark) -> Vector:
 async def test_an_answer_has_these_bytes(vector: Vector) -> None:
     time = GivenTime(wall=vector["now"])
     controller = Controller(MemoryStore(), time.clocks())
-    async with answering(controller) as caller:
+    async with serve_app(controller) as caller:
         await caller.put("/v1/streams/flights", vector["settings"])
         for step in vector["steps"]:
             time.passes(1)
@@ -52,12 +52,12 @@ async def test_an_answer_has_these_bytes(vector: Vector) -> None:
 
 @pytest.mark.parametrize("vector", read("aggregation"), ids=lambda each: each["name"])
 def test_notes_make_these_marks(vector: Vector) -> None:
-    stream = stream_of(domains=tuple(vector["domains"]))
+    stream = make_stream(domains=tuple(vector["domains"]))
     for step in vector["steps"]:
         (note,) = decode(json.dumps({"notes": [step["note"]]}).encode())
         result = stream.note(note, 0)
         status = "accepted" if isinstance(result, Accepted) else result.status
-        marks = [shown(d, mark) for d in vector["domains"] for mark in marks_of(stream, d)]
+        marks = [shown(d, mark) for d in vector["domains"] for mark in advance_all(stream, d)]
 
         assert (status, marks) == (step["status"], step["marks"])
 

@@ -79,7 +79,7 @@ def folder(language: str) -> Path:
 
 def build_java(directory: Path) -> list[str]:
     """Compile the interceptor and its program."""
-    if not kafka.installed() or java.compiler() is None:
+    if not kafka.is_installed() or java.compiler() is None:
         pytest.skip(f"{java.MISSING}, and Kafka's client: ./run kafka --fetch")
     sources = sorted((ROOT / "java").rglob("*.java"))
     java.compile_into(directory, [*sources, WRITERS / "JavaWriter.java"])

@@ -6,7 +6,7 @@ import pytest
 
 from controller.service.controller import Controller
 from tests.support.controllers import GivenTime, Watched, WatchedMemory, WatchedSqlite
-from tests.support.http import Caller, answering
+from tests.support.http import Caller, serve_app
 
 
 @pytest.fixture
@@ -15,10 +15,10 @@ def time() -> GivenTime:
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, migrated: Path, tmp_path: Path) -> Watched:
+def store(request: pytest.FixtureRequest, database_template: Path, tmp_path: Path) -> Watched:
     if request.param == "memory":
         return WatchedMemory()
-    return WatchedSqlite(str(shutil.copy(migrated, tmp_path / "noted-time.db")))
+    return WatchedSqlite(str(shutil.copy(database_template, tmp_path / "noted-time.db")))
 
 
 @pytest.fixture
@@ -30,6 +30,6 @@ def memory() -> WatchedMemory:
 @pytest.fixture
 async def call(memory: WatchedMemory, time: GivenTime) -> AsyncIterator[Caller]:
     """The real app, with a stream `s` that marks every advance."""
-    async with answering(Controller(memory, time.clocks())) as caller:
+    async with serve_app(Controller(memory, time.clocks())) as caller:
         await caller.put("/v1/streams/s", {"mark_interval_ms": 0})
         yield caller

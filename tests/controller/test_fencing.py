@@ -12,7 +12,7 @@ from controller.aggregation.fencing import (
 )
 from controller.service.controller import Controller
 from noted_time.values import Note, Session
-from tests.support.controllers import GivenTime, Watched, deliver, explain_stream, serving
+from tests.support.controllers import GivenTime, Watched, deliver, explain_stream, serve_stream
 
 
 def note(session: str, time: int, *, takes_over: bool = True, writer: str = "a") -> Note:
@@ -44,7 +44,7 @@ async def test_two_processes_that_restart_in_turn_are_said_to_share_the_name(
     memory: Watched, time: GivenTime
 ) -> None:
     """One takeover looks like a deployment, many in a minute do not."""
-    async with serving(memory, time) as controller:
+    async with serve_stream(memory, time) as controller:
         await deliver(controller, note("s0", 1))
         await fight(controller, time, *(f"s{number}" for number in range(14)))
         found = taken_over(controller)
@@ -59,7 +59,7 @@ async def test_a_deployment_that_restarts_once_says_nothing_of_it(
     memory: Watched, time: GivenTime
 ) -> None:
     """It takes the name over twice."""
-    async with serving(memory, time) as controller:
+    async with serve_stream(memory, time) as controller:
         await deliver(controller, note("s0", 1))
         await fight(controller, time, "s0", "s1", "s2")
         twice = taken_over(controller)
@@ -75,7 +75,7 @@ async def test_one_process_that_crashes_again_and_again_is_not_called_two(
     memory: Watched, time: GivenTime
 ) -> None:
     """No note of an earlier process proves that there are two."""
-    async with serving(memory, time) as controller:
+    async with serve_stream(memory, time) as controller:
         await deliver(controller, *(note(f"s{number}", 1) for number in range(2)))
         await restart(controller, 2, 5)
 
@@ -90,7 +90,7 @@ async def test_one_process_that_crashes_again_and_again_is_not_called_two(
 async def test_a_bounded_number_of_takeovers_is_remembered(
     memory: Watched, time: GivenTime
 ) -> None:
-    async with serving(memory, time) as controller:
+    async with serve_stream(memory, time) as controller:
         await restart(controller, 0, TAKEOVERS_WATCHED + 2)
 
         (said,) = taken_over(controller)
@@ -100,7 +100,7 @@ async def test_a_bounded_number_of_takeovers_is_remembered(
 async def test_a_bounded_number_of_takeovers_is_recorded_within_an_hour(
     memory: Watched, time: GivenTime
 ) -> None:
-    async with serving(memory, time) as controller:
+    async with serve_stream(memory, time) as controller:
         await restart(controller, 0, 2)
         time.passes(1)
         await restart(controller, 2, MOST_RECORDED + 3)

@@ -27,14 +27,14 @@ from tests.support.controllers import (
     Watched,
     WatchedMemory,
     deliver,
-    marks_of,
-    names,
-    running,
+    list_marks,
+    list_streams,
+    run_controller,
     serve_for,
-    serving,
-    until,
+    serve_stream,
+    wait_until_async,
 )
-from tests.support.scrapes import scraped
+from tests.support.scrapes import scrape
 from tests.support.stored import stream
 
 
@@ -43,10 +43,10 @@ async def test_what_arrives_during_a_commit_shares_the_next(
 ) -> None:
     """Up to a number of notes."""
     monkeypatch.setattr(committer, "BATCH_NOTES", 30)
-    async with serving(store) as controller:
+    async with serve_stream(store) as controller:
         store.watch.open.clear()
         first = asyncio.create_task(deliver(controller, Note("first")))
-        await until(lambda: store.watch.attempts == 2)
+        await wait_until_async(lambda: store.watch.attempts == 2)
         rest = [asyncio.create_task(deliver(controller, Note(f"w{i}"))) for i in range(50)]
         await asyncio.sleep(0)
         store.watch.open.set()
@@ -56,20 +56,20 @@ async def test_what_arrives_during_a_commit_shares_the_next(
 
 
 async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: Watched) -> None:
-    async with serving(store, mark_interval_ms=200) as controller:
+    async with serve_stream(store, mark_interval_ms=200) as controller:
         await deliver(controller, Note("a", 5, {0: 7}))
 
         batch = store.watch.batches[-1]
         marks = [each.mark for each in batch.list_puts(AppendedMark)]
-        assert (len(members_of(batch)), marks) == (1, marks_of(controller))
+        assert (len(members_of(batch)), marks) == (1, list_marks(controller))
 
 
 async def test_a_caller_that_went_away_holds_up_no_other(memory: WatchedMemory) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         memory.watch.open.clear()
         gone = asyncio.create_task(deliver(controller, Note("gone", 5)))
         stays = asyncio.create_task(deliver(controller, Note("stays", 5)))
-        await until(lambda: memory.watch.attempts == 2)
+        await wait_until_async(lambda: memory.watch.attempts == 2)
         gone.cancel()
         memory.watch.open.set()
         await stays
@@ -87,11 +87,11 @@ async def test_a_fault_of_one_request_is_reported_to_the_batch_and_undone(
     def breaks(_streams: OwnedStreams, _draft: Draft) -> None:
         raise fault
 
-    async with serving(store) as controller:
+    async with serve_stream(store) as controller:
         noted = asyncio.create_task(deliver(controller, Note("a", 5)))
         broken = asyncio.ensure_future(controller._committer.submit(breaks))
         outcomes = await asyncio.gather(noted, broken, return_exceptions=True)
-        await until(lambda: controller._committer.ready)
+        await wait_until_async(lambda: controller._committer.ready)
 
         after = await deliver(controller, Note("a", 3))
         assert ([type(each) for each in outcomes], after) == ([StoreUnavailable] * 2, [Accepted(3)])
@@ -102,18 +102,18 @@ async def test_a_fault_of_one_request_is_reported_to_the_batch_and_undone(
 
 
 async def test_what_waits_when_the_controller_closes_is_committed(store: Watched) -> None:
-    async with serving(store) as controller:
+    async with serve_stream(store) as controller:
         pending = [asyncio.create_task(deliver(controller, Note(f"w{i}", 5))) for i in range(20)]
         await asyncio.sleep(0)
     answered = await asyncio.gather(*pending)
 
-    async with running(store.reopened()) as again:
+    async with run_controller(store.reopen()) as again:
         members = len(again.stream("s").aggregator)
     assert (len(answered), members) == (20, 20)
 
 
 async def test_a_closed_controller_refuses_work(memory: WatchedMemory) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         pass
 
     with pytest.raises(StoreUnavailable):
@@ -208,7 +208,7 @@ async def refused(answer: Awaitable[Any]) -> type[Exception] | None:
 
 
 async def ready(controller: Controller) -> None:
-    await until(lambda: controller._committer.ready)
+    await wait_until_async(lambda: controller._committer.ready)
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
@@ -218,7 +218,7 @@ async def test_a_later_note_is_judged_by_what_is_durable(
     """All callers of the batch get the error, and a lower note is accepted without a pause."""
     monkeypatch.setattr(committer, "RETRY_BACKOFF", backoff := Mock())
     backoff.delay_s.return_value = 0.0
-    async with serving(store) as controller:
+    async with serve_stream(store) as controller:
         await deliver(controller, Note("a", 2, {0: 2}))
         store.watch.failures = [failure]
         notes = (Note("a", 5, {0: 50}), Note("b", 9))
@@ -233,11 +233,11 @@ async def test_a_later_note_is_judged_by_what_is_durable(
 
 
 async def test_callers_behind_a_failed_batch_get_the_error_at_once(store: Watched) -> None:
-    async with serving(store) as controller:
+    async with serve_stream(store) as controller:
         store.watch.failures = [DISK_FULL]
         store.watch.open.clear()
         first = asyncio.create_task(refused(deliver(controller, Note("a"))))
-        await until(lambda: store.watch.attempts == 2)
+        await wait_until_async(lambda: store.watch.attempts == 2)
         behind = asyncio.create_task(refused(deliver(controller, Note("b"))))
         await asyncio.sleep(0)
         store.watch.open.set()
@@ -265,14 +265,14 @@ def shown(controller: Controller) -> Any:  # noqa: ANN401 - whatever is there to
         name: (stream.groups[name].position, sorted(stream.groups[name].readers))
         for name in stream.groups
     }
-    return names(controller), stream.record, list(stream.scale_events), groups
+    return list_streams(controller), stream.record, list(stream.scale_events), groups
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 async def test_a_change_that_was_not_written_is_undone(
     store: Watched, change: Callable[[Controller], Awaitable[Any]]
 ) -> None:
-    async with serving(store) as controller:
+    async with serve_stream(store) as controller:
         await deliver(controller, Note("a", 1, {0: 5}))
         await controller.report("s", "g", "first", {0: 3})
         before = shown(controller)
@@ -284,7 +284,7 @@ async def test_a_change_that_was_not_written_is_undone(
 
 
 async def test_a_database_that_stays_away_is_asked_less_and_less(memory: WatchedMemory) -> None:
-    async with serving(memory, mark_interval_ms=50) as controller:
+    async with serve_stream(memory, mark_interval_ms=50) as controller:
         await deliver(controller, Note("a", 1))
         memory.watch.failures = [DISK_FULL] * 1000
         before = memory.watch.attempts
@@ -299,7 +299,7 @@ async def test_a_database_that_stays_away_is_asked_less_and_less(memory: Watched
 async def test_while_the_streams_are_reloaded_requests_are_refused_at_once(
     memory: WatchedMemory,
 ) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         memory.watch.failures = [DISK_FULL]
         memory.watch.loads = [StoreUnavailable("locked")] * 3
         await refused(deliver(controller, Note("a", 5)))
@@ -312,11 +312,11 @@ async def test_while_the_streams_are_reloaded_requests_are_refused_at_once(
 
 
 async def test_a_controller_closes_while_its_database_is_away(memory: WatchedMemory) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         memory.watch.failures = [DISK_FULL]
         memory.watch.loads = [StoreUnavailable("locked")] * 1000
         await refused(deliver(controller, Note("a", 5)))
-        await until(lambda: len(memory.watch.loads) < 998)
+        await wait_until_async(lambda: len(memory.watch.loads) < 998)
 
     assert len(memory.watch.loads) > 900
 
@@ -325,13 +325,13 @@ async def test_writers_are_not_timed_out_by_a_database_that_is_away(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     """No note is accepted meanwhile."""
-    async with serving(memory, time, writer_timeout_ms=5000) as controller:
+    async with serve_stream(memory, time, writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("a", 1), Note("b"))
         before = controller._clocks.read().service
         memory.watch.failures = [DISK_FULL]
         memory.watch.open.clear()
         failing = asyncio.create_task(refused(deliver(controller, Note("b", 1))))
-        await until(lambda: memory.watch.attempts == 3)
+        await wait_until_async(lambda: memory.watch.attempts == 3)
         serve_for(controller, time, 60_000)
         memory.watch.open.set()
         await failing
@@ -341,24 +341,24 @@ async def test_writers_are_not_timed_out_by_a_database_that_is_away(
 
 
 async def test_the_ticker_outlives_a_conflict(memory: WatchedMemory, time: GivenTime) -> None:
-    async with serving(memory, time, writer_timeout_ms=500) as controller:
+    async with serve_stream(memory, time, writer_timeout_ms=500) as controller:
         await deliver(controller, Note("b"), Note("a", 5))
         memory.watch.failures = [MarkConflict("s", "default", 1)]
         serve_for(controller, time, 600)
-        await until(lambda: not memory.watch.failures)
+        await wait_until_async(lambda: not memory.watch.failures)
         await ready(controller)
         serve_for(controller, time, 600)
-        await until(lambda: bool(marks_of(controller)))
+        await wait_until_async(lambda: bool(list_marks(controller)))
 
-        assert [(mark.lower, mark.excluded) for mark in marks_of(controller)] == [(5, ("b",))]
+        assert [(mark.lower, mark.excluded) for mark in list_marks(controller)] == [(5, ("b",))]
 
 
 async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
     memory: WatchedMemory,
 ) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         poll = asyncio.create_task(controller.polls.marks("s", None, after=0, wait_ms=30_000))
-        await until(lambda: len(controller._notifier) == 1)
+        await wait_until_async(lambda: len(controller._notifier) == 1)
         memory.watch.lies = [StoreUnavailable("the connection broke")]
         await refused(deliver(controller, Note("a", 5)))
 
@@ -381,7 +381,7 @@ async def test_lost_marks_are_reported_once_their_stream_is_loaded(
             raise failures.pop()
         return clocks()
 
-    async with serving(memory, domains=("default", "order")) as controller:
+    async with serve_stream(memory, domains=("default", "order")) as controller:
         await deliver(controller, Note("a", 1), Note("a", 1, domain="order"))
         before = deepcopy(memory.tables)
         await controller.put_stream("s", {"domains": ("default", "order", "ship")})
@@ -395,9 +395,9 @@ async def test_lost_marks_are_reported_once_their_stream_is_loaded(
         monkeypatch.setattr(memory, "clocks", fail_once)
         with pytest.raises(StoreUnavailable):
             await deliver(controller, Note("a", 3))
-        await until(lambda: controller._committer.ready)
+        await wait_until_async(lambda: controller._committer.ready)
         changes = await controller.views.changes("s", before=None, limit=3)
-        lost = scraped(controller, "noted_time_lost_marks_total")
+        lost = scrape(controller, "noted_time_lost_marks_total")
 
     assert [(each.was, each.became) for each in changes] == [
         ({"domain": "ship", "seq": 1}, {"domain": "ship", "seq": 0}),
@@ -410,7 +410,7 @@ async def test_lost_marks_are_reported_once_their_stream_is_loaded(
 async def test_the_store_is_called_by_one_thread(memory: WatchedMemory) -> None:
     """Its next call waits for the one before."""
     met = threading.Barrier(2)
-    async with running(memory) as controller:
+    async with run_controller(memory) as controller:
         calls = [controller._committer._call_in_thread(met.wait, 0.1) for _ in range(2)]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
 
@@ -423,7 +423,7 @@ async def test_the_end_of_a_loop_is_no_fault_of_the_task(
     """The loop cancels it."""
     loop, faults = asyncio.get_running_loop(), list[object]()
     monkeypatch.setattr(loop, "call_exception_handler", faults.append)
-    async with running(memory) as controller:
+    async with run_controller(memory) as controller:
         task = controller._committer._task
         assert task is not None
         task.cancel()
@@ -440,12 +440,12 @@ async def test_a_turn_that_fails_is_retried_until_the_database_is_lost(
     logger = CapturingLogger()
     monkeypatch.setattr(committer, "log", logger)
     failures: list[Exception] = [StoreUnavailable("cut"), OSError("away"), StoreLost("removed")]
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         task = controller._committer
         monkeypatch.setattr(task.ownership, "is_due", lambda _: True)
         monkeypatch.setattr(memory, "heartbeat", Mock(side_effect=failures))
         task.wake()
-        await until(lambda: task.failed)
+        await wait_until_async(lambda: task.failed)
         raised = await refused(deliver(controller, Note("a")))
 
     assert raised == StoreUnavailable

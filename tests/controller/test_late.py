@@ -12,11 +12,11 @@ from tests.support.controllers import (
     GivenTime,
     Watched,
     deliver,
-    running,
-    serving,
+    run_controller,
+    serve_stream,
     skip_served_time,
 )
-from tests.support.http import Caller, answering
+from tests.support.http import Caller, serve_app
 
 WALL = 1_700_000_000_000
 WINDOWS = "/v1/streams/s/windows"
@@ -44,13 +44,13 @@ async def test_a_live_writer_with_rows_in_a_complete_hour_is_named(
     store: Watched, time: GivenTime
 ) -> None:
     """At once, in its windows and cuts, over a restart."""
-    async with serving(store, time) as controller:
+    async with serve_stream(store, time) as controller:
         await deliver(controller, Note("pos", 10), Note("pos", 40))
         time.wall += 5
         await deliver(controller, Note("pos", 41, late=LateRows(112, 12, 18)))
         before = await windows(controller), [cut(controller, 40, since) for since in (None, 19)]
         was = controller.stream("s").record
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         after = await windows(controller), [cut(controller, 40, since) for since in (None, 19)]
 
     named = Late((LateWriter("pos", 112, 12, 18, WALL + 5),), 1, is_known=True)
@@ -62,7 +62,7 @@ async def test_a_live_writer_with_rows_in_a_complete_hour_is_named(
 async def test_reports_of_an_hour_merge_and_are_listed_once(
     store: Watched, time: GivenTime
 ) -> None:
-    async with serving(store, time, max_time_ahead_ms=None) as controller:
+    async with serve_stream(store, time, max_time_ahead_ms=None) as controller:
         await deliver(controller, Note("pos", HOUR_MS))
         for second in range(20):
             late = LateRows(2, second, second)
@@ -85,12 +85,12 @@ async def test_a_request_that_repeats_a_sequence_is_not_counted_again(
         Note("pos", at, sequence=7, late=LateRows(3, 12, 12)),
         Note("pos", at, sequence=7, late=(LateRows(1, 12, 12), LateRows(5, HOUR_MS, HOUR_MS))),
     )
-    async with serving(store, time) as controller:
+    async with serve_stream(store, time) as controller:
         await deliver(controller, Note("pos", HOUR_MS, sequence=6))
         await deliver(controller, *request)
         await deliver(controller, *request)
         once = await windows(controller, HOUR_MS)
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         await deliver(controller, *request)
         again = await windows(controller, HOUR_MS)
         record = controller.stream("s").aggregator.record("pos")
@@ -120,12 +120,12 @@ async def test_a_removed_writer_that_can_have_no_late_rows_is_not_named(
     store: Watched, time: GivenTime, notes: list[Note], *, is_named: bool
 ) -> None:
     """Over a restart, too; until it is removed it may have some."""
-    async with serving(store, time, max_time_ahead_ms=None) as controller:
+    async with serve_stream(store, time, max_time_ahead_ms=None) as controller:
         await deliver(controller, Note("a", 40), *notes)
         before = cut(controller, 40)
         await controller.change("s", operations.remove, ANONYMOUS_ORDER, "b")
         after = cut(controller, 40)
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         restarted = cut(controller, 40)
 
     assert (before.count, after.count) == (1, int(is_named))
@@ -134,7 +134,7 @@ async def test_a_removed_writer_that_can_have_no_late_rows_is_not_named(
 
 async def test_late_rows_are_forgotten_with_the_ledger(store: Watched, time: GivenTime) -> None:
     """Windows then say that not all are known."""
-    async with serving(store, time) as controller:
+    async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a", 40), Note("a", 40, late=LateRows(3, 12, 12)))
         skip_served_time(controller, retention.RECORDS_KEPT_MS)
         await controller._committer.submit(retention.forget_old_records)
@@ -142,7 +142,7 @@ async def test_late_rows_are_forgotten_with_the_ledger(store: Watched, time: Giv
         skip_served_time(controller, 1)
         await controller._committer.submit(retention.forget_old_records)
         now = await windows(controller)
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         after = await windows(controller)
 
     assert [rows(each) for each in kept] == [[], [("a", 3, False)], [], []]
@@ -166,7 +166,7 @@ async def test_changes_are_known_as_far_as_reports_are_kept(
         return [each.json()["changes_are_known"] for each in asked]
 
     found = []
-    async with answering(Controller(store, time.clocks())) as call:
+    async with serve_app(Controller(store, time.clocks())) as call:
         await call.put("/v1/streams/s", {"mark_interval_ms": 0})
         await call.note({"writer": "a", "time": 40}, {"writer": "a", "late": late})
         skip_served_time(call.controller, retention.RECORDS_KEPT_MS + 1)
@@ -174,7 +174,7 @@ async def test_changes_are_known_as_far_as_reports_are_kept(
         for step in (0, -400 * DAY_MS, 800 * DAY_MS):
             time.wall += step
             found.append(await ask(call))
-    async with answering(Controller(store.reopened(), time.clocks())) as call:
+    async with serve_app(Controller(store.reopen(), time.clocks())) as call:
         found.append(await ask(call))
 
     assert found == [[False, True], [False, False], [False, True], [False, True]]
@@ -185,7 +185,7 @@ async def test_a_hostile_writer_fills_no_memory(
 ) -> None:
     """Its reports merge, others stay."""
     monkeypatch.setattr(stream, "MOST_REPORTS", 40)
-    async with serving(store, time, max_time_ahead_ms=None) as controller:
+    async with serve_stream(store, time, max_time_ahead_ms=None) as controller:
         await deliver(controller, Note("a", 10**9, late=LateRows(3, 12, 12)))
         for number in range(20):
             late = [LateRows(1, at := (number * 20 + n) * HOUR_MS, at) for n in range(20)]
@@ -193,7 +193,7 @@ async def test_a_hostile_writer_fills_no_memory(
         reports = list(controller.stream("s").late["default"])
         before = await windows(controller)
         stored = len(store.load(LateRecord, controller.stream("s").id))
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         after = await windows(controller)
 
     assert (len(reports), stored) == (len({each.place for each in reports}), len(reports))

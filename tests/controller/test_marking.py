@@ -22,11 +22,11 @@ from tests.support.controllers import (
     Watched,
     WatchedMemory,
     deliver,
-    marks_of,
-    running,
+    list_marks,
+    run_controller,
     serve_for,
-    serving,
-    until,
+    serve_stream,
+    wait_until_async,
 )
 
 INTERVAL_MS = 60
@@ -36,7 +36,7 @@ async def test_the_writer_that_a_mark_waited_for_last_is_known_over_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
     """By its note, or as it went idle; of a mark without a writer that was removed, none is."""
-    async with serving(store, time) as controller:
+    async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a"), Note("b"), Note("c"))
         await deliver(controller, Note("b", 1), Note("c", 1), Note("a", 1))
         await deliver(controller, Note("a", 2), Note("c", 2), Note("b", 2))
@@ -45,7 +45,7 @@ async def test_the_writer_that_a_mark_waited_for_last_is_known_over_a_restart(
         await controller.change("s", operations.remove, ANONYMOUS_ORDER, "b")
         before = last_writers(controller)
         assert controller.stream("s").record.unbounded == ("default",)
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         assert before == last_writers(controller) == ["a", "b", "c", None]
 
 
@@ -53,13 +53,13 @@ async def test_who_was_last_is_not_guessed_if_a_restart_came_before_the_mark(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     """The order of the notes within an interval is not stored."""
-    async with serving(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
+    async with serve_stream(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
         await deliver(controller, Note("a"), Note("b"))
         await deliver(controller, Note("a", 1), Note("b", 1))
         await deliver(controller, Note("b", 2), Note("a", 2))
-    async with running(memory.reopened(), time) as controller:
+    async with run_controller(memory.reopen(), time) as controller:
         time.passes(INTERVAL_MS)
-        await until(lambda: len(marks_of(controller)) == 2)
+        await wait_until_async(lambda: len(list_marks(controller)) == 2)
 
         assert last_writers(controller) == ["b", None]
 
@@ -67,49 +67,49 @@ async def test_who_was_last_is_not_guessed_if_a_restart_came_before_the_mark(
 def last_writers(controller: Controller) -> list[str | None]:
     """Return the last writer of each mark of the stream `s`."""
     history = controller.stream("s").history(None)
-    return [history.last_writer(mark.seq) for mark in marks_of(controller)]
+    return [history.last_writer(mark.seq) for mark in list_marks(controller)]
 
 
 async def test_marks_keep_the_interval_over_a_restart(store: Watched, time: GivenTime) -> None:
-    async with serving(store, time, mark_interval_ms=1000) as controller:
+    async with serve_stream(store, time, mark_interval_ms=1000) as controller:
         await deliver(controller, Note("a", 1))
         await deliver(controller, Note("a", 2))
     time.steady = 77
     time.wall += 400
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         await deliver(controller, Note("a", 3))
-        early = len(marks_of(controller))
+        early = len(list_marks(controller))
         time.passes(600)
-        await until(lambda: len(marks_of(controller)) == 2)
+        await wait_until_async(lambda: len(list_marks(controller)) == 2)
 
-        first, second = marks_of(controller)
+        first, second = list_marks(controller)
         assert (early, second.written_at - first.written_at, second.lower) == (1, 1000, 3)
 
 
 async def test_a_wall_clock_that_went_back_delays_marks_by_one_interval_only(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    async with serving(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
+    async with serve_stream(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
         await deliver(controller, Note("a", 1))
     time.wall -= 3_600_000
-    async with running(memory.reopened(), time) as controller:
+    async with run_controller(memory.reopen(), time) as controller:
         await deliver(controller, Note("a", 2))
         time.passes(INTERVAL_MS)
-        await until(lambda: len(marks_of(controller)) == 2)
+        await wait_until_async(lambda: len(list_marks(controller)) == 2)
 
-        assert [mark.lower for mark in marks_of(controller)] == [1, 2]
+        assert [mark.lower for mark in list_marks(controller)] == [1, 2]
 
 
 async def test_old_marks_are_forgotten(store: Watched, time: GivenTime) -> None:
-    async with serving(store, time, mark_retention_ms=90_000) as controller:
+    async with serve_stream(store, time, mark_retention_ms=90_000) as controller:
         for noted in (1, 2, 3):
             await deliver(controller, Note("a", noted))
             serve_for(controller, time, 40_000)
-        await until(lambda: marks_of(controller)[0].seq > 1)
+        await wait_until_async(lambda: list_marks(controller)[0].seq > 1)
         stream_id = controller.stream("s").id
         stored = [kept.mark for kept in store.marks(stream_id, "default")]
 
-        assert (stored, [m.seq for m in stored]) == (marks_of(controller), [2, 3])
+        assert (stored, [m.seq for m in stored]) == (list_marks(controller), [2, 3])
 
 
 def streams(*names: str) -> OwnedStreams:
@@ -167,7 +167,7 @@ async def test_a_stream_that_went_is_not_marked() -> None:
 async def polling(controller: Controller, after: int = 0) -> asyncio.Task[NewMarks]:
     before = len(controller._notifier)
     poll = asyncio.create_task(controller.polls.marks("s", None, after=after, wait_ms=30_000))
-    await until(lambda: len(controller._notifier) > before)
+    await wait_until_async(lambda: len(controller._notifier) > before)
     return poll
 
 
@@ -175,7 +175,7 @@ async def test_a_poll_that_is_ahead_of_the_stream_is_answered_at_once(
     memory: WatchedMemory,
 ) -> None:
     """Its marks were lost, and a wait would hide that."""
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         await deliver(controller, Note("a", 5))
         async with asyncio.timeout(20):
             found = await controller.polls.marks("s", None, after=2, wait_ms=30_000)
@@ -184,7 +184,7 @@ async def test_a_poll_that_is_ahead_of_the_stream_is_answered_at_once(
 
 
 async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         begun = perf_counter()
         found = await controller.polls.marks("s", None, after=0, wait_ms=50)
 
@@ -192,7 +192,7 @@ async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:
 
 
 async def test_a_poll_ends_when_its_stream_is_removed(memory: WatchedMemory) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         poll = await polling(controller)
         await controller.drop_stream("s")
 
@@ -201,7 +201,7 @@ async def test_a_poll_ends_when_its_stream_is_removed(memory: WatchedMemory) -> 
 
 
 async def test_a_poll_ends_at_the_shutdown(memory: WatchedMemory) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         poll = await polling(controller)
         controller.prepare_to_stop()
         found = await poll
@@ -211,7 +211,7 @@ async def test_a_poll_ends_at_the_shutdown(memory: WatchedMemory) -> None:
 
 
 async def test_a_poll_that_was_given_up_is_forgotten(memory: WatchedMemory) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         poll = await polling(controller)
         poll.cancel()
         await asyncio.wait([poll])

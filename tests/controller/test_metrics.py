@@ -12,52 +12,52 @@ from tests.support.controllers import (
     Watched,
     WatchedMemory,
     deliver,
-    running,
+    run_controller,
     serve_for,
-    serving,
-    until,
+    serve_stream,
+    wait_until_async,
 )
-from tests.support.scrapes import scraped
+from tests.support.scrapes import scrape
 
 KEY = ("default", "s")
 
 
 async def test_marks_are_counted_over_a_restart(store: Watched) -> None:
-    async with serving(store) as controller:
+    async with serve_stream(store) as controller:
         await deliver(controller, Note("a", 1), Note("a", 2))
-    async with running(store.reopened()) as controller:
+    async with run_controller(store.reopen()) as controller:
         await deliver(controller, Note("a", 3))
 
-        assert scraped(controller, "noted_time_marks_total") == {KEY: 3.0}
+        assert scrape(controller, "noted_time_marks_total") == {KEY: 3.0}
 
 
 async def test_a_batch_that_was_not_written_is_not_counted(memory: WatchedMemory) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         memory.watch.failures.append(StoreUnavailable("gone"))
         with pytest.raises(StoreUnavailable):
             await deliver(controller, Note("a"))
-        await until(lambda: controller._committer.ready)
+        await wait_until_async(lambda: controller._committer.ready)
 
         names = ("failed_commits_total", "members")
-        shown = [scraped(controller, f"noted_time_{name}") for name in names]
+        shown = [scrape(controller, f"noted_time_{name}") for name in names]
         assert (shown[0], shown[1]["live", "s"]) == ({(): 1.0}, 0.0)
 
 
 async def test_writers_that_are_out_are_named(store: Watched, time: GivenTime) -> None:
     """The last ten, also after a restart."""
     many = [f"w{n}" for n in range(12)]
-    async with serving(store, time, writer_timeout_ms=1000) as controller:
+    async with serve_stream(store, time, writer_timeout_ms=1000) as controller:
         await deliver(controller, Note("a", 10), *(Note(each, 5) for each in many))
         serve_for(controller, time, 1000)
-        await until(lambda: scraped(controller, "noted_time_excluded_total")["s",] >= 12)
+        await wait_until_async(lambda: scrape(controller, "noted_time_excluded_total")["s",] >= 12)
         await deliver(controller, Note("a", 20))
         time.passes(5000)
-        named = scraped(controller, "noted_time_excluded_writer_seconds")
+        named = scrape(controller, "noted_time_excluded_writer_seconds")
         await deliver(controller, *(Note(each, 30) for each in ("a", *many[1:])))
         await deliver(controller, *(Note(each, 40) for each in ("a", *many[1:])))
-        left = scraped(controller, "noted_time_excluded_writer_seconds")
-    async with running(store.reopened(), time) as controller:
-        later = scraped(controller, "noted_time_excluded_writer_seconds")
+        left = scrape(controller, "noted_time_excluded_writer_seconds")
+    async with run_controller(store.reopen(), time) as controller:
+        later = scrape(controller, "noted_time_excluded_writer_seconds")
 
     assert (len(named), set(named.values()), set(named) <= {("s", each) for each in many}) == (
         10,
@@ -71,26 +71,26 @@ async def test_holders_named_in_all_streams_are_bounded(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "NAMES_SHOWN", 2)
-    async with running(memory, time) as controller:
+    async with run_controller(memory, time) as controller:
         for stream in ("s1", "s2", "s3"):
             await controller.put_stream(stream, {})
             await controller.note(stream, [Note("a")])
             serve_for(controller, time, 1000)
         serve_for(controller, time, metrics.NAMED_AFTER_MS)
 
-        named = [stream for _, stream, _ in scraped(controller, "noted_time_holder_seconds")]
-        rest = scraped(controller, "noted_time_holders_not_named")
+        named = [stream for _, stream, _ in scrape(controller, "noted_time_holder_seconds")]
+        rest = scrape(controller, "noted_time_holders_not_named")
         assert (named, rest) == (["s1", "s2"], {(): 1.0})
 
 
 async def test_streams_shown_are_bounded(memory: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "STREAMS_SHOWN", 2)
-    async with running(memory) as controller:
+    async with run_controller(memory) as controller:
         for stream in ("s1", "s2", "s3"):
             await controller.put_stream(stream, {})
 
-        shown = [stream for (stream,) in scraped(controller, "noted_time_excluded_total")]
-        rest = scraped(controller, "noted_time_streams_not_shown")
+        shown = [stream for (stream,) in scrape(controller, "noted_time_excluded_total")]
+        rest = scrape(controller, "noted_time_streams_not_shown")
         assert (shown, rest) == (["s1", "s2"], {(): 1.0})
 
 
@@ -111,16 +111,13 @@ async def test_a_scrape_looks_at_few_holders(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inspection, "HOLDERS_EXAMINED", 3)
-    async with serving(memory, time) as controller:
+    async with serve_stream(memory, time) as controller:
         for number in range(6):
             await deliver(controller, Note(f"w{number}"))
         serve_for(controller, time, metrics.NAMED_AFTER_MS)
 
-        named = {writer for *_, writer in scraped(controller, "noted_time_holder_seconds")}
-        assert (named, scraped(controller, "noted_time_holders")) == (
-            {"w0", "w1", "w2"},
-            {KEY: 6.0},
-        )
+        named = {writer for *_, writer in scrape(controller, "noted_time_holder_seconds")}
+        assert (named, scrape(controller, "noted_time_holders")) == ({"w0", "w1", "w2"}, {KEY: 6.0})
 
 
 @pytest.mark.parametrize(("bound", "most"), [("GROUPS_SHOWN", 2), ("SEGMENTS_READ", 2)])
@@ -128,11 +125,11 @@ async def test_a_scrape_looks_at_a_bounded_number_of_groups_and_segments(
     memory: Watched, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
     monkeypatch.setattr(reader_lags, bound, most)
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         await deliver(controller, Note("a", 10, {0: 1}))
         for group in "abc":
             await controller.report("s", group, "r", {0: 1})
 
-        shown = scraped(controller, "noted_time_group_behind")
-        not_shown = scraped(controller, "noted_time_groups_not_shown")
+        shown = scrape(controller, "noted_time_group_behind")
+        not_shown = scrape(controller, "noted_time_groups_not_shown")
         assert (len(shown), not_shown) == (2, {(): 1.0})

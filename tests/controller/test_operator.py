@@ -16,9 +16,9 @@ from tests.support.controllers import (
     deliver,
     member,
     serve_for,
-    serving,
+    serve_stream,
     skip_served_time,
-    until,
+    wait_until_async,
 )
 from tests.support.http import Caller
 
@@ -31,14 +31,16 @@ async def changes(controller: Controller) -> list[Change]:
 
 async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> None:
     """Except the last one, which numbers the next."""
-    async with serving(store, time) as controller:
+    async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a", 1))
         skip_served_time(controller, 90 * DAY_MS)
         await controller.change("s", operations.hold, ANONYMOUS_ORDER, "a", 1000)
         skip_served_time(controller, 1)
         await asyncio.sleep(0)  # a controller counts from its first turn
         serve_for(controller, time, maintenance.FORGET_RECORDS_EVERY_MS)
-        await until(lambda: store.changes(controller.stream("s").id, before=2, limit=9) == [])
+        await wait_until_async(
+            lambda: store.changes(controller.stream("s").id, before=2, limit=9) == []
+        )
 
         assert [each.number for each in await changes(controller)] == [2]
 
@@ -47,12 +49,12 @@ async def test_a_note_that_came_first_is_seen_by_the_removal(
     store: Watched, time: GivenTime
 ) -> None:
     """It is checked when the removal is done."""
-    async with serving(store, time) as controller:
+    async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a", 1))
         seen = member(controller, "a").noted_at
         store.watch.open.clear()
         under_way = asyncio.ensure_future(deliver(controller, Note("b", 1)))
-        await until(lambda: store.watch.attempts == 3)
+        await wait_until_async(lambda: store.watch.attempts == 3)
         serve_for(controller, time, 50)
         noted = controller.note("s", [Note("a", 2)])
         removal = asyncio.ensure_future(controller.change("s", operations.remove, OPS, "a", seen))

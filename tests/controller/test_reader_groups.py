@@ -20,10 +20,10 @@ from tests.support.controllers import (
     Watched,
     WatchedMemory,
     deliver,
-    running,
+    run_controller,
     serve_for,
-    serving,
-    until,
+    serve_stream,
+    wait_until_async,
 )
 
 LIMITS = GroupLimits(groups=2, readers=2, segments=5)
@@ -43,23 +43,23 @@ async def test_the_silence_of_a_reader_continues_over_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
     """Time without a controller does not count."""
-    async with serving(store, time, reader_timeout_ms=1000) as controller:
+    async with serve_stream(store, time, reader_timeout_ms=1000) as controller:
         serve_for(controller, time, 1)
         await controller.report("s", "g", "died", {0: 7})
         await controller.report("s", "g", "lives", {1: 3})
         serve_for(controller, time, 600)
         await controller.put_stream("s", {"mark_interval_ms": 1})  # a commit keeps the clock
     time.passes(DAY_MS)
-    again = store.reopened()
-    async with running(again, time) as controller:
+    again = store.reopen()
+    async with run_controller(again, time) as controller:
         # it counts from the first look at its clocks
         await controller.put_stream("s", {"mark_interval_ms": 2})
         serve_for(controller, time, 399)
         await controller.report("s", "g", "lives", {1: 3})
         before = set(online(controller))
         serve_for(controller, time, 1)
-        await until(lambda: online(controller) == {"lives"})
-        await until(lambda: ("g", "died", False) in stored(controller, again))
+        await wait_until_async(lambda: online(controller) == {"lives"})
+        await wait_until_async(lambda: ("g", "died", False) in stored(controller, again))
 
         assert before == {"died", "lives"}
         assert controller.stream("s").groups["g"].position == {0: 7, 1: 3}
@@ -69,7 +69,7 @@ async def test_a_group_is_forgotten_when_no_reader_reported_for_the_retention_of
     store: Watched, time: GivenTime
 ) -> None:
     """A group with an online reader stays."""
-    async with serving(store, time, mark_retention_ms=100_000) as controller:
+    async with serve_stream(store, time, mark_retention_ms=100_000) as controller:
         await controller.report("s", "gone", "r", {0: 7})
         await controller.offline("s", "gone", "r", {0: 6})
         await controller.report("s", "stays", "r", {0: 7})
@@ -77,8 +77,8 @@ async def test_a_group_is_forgotten_when_no_reader_reported_for_the_retention_of
         await controller.put_stream("s", {})
         before = list(controller.stream("s").groups)
         serve_for(controller, time, maintenance.FORGET_EVERY_MS)
-        await until(lambda: list(controller.stream("s").groups) == ["stays"])
-        await until(lambda: stored(controller, store) == [("stays", "r", True)])
+        await wait_until_async(lambda: list(controller.stream("s").groups) == ["stays"])
+        await wait_until_async(lambda: stored(controller, store) == [("stays", "r", True)])
 
         assert before == ["gone", "stays"]
 
@@ -115,7 +115,7 @@ def test_what_is_beyond_a_limit_is_refused(
 async def test_large_reports_do_not_stop_the_loop(memory: WatchedMemory) -> None:
     """They are committed in parts."""
     whole = dict.fromkeys(range(SEGMENTS_PER_POSITION), 1)
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         before = memory.watch.attempts
         reports = (controller.report("s", "g", f"r{number}", whole) for number in range(100))
         await asyncio.gather(*reports)
@@ -156,7 +156,7 @@ async def noted(controller: Controller, *times: int) -> None:
 async def test_a_group_that_was_never_asked_for_has_no_backlog_and_leaves_no_record(
     memory: WatchedMemory,
 ) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         await noted(controller, 1000, 9000)
         await controller.report("s", "g", "r", {0: 10})
 
@@ -165,7 +165,7 @@ async def test_a_group_that_was_never_asked_for_has_no_backlog_and_leaves_no_rec
 
 
 async def test_policy_flag_and_reports_outlast_a_restart(store: Watched, time: GivenTime) -> None:
-    async with serving(store, time) as controller:
+    async with serve_stream(store, time) as controller:
         await noted(controller, 1000, 9000)
         await controller.report("s", "g", "r", {0: 10}, own=OwnBacklog(True))  # noqa: FBT003
         for group in "gh":
@@ -174,7 +174,7 @@ async def test_policy_flag_and_reports_outlast_a_restart(store: Watched, time: G
             )
         before = [await found(controller, group) for group in "gh"]
     time.passes(60_000)
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         after = [await found(controller, group) for group in "gh"]
 
     behind = Cause("behind", "default")
@@ -186,7 +186,7 @@ async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
     store: Watched, time: GivenTime
 ) -> None:
     """It is stored before it is reported; another policy starts again."""
-    async with serving(store, time) as controller:
+    async with serve_stream(store, time) as controller:
         await noted(controller, 1000)
         await controller.change(
             "s",
@@ -199,7 +199,7 @@ async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
         await controller.report("s", "g", "r", {0: 10})
         states.append(await found(controller))
         await deliver(controller, Note("a", 9000, {0: 20}))
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         states.append(await found(controller))
         await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "g", BEHIND)
         states.append(await found(controller))
@@ -210,13 +210,13 @@ async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
 async def test_a_group_with_a_policy_is_forgotten_by_an_operator_only(
     store: Watched, time: GivenTime
 ) -> None:
-    async with serving(store, time, mark_retention_ms=0) as controller:
+    async with serve_stream(store, time, mark_retention_ms=0) as controller:
         await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "kept", BEHIND)
         for group in ("kept", "unused"):
             await controller.report("s", group, "r", {0: 1})
             await controller.offline("s", group, "r", {})
         serve_for(controller, time, maintenance.FORGET_EVERY_MS)
-        await until(lambda: len(controller.stream("s").groups) == 1)
+        await wait_until_async(lambda: len(controller.stream("s").groups) == 1)
         kept = [record.group for record in store.load(BacklogRecord, controller.stream("s").id)]
         await controller.remove_group("s", "kept")
 
@@ -230,7 +230,7 @@ async def test_the_flag_does_not_wait_for_a_commit_unless_it_is_another(
     memory: WatchedMemory,
 ) -> None:
     """Readers ask twice a second."""
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         await noted(controller, 1000, 9000)
         await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "g", BEHIND)
         await found(controller)

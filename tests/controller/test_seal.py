@@ -18,10 +18,10 @@ from tests.support.controllers import (
     WatchedMemory,
     deliver,
     explain_stream,
-    marks_of,
-    running,
-    serving,
-    until,
+    list_marks,
+    run_controller,
+    serve_stream,
+    wait_until_async,
 )
 
 NOTHING = SealRequest()
@@ -35,10 +35,10 @@ async def sealed(controller: Controller) -> None:
 
 
 async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store: Watched) -> None:
-    async with serving(store, mark_interval_ms=60_000) as controller:
+    async with serve_stream(store, mark_interval_ms=60_000) as controller:
         store.watch.open.clear()
         first = asyncio.create_task(deliver(controller, Note("b", 1, {1: 1})))
-        await until(lambda: store.watch.attempts == 2)
+        await wait_until_async(lambda: store.watch.attempts == 2)
         before = controller.note("s", [Note("a", 5, {0: 9})])
         seal = asyncio.create_task(controller.seal("s", OPS, NOTHING))
         await asyncio.sleep(0)
@@ -49,18 +49,18 @@ async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store
 
         assert answers[1:] == [[Accepted(1)], [Refused("sealed")] * 2]
         assert (made.final_cut, store.watch.attempts) == ({0: 9, 1: 1}, 3)
-        assert marks_of(controller)[-1].cut.offsets == {0: 9, 1: 1}
+        assert list_marks(controller)[-1].cut.offsets == {0: 9, 1: 1}
 
 
 async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None:
-    async with serving(store) as controller:
+    async with serve_stream(store) as controller:
         await sealed(controller)
         stream = controller.stream("s")
-        was = marks_of(controller), stream.window({0: 9}, None), stream.record
-    again = store.reopened()
-    async with running(again) as controller:
+        was = list_marks(controller), stream.window({0: 9}, None), stream.record
+    again = store.reopen()
+    async with run_controller(again) as controller:
         stream = controller.stream("s")
-        assert (marks_of(controller), stream.window({0: 9}, None), stream.record) == was
+        assert (list_marks(controller), stream.window({0: 9}, None), stream.record) == was
         assert was[1].sealed
         assert explain_stream(controller).decision == "sealed"
         assert await deliver(controller, Note("a", 9)) == [Refused("sealed")]
@@ -74,17 +74,17 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
 
 
 async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         await deliver(controller, Note("a", 5, {0: 9}))
         memory.watch.open.clear()
         seal = asyncio.create_task(controller.seal("s", OPS, NOTHING))
-        await until(lambda: memory.watch.attempts == 3)
+        await wait_until_async(lambda: memory.watch.attempts == 3)
         shown = controller.stream("s").window({0: 9}, None).sealed
         memory.watch.failures.append(StoreUnavailable("no"))
         memory.watch.open.set()
         with pytest.raises(StoreUnavailable):
             await seal
-        await until(lambda: controller._committer.ready)
+        await wait_until_async(lambda: controller._committer.ready)
 
         assert (shown, controller.stream("s").final_cut) == (False, None)
         assert await deliver(controller, Note("a", 6)) == [Accepted(6)]
@@ -93,7 +93,7 @@ async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) ->
 async def test_others_run_while_many_writers_are_sealed(memory: WatchedMemory) -> None:
     """At most a slice of the writers is sealed between their turns."""
     many = 2 * SLICE_SIZE + 1
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         await deliver(controller, Note("w0", 0))
         await deliver(controller, *(Note(f"w{n}") for n in range(1, many)))
         stream = controller.stream("s")
@@ -103,7 +103,7 @@ async def test_others_run_while_many_writers_are_sealed(memory: WatchedMemory) -
         while not seal.done():
             await asyncio.sleep(0)
             done.append((census.members["finished"], len(missing.open)))
-            shown.add((marks_of(controller)[-1].final, stream.final_cut is not None))
+            shown.add((list_marks(controller)[-1].final, stream.final_cut is not None))
         late = await deliver(controller, Note("w0", many))
 
     steps = [max(later[of] - former[of] for former, later in pairwise(done)) for of in (0, 1)]
@@ -112,7 +112,7 @@ async def test_others_run_while_many_writers_are_sealed(memory: WatchedMemory) -
 
 
 async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         await deliver(controller, Note("a", 5, {0: 9}, max_time=3))
         polls = controller.polls
         marks = asyncio.create_task(polls.marks("s", None, after=1, wait_ms=30_000))
@@ -124,15 +124,15 @@ async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
             later = await polls.marks("s", None, after=1, wait_ms=30_000)
 
         assert (later.history.last_seq, found.stream.final_cut) == (1, {0: 9})
-        assert complete == marks_of(controller)[0]
+        assert complete == list_marks(controller)[0]
 
 
 async def test_the_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> None:
-    async with serving(memory, time, mark_retention_ms=1000) as controller:
+    async with serve_stream(memory, time, mark_retention_ms=1000) as controller:
         await sealed(controller)
         await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {0: 99})
         time.passes(DAY_MS)
         await controller._committer.submit(retention.forget_old_marks)
-        (mark,) = marks_of(controller)
+        (mark,) = list_marks(controller)
 
         assert (mark.final, mark.seq, controller.stream("s").final_cut) == (True, 2, {0: 9})

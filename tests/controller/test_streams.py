@@ -12,14 +12,14 @@ from controller.aggregation.views.inspection import writers
 from controller.store.port import StoreUnavailable
 from controller.store.records import StoredMember, StreamRecord
 from noted_time.values import Accepted, Note, ScaleEvent, StreamSettings
-from tests.support.controllers import Watched, deliver, marks_of, running, serving
-from tests.support.counting import counted
+from tests.support.controllers import Watched, deliver, list_marks, run_controller, serve_stream
+from tests.support.counting import count_cost
 
 SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
 
 
 async def test_a_stream_made_again_is_another(store: Watched) -> None:
-    async with serving(store) as controller:
+    async with serve_stream(store) as controller:
         await deliver(controller, Note("a", 5, {0: 5}))
         await controller.report("s", "g", "r", {0: 5})
         await controller.change("s", operations.scale, ANONYMOUS_ORDER, SPLIT)
@@ -27,10 +27,10 @@ async def test_a_stream_made_again_is_another(store: Watched) -> None:
         await controller.drop_stream("s")
         await controller.put_stream("s", {"mark_interval_ms": 0})
         answer = await deliver(controller, Note("a", 1))
-    async with running(store.reopened()) as controller:
+    async with run_controller(store.reopen()) as controller:
         stream = controller.stream("s")
 
-        marks = [(mark.seq, mark.lower) for mark in marks_of(controller)]
+        marks = [(mark.seq, mark.lower) for mark in list_marks(controller)]
         left = (list(stream.groups), stream.scale_events)
         assert (stream.id != old, answer, marks, left) == (True, [Accepted(1)], [(1, 1)], ([], []))
 
@@ -38,7 +38,7 @@ async def test_a_stream_made_again_is_another(store: Watched) -> None:
 async def test_changed_settings_write_the_writers_that_they_concern(memory: Watched) -> None:
     """Writing all of 50,000 would take seconds."""
     written = []
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         await deliver(controller, Note("late", 5, {0: 1}), Note("prompt", 9, {0: 2}))
         await deliver(controller, Note("late", state="idle"), Note("prompt", 10))
         await deliver(controller, Note("late", 6))
@@ -52,7 +52,7 @@ async def test_changed_settings_write_the_writers_that_they_concern(memory: Watc
 
 async def test_a_stream_is_removed_and_made_again_in_one_breath(store: Watched) -> None:
     """All within one commit."""
-    async with serving(store) as controller:
+    async with serve_stream(store) as controller:
         old = controller.stream("s").id
         before, _, _, after = await asyncio.gather(
             deliver(controller, Note("a", 9)),
@@ -60,22 +60,22 @@ async def test_a_stream_is_removed_and_made_again_in_one_breath(store: Watched) 
             controller.put_stream("s", {"mark_interval_ms": 0}),
             deliver(controller, Note("a", 3)),
         )
-    async with running(store.reopened()) as controller:
-        lowers = [mark.lower for mark in marks_of(controller)]
+    async with run_controller(store.reopen()) as controller:
+        lowers = [mark.lower for mark in list_marks(controller)]
 
         assert (before, after, lowers) == ([Accepted(9)], [Accepted(3)], [3])
         assert controller.stream("s").id != old
 
 
 async def test_reader_groups_and_scale_events_outlive_a_restart(store: Watched) -> None:
-    async with serving(store) as controller:
+    async with serve_stream(store) as controller:
         await deliver(controller, Note("w", 1, {0: 5}))
         await controller.report("s", "g", "a", {0: 10})
         await controller.report("s", "g", "b", {1: 7})
         await controller.report("s", "g", "c", {})
         await controller.offline("s", "g", "a", {0: 8})
         await controller.change("s", operations.scale, ANONYMOUS_ORDER, SPLIT)
-    async with running(store.reopened()) as controller:
+    async with run_controller(store.reopen()) as controller:
         await controller.change("s", operations.scale, ANONYMOUS_ORDER, SPLIT)
         stream = controller.stream("s")
         group = stream.groups["g"]
@@ -108,7 +108,7 @@ def page(stream: StreamState, start: int, limit: int) -> list[str]:
 def cost(members: int, *, holds: bool) -> int:
     """Return the bytecodes of the last page of ten writers."""
     stream = crowd(members, holds=holds)
-    with counted() as counting:
+    with count_cost() as counting:
         assert len(page(stream, members - 10, 10)) == 10
     return counting.bytecodes
 
@@ -148,5 +148,5 @@ async def test_a_controller_starts_though_its_database_does_not_say_how_it_is_se
         raise StoreUnavailable("away")
 
     monkeypatch.setattr(memory, "risk", away)
-    async with serving(memory) as controller:
+    async with serve_stream(memory) as controller:
         assert controller.owns("s")

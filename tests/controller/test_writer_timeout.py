@@ -24,13 +24,13 @@ from tests.support.controllers import (
     WatchedMemory,
     deliver,
     explain_stream,
-    marks_of,
+    list_marks,
     member,
-    running,
+    run_controller,
     serve_for,
-    serving,
+    serve_stream,
     skip_served_time,
-    until,
+    wait_until_async,
 )
 
 SOON = 5 * maintenance.TICK_S
@@ -52,40 +52,40 @@ async def forget_departed(controller: Controller, time: GivenTime) -> None:
 async def test_why_a_writer_does_not_note_outlasts_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
-    async with serving(store, time) as controller:
+    async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a", 5, {0: 1}), Note("a", held="1 event was lost"))
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         row = member(controller, "a")
 
     assert (row.held, row.state, row.times) == ("1 event was lost", "live", {"default": 5})
 
 
 async def test_a_timeout_continues_after_a_downtime(store: Watched, time: GivenTime) -> None:
-    async with serving(store, time, writer_timeout_ms=5000) as controller:
+    async with serve_stream(store, time, writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("silent"), Note("a", 5))
         serve_for(controller, time, 4000)
         await deliver(controller, Note("a", 6))
     time.passes(86_400_000)
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         await asyncio.sleep(SOON)
         decision = explain_stream(controller)
         left = [(each.writer, each.times_out_in_ms) for each in decision.waiting_for]
         serve_for(controller, time, 1100)
-        await until(lambda: bool(marks_of(controller)))
+        await wait_until_async(lambda: bool(list_marks(controller)))
 
         assert left == [("silent", 1000)]
-        assert [(m.lower, m.excluded) for m in marks_of(controller)] == [(6, ("silent",))]
+        assert [(m.lower, m.excluded) for m in list_marks(controller)] == [(6, ("silent",))]
 
 
 async def test_the_service_clock_is_kept_while_somebody_holds(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     """It is written every few seconds, so a crash repeats no wait."""
-    async with serving(memory, time) as controller:
+    async with serve_stream(memory, time) as controller:
         await deliver(controller, Note("silent"))
         before = memory.clocks()[0]
         serve_for(controller, time, maintenance.KEEP_CLOCK_EVERY_MS)
-        await until(lambda: memory.clocks()[0] > before)
+        await wait_until_async(lambda: memory.clocks()[0] > before)
 
         assert memory.clocks()[0] - before == maintenance.KEEP_CLOCK_EVERY_MS
 
@@ -96,10 +96,10 @@ async def test_of_many_writers_excluded_at_once_a_hundred_have_a_line(
     """A caller can make up names, which must not fill the disk."""
     logger = CapturingLogger()
     monkeypatch.setattr(maintenance, "log", logger)
-    async with serving(memory, time, writer_timeout_ms=1000) as controller:
+    async with serve_stream(memory, time, writer_timeout_ms=1000) as controller:
         await deliver(controller, *(Note(f"w{n}") for n in range(103)), Note("a", 5))
         serve_for(controller, time, 1100)
-        await until(lambda: bool(marks_of(controller)))
+        await wait_until_async(lambda: bool(list_marks(controller)))
 
     assert Counter(call.args[0] for call in logger.calls)["writer_excluded"] == MOST_LOGGED
     assert logger.calls[-1].kwargs == {"stream": "s", "count": 103, "named": MOST_LOGGED}
@@ -108,12 +108,12 @@ async def test_of_many_writers_excluded_at_once_a_hundred_have_a_line(
 async def test_a_new_domain_waits_out_the_timeout_after_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
-    async with serving(store, time, domains=("a",), writer_timeout_ms=5000) as controller:
+    async with serve_stream(store, time, domains=("a",), writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("old", 5, domain="a"), Note("new", 6, domain="a"))
         serve_for(controller, time, 4900)
         await deliver(controller, Note("old", 5, domain="a"))
         await controller.put_stream("s", {"domains": ("a", "b")})
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         serve_for(controller, time, 4200)
         await asyncio.sleep(SOON)
 
@@ -124,11 +124,13 @@ async def test_a_new_domain_waits_out_the_timeout_after_a_restart(
 async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
     store: Watched, time: GivenTime
 ) -> None:
-    async with serving(store, time, returning_writer="exclude", writer_timeout_ms=5000) as before:
+    async with serve_stream(
+        store, time, returning_writer="exclude", writer_timeout_ms=5000
+    ) as before:
         await deliver(before, Note("a", 50), Note("late", 5))
         serve_for(before, time, 4000)
         await before.put_stream("s", {"returning_writer": "hold"})
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         decision = explain_stream(controller)
 
         assert {w.writer: w.held_for_ms < 4000 for w in decision.waiting_for}["late"]
@@ -137,13 +139,13 @@ async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
 async def test_a_downtime_moves_no_moment_of_a_writer(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    async with serving(memory, time, writer_timeout_ms=100) as controller:
+    async with serve_stream(memory, time, writer_timeout_ms=100) as controller:
         await deliver(controller, Note("slow", 5), Note("a", 9))
         serve_for(controller, time, 100)
-        await until(lambda: controller.stream("s").history(None).last_seq == 2)
+        await wait_until_async(lambda: controller.stream("s").history(None).last_seq == 2)
         before = member(controller, "slow")
     time.wall += 3_600_000
-    async with running(memory.reopened(), time) as controller:
+    async with run_controller(memory.reopen(), time) as controller:
         after = member(controller, "slow")
         (answer,) = await deliver(controller, Note("slow", 6))
         returned = member(controller, "slow")
@@ -197,18 +199,18 @@ async def lose(controller: Controller, time: GivenTime, *writers: str) -> None:
         rows = [member(controller, writer) for writer in writers]
         return all(row.state == "excluded" for row in rows)
 
-    await until(are_out)
+    await wait_until_async(are_out)
 
 
 async def test_who_is_missing_is_known_after_a_restart(store: Watched, time: GivenTime) -> None:
-    async with serving(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
+    async with serve_stream(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
         writers = ("away", "back", "done")
         await deliver(controller, Note("a", 10), *(Note(each, 10) for each in writers))
         await lose(controller, time, "a", *writers)
         await deliver(controller, Note("a", 20), Note("done", state="finished"))
         await deliver(controller, Note("a", 30), Note("back", 30))
         before = await windows(controller), cuts(controller)
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         after = await windows(controller), cuts(controller)
         await deliver(controller, Note("back", 50), Note("a", 50))
         then = names(await windows(controller))
@@ -222,7 +224,7 @@ async def test_a_writer_that_is_forgotten_is_missing_all_the_same(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     settings = {"writer_timeout_ms": TIMEOUT_MS, "writer_retention_ms": 5000}
-    async with serving(memory, time, **settings) as controller:
+    async with serve_stream(memory, time, **settings) as controller:
         await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")
         await deliver(controller, Note("a", 20))
@@ -233,7 +235,7 @@ async def test_a_writer_that_is_forgotten_is_missing_all_the_same(
             await deliver(controller, Note("a", 20))
         await controller._committer.submit(maintenance.forget_departed)
         known = "slow" in controller.stream("s").aggregator
-    async with running(memory.reopened(), time) as controller:
+    async with run_controller(memory.reopen(), time) as controller:
         await deliver(controller, Note("a", 30), Note("slow", 30), Note("a", 40), Note("slow", 40))
         found = names(await windows(controller))
 
@@ -243,14 +245,14 @@ async def test_a_writer_that_is_forgotten_is_missing_all_the_same(
 async def test_windows_show_that_the_ledger_does_not_reach_back(
     store: Watched, time: GivenTime
 ) -> None:
-    async with serving(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
+    async with serve_stream(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
         await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")
         await deliver(controller, Note("a", 20), Note("slow", 20), Note("a", 40), Note("slow", 40))
         skip_served_time(controller, retention.RECORDS_KEPT_MS + TIMEOUT_MS + 1)
         await controller._committer.submit(retention.forget_old_records)
         now = await windows(controller)
-    async with running(store.reopened(), time) as controller:
+    async with run_controller(store.reopen(), time) as controller:
         after = await windows(controller)
 
     assert [each.is_known for each in now] == [False, False, True, True]
@@ -261,7 +263,7 @@ async def test_a_forgotten_writer_is_missing_no_longer_once_it_joined_and_was_re
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     """So an operator can be done with a lost writer."""
-    async with serving(memory, time, writer_timeout_ms=TIMEOUT_MS) as controller:
+    async with serve_stream(memory, time, writer_timeout_ms=TIMEOUT_MS) as controller:
         await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")
         await deliver(controller, Note("a", 20))
@@ -279,7 +281,7 @@ async def test_a_new_writer_vouches_from_the_mark_when_its_name_was_forgotten(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     """For times before its rows begin: a forgotten writer of its name may have late rows."""
-    async with serving(memory, time, writer_timeout_ms=TIMEOUT_MS) as controller:
+    async with serve_stream(memory, time, writer_timeout_ms=TIMEOUT_MS) as controller:
         await deliver(controller, Note("a", 10), Note("slow", 5))
         await lose(controller, time, "a", "slow")
         await deliver(controller, Note("slow", 15, {1: 9}, state="finished"), Note("a", 20))

@@ -10,7 +10,7 @@ from noted_time.rules import Aggregator, lower_without
 from noted_time.values import ExcludedSince, Hold, Missing, Note, Quiet, StreamSettings
 from tests.core.model import NEVER
 from tests.core.twins import WRITERS, Step, Twins, Waits, silences, starts, steps
-from tests.support.streams import restarted
+from tests.support.streams import restart
 
 
 @given(settings=starts, history=steps)
@@ -108,7 +108,7 @@ def test_a_restart_changes_neither_times_nor_holders(
     """All that sets a member apart is durable: its timeout, its domains, that it is late."""
     twins = Twins.after(settings, history)
 
-    again = restarted(twins.code, twins.appended_at, twins.declared_at)
+    again = restart(twins.code, twins.appended_at, twins.declared_at)
 
     assert to_come(again, twins.now) == to_come(twins.code, twins.now)
 
@@ -124,7 +124,7 @@ def test_a_writer_learns_what_is_recorded_over_a_restart_too(
     twins = Twins(settings)
     for step in history:
         twins.take(step)
-        for stream in (twins.code, restarted(twins.code, twins.appended_at, twins.declared_at)):
+        for stream in (twins.code, restart(twins.code, twins.appended_at, twins.declared_at)):
             counts = dict.fromkeys(stream.domains.census.members, 0)
             for name, writer in twins.model.writers.items():
                 record = stream.record(name)

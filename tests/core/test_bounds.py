@@ -11,7 +11,7 @@ from noted_time.reading import MarkHistory, Tiling, find_complete_windows
 from noted_time.rules import Aggregator
 from noted_time.values import MAX_INT64, Accepted, Note, Refused, State, StreamSettings
 from tests.core.acts import WRITERS, Act, declared_histories, histories, lived, streams
-from tests.support.streams import marks_after, marks_of, restarted, sealed
+from tests.support.streams import advance_after, advance_all, restart, seal
 
 FORGOTTEN_MS = 6
 
@@ -24,7 +24,7 @@ def test_no_event_below_the_cut_is_above_a_bound(
     world = lived(replace(settings, writer_retention_ms=FORGOTTEN_MS), history, names_first=True)
     made = [(each.domain, each.mark, each.unbound) for each in world.made]
     if seals:
-        sealed(world.stream, now=world.now)
+        seal(world.stream, now=world.now)
         lasts = [(domain, world.stream.domains[domain].last) for domain in world.domains]
         made += [(k, last, world.unbound(k, last)) for k, last in lasts if last and last.final]
     bounded = sum(mark.upper_is_bound and bool(mark.cut.offsets) for _, mark, _ in made)
@@ -91,9 +91,9 @@ def test_a_restart_judges_alike(positions: list[tuple[str, dict[int, int]]]) -> 
     """What is known of segments is all in the records of members and in the last marks."""
     stream = Aggregator(StreamSettings(max_segments=3, max_offset_jump=100))
     for time, (writer, position) in enumerate(positions):
-        marks_after(stream, Note(writer, time, position))
+        advance_after(stream, Note(writer, time, position))
 
-    again = restarted(stream)
+    again = restart(stream)
 
     asked = [Note("AA", 99, {segment: offset}) for segment in range(5) for offset in (0, 2**61)]
     refused = [_judged(one, note) for one in (stream, again) for note in asked]
@@ -101,7 +101,7 @@ def test_a_restart_judges_alike(positions: list[tuple[str, dict[int, int]]]) -> 
 
 
 def _judged(stream: Aggregator, note: Note) -> Accepted | Refused:
-    return restarted(stream).note(note, 0)
+    return restart(stream).note(note, 0)
 
 
 RETENTION_MS = 20
@@ -133,12 +133,12 @@ def test_every_member_is_counted_in_its_state(history: list[Note | str]) -> None
         if isinstance(act, Note):
             stream.note(act, now)
         elif act == "advance":
-            marks_of(stream, now=now)
+            advance_all(stream, now=now)
         elif act == "expire":
             stream.expire(now)
         elif act == "forget":
             stream.forget_departed(now, 2)
         else:
-            stream = restarted(stream)
+            stream = restart(stream)
 
     assert stream.domains.census.members == counted(stream)

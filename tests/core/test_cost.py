@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from noted_time.rules import Aggregator, domain, lower_without, queues
 from noted_time.rules.running_cut import RunningCut
 from noted_time.values import Mark, Note, State, StreamSettings
-from tests.support.controllers import WatchedMemory, deliver, serving, until
-from tests.support.counting import CountedTime, counted
-from tests.support.streams import TIMEOUT_MS, stream_of
+from tests.support.controllers import WatchedMemory, deliver, serve_stream, wait_until_async
+from tests.support.counting import CountedTime, count_cost
+from tests.support.streams import TIMEOUT_MS, make_stream
 
 FEW, MANY = 100, 10_000
 
@@ -58,9 +58,9 @@ def bill(members: int) -> Bill:
     notes, advances = [], []
     for turn, writer in enumerate(permuted(members)[:FEW]):
         said = Note(writer, CountedTime(members + turn), {turn % SEGMENTS: members + turn + 1})
-        with counted() as note:
+        with count_cost() as note:
             stream.note(said, now=0)
-        with counted() as advance:
+        with count_cost() as advance:
             stream.advance("default", now=0, written_at=0)
         notes.append(note.bytecodes + note.comparisons)
         advances.append(advance.bytecodes + advance.comparisons)
@@ -81,7 +81,7 @@ def test_the_cost_of_a_note_and_of_an_advance_grows_with_the_logarithm_of_the_me
 def settling(members: int) -> float:
     """Return the cost per note of accepting notes of all members and advancing."""
     stream = crowd(members)
-    with counted() as cost:
+    with count_cost() as cost:
         settle(stream)
     return (cost.bytecodes + cost.comparisons) / members
 
@@ -96,10 +96,10 @@ def dearest(times: int) -> tuple[int, int]:
     cut, dearest = RunningCut(0), 0
     for number in range(times):
         time = 1 + number * 7919 % times
-        with counted() as note:
+        with count_cost() as note:
             cut.add(time, {number % SEGMENTS: time})
         dearest = max(dearest, note.bytecodes)
-    with counted() as advance:
+    with count_cost() as advance:
         cut.at(times + 1)
     return dearest, advance.bytecodes
 
@@ -117,7 +117,7 @@ def test_neither_a_note_nor_an_advance_takes_longer_the_more_times_were_noted(
 def questions(members: int) -> int:
     """Return the cost of asking for the state while all hold."""
     stream = crowd(members)
-    with counted() as cost:
+    with count_cost() as cost:
         lower_without(stream.domains["default"], "0")
         stream.may_advance("default")
         stream.next_timeout()
@@ -184,7 +184,7 @@ steps = st.lists(st.tuples(st.lists(noted, max_size=8), st.integers(0, 40)), max
 def test_slices_come_to_the_same_as_one_piece(
     steps: list[tuple[list[tuple[str, int, State]], int]],
 ) -> None:
-    whole, piecewise = stream_of(*WRITERS), stream_of(*WRITERS)
+    whole, piecewise = make_stream(*WRITERS), make_stream(*WRITERS)
     for stream in (whole, piecewise):
         stream.reconfigure(stream.settings.__class__(writer_timeout_ms=60), now=0)
     times, now, ends = dict.fromkeys(WRITERS, 0), 0, dict.fromkeys(WRITERS, 0)
@@ -214,7 +214,7 @@ def test_slices_come_to_the_same_as_one_piece(
 
 def test_a_member_that_notes_between_two_slices_does_not_hold() -> None:
     """Its turn comes later, and finds that it is ahead again."""
-    stream = stream_of("UA", "DL", "AA")
+    stream = make_stream("UA", "DL", "AA")
     with sliced():
         for writer in ("UA", "DL", "AA"):
             stream.note(Note(writer, 5), 0)
@@ -234,13 +234,15 @@ def test_a_member_that_notes_between_two_slices_does_not_hold() -> None:
 async def test_a_controller_looks_past_all_outdated_entries_by_itself(ahead: int) -> None:
     holder, others = WRITERS[0], list(WRITERS[1 : ahead + 1])
     with sliced():
-        async with serving(WatchedMemory()) as controller:
+        async with serve_stream(WatchedMemory()) as controller:
             await controller.put_stream("s", {"mark_interval_ms": 0})
             await deliver(controller, *(Note(writer) for writer in (holder, *others)))
             for first in (10, 20):
                 notes = (Note(writer, first + later) for later, writer in enumerate(others))
                 await deliver(controller, *notes)
             await deliver(controller, Note(holder, 30))
-            await until(lambda: controller.stream("s").histories[KEY].last_lower is not None)
+            await wait_until_async(
+                lambda: controller.stream("s").histories[KEY].last_lower is not None
+            )
 
             assert controller.stream("s").histories[KEY].last_lower == 20

@@ -6,9 +6,9 @@ from hypothesis import given
 
 from noted_time.values import StreamSettings
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
-from tests.support.following import Answer, broken
+from tests.support.following import Answer, find_contradictions
 from tests.support.http import as_json
-from tests.support.streams import sealed
+from tests.support.streams import seal
 
 
 @given(settings=streams, history=histories("waits", "scales", "restarts", "late"))
@@ -16,7 +16,7 @@ def test_a_follower_may_rely_on_every_chain(settings: StreamSettings, history: l
     """Also after the seal, from any mark on; an upper never falls."""
     world = lived(settings, history)
     made = {domain: [m.mark for m in world.made if m.domain == domain] for domain in DOMAINS}
-    sealed(world.stream)
+    seal(world.stream)
     for domain, marks in made.items():
         last = world.stream.domains[domain].last
         if last and last.final:
@@ -25,5 +25,5 @@ def test_a_follower_may_rely_on_every_chain(settings: StreamSettings, history: l
     chains = [[as_json(mark) for mark in marks] for marks in made.values()]
     answers = [[Answer(at, chain[at:]) for at in range(len(chain), -1, -1)] for chain in chains]
 
-    assert [broken(each) for each in answers] == [[] for _ in DOMAINS]
+    assert [find_contradictions(each) for each in answers] == [[] for _ in DOMAINS]
     assert all(one["upper"] <= two["upper"] for chain in chains for one, two in pairwise(chain))

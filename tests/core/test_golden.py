@@ -8,7 +8,7 @@ import pytest
 
 from noted_time.rules import Aggregator
 from noted_time.values import Note, State
-from tests.support.streams import deliver, marks_of, stream_of
+from tests.support.streams import advance_all, deliver, make_stream
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "coalescing.json"
 CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text(encoding="utf-8"))
@@ -29,7 +29,7 @@ def taken(stream: Aggregator, step: dict[str, Any]) -> list[list[int]]:
     deliver(
         stream, Note(writer, step.get("value"), domain=domain, state=STATES.get(step["op"], "live"))
     )
-    return [[int(k), mark.lower] for k in domains for mark in marks_of(stream, k)]
+    return [[int(k), mark.lower] for k in domains for mark in advance_all(stream, k)]
 
 
 def test_the_file_of_cases_is_whole() -> None:
@@ -41,6 +41,6 @@ def test_the_file_of_cases_is_whole() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_marks_come_when_other_engines_emit_watermarks(case: dict[str, Any]) -> None:
-    stream = stream_of(*(f"input-{i}" for i in range(case["inputs"])), domains=domains_of(case))
+    stream = make_stream(*(f"input-{i}" for i in range(case["inputs"])), domains=domains_of(case))
 
     assert [taken(stream, step) for step in case["steps"]] == [s["expect"] for s in case["steps"]]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from noted_time.rules import Aggregator
 from noted_time.values import Accepted, Mark, Note, State, StreamCut, StreamSettings
 from tests.core.acts import DOMAINS, WRITERS, Act, histories, lived, streams
-from tests.support.streams import deliver, marks_of, restarted, stream_of
+from tests.support.streams import advance_all, deliver, make_stream, restart
 
 times = st.integers(0, 20)
 offsets = st.dictionaries(st.integers(0, 3), st.integers(1, 4), max_size=2)
@@ -43,12 +43,12 @@ def test_the_order_in_which_members_go_idle_or_leave_does_not_matter(
 ) -> None:
     ends = []
     for order in permutations(leaves):
-        stream = stream_of(*WRITERS)
+        stream = make_stream(*WRITERS)
         deliver(stream, *live_notes(steps))
-        marks = marks_of(stream)
+        marks = advance_all(stream)
         for writer, state in order:
             deliver(stream, Note(writer, None, {4: ord(writer)}, state=state))
-            marks += marks_of(stream)
+            marks += advance_all(stream)
         ends.append(end_of(marks))
 
     assert ends == ends[:1] * len(ends)
@@ -58,14 +58,14 @@ def test_the_order_in_which_members_go_idle_or_leave_does_not_matter(
 def test_advancing_seldom_ends_where_advancing_often_does(
     steps: list[tuple[str, int, dict[int, int]]], when: set[int]
 ) -> None:
-    often, seldom = stream_of(*WRITERS), stream_of(*WRITERS)
+    often, seldom = make_stream(*WRITERS), make_stream(*WRITERS)
     many, few = [], []
     for number, note in enumerate(live_notes(steps)):
         deliver(often, note)
-        many += marks_of(often)
+        many += advance_all(often)
         deliver(seldom, note)
-        few += marks_of(seldom) if number in when else []
-    few += marks_of(seldom)
+        few += advance_all(seldom) if number in when else []
+    few += advance_all(seldom)
 
     assert end_of(few) == end_of(many)
 
@@ -96,7 +96,7 @@ def test_replaying_any_prefix_changes_nothing(
     before = durable(world.stream)
     answers = deliver(world.stream, *(replace(n, sequence=None) for n in notes), now=world.now)
     event(f"accepted again: {min(3, sum(isinstance(a, Accepted) for a in answers))}")
-    marks = [mark for domain in DOMAINS for mark in marks_of(world.stream, domain)]
+    marks = [mark for domain in DOMAINS for mark in advance_all(world.stream, domain)]
 
     assert (durable(world.stream), marks) == (before, [])
 
@@ -105,17 +105,17 @@ def test_replaying_any_prefix_changes_nothing(
 def test_thinning_only_loosens(steps: list[tuple[str, int, dict[int, int]]], kept: int) -> None:
     """The times are the same, and cuts between the tight ones and the latest."""
     notes = live_notes(steps)
-    tight = stream_of(*WRITERS)
+    tight = make_stream(*WRITERS)
     latest = StreamCut({})
     wrong = []
     with mock.patch("noted_time.rules.running_cut.OFFSETS_KEPT", kept):
-        thinned = stream_of(*WRITERS)
+        thinned = make_stream(*WRITERS)
     for note in notes:
         deliver(tight, note)
         with mock.patch("noted_time.rules.running_cut.OFFSETS_KEPT", kept):
             deliver(thinned, note)
         latest = latest.join(StreamCut(note.position))
-        for exact, loose in zip(marks_of(tight), marks_of(thinned), strict=True):
+        for exact, loose in zip(advance_all(tight), advance_all(thinned), strict=True):
             same = (exact.seq, exact.lower, exact.upper) == (loose.seq, loose.lower, loose.upper)
             if not (same and loose.cut.reaches(exact.cut) and latest.reaches(loose.cut)):
                 wrong.append((exact, loose))
@@ -129,12 +129,12 @@ def test_a_restart_only_loosens(
 ) -> None:
     """Times, upper and chain continue as if nothing had happened; cuts stay within the latest."""
     notes = live_notes(before + after)
-    stream = stream_of(*WRITERS)
+    stream = make_stream(*WRITERS)
     deliver(stream, *notes[: len(before)])
-    again = restarted(stream)
+    again = restart(stream)
     deliver(stream, *notes[len(before) :])
     deliver(again, *notes[len(before) :])
-    exact, loose = marks_of(stream), marks_of(again)
+    exact, loose = advance_all(stream), advance_all(again)
     latest = StreamCut({})
     for note in notes:
         latest = latest.join(StreamCut(note.position))
@@ -149,7 +149,7 @@ def test_a_restart_only_loosens(
 def test_a_record_survives_a_restart_as_it_is(settings: StreamSettings, history: list[Act]) -> None:
     stream = lived(settings, history).stream
 
-    again = restarted(stream)
+    again = restart(stream)
 
     assert [again.record(w) for w in again.writers()] == [
         stream.record(w) for w in stream.writers()

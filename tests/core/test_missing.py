@@ -21,7 +21,7 @@ from noted_time.values import (
     Note,
     StreamSettings,
 )
-from tests.support.streams import marks_after
+from tests.support.streams import advance_after
 
 LAST_LOWER = 99
 REASONS = ("timed_out", "narrowed", "removed", "not_joined", "not_expected")
@@ -227,10 +227,10 @@ def test_intervals_are_forgotten_by_age_and_said_to_be_unknown(
 def test_a_writer_that_joins_after_another_was_forgotten_is_missing_in_no_window() -> None:
     """The last mark counted all writers, and no row after it lies below the next."""
     stream, missing = Aggregator(StreamSettings(writer_retention_ms=10)), MissingWriters()
-    marks_after(stream, Note("a", 20, {0: 1}), Note("old", 20, {1: 1}))
-    marks_after(stream, Note("a", 20), Note("old", state="finished"))
+    advance_after(stream, Note("a", 20, {0: 1}), Note("old", 20, {1: 1}))
+    advance_after(stream, Note("a", 20), Note("old", state="finished"))
     assert stream.forget_departed(60, 9) == ("old",)
-    (mark,) = marks_after(stream, Note("new", 25, {2: 1}), Note("a", 30, {0: 2}), now=60)
+    (mark,) = advance_after(stream, Note("new", 25, {2: 1}), Note("a", 30, {0: 2}), now=60)
     missing.take(mark.seq, 0, (20, mark.lower), stream.domains["default"].roster.joined, ())
 
     assert missing.find_at_mark(mark).count == 0

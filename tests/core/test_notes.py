@@ -8,17 +8,17 @@ from msgspec.structs import replace
 from noted_time.rules import forecast
 from noted_time.values import Hold, Note, ServiceClock, StreamCut, StreamSettings
 from tests.core.twins import Reconfigures, Step, Twins, Waits, starts, steps
-from tests.support.streams import deliver, marks_after, marks_of, restarted, stream_of
+from tests.support.streams import advance_after, advance_all, deliver, make_stream, restart
 
 
 def test_the_callers_position_may_change_after_the_note() -> None:
-    stream = stream_of()
+    stream = make_stream()
     position = {0: 5}
     deliver(stream, Note("UA", 10, position))
 
     position[0] = 9
 
-    assert marks_of(stream)[0].cut.offsets == {0: 5}
+    assert advance_all(stream)[0].cut.offsets == {0: 5}
 
 
 def test_the_service_clock_counts_serving_only() -> None:
@@ -39,11 +39,11 @@ def test_members_silent_from_one_moment_on_are_passed_by_the_largest_of_their_ti
     times: list[int], timeouts: list[int], lower: int
 ) -> None:
     """And by one mark, wherever they and the watermark stand; one member notes on (S19)."""
-    stream = stream_of("alive", *(f"w{number}" for number in range(len(times))))
+    stream = make_stream("alive", *(f"w{number}" for number in range(len(times))))
     for number, time in enumerate(times):
         deliver(stream, Note(f"w{number}", time, timeout_ms=timeouts[number]))
     deliver(stream, Note("alive", lower))
-    marks_of(stream)
+    advance_all(stream)
     largest = max(timeouts[: len(times)])
     for now in range(largest):
         deliver(stream, Note("alive", 100 + now), now=now)
@@ -105,7 +105,7 @@ def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: 
     for step in history:
         twins.now += 1
         twins.take(step)
-    again = restarted(twins.code, twins.appended_at, twins.declared_at)
+    again = restart(twins.code, twins.appended_at, twins.declared_at)
     timeout_ms = settings.writer_timeout_ms
 
     for before, after in zip(twins.code.domains, again.domains, strict=True):
@@ -126,17 +126,17 @@ def test_thinning_ends_where_segments_leave_nothing_to_join(
 ) -> None:
     """What is kept then is what there is, and it may double before the next time."""
     monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", 8)
-    stream = stream_of("UA", "DL")
+    stream = make_stream("UA", "DL")
     deliver(stream, *(Note("UA", time, {time: time}) for time in range(1, 41)))
 
-    (mark,) = marks_after(stream, Note("DL", 40))
+    (mark,) = advance_after(stream, Note("DL", 40))
 
     assert mark.cut == StreamCut({time: time for time in range(1, 41)})
 
 
 def test_a_decision_names_the_longest_holders_and_counts_all() -> None:
     """Of more than a thousand holders the thousand longest are named."""
-    stream = stream_of()
+    stream = make_stream()
     for n in range(1001):
         stream.note(Note(f"w{n:04}"), now=n)
 

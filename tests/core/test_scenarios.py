@@ -36,7 +36,7 @@ from noted_time.values import (
 )
 from tests.core.test_vouching import tallied
 from tests.support.paragraphs import read_paragraphs
-from tests.support.streams import TIMEOUT_MS, deliver, marks_of, restarted, sealed, waiting
+from tests.support.streams import TIMEOUT_MS, advance_all, deliver, restart, seal, waiting
 
 ACT = re.compile(r"(?:@(?P<now>\d+) )?(?P<act>.*?)(?: +-> (?P<expected>.*))?")
 
@@ -143,7 +143,7 @@ class Scenario:
         deliver(self.streams[0], *(Note(each, domain=domain) for each in writers), now=self.now)
 
     def restart(self) -> None:
-        self.streams.append(restarted(self.streams[0], self.appended_at, self.declared_at))
+        self.streams.append(restart(self.streams[0], self.appended_at, self.declared_at))
 
     def notes(self, stream: Aggregator, text: str) -> str:
         return "; ".join(shown(stream.note(note_of(each), self.now)) for each in text.split("; "))
@@ -160,7 +160,7 @@ class Scenario:
 
     def marks(self, stream: Aggregator, *fields: str, **within: str) -> str:
         domain = within.get("in", "default")
-        if marks := marks_of(stream, domain, now=self.now):
+        if marks := advance_all(stream, domain, now=self.now):
             self.appended_at[domain] = self.now
         return rows(marks, [*fields] or ["lower"])
 
@@ -247,7 +247,7 @@ class Scenario:
     def seal(
         self, stream: Aggregator, cut: dict[int, int] | None = None, **final_times: int
     ) -> str:
-        made = sealed(stream, cut, final_times, now=self.now)
+        made = seal(stream, cut, final_times, now=self.now)
         return f"{shown(made.final_cut)} {shown(made.never_noted)}"
 
     def domain(self, stream: Aggregator, *fields: str, **within: str) -> str:

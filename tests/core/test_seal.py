@@ -11,15 +11,15 @@ from tests.core.model import NEVER
 from tests.core.twins import Step, Twins, starts, steps
 from tests.core.world import World
 from tests.support.honest import Event
-from tests.support.streams import marks_after, restarted, sealed, stream_of
+from tests.support.streams import advance_after, make_stream, restart, seal
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 
 
 def test_a_window_at_the_final_cut_is_sealed() -> None:
-    stream = stream_of("UA")
-    (mark,) = marks_after(stream, Note("UA", 5, {0: 50}, max_time=8))
-    final_cut = sealed(stream, {0: 70}).final_cut
+    stream = make_stream("UA")
+    (mark,) = advance_after(stream, Note("UA", 5, {0: 50}, max_time=8))
+    final_cut = seal(stream, {0: 70}).final_cut
     last = stream.domains["default"].last
     assert last is not None
     history = MarkHistory([mark, last])
@@ -53,7 +53,7 @@ def test_every_declared_event_lies_before_the_end(
 ) -> None:
     world = lived(settings, history)
     lowers = {domain: world.lower(domain) for domain in DOMAINS}
-    final_cut = sealed(world.stream).final_cut
+    final_cut = seal(world.stream).final_cut
 
     outside = [
         (domain, event)
@@ -78,9 +78,9 @@ def test_after_any_history_a_seal_ends_the_stream(
     code, model = twins.code, twins.model
     before = {domain: code.domains[domain].last for domain in model.marks}
     if restarts:
-        code = restarted(code, twins.appended_at, twins.declared_at)
+        code = restart(code, twins.appended_at, twins.declared_at)
 
-    final_cut = sealed(code).final_cut
+    final_cut = seal(code).final_cut
 
     assert reaches(final_cut, model.complete(dict(final_cut)))
     assert all(reaches(final_cut, writer.position) for writer in model.writers.values())

@@ -6,7 +6,7 @@ from noted_time.values import Mark, StreamSettings
 from tests.core.model import NEVER, Writer
 from tests.core.test_vouching import tallied
 from tests.core.twins import DOMAINS, Step, Twins, starts, steps
-from tests.support.streams import restarted, sealed
+from tests.support.streams import restart, seal
 
 
 class Timeline(Twins):
@@ -47,7 +47,7 @@ class Timeline(Twins):
         missing = {each.writer for each in self.missing[domain].find_at_mark(mark).writers}
         counted = {name for name, each in self.model.writers.items() if is_counted(each, domain)}
         may = {name for name in self.model.writers if self.vouched[name, domain] >= time}
-        for stream in (self.code, restarted(self.code, self.appended_at, self.declared_at)):
+        for stream in (self.code, restart(self.code, self.appended_at, self.declared_at)):
             said = {*tallied(stream, domain, mark.seq, time).names}
             assert counted <= said <= counted | may
             assert time < mark.lower or not said & missing
@@ -67,7 +67,7 @@ def test_timeline_is_that_of_all_writers(settings: StreamSettings, history: list
     """
     timeline = Timeline.after(settings, history)
     event(f"marks: {min(len(timeline.said), 9)}")
-    sealed(timeline.code)
+    seal(timeline.code)
 
     for domain, seq, time, said in timeline.said:
         later = {*tallied(timeline.code, domain, seq, time).names}

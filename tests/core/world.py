@@ -22,8 +22,8 @@ from noted_time.values import (
     StreamSettings,
     UnknownWriter,
 )
-from tests.support.honest import Event, HonestWriter, Log, is_below, left_out
-from tests.support.streams import restarted, sealed
+from tests.support.honest import Event, HonestWriter, Log, find_left_out, is_below
+from tests.support.streams import restart, seal
 
 NEVER = -(2**63) - 1
 Declares = Literal["nothing", "own", "all"]
@@ -275,7 +275,7 @@ class World(Log):
 
     def restart(self) -> None:
         """Lose everything but what is durable."""
-        self.stream = restarted(self.stream, self.appended_at)
+        self.stream = restart(self.stream, self.appended_at)
 
     def advance(self, domain: str) -> Made | None:
         before = self.stream.domains[domain].last
@@ -287,7 +287,7 @@ class World(Log):
     def seal(self) -> None:
         """Seal the stream and take its final marks. It accepts no more notes."""
         lasts = {domain: self.stream.domains[domain].last for domain in self.domains}
-        sealed(self.stream, now=self.now)
+        seal(self.stream, now=self.now)
         for domain, before in lasts.items():
             mark = self.stream.domains[domain].last
             if mark is not None and mark is not before:
@@ -322,7 +322,7 @@ class World(Log):
     def missed(self, domain: str, lower: int, position: dict[int, int]) -> list[Event]:
         """Return the vouched events with time < lower that do not lie below the position."""
         vouched = (event for event in self.events if domain in event.vouched)
-        return left_out(vouched, domain, lower, position)
+        return find_left_out(vouched, domain, lower, position)
 
     def unbound(self, domain: str, mark: Mark) -> list[Event]:
         """Return the events below the cut with a time above the upper."""

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.suites import programs_of
+from tests.support.suites import find_programs
 
 
 @pytest.fixture(scope="session")
 def dbt() -> Path:
     """Return the program, of an environment of its own."""
-    return programs_of("dbt") / "dbt"
+    return find_programs("dbt") / "dbt"

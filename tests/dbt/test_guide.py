@@ -6,7 +6,7 @@ import pytest
 
 from demo.trials.calls import HOUR_MS
 from demo.trials.served import Served
-from tests.support.page import BLOCK, section_of, text_of
+from tests.support.page import BLOCK, read_page, read_section
 from tests.support.warehouse import FILE, HOUR, Warehouse
 
 PAGE = "docs/guides/schedulers.md"
@@ -16,10 +16,10 @@ profile: shop
 flags: {send_anonymous_usage_stats: false, version_check: false}
 """
 PROFILE = f"shop: {{target: dev, outputs: {{dev: {{type: duckdb, path: {FILE}}}}}}}\n"
-LOAD = dict(BLOCK.findall(section_of(PAGE, "dbt")))["sh"]
+LOAD = dict(BLOCK.findall(read_section(PAGE, "dbt")))["sh"]
 SCHEDULE, REPAIR = (
     LOAD + block
-    for language, block in BLOCK.findall(text_of(PAGE))
+    for language, block in BLOCK.findall(read_page(PAGE))
     if language == "sh" and 'load "$start" "$end"' in block
 )
 BY_ALL = "by 2 writers, all that are expected\n"
@@ -29,7 +29,7 @@ AS_USUAL = "dbt run --select orders_clean"
 @pytest.fixture
 def shop(tmp_path: Path, dbt: Path, served: Served) -> Warehouse:
     """Return one with the model of the page."""
-    blocks = dict(BLOCK.findall(section_of(PAGE, "dbt")))
+    blocks = dict(BLOCK.findall(read_section(PAGE, "dbt")))
     files = {"dbt_project.yml": PROJECT, "profiles.yml": PROFILE}
     files |= {"models/sources.yml": blocks["yaml"], "models/orders_clean.sql": blocks["sql"]}
     shop = Warehouse(tmp_path, dbt, "orders_clean", served)

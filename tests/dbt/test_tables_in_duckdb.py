@@ -13,8 +13,8 @@ from noted_time.reading import RememberedBatch, TableHistory, prepare_commit
 from noted_time.tables import complete_to
 from noted_time.tables.table_urls import open_history, read_iceberg_history
 from noted_time.values import Claim
-from tests.support.page import BLOCK, text_of
-from tests.support.suites import programs_of
+from tests.support.page import BLOCK, read_page
+from tests.support.suites import find_programs
 
 ROWS = pa.table({"departure": [1, 2]})
 PROGRAM = """
@@ -37,8 +37,8 @@ def record_claim(
 
 def run_query_of_page(example: str, path: str) -> list[dict[str, object]]:
     """Return the rows of the page's query that has this, over the file or files at a path."""
-    python = programs_of("dbt") / "python"
-    sql = [block for language, block in BLOCK.findall(text_of("docs/guides/tables.md"))]
+    python = find_programs("dbt") / "python"
+    sql = [block for language, block in BLOCK.findall(read_page("docs/guides/tables.md"))]
     (query,) = [block for block in sql if example in block]
     query = query.replace(example, path)
     words = [str(python), "-c", PROGRAM]

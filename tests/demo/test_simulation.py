@@ -15,7 +15,7 @@ from demo.findings import choose_delays
 from demo.measurement import format_delay
 from demo.report import cells, sooner_hours
 from demo.schedule import merge_minutes, steps
-from demo.simulation import noted_time, own_watermark
+from demo.simulation import own_watermark, simulate_noted_time
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/explain/flights.md")
@@ -37,7 +37,7 @@ days_of_flights = st.lists(flights_in_minutes, min_size=1, max_size=40).map(
 @given(days_of_flights)
 def test_noted_time_loses_nothing(flights: Flights) -> None:
     """Whatever the disorder, and every hour is given out."""
-    outcome = noted_time(flights)
+    outcome = simulate_noted_time(flights)
 
     assert (outcome.lost, len(outcome.latencies_ms)) == (0, len(flights.window_ends))
 
@@ -79,8 +79,11 @@ def test_the_pages_have_the_figures_of_the_flights() -> None:
     passed = accumulate((flight.departure // HOUR_MS for flight in january.landed), max)
     hours = groupby(zip((0, *passed), january.landed, strict=False), itemgetter(0))
     coarse = [[flight for _, flight in batch] for _, batch in hours]
-    sooner = f"{sooner_hours((noted_time(january), *own)):.1f} hours sooner than with the"
-    shown, noted = (*own, *of_year[::2]), [cells(noted_time(each)) for each in (january, year)]
+    sooner = f"{sooner_hours((simulate_noted_time(january), *own)):.1f} hours sooner than with the"
+    shown, noted = (
+        (*own, *of_year[::2]),
+        [cells(simulate_noted_time(each)) for each in (january, year)],
+    )
     figures = [
         *("| {} | {} | {} % | {} | {} |".format(each.name, *cells(each)) for each in shown),
         *("** | **{}** | **{} %** | **{}** | **{}** |".format(*each) for each in noted),
@@ -111,7 +114,7 @@ def test_the_steps_are_where_the_simulation_closes_hours(flights: Flights) -> No
     lowers = [(step.clock, min(step.notes.values())) for step in steps(flights)]
 
     closed = [next(c for c, lower in lowers if end <= lower) - end for end in flights.window_ends]
-    found = noted_time(flights)
+    found = simulate_noted_time(flights)
     assert (found.lost, found.latencies_ms) == (0, tuple(sorted(closed)))
 
 

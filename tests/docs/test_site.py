@@ -11,8 +11,8 @@ from demo.trials.browser import NO_BROWSER, chromium, find_chromium
 from docs.site.build import link_runbooks
 from docs.site.links import Page as Built
 from docs.site.links import faults
-from tests.support.processes import python
-from tests.support.suites import programs_of
+from tests.support.processes import run_python
+from tests.support.suites import find_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site as `./run docs` does, in a process of its own."""
     target = tmp_path_factory.mktemp("site") / "docs"
-    done = python("-m", "docs.site.build", target, NOTED_TIME_DOCS=str(programs_of("docs")))
+    done = run_python("-m", "docs.site.build", target, NOTED_TIME_DOCS=str(find_programs("docs")))
     assert (done.returncode, done.stdout) == (0, f"{target / 'index.html'}\n"), done.stderr
     return target
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.image.container import Image, Store
-from tests.support.suites import programs_of
+from tests.support.suites import find_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / "build" / "image"
@@ -24,13 +24,13 @@ MOUNTS = ("unshare", "--mount", "--pid", "--fork", "mount", "-t", "tmpfs", "none
 @pytest.fixture(scope="session")
 def programs() -> Path:
     """Return the directory of the programs that check files."""
-    return programs_of("image")
+    return find_programs("image")
 
 
 @pytest.fixture(scope="session")
 def base() -> Path:
     """Return the archive of a small Debian with its own Python, kept in `build`."""
-    programs_of("image")
+    find_programs("image")
     missing = [tool for tool in TOOLS if not shutil.which(tool)]
     if missing or os.name == "nt" or os.geteuid() != 0:
         pytest.skip(f"an image is built by root, with {', '.join(TOOLS)}: no {missing or 'root'}")

@@ -16,7 +16,7 @@ from demo.trials.kafka import Broker
 from demo.trials.postgres import Server
 from demo.trials.waiting import wait_until
 from tests.image.composed import COMPOSE, DEPLOY, Composed, in_order, services
-from tests.support.processes import command
+from tests.support.processes import run_command
 
 pytestmark = pytest.mark.usefixtures("programs")  # in the suite of the image
 
@@ -130,7 +130,7 @@ def test_record_is_marked_at_both_controllers_and_relayed(
     options = dict(word[2:].split("=") for word in words if "=" in word)
     broker.create(options["topic"], int(options["partitions"]))
     database = server.make_database()
-    made = command("token", "create", "--scope", "admin", "--database", database, cwd=tmp_path)
+    made = run_command("token", "create", "--scope", "admin", "--database", database, cwd=tmp_path)
     with Composed(tmp_path, database, broker.address, made.stdout.strip()) as composed:
         composed.up()
         now = time.time_ns() // 1_000_000

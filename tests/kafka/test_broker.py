@@ -19,7 +19,7 @@ from tests.support.processes import ROOT, environment
 
 pytestmark = [
     pytest.mark.acceptance,
-    pytest.mark.skipif(not kafka.installed(), reason=kafka.MISSING),
+    pytest.mark.skipif(not kafka.is_installed(), reason=kafka.MISSING),
 ]
 
 

@@ -11,8 +11,8 @@ from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.waiting import wait_until
 from noted_time.kafka.topic import Topic
-from tests.support.kafka_judge import covered, judged
-from tests.support.page import BINDING, BLOCK, text_of
+from tests.support.kafka_judge import count_covered, judge_marks
+from tests.support.page import BINDING, BLOCK, read_page
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -51,7 +51,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         of_worker, of_connector = (
             block.replace(BINDING, served.url)
-            for language, block in BLOCK.findall(text_of("docs/guides/java.md"))
+            for language, block in BLOCK.findall(read_page("docs/guides/java.md"))
             if language == "properties" and block.startswith("producer.")
         )
         (directory / "worker").write_text(WORKER.format(**given) + of_worker)
@@ -110,10 +110,10 @@ def test_a_file_source_notes_every_line_over_a_kill_of_its_worker(
     worker.start()
     wrote(4 * LINES)
     worker.append()  # a later stamp, so that the next mark covers all before
-    wait_until(lambda: covered(served, TOPIC) >= 4 * LINES)
+    wait_until(lambda: count_covered(served, TOPIC) >= 4 * LINES)
     wrote(5 * LINES)
 
     values = {record.value for record in broker.records(TOPIC)}
-    assert judged(broker, TOPIC, controller=served).violations == ()
+    assert judge_marks(broker, TOPIC, controller=served).violations == ()
     assert values == {b"%d" % line for line in range(3 * LINES)}
     assert list(served.writers(TOPIC)) == ["connector-producer-files-0"]

@@ -15,8 +15,8 @@ from demo.trials.waiting import wait_until
 from noted_time import DeliveryFailed, InvalidNote, Rejected, UnknownStream, Unreachable
 from noted_time.values import format_time
 from tests.kafka.conftest import Start
-from tests.support.kafka_judge import judged
-from tests.support.page import text_of
+from tests.support.kafka_judge import judge_marks
+from tests.support.page import read_page
 from tests.support.processes import environment
 from writer_client import KafkaNotedProducer
 from writer_client.sending.clock import unix_ms
@@ -54,7 +54,7 @@ def test_events_and_notes_wait_for_a_broker_or_a_controller_that_is_away(
 
     assert (flushed.lower, len(producer), bool(producer)) == (NOON + 3, 0, True)
     assert reports == [None] * 3
-    verdict = judged(broker, topic, controller=served)
+    verdict = judge_marks(broker, topic, controller=served)
     assert (verdict.records, verdict.violations) == (3, ())
 
 
@@ -77,7 +77,7 @@ def test_a_burst_that_meets_the_begin_is_sent_in_its_order(
     for partition in (0, 1):
         values = [int(each.value or "") for each in records if each.partition == partition]
         assert values == list(range(partition, count, 2))
-    assert judged(broker, topic, controller=served).violations == ()
+    assert judge_marks(broker, topic, controller=served).violations == ()
 
 
 def test_what_waited_is_held_against_what_a_former_process_noted(
@@ -246,7 +246,7 @@ def test_a_loop_of_consume_transform_and_produce_notes_after_each_commit(
     assert [each.time for each in broker.records(topic)] == [NOON + 1]
     (committed,) = consumer.committed([TopicPartition(f"{topic}-in", 0)], 60)
     assert committed.offset == 1
-    verdict = judged(broker, topic, controller=served)
+    verdict = judge_marks(broker, topic, controller=served)
     assert (verdict.records, verdict.violations) == (1, ())
 
 
@@ -294,7 +294,9 @@ def test_the_program_of_the_page_runs_before_and_after(
     broker: Broker, served: Served, sign: str
 ) -> None:
     """With Confluent's producer, and with this one, which notes."""
-    (page,) = re.findall(r"```diff\n(.*?)```", text_of("docs/guides/kafka-producers.md"), re.DOTALL)
+    (page,) = re.findall(
+        r"```diff\n(.*?)```", read_page("docs/guides/kafka-producers.md"), re.DOTALL
+    )
     lines = [line[1:] for line in page.splitlines() if not line or line[0] in (" ", sign)]
     topic = f"page-{len(lines)}"
     broker.create(topic, 1)

@@ -11,8 +11,8 @@ from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.waiting import wait_until
 from noted_time.values import LogFact
-from tests.support.kafka_judge import judged
-from tests.support.transactions import begun
+from tests.support.kafka_judge import judge_marks
+from tests.support.transactions import begin_transaction
 from writer_client import (
     EventTimeNoter,
     KafkaEnds,
@@ -73,7 +73,7 @@ def test_a_partition_with_an_open_transaction_is_not_idle(
 
         broker.send(topic, [(p, row(p, NINE - MINUTE)["value"], NINE - MINUTE) for p in (0, 1)])
         wait_until(lambda: look()["lower"] == NINE - MINUTE)
-        producer = begun(broker, topic, **row(0, NINE - MINUTE + 1))
+        producer = begin_transaction(broker, topic, **row(0, NINE - MINUTE + 1))
         broker.send(topic, [(1, row(1, NINE)["value"], NINE)])
         held = []
         for _ in range(3):
@@ -96,7 +96,7 @@ def test_a_partition_with_an_open_transaction_is_not_idle(
     assert [(each["kind"], each["segment"], each["offset"]) for each in facts] == [
         ("open_transaction", 0, 1)
     ]
-    assert judged(broker, topic, controller=served).violations == ()
+    assert judge_marks(broker, topic, controller=served).violations == ()
 
 
 def test_each_way_to_observe_names_an_open_transaction(broker: Broker, topic: str) -> None:
@@ -108,7 +108,7 @@ def test_each_way_to_observe_names_an_open_transaction(broker: Broker, topic: st
         KafkaFields(broker.config, topic, "at"),
         KafkaResolved(broker.config, topic),
     ]
-    producer = begun(broker, topic, **row(0, NINE))
+    producer = begin_transaction(broker, topic, **row(0, NINE))
     while_open = [[(f.kind, f.segment, f.offset) for f in look().because] for look in looks]
     producer.commit_transaction(60)
     wait_until(lambda: looks[0]().ends == {0: 2})
@@ -153,7 +153,7 @@ def test_a_restart_knows_the_record_that_was_passed_over(
 ) -> None:
     """Below a marker and tombstones; one that is ahead holds until the clock has passed it."""
     now, end = NINE, tombstones + 2
-    producer = begun(broker, topic, value, partition=0)
+    producer = begin_transaction(broker, topic, value, partition=0)
     for _ in range(tombstones):
         producer.produce(topic, None, "k", 0)
     producer.commit_transaction(60)

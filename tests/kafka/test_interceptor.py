@@ -17,8 +17,8 @@ from demo.trials.served import Served
 from demo.trials.waiting import wait_until
 from noted_time.kafka import Topic
 from tests.support.gates import Guarded
-from tests.support.hostile import STALLS, Answer, HostileServer, answer, dripping
-from tests.support.kafka_judge import covered, judged
+from tests.support.hostile import STALLS, Answer, HostileServer, answer, drip
+from tests.support.kafka_judge import count_covered, judge_marks
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -106,7 +106,7 @@ def test_three_that_are_killed_have_their_notes_cover_what_they_wrote(
     for producer in running:
         producer.close()
 
-    verdict = judged(broker, topic, controller=served)
+    verdict = judge_marks(broker, topic, controller=served)
     assert (verdict.violations, verdict.records > 400) == ((), True)
     assert {row["state"] for row in served.writers(topic).values()} == {"idle"}
     assert max(each.partition for each in broker.records(topic)) > 1
@@ -128,7 +128,7 @@ def test_a_producer_of_historic_times_takes_none_from_other_writers(
     wait_until(lambda: NOON not in times(served, topic))
 
     assert times(served, topic) == {NOON + 1, NOON + HOUR_MS}
-    assert judged(broker, topic, controller=served).violations == ()
+    assert judge_marks(broker, topic, controller=served).violations == ()
 
 
 def times(served: Served, topic: str) -> set[int]:
@@ -177,7 +177,7 @@ def test_historic_timestamps_are_noted_in_their_order(
     again.flush()
     again.close()
 
-    (late,) = judged(broker, topic, controller=served).violations
+    (late,) = judge_marks(broker, topic, controller=served).violations
     assert late.record.time == NOON + 500
     assert (mark["upper"], mark["upper_is_bound"]) == (NOON + 9000, True)
     (row,) = served.get(f"{topic}/writers")["writers"]
@@ -200,10 +200,14 @@ def test_records_that_the_producer_refuses_do_not_hold_time(
     send_until_noted([producer], served, topic)
     producer.close()
 
-    verdict = judged(broker, topic, controller=served)
+    verdict = judge_marks(broker, topic, controller=served)
     assert (verdict.violations, verdict.records > 12_000) == ((), True)
     (row,) = served.get(f"{topic}/writers")["writers"]
-    assert (row["state"], row["late"], covered(served, topic)) == ("idle", {}, verdict.records)
+    assert (row["state"], row["late"], count_covered(served, topic)) == (
+        "idle",
+        {},
+        verdict.records,
+    )
     assert producer.log().count("was not delivered") == 1
     assert re.search(r"not delivered \(\S+SerializationException: .* without it\.", producer.log())
 
@@ -235,7 +239,7 @@ def test_a_record_that_the_broker_refuses_holds_time_as_long_as_a_delivery_takes
     wait_until(is_delivered)
     producer.close()
 
-    late = judged(broker, topic, controller=served).violations
+    late = judge_marks(broker, topic, controller=served).violations
     assert {each.record.value for each in late} == {b"again"}
     (row,) = served.get(f"{topic}/writers")["writers"]
     assert (row["late"]["default"]["least"], row["late"]["default"]["most"]) == (refused, refused)
@@ -257,7 +261,7 @@ def test_a_record_that_is_sent_in_place_of_a_refused_one_is_noted(
 
     (row,) = served.get(f"{topic}/writers")["writers"]
     late = row["late"].get("default", {"rows": 0})["rows"]
-    assert len(judged(broker, topic, controller=served).violations) <= late
+    assert len(judge_marks(broker, topic, controller=served).violations) <= late
     assert b"instead" in {each.value for each in broker.records(topic)}
     assert "no more is noted" not in producer.log()
 
@@ -286,7 +290,7 @@ def test_a_record_that_is_not_delivered_ends_the_notes(
     assert producer.log().count("no more is noted: a record was not delivered") == 1
     assert served.writers(topic)["berlin"]["times"] == held
     assert served.writers(topic)["berlin"]["state"] == "live"
-    assert judged(broker, topic, controller=served).violations == ()
+    assert judge_marks(broker, topic, controller=served).violations == ()
 
 
 def test_notes_go_to_the_stream_and_for_the_topics_that_are_named(
@@ -303,7 +307,7 @@ def test_notes_go_to_the_stream_and_for_the_topics_that_are_named(
     send_until_noted([producer], served, stream)
     producer.close()
 
-    assert judged(broker, topic, controller=served, stream=stream).violations == ()
+    assert judge_marks(broker, topic, controller=served, stream=stream).violations == ()
     assert served.writers(topic) == {}
     assert "noted time" not in unnamed.log()
 
@@ -347,7 +351,7 @@ def test_of_two_producers_of_one_name_the_younger_is_noted(
 
     (row,) = served.get(f"{topic}/writers")["writers"]
     late = row["late"].get("default", {"rows": 0})["rows"]
-    assert len(judged(broker, topic, controller=served).violations) <= late
+    assert len(judge_marks(broker, topic, controller=served).violations) <= late
     assert re.search(r"no more is noted: another process, \S+:\d+, took the name", older.log())
 
 
@@ -407,7 +411,7 @@ def test_after_a_restored_backup_the_living_producer_takes_its_name_over_once_mo
     (again,) = (each for each in server.requests if b'"took_over":["former"]' in each)
     assert f'"log":"{Topic(broker.config, topic).look().id}"'.encode() in again
     assert "it takes the name over again" in producer.log()
-    assert judged(broker, topic, controller=served).violations == ()
+    assert judge_marks(broker, topic, controller=served).violations == ()
 
 
 def test_a_topic_that_is_created_again_is_noted_no_more(
@@ -427,7 +431,7 @@ def test_a_topic_that_is_created_again_is_noted_no_more(
     once_more = start()
     send_until_noted([once_more], served, topic)
 
-    assert judged(broker, topic, controller=served).violations == ()
+    assert judge_marks(broker, topic, controller=served).violations == ()
 
 
 def test_a_producer_joins_with_the_id_of_its_topic_and_no_other_stream(
@@ -464,7 +468,7 @@ def test_what_is_sent_before_there_is_a_stream_is_covered_by_the_first_note(
     send_until_noted([producer], served, topic)
     producer.close()
 
-    verdict = judged(broker, topic, controller=served)
+    verdict = judge_marks(broker, topic, controller=served)
     assert (verdict.violations, producer.log().count("retrying")) == ((), 1)
     assert producer.log().count("notes are accepted again") == 1
     (row,) = served.get(f"{topic}/writers")["writers"]
@@ -492,7 +496,7 @@ HOSTILE: dict[str, Callable[[], Answer]] = {
     ),
     "sends for ever": lambda: iter([OF_JSON, *[b" " * MIB] * 1000, STALLS]),
     "stalls in its head": lambda: iter([OF_JSON[:-2], STALLS]),
-    "drips its body": lambda: dripping(OF_JSON),
+    "drips its body": lambda: drip(OF_JSON),
 }
 
 
@@ -509,7 +513,7 @@ def test_after_any_hostile_answer_the_notes_continue(
     assert len(server.sent) == len(HOSTILE)
     assert max(server.sent) < 100 * MIB
     assert all(b'"takes_over":true' in each for each in (*failed, accepted))
-    assert judged(broker, topic, controller=served).violations == ()
+    assert judge_marks(broker, topic, controller=served).violations == ()
     log = producer.log()
     kinds = ["lengthy: xxx", "no controller answers", "java.lang.NumberFormatException"]
     assert [log.count(f"retrying: {kind}") for kind in kinds] == [1, 1, 1]

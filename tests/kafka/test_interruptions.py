@@ -21,7 +21,7 @@ from demo.trials.served import Served
 from demo.trials.waiting import wait_until
 from noted_time import Rejected
 from tests.kafka.conftest import Start
-from tests.support.kafka_judge import judged
+from tests.support.kafka_judge import judge_marks
 from tests.support.processes import environment
 
 pytestmark = pytest.mark.acceptance
@@ -76,7 +76,7 @@ def test_events_that_failed_are_produced_again_from_their_callbacks_through_an_o
     producer.forgive()
 
     assert producer.flush(60).lower == NOON + count
-    verdict = judged(broker, topic, controller=served)
+    verdict = judge_marks(broker, topic, controller=served)
     assert {each.value for each in broker.records(topic)} == {b"%d" % n for n in range(count)}
     assert verdict.violations == ()
 
@@ -107,7 +107,7 @@ def test_a_signal_handler_may_raise_inside_any_call(
         said = program.communicate(timeout=120)
 
     assert (said, program.returncode) == (("0 True\n", ""), 0)
-    assert judged(broker, topic, controller=served).violations == ()
+    assert judge_marks(broker, topic, controller=served).violations == ()
 
 
 def test_what_a_signal_handler_raises_before_a_report_reaches_the_program(start: Start) -> None:

@@ -11,7 +11,7 @@ from demo.trials.served import Served
 from demo.trials.waiting import wait_until
 from noted_time import Recreated, Rejected
 from reader_client import KafkaNotedConsumer, ReaderClient
-from tests.support.transactions import begun
+from tests.support.transactions import begin_transaction
 
 pytestmark = pytest.mark.acceptance
 
@@ -140,7 +140,7 @@ def test_nothing_is_said_of_partitions_that_were_taken_away(
 
 def test_the_end_of_a_partition_is_read_though_no_message_is_there(flights: Flights) -> None:
     """An aborted transaction lies before it, which a cut covers and no reader is given."""
-    begun(flights.broker, flights.topic, "aborted").abort_transaction(60)
+    begin_transaction(flights.broker, flights.topic, "aborted").abort_transaction(60)
     flights.served.note(flights.topic, 2000, {"0": 2})
     with flights.consumer("one") as one:
         wait_until(lambda: not one.consume(1, 0.1) and one.get_time_window().lower == 2000)
@@ -210,7 +210,7 @@ def test_a_consumer_created_elsewhere_begins_with_what_kafka_gives_it(flights: F
 def test_no_record_of_an_open_transaction_counts_as_passed_over(flights: Flights) -> None:
     """The end where `latest` begins is that of committed records, not that of all."""
     flights.send(1, 2)
-    producer = begun(flights.broker, flights.topic, "open", partition=0)
+    producer = begin_transaction(flights.broker, flights.topic, "open", partition=0)
     with flights.consumer("one", **{"auto.offset.reset": "latest"}) as one:
         wait_until(lambda: one.consume(1, 0.1) or one.reader.position)
         begin = one.reader.position

@@ -24,8 +24,8 @@ from noted_time.kafka import Topic, TopicLook
 from noted_time.observing import TimeForm
 from noted_time.values import LogFact
 from tests.kafka.conftest import Start
-from tests.support.kafka_judge import judged
-from tests.support.transactions import begun
+from tests.support.kafka_judge import judge_marks
+from tests.support.transactions import begin_transaction
 from writer_client import (
     EventTimeNoter,
     IngestionNoter,
@@ -155,7 +155,7 @@ def test_event_time_is_noted_over_transactions_growth_and_restarts(
                 broker.send(topic, [(p, last, end) for p in range(busy.partitions)])
                 look_until(noter, served, end - DELAY)
 
-    verdict = judged(broker, topic, controller=served)
+    verdict = judge_marks(broker, topic, controller=served)
     assert verdict.violations == ()
     assert verdict.marks > 3
     assert all(mark["upper_is_bound"] for mark in served.all_marks(topic))
@@ -178,7 +178,7 @@ def test_ingestion_is_when_a_record_became_visible_and_not_its_stamp(
 
         broker.send(topic, [(0, "plain", 1000)])
         look_at(1010)
-        producer = begun(broker, topic, "in a transaction", partition=0, timestamp=1020)
+        producer = begin_transaction(broker, topic, "in a transaction", partition=0, timestamp=1020)
         broker.send(topic, [(0, "behind it", 1021), (1, "beside it", 1022)])
         look_at(1030)
         producer.commit_transaction(60)
@@ -189,7 +189,7 @@ def test_ingestion_is_when_a_record_became_visible_and_not_its_stamp(
         return 1031 if record.partition == 0 and record.offset else record.time
 
     def beyond(time_of: Callable[[Record], int]) -> list[int]:
-        verdict = judged(broker, topic, controller=served, domain="ingestion", time_of=time_of)
+        verdict = judge_marks(broker, topic, controller=served, domain="ingestion", time_of=time_of)
         return [each.record.time for each in verdict.violations]
 
     marks = [(mark["lower"], mark["cut"]) for mark in served.all_marks(topic, "ingestion")]
@@ -367,7 +367,7 @@ def test_an_observer_warns_of_transactions_whose_markers_count(
     broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They have the broker's time; who reads the timestamps does not see them."""
-    begun(broker, topic, "a", partition=1, timestamp=1000).commit_transaction(60)
+    begin_transaction(broker, topic, "a", partition=1, timestamp=1000).commit_transaction(60)
     times = KafkaTimes(broker.config, topic)
 
     def is_named() -> bool:

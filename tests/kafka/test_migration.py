@@ -7,7 +7,7 @@ import pytest
 
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
-from tests.support.kafka_judge import judged
+from tests.support.kafka_judge import judge_marks
 from writer_client import EventTimeNoter, KafkaNotedProducer, KafkaTimes, WriterClient
 
 pytestmark = pytest.mark.acceptance
@@ -85,7 +85,7 @@ def test_producers_move_from_observed_to_noted_one_by_one(
                 client.flush(60)
         states = {name: found["state"] for name, found in served.writers(topic).items()}
 
-    verdict = judged(broker, topic, controller=served)
+    verdict = judge_marks(broker, topic, controller=served)
     assert (verdict.records, verdict.violations, held) == (30 * 2 * ROWS, (), ["lima"])
     assert served.lower(topic) == NOON + 30 * SECOND - LATE_MS
     assert states == {"berlin": "live", "lima": "live", "observer": "finished"}

@@ -7,7 +7,7 @@ import pytest
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from tests.support.controllers import GivenTime
-from tests.support.kafka_judge import judged
+from tests.support.kafka_judge import judge_marks
 from writer_client import EventTimeNoter, IngestionNoter, KafkaEnds, KafkaTimes, WriterClient
 from writer_client.observer import Observer
 
@@ -45,7 +45,7 @@ def test_a_controller_that_is_away_for_an_hour_misses_nothing(
                 time.passes(MINUTE)
             served.start()
             lowers = by_times.flush(60).lower, by_ends.flush(60).lower
-        verdict = judged(broker, topic, controller=served)
+        verdict = judge_marks(broker, topic, controller=served)
         marks = served.get(f"{topic}/marks", domain="ingestion")["marks"]
 
     assert lowers == (NOON + 59 * MINUTE - 9000, NOON + 59 * MINUTE)

@@ -28,7 +28,7 @@ from noted_time import (
 from noted_time.values import format_time
 from noted_time_cli.app import app
 from tests.kafka.conftest import Start
-from tests.support.kafka_judge import Verdict, judged
+from tests.support.kafka_judge import Verdict, judge_marks
 from tests.support.processes import environment
 from writer_client import ClockNotes, KafkaNotedProducer
 from writer_client.kafka import channel, ends
@@ -56,7 +56,7 @@ def sent_at(record: Record) -> int:
 
 def faultless(broker: Broker, served: Calls, topic: str) -> Verdict:
     """Return the verdict, which has marks and no violation."""
-    verdict = judged(broker, topic, controller=served)
+    verdict = judge_marks(broker, topic, controller=served)
     assert verdict.violations == ()
     assert verdict.marks
     return verdict
@@ -436,7 +436,7 @@ def test_event_times_of_two_domains_are_noted_apart(
 
     assert bounds == [[True, True], [True, False]]
     assert faultless(broker, served, topic).records == 602
-    verdict = judged(broker, topic, controller=served, domain="sent", time_of=sent_at)
+    verdict = judge_marks(broker, topic, controller=served, domain="sent", time_of=sent_at)
     assert verdict.marks > 10
     assert [each.record.time for each in verdict.violations] == [ELEVEN] * 2
 

@@ -26,9 +26,9 @@ from noted_time.values import StreamCut, reaches
 from noted_time_cli.app import app
 from reader_client import KafkaRelay
 from reader_client.protocol.questions import ask_marks
-from tests.support.kafka_judge import Json, relayed, violations
+from tests.support.kafka_judge import Json, find_violations, wait_for_relay
 from tests.support.processes import environment
-from tests.support.transactions import begun
+from tests.support.transactions import begin_transaction
 from writer_client import KafkaNotedProducer
 
 pytestmark = pytest.mark.acceptance
@@ -170,7 +170,7 @@ def test_no_mark_is_there_before_its_rows(
                 more()
 
     marks = served.all_marks(topic)
-    assert violations(found, broker.records(topic)) == []
+    assert find_violations(found, broker.records(topic)) == []
     assert {mark["seq"] for mark in marks} >= {mark["seq"] for mark in found} > {1}
 
 
@@ -181,11 +181,11 @@ def test_it_continues_where_the_noted_topic_ends(
     first = start()
     for time in (10, 20):
         write(broker, served, topic, time)
-        relayed(first, broker, time // 10)
+        wait_for_relay(first, broker, time // 10)
     served.create(topic, domains=["default", "ingestion"])
     write(broker, served, topic, 30)
     write(broker, served, topic, 5, domain="ingestion")
-    relayed(start(), broker, 4)
+    wait_for_relay(start(), broker, 4)
     settings = Topic(broker.config, f"{topic}.noted").settings()
 
     found = [(each.domain, each.mark.seq) for each in noted(broker, topic)]
@@ -204,12 +204,12 @@ def test_a_mark_that_waits_for_long_is_named(
         patch.setattr("reader_client.kafka.relay.WARN_AFTER_MS", 0)
         relay = start()
         write(broker, served, topic, 10)
-        relayed(relay, broker, 1)
+        wait_for_relay(relay, broker, 1)
         served.note(topic, 20, {"1": 1})
         for _ in range(3):
             relay.look()
     broker.send(topic, [(1, "a", NOON)])
-    relayed(relay, broker, 2)
+    wait_for_relay(relay, broker, 2)
 
     (said,) = (each for each in caplog.messages if "waits:" in each)
     assert "waits: partition 1 of" in said
@@ -222,8 +222,8 @@ def test_a_transaction_of_another_program_in_the_noted_topic_is_named(
     """What it hides might be marks of another stream; the relay continues after its end."""
     relay = start()
     write(broker, served, topic, 10)
-    relayed(relay, broker, 1)
-    other = begun(broker, f"{topic}.noted", "hello", key=b"default")
+    wait_for_relay(relay, broker, 1)
+    other = begin_transaction(broker, f"{topic}.noted", "hello", key=b"default")
     with pytest.raises(Unreachable, match="has a transaction of another program"):
         relay.look()
     other.abort_transaction()
@@ -261,7 +261,7 @@ def test_it_ends_if_it_can_no_longer_be_exact(
     relay, again = (KafkaRelay(broker.config, topic, served.url, new_partition_ms=0) for _ in "ab")
     for time in (10, 20):
         write(broker, served, topic, time)
-        relayed(relay, broker, time // 10)
+        wait_for_relay(relay, broker, time // 10)
     first, record = noted(broker, topic)
     if act == "stream":
         served.ask("DELETE", f"/streams/{topic}")
@@ -290,7 +290,7 @@ def test_it_ends_if_it_can_no_longer_be_exact(
 
     for each in [relay, again][: 1 + (act != "noted")]:
         with closing(each), pytest.raises(Rejected, match=sentence):
-            relayed(each, broker, 9)
+            wait_for_relay(each, broker, 9)
 
 
 def test_a_mark_that_the_controller_dropped_is_compared_with_its_next(
@@ -299,7 +299,7 @@ def test_a_mark_that_the_controller_dropped_is_compared_with_its_next(
     """A relay that was away for longer than marks are kept continues; a forged mark ends it."""
     for time in (10, 20):
         write(broker, served, topic, time)
-        relayed(start(), broker, time // 10)
+        wait_for_relay(start(), broker, time // 10)
     first = noted(broker, topic)[0]
     broker.delete(f"{topic}.noted")
     with pytest.MonkeyPatch.context() as patch:
@@ -315,7 +315,7 @@ def test_a_mark_that_the_controller_dropped_is_compared_with_its_next(
                 ):
                     relay.look()
             else:
-                relayed(relay, broker, 2)
+                wait_for_relay(relay, broker, 2)
 
 
 def after_one(stream: str, seq: int, *more: Any) -> Question[MarksAnswer]:  # noqa: ANN401 - any
@@ -335,7 +335,7 @@ def test_the_command_ends_with_the_final_mark(
 ) -> None:
     """Of every domain, once its cut is readable."""
     write(broker, served, topic, 10)
-    relayed(start(), broker, 1)
+    wait_for_relay(start(), broker, 1)
     served.call("POST", f"/{topic}/seal", {"cut": {"0": 2}})
     broker.send(topic, [(0, "a", NOON)])
     status, said = command(broker, served, topic)

@@ -14,8 +14,8 @@ from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import Rejected, Unreachable
 from noted_time.kafka.groups import GroupOffsets
 from noted_time.kafka.topic import Topic, TopicLook
-from tests.support.kafka_judge import judged
-from tests.support.transactions import begun
+from tests.support.kafka_judge import judge_marks
+from tests.support.transactions import begin_transaction
 from writer_client import EventTimeNoter, KafkaResolved, KafkaTimes, WriterClient
 from writer_client.kafka.fields import AHEAD_MS
 from writer_client.sending.clock import unix_ms
@@ -97,7 +97,7 @@ def test_resolved_records_are_noted_exactly_over_growth_and_restarts(
 
     times_of = [lower and lower - NOON for lower in lowers]
     assert times_of == [None, 0, 3000, 3000, 3000, 3000, 3000, 6000]
-    verdict = judged(broker, topic, controller=served, time_of=updated)
+    verdict = judge_marks(broker, topic, controller=served, time_of=updated)
     assert (verdict.marks, verdict.violations) == (3, ())
     assert times.unusable == 1
     assert "no resolved record in partitions [1]: time holds" in caplog.text
@@ -128,7 +128,7 @@ def test_poison_in_a_changefeed_is_passed_over_and_counted(
 def test_committed_ends_stop_at_an_open_transaction(broker: Broker) -> None:
     """Until it is ended, or its producer's name is taken over."""
     broker.create("open", 1)
-    _hanging = begun(broker, "open", "a")
+    _hanging = begin_transaction(broker, "open", "a")
     broker.send("open", [(0, "b", 1000)])
     topic = Topic(broker.config, "open")
     seen = topic.look().ends, topic.look(committed=True).ends

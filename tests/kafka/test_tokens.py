@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from demo.trials.secured_kafka import PASSWORD, USER, SecuredBroker
-from demo.trials.tokens import token_of
+from demo.trials.tokens import make_token
 from demo.trials.waiting import wait_until
 from noted_time import Rejected, Unreachable
 from noted_time.kafka import Topic
@@ -93,7 +93,7 @@ class Tokens:
     def __call__(self, _: str) -> tuple[str, float]:
         """Give a token."""
         self.calls += 1
-        return token_of(USER), time.time() + self._lasts_s
+        return make_token(USER), time.time() + self._lasts_s
 
 
 @pytest.mark.acceptance
@@ -134,7 +134,7 @@ def test_a_token_that_is_refused_is_said_at_once(secured: SecuredBroker) -> None
     """It has another's signature."""
 
     def forged(_: str) -> tuple[str, float]:
-        return token_of(USER, b"a key that the broker has not...."), time.time() + 3600
+        return make_token(USER, b"a key that the broker has not...."), time.time() + 3600
 
     says = 'refuses the login: SASL authentication error: {"status":"invalid_token"}'
     with pytest.raises(Rejected) as refused:

@@ -11,8 +11,8 @@ import pytest
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.waiting import wait_until
-from tests.support.kafka_judge import judged
-from tests.support.page import Runner, examples, text_of
+from tests.support.kafka_judge import judge_marks
+from tests.support.page import Runner, list_examples, read_page
 from tests.support.processes import environment
 from writer_client import KafkaNotedProducer
 
@@ -38,7 +38,7 @@ def program(broker: Broker, served: Served, topic: str, tmp_path: Path) -> Path:
     served.make(f"{topic}-out")
     (block,) = (
         each
-        for each in examples(text_of("docs/guides/kafka-producers.md"))
+        for each in list_examples(read_page("docs/guides/kafka-producers.md"))
         if "cat > clean.py" in each.program
     )
     names = {'"flights"': f'"{topic}"', '"cleaned"': f'"{topic}-out"', '"clean"': f'"{topic}"'}
@@ -73,5 +73,5 @@ def test_a_killed_loop_gives_each_record_once_and_notes_no_time_too_early(
 
     values = sorted((each.value or b"").decode() for each in broker.records(out))
     assert values == [f"ROW {TEN + n * MINUTE}" for n in range(ROUNDS * EACH)]
-    verdict = judged(broker, out, controller=served)
+    verdict = judge_marks(broker, out, controller=served)
     assert (verdict.records, verdict.violations) == (ROUNDS * EACH, ())

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.operations.prometheus import Prometheus
-from tests.support.failing_database import full, moved
+from tests.support.failing_database import fill_disk, move_database
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
 
@@ -108,7 +108,10 @@ def test_rows_below_the_watermark_are_reported(watched: Watched) -> None:
 
 @pytest.mark.parametrize(
     ("trouble", "alerts"),
-    [(full, ["NotedTimeCommitsFail"]), (moved, ["NotedTimeNotReady", "NotedTimeNoOwner"])],
+    [
+        (fill_disk, ["NotedTimeCommitsFail"]),
+        (move_database, ["NotedTimeNotReady", "NotedTimeNoOwner"]),
+    ],
 )
 def test_a_controller_in_trouble_is_reported(
     watched: Watched,

@@ -16,12 +16,12 @@ from controller.store.migrate import migrate
 from controller.store.postgres import PostgresStore
 from controller.store.records import ChangeSet
 from controller.store.sqlite import SqliteStore
-from demo.trials.postgres import Server, binaries
+from demo.trials.postgres import Server, find_binaries
 from tests.operations.proxies import CERTIFICATE
-from tests.support.page import section_of
-from tests.support.stored import mark, of_one_stream, seqs, stream
+from tests.support.page import read_section
+from tests.support.stored import build_changes, mark, read_seqs, stream
 
-SECTION = section_of("docs/guides/operations.md", "Backup and restore")
+SECTION = read_section("docs/guides/operations.md", "Backup and restore")
 
 
 def run(script: str, directory: Path, **variables: str) -> str:
@@ -36,34 +36,34 @@ def run(script: str, directory: Path, **variables: str) -> str:
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="no sqlite3: apt install sqlite3")
 def test_a_backup_of_sqlite_replaces_that_of_the_night_before(
-    migrated: Path, tmp_path: Path
+    database_template: Path, tmp_path: Path
 ) -> None:
     """While a controller serves the file, and after a backup that was interrupted."""
     (block,) = re.findall(r"^```sh\n(rm .*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
     script = block.replace("/var/lib/noted-time", ".").replace("/backup", "backup")
     (tmp_path / "backup").mkdir()
     (tmp_path / "backup" / "new.db").touch()
-    with closing(SqliteStore(shutil.copy(migrated, tmp_path / "noted-time.db"))) as store:
+    with closing(SqliteStore(shutil.copy(database_template, tmp_path / "noted-time.db"))) as store:
         said = [run(script, tmp_path)]
-        store.commit(of_one_stream(upto=2))
+        store.commit(build_changes(upto=2))
         said.append(run(script, tmp_path))
 
     with closing(SqliteStore(tmp_path / "backup" / "noted-time.db")) as restored:
-        found = restored.streams(), seqs(restored)
+        found = restored.streams(), read_seqs(restored)
     assert (said, found) == (["wal\nok\n"] * 2, ([stream()], [1, 2]))
 
 
 def read_jobs() -> list[Any]:
     """Return the backup's job, and the parts of the others, on the page of Kubernetes."""
-    section = section_of("docs/guides/kubernetes.md", "Back up")
+    section = read_section("docs/guides/kubernetes.md", "Back up")
     blocks = re.findall(r"^```yaml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     return [*map(yaml.safe_load, blocks)]
 
 
-@pytest.mark.skipif(not binaries() or not shutil.which("pg_dump"), reason="no PostgreSQL")
+@pytest.mark.skipif(not find_binaries() or not shutil.which("pg_dump"), reason="no PostgreSQL")
 def test_a_url_with_an_own_authority_suits_the_controller_and_backups(tmp_path: Path) -> None:
     """It is restored to another database of the server. A dump that fails replaces none."""
-    directory = binaries()
+    directory = find_binaries()
     assert directory
     authority = f"?sslmode=verify-full&sslrootcert={CERTIFICATE / 'certificate.pem'}"
     with Server(directory) as server:
@@ -72,7 +72,7 @@ def test_a_url_with_an_own_authority_suits_the_controller_and_backups(tmp_path: 
         migrate(url)
         with closing(PostgresStore(url)) as store:
             store.acquire(store.heartbeat().free)
-            store.commit(of_one_stream(upto=2))
+            store.commit(build_changes(upto=2))
         dump, restore = re.findall(r"^pg_(?:dump|restore) .*$", SECTION, re.MULTILINE)
         run(dump, tmp_path, NOTED_TIME_DATABASE=url)
         (nightly,) = read_jobs()[2]["args"]
@@ -88,13 +88,13 @@ def test_a_url_with_an_own_authority_suits_the_controller_and_backups(tmp_path: 
             U=url,
         )
         with closing(PostgresStore(other)) as restored:
-            found = restored.streams(), seqs(restored)
+            found = restored.streams(), read_seqs(restored)
 
     assert (is_secure, found) == ("t\n", ([stream()], [1, 2]))
 
 
 def test_a_backup_in_kubernetes_is_made_each_night_and_restored(
-    migrated: Path, tmp_path: Path
+    database_template: Path, tmp_path: Path
 ) -> None:
     """By the programs of the page; what was lost is kept aside."""
     job, other, _ = read_jobs()
@@ -108,12 +108,12 @@ def test_a_backup_in_kubernetes_is_made_each_night_and_restored(
         here = program.replace("/data", str(data)).replace("/backup", f"{tmp_path}/backup")
         run('exec "$PYTHON" -c "$PROGRAM"', tmp_path, PYTHON=sys.executable, PROGRAM=here)
 
-    with closing(SqliteStore(shutil.copy(migrated, data / "noted-time.db"))) as store:
-        for batch in (of_one_stream(upto=2), ChangeSet(mark(3))):
+    with closing(SqliteStore(shutil.copy(database_template, data / "noted-time.db"))) as store:
+        for batch in (build_changes(upto=2), ChangeSet(mark(3))):
             store.commit(batch)
             run_python(backup)
         store.commit(ChangeSet(mark(4)))
     run_python(restore)
 
     with closing(SqliteStore(data / "noted-time.db")) as restored:
-        assert (seqs(restored), (data / "lost-noted-time.db").exists()) == ([1, 2, 3], True)
+        assert (read_seqs(restored), (data / "lost-noted-time.db").exists()) == ([1, 2, 3], True)

@@ -4,13 +4,13 @@ import pytest
 
 from demo.release import building, maven
 from demo.trials import java
-from tests.support.suites import programs_of
+from tests.support.suites import find_programs
 
 
 @pytest.fixture(scope="session")
 def tools() -> Path:
     """Return the programs that build and check, of an environment of their own."""
-    return programs_of("packages")
+    return find_programs("packages")
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ def read_metadata(wheel: Path) -> Message:
 def list_product_files() -> set[str]:
     """Return what is under version control of the packages."""
     words = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
-    return {each for each in building.completed(words).splitlines() if each.split("/")[0] in CODE}
+    return {each for each in building.run_program(words).splitlines() if each.split("/")[0] in CODE}
 
 
 def test_index_accepts_metadata_and_description(tools: Path, distributions: list[Path]) -> None:
@@ -75,20 +75,22 @@ def test_metadata_name_license_and_supported_python(wheel: Path) -> None:
 
 def test_wheel_works_in_an_empty_environment(tools: Path, wheel: Path, tmp_path: Path) -> None:
     """Installed by pip, its command calls, its controller serves, and a note becomes a mark."""
-    trials.tried(tools, Path(sys.executable), wheel, ["cli", "controller"], tmp_path)
+    trials.try_wheel(tools, Path(sys.executable), wheel, ["cli", "controller"], tmp_path)
 
 
 @pytest.mark.usefixtures("tools")
 def test_first_pip_of_python_3_11_installs_a_repository(tmp_path: Path) -> None:
     """As the install page has it; older ones are not of a Python that is supported."""
     python = str(tmp_path / "bin" / "python")
-    building.completed([sys.executable, "-m", "venv", str(tmp_path)])
+    building.run_program([sys.executable, "-m", "venv", str(tmp_path)])
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
-    building.completed([*pip, f"msgspec=={version('msgspec')}"])
-    building.completed([*pip, "pip==22.3"])
-    building.completed([*pip, "--no-deps", f"noted-time[kafka] @ git+file://localhost{ROOT}"])
+    building.run_program([*pip, f"msgspec=={version('msgspec')}"])
+    building.run_program([*pip, "pip==22.3"])
+    building.run_program([*pip, "--no-deps", f"noted-time[kafka] @ git+file://localhost{ROOT}"])
 
-    used = building.completed([python, "-I", "-c", "import noted_time; print(noted_time.__file__)"])
+    used = building.run_program(
+        [python, "-I", "-c", "import noted_time; print(noted_time.__file__)"]
+    )
     assert Path(used.strip()).is_relative_to(tmp_path)
 
 

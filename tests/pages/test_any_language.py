@@ -9,7 +9,7 @@ import pytest
 
 from demo.trials.calls import HOUR_MS, HTTP
 from demo.trials.waiting import PATIENCE_S
-from tests.support.page import BLOCK, ROOT, Runner, text_of
+from tests.support.page import BLOCK, ROOT, Runner, read_page
 from tests.support.processes import ServeProcess
 
 PAGE = "docs/guides/any-language.md"
@@ -66,7 +66,7 @@ def test_the_example_in_go_runs(url: str, tmp_path: Path) -> None:
     """In a module that replaces `notedtime` by the folder, as on the page."""
     go, source = find_tool("go"), ROOT / "integrations" / "go"
     program = GO_PROGRAM.replace("EXAMPLE", example_in("go"))
-    (tmp_path / "main.go").write_text(Runner(tmp_path, url).here(program))
+    (tmp_path / "main.go").write_text(Runner(tmp_path, url).localize(program))
     HTTP.put(f"{url}/v1/streams/receipts", json={}).raise_for_status()
     run(tmp_path, go, "mod", "init", "till")
     run(tmp_path, go, "mod", "edit", f"-replace=notedtime={source}")
@@ -85,7 +85,7 @@ def test_the_example_in_typescript_runs(url: str, tmp_path: Path) -> None:
     package = tmp_path / "node_modules" / "noted-time"
     run(tmp_path, str(compiler), "-p", str(source), "--outDir", str(package / "dist"))
     shutil.copy(source / "package.json", package)
-    (tmp_path / "till.mjs").write_text(Runner(tmp_path, url).here(example_in("ts")))
+    (tmp_path / "till.mjs").write_text(Runner(tmp_path, url).localize(example_in("ts")))
     HTTP.put(f"{url}/v1/streams/receipts", json={}).raise_for_status()
     run(tmp_path, node, "till.mjs")
 
@@ -102,7 +102,7 @@ def find_tool(name: str) -> str:
 
 def example_in(language: str) -> str:
     """Return the only block of a language."""
-    ((_, text),) = (each for each in BLOCK.findall(text_of(PAGE)) if each[0] == language)
+    ((_, text),) = (each for each in BLOCK.findall(read_page(PAGE)) if each[0] == language)
     return str(text)
 
 

@@ -15,8 +15,8 @@ import pytest
 from demo.trials.kafka import Broker
 from demo.trials.postgres import Server
 from tests.pages.test_pages import JARS
-from tests.support.page import BLOCK, ROOT, Example, Runner, section_of, text_of
-from tests.support.processes import ServeProcess, python
+from tests.support.page import BLOCK, ROOT, Example, Runner, read_page, read_section
+from tests.support.processes import ServeProcess, run_python
 
 SCRIPTS = {
     "note_time.py": "docs/guides/writers.md",
@@ -69,7 +69,7 @@ class Copied:
 @pytest.mark.parametrize(("name", "page"), SCRIPTS.items())
 def test_a_page_prints_each_script_and_links_to_it(name: str, page: str) -> None:
     """As it is: what is read on the page is what runs here."""
-    text, script = text_of(page), ROOT / "examples" / name
+    text, script = read_page(page), ROOT / "examples" / name
 
     assert [block for _, block in BLOCK.findall(text)].count(script.read_text()) == 1
     assert f"[`examples/{name}`](../../examples/{name})" in text
@@ -90,7 +90,7 @@ def test_without_a_controller_a_script_ends_with_one_sentence(tmp_path: Path, na
     """It states the URL and the remedy instead of a traceback."""
     url = "http://127.0.0.1:9"
 
-    run = python(ROOT / "examples" / name, cwd=tmp_path, NOTED_TIME_URL=url)
+    run = run_python(ROOT / "examples" / name, cwd=tmp_path, NOTED_TIME_URL=url)
 
     what, remedy = f"no answer from {url}: ", "run noted-time serve, or set NOTED_TIME_URL"
     assert run.stderr == f"{what}[Errno 111] Connection refused; {remedy}\n"
@@ -154,7 +154,7 @@ def test_an_observer_notes_for_a_topic_until_ctrl_c(copied: Copied, broker: Brok
 
 def test_a_table_notes_times_once_their_rows_are_committed(copied: Copied, server: Server) -> None:
     """A transaction that was rolled back notes nothing; an open one bounds what a reader notes."""
-    page = section_of("docs/guides/writers.md", "Jobs with a database")
+    page = read_section("docs/guides/writers.md", "Jobs with a database")
     noting, oldest = (block for language, block in BLOCK.findall(page) if language == "sql")
     url = copied.runner.variables["DATABASE_URL"] = server.make_database()
     server.execute("CREATE TABLE orders (updated_at timestamptz DEFAULT now())", url)

@@ -12,7 +12,7 @@ import pytest
 from demo.trials.kafka import Broker, connector
 from noted_time import Mark, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord
-from tests.support.page import BLOCK, text_of
+from tests.support.page import BLOCK, read_page
 from tests.support.processes import environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.needs_spark("4.2")]
@@ -42,7 +42,7 @@ def test_the_pages_programs_count_the_hour_that_is_complete(broker: Broker, tmp_
     mark = Mark(1, TEN, TEN, StreamCut({0: 2, 1: 1}))
     noted = NotedRecord("flights", "9f", "default", None, mark)
     broker.send("flights.noted", [(0, noted.value, 0)], "default")
-    page = text_of(PAGE)
+    page = read_page(PAGE)
     programs = [block for language, block in BLOCK.findall(page) if language == "scala"]
     column, condition = re.findall(r"`([^`]*topic_id[^`]*)`", page)
     of_another = programs[0].replace("'stream", f"'{column}, stream").replace('"hours"', '"other"')

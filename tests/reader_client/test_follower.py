@@ -8,7 +8,7 @@ from noted_time.reading import MarkHistory
 from noted_time.values import Mark, ScaleEvent, StreamCut, TimeWindow
 from reader_client.marks.follower import Follower, StartMark
 from tests.reader_client.answers import chains, marks_answer, positions, stream_answer
-from tests.support.following import Answer, broken
+from tests.support.following import Answer, find_contradictions
 from tests.support.http import as_json
 
 laws = settings(deadline=None)
@@ -45,7 +45,7 @@ def test_windows_do_not_depend_on_the_portions(
         given_out += [Answer(at, as_json(followed.marks_after(at, 1000))) for at in (start, 0)]
 
     assert followed.window(position) == MarkHistory(chain).window(position)
-    assert (broken(given_out), len(given_out[-1].marks)) == ([], len(chain))
+    assert (find_contradictions(given_out), len(given_out[-1].marks)) == ([], len(chain))
 
 
 @laws

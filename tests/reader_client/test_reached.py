@@ -26,7 +26,7 @@ from noted_time.verdict import Requirement
 from reader_client import complete_to
 from reader_client.protocol.datasets import OffsetsUpTo, OpenDataset, open_dataset
 from tests.support.judged import Domain
-from tests.support.streams import deliver, marks_of, stream_of
+from tests.support.streams import advance_all, deliver, make_stream
 
 HISTORIES = 1000
 EVERYTHING = 2**62
@@ -80,7 +80,7 @@ class History:
     def __post_init__(self) -> None:
         self.topic = Topic([[] for _ in range(self.chance.randint(1, 3))])
         self.writers = [f"w{n}" for n in range(self.chance.randint(1, 3))]
-        self.stream = stream_of(*self.writers)
+        self.stream = make_stream(*self.writers)
         self.promised = dict.fromkeys(self.writers, 0)
         self.open: dict[str, list[Entry]] = {}
         self.gone = frozenset[str]()
@@ -99,7 +99,7 @@ class History:
         elif what > 0.985 and len(self.gone) + 1 < len(self.writers):
             self.stream.remove(writer, now=0)
             self.gone |= {writer}
-        for mark in marks_of(self.stream):
+        for mark in advance_all(self.stream):
             self.known.append(mark)
             self.marks.append(self.known.mark(mark.seq))
             self.excluded_at[mark.seq] = self.gone

@@ -3,7 +3,7 @@
 import re
 
 from demo.trials.served import Served
-from tests.support.page import BINDING, Session, text_of
+from tests.support.page import BINDING, Session, read_page
 
 PAGE = "docs/guides/readers.md"
 TEN = 1_357_034_400_000
@@ -19,4 +19,4 @@ def test_the_snippets_run_as_printed(served: Served) -> None:
     page.names["print"] = lambda what: printed.append(str(what))
     page.run()
 
-    assert printed == re.findall(r"print\(.*\)  # (.*)", text_of(PAGE))
+    assert printed == re.findall(r"print\(.*\)  # (.*)", read_page(PAGE))

@@ -14,7 +14,7 @@ from demo.trials.cluster import free_ports
 from demo.trials.daemons import Daemon
 from demo.trials.ports import LOOPBACK, listens
 from demo.trials.waiting import wait_until
-from tests.support.suites import programs_of
+from tests.support.suites import find_programs
 
 APICURIO = "io.apicurio:apicurio-registry-app:tar.gz:all:2.6.13.Final"
 """The last release for Java 17; it speaks Confluent's protocol, too."""
@@ -25,7 +25,7 @@ SHA256 = "3cda1b34aa020fb4ac4dd6a66018d757e81e437f97e20a1f92d366b70091c6ba"
 @pytest.fixture(scope="session")
 def apicurio() -> Path:
     """Return the directory of the registry's program; without it the tests are skipped."""
-    programs = programs_of("registry")
+    programs = find_programs("registry")
     home = programs.parent / "apicurio"
     archive = home / "registry.tar.gz"
     if not archive.exists():

@@ -15,11 +15,11 @@ __all__ = ["make_postgres"]
 
 
 @pytest.fixture
-def url(server: Server, of_many_tests: str) -> str:
+def url(server: Server, reusable_database: str) -> str:
     """A migrated, empty database without other clients."""
-    server.cut(of_many_tests)
-    server.empty(of_many_tests)
-    return of_many_tests
+    server.cut(reusable_database)
+    server.empty(reusable_database)
+    return reusable_database
 
 
 @pytest.fixture

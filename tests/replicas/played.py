@@ -21,8 +21,8 @@ from controller.store.port import Leases
 from controller.store.records import ChangeSet
 from demo.trials.memory_store import MemoryStore
 from noted_time.values import StreamSettings
-from tests.support.controllers import until
-from tests.support.http import answering
+from tests.support.controllers import wait_until_async
+from tests.support.http import serve_app
 
 BUCKETS = 64
 OTHER = "http://other"
@@ -175,12 +175,14 @@ class Played:
         self.store.open.clear()
         before = self.store.commits
         held_up = asyncio.create_task(self.controller.put_stream(HERE, {}))
-        await until(lambda: self.store.commits > before)
+        await wait_until_async(lambda: self.store.commits > before)
         self.controller.ownership.refresh_soon()
         ownership, clocks = self.controller.ownership, self.controller._clocks
-        await until(lambda: ownership.is_due(clocks.read()))  # a turn comes before the next batch
+        await wait_until_async(
+            lambda: ownership.is_due(clocks.read())
+        )  # a turn comes before the next batch
         waiting = [asyncio.create_task(each()) for each in asked]
-        await until(lambda: self.controller._committer.depth >= len(asked))
+        await wait_until_async(lambda: self.controller._committer.depth >= len(asked))
         was = self.store.leases
         self.store.leases = Leases(BUCKETS, was.mine - {0}, {**was.others, 0: OTHER}, was.replicas)
         self.store.open.set()
@@ -193,7 +195,7 @@ async def played(gate: Gate | None = None, limits: Limits | None = None) -> Asyn
     """Serve by one replica, in which there is a stream `HERE`; `THERE` is the other's."""
     store, owner = Shared(), Owner()
     controller = Controller(store, limits=limits)
-    async with answering(controller, gate, peers=httpx.MockTransport(owner)) as caller:
+    async with serve_app(controller, gate, peers=httpx.MockTransport(owner)) as caller:
         await controller.put_stream(HERE, {"mark_interval_ms": 0})
         yield Played(caller.client, controller, caller.forwarding, store, owner)
 

@@ -12,7 +12,7 @@ import pytest
 from demo.trials.postgres import Server
 from demo.trials.waiting import PATIENCE_S
 from tests.replicas.served import BUCKETS, buckets, shared
-from tests.support.following import Answer, broken
+from tests.support.following import Answer, find_contradictions
 from tests.support.processes import ServeProcess
 
 pytestmark = pytest.mark.acceptance
@@ -125,4 +125,4 @@ async def test_replicas_come_and_go_without_one_failed_request(
     assert (sorted(spread), sum(spread), left, stopped) == ([20, 22, 22], BUCKETS, [32, 32], 0)
     found = {each: rows[each]["w"]["times"]["default"] for each in streams}
     assert found == callers.noted
-    assert [broken([Answer(0, chain)]) for chain in chains] == [[]] * STREAMS
+    assert [find_contradictions([Answer(0, chain)]) for chain in chains] == [[]] * STREAMS

@@ -23,8 +23,8 @@ from demo.trials.postgres import Server
 from demo.trials.waiting import PATIENCE_S
 from noted_time.values import Note, ScaleEvent
 from tests.replicas.played import BUCKETS, stream_of
-from tests.support.controllers import GivenTime, running, until
-from tests.support.scrapes import scraped
+from tests.support.controllers import GivenTime, run_controller, wait_until_async
+from tests.support.scrapes import scrape
 
 NAMES = [stream_of(bucket) for bucket in range(BUCKETS)]
 """Of streams, one for each bucket."""
@@ -35,7 +35,7 @@ LIST_QUERIES = 4
 
 def replica(url: str, called: str = "http://a") -> AbstractAsyncContextManager[Controller]:
     """Serve the database meanwhile."""
-    return running(PostgresStore(url), called=called)
+    return run_controller(PostgresStore(url), called=called)
 
 
 @asynccontextmanager
@@ -56,7 +56,7 @@ async def shared(*controllers: Controller) -> None:
         known = all(len(leases.mine) + len(leases.others) == BUCKETS for leases in seen)
         return known and sum(counts) == BUCKETS and max(counts) <= fair
 
-    await until(are_even)
+    await wait_until_async(are_even)
 
 
 async def test_the_last_of_a_database_knows_that_it_is(
@@ -66,11 +66,11 @@ async def test_the_last_of_a_database_knows_that_it_is(
     monkeypatch.setattr(ownership, "log", logger := CapturingLogger())
     async with replica(url) as a:
         a.prepare_to_stop()
-        await until(lambda: a.ownership.is_last)
+        await wait_until_async(lambda: a.ownership.is_last)
         async with replica(url, "http://b") as b:
-            await until(lambda: not a.ownership.is_last)
-            await until(lambda: len(b._committer.streams.clocks) == BUCKETS)
-            await until(lambda: a.ownership.owner_url("s") == "http://b")
+            await wait_until_async(lambda: not a.ownership.is_last)
+            await wait_until_async(lambda: len(b._committer.streams.clocks) == BUCKETS)
+            await wait_until_async(lambda: a.ownership.owner_url("s") == "http://b")
     acquired = CapturedCall("info", ("buckets_acquired",), {"count": BUCKETS, "streams": 0})
     released = CapturedCall("info", ("buckets_released",), {"count": BUCKETS, "left": 0})
     assert logger.calls == [acquired, released] * 2
@@ -79,11 +79,11 @@ async def test_the_last_of_a_database_knows_that_it_is(
 async def test_a_controller_whose_leases_may_be_over_shows_no_bucket(url: str) -> None:
     """By its own clock, as the database may not answer."""
     time = GivenTime()
-    async with running(PostgresStore(url), time, "http://a") as a:
-        before = scraped(a, "noted_time_buckets")["this",]
+    async with run_controller(PostgresStore(url), time, "http://a") as a:
+        before = scrape(a, "noted_time_buckets")["this",]
         time.passes(LEASE_MS)
 
-        after, ready = scraped(a, "noted_time_buckets"), scraped(a, "noted_time_ready")
+        after, ready = scrape(a, "noted_time_buckets"), scrape(a, "noted_time_ready")
     assert (before, after["this",], after["nobody",], ready[()]) == (BUCKETS, 0, BUCKETS, 0)
 
 
@@ -201,7 +201,7 @@ async def test_a_controller_reports_marks_that_its_database_has_lost(
         await asyncio.to_thread(put_in_place, server, copy, own)
         await noted_durably(controller, 5)
         change = (await controller.views.changes("s", before=None, limit=1))[0]
-        lost = scraped(controller, "noted_time_lost_marks_total")
+        lost = scrape(controller, "noted_time_lost_marks_total")
 
     said = [call for call in logger.calls if call.args == ("went_back",)]
     assert ("buckets_acquired",) in {call.args for call in logger.calls}

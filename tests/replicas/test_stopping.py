@@ -16,7 +16,7 @@ from demo.trials.postgres import PASSWORD
 from demo.trials.waiting import PATIENCE_S, wait_until
 from tests.replicas.played import BUCKETS, HERE, OTHER, RESULTS, THERE, Played
 from tests.replicas.served import buckets, lowers, note, status
-from tests.support.controllers import until
+from tests.support.controllers import wait_until_async
 from tests.support.http import problem
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
@@ -30,13 +30,13 @@ async def test_what_waits_is_committed_before_the_streams_go(this: Played) -> No
     this.store.open.clear()
     before = this.store.commits
     asked = [asyncio.create_task(this.note(HERE, f"w{n}")) for n in range(3)]
-    await until(lambda: this.store.commits > before)
+    await wait_until_async(lambda: this.store.commits > before)
     asked += [asyncio.create_task(this.note(HERE, f"v{n}")) for n in range(3)]
-    await until(lambda: this.controller._committer.depth == 3)
+    await wait_until_async(lambda: this.controller._committer.depth == 3)
     this.controller.prepare_to_stop()
     this.store.open.set()
     answers = await asyncio.gather(*asked)
-    await until(lambda: not this.controller.owns(HERE))
+    await wait_until_async(lambda: not this.controller.owns(HERE))
 
     assert ([each.status_code for each in answers], this.owner.frames) == ([200] * 6, [])
 
@@ -44,7 +44,7 @@ async def test_what_waits_is_committed_before_the_streams_go(this: Played) -> No
 async def test_later_requests_go_to_the_new_owner(this: Played) -> None:
     """Notes and whatever else, with the body that it brought."""
     this.controller.prepare_to_stop()
-    await until(lambda: not this.controller.owns(HERE))
+    await wait_until_async(lambda: not this.controller.owns(HERE))
     asked = [
         asyncio.create_task(this.note(HERE)),
         asyncio.create_task(this.client.get(f"/v1/streams/{HERE}/explain")),
@@ -60,9 +60,9 @@ async def test_later_requests_go_to_the_new_owner(this: Played) -> None:
 async def test_the_last_one_refuses_at_once_what_comes_later(this: Played) -> None:
     """No replica is left to wait for: 503, and callers try again."""
     this.now_has(None, replicas=1)
-    await until(lambda: this.controller.owns(THERE))
+    await wait_until_async(lambda: this.controller.owns(THERE))
     this.controller.prepare_to_stop()
-    await until(lambda: this.controller.ownership.is_last)
+    await wait_until_async(lambda: this.controller.ownership.is_last)
     async with asyncio.timeout(4):  # less than such requests are held otherwise
         answers = [await this.note(HERE), await this.client.get(f"/v1/streams/{HERE}/explain")]
 
@@ -73,7 +73,7 @@ async def test_the_last_one_refuses_at_once_what_comes_later(this: Played) -> No
 async def test_who_stops_takes_no_bucket_again(this: Played) -> None:
     """Not even those without an owner."""
     this.controller.prepare_to_stop()
-    await until(lambda: not this.controller.owns(HERE))
+    await wait_until_async(lambda: not this.controller.owns(HERE))
     this.controller.ownership.refresh_soon()
     await asyncio.sleep(0.3)
 
@@ -94,13 +94,13 @@ async def test_a_failed_commit_does_not_keep_the_streams(
     monkeypatch.setattr(this.store, "commit", fail)
     committer = this.controller._committer
     asked = [asyncio.create_task(this.note(HERE))]
-    await until(lambda: bool(committer._running))
+    await wait_until_async(lambda: bool(committer._running))
     asked.append(asyncio.create_task(this.note(HERE)))
-    await until(lambda: committer.depth == 1)
+    await wait_until_async(lambda: committer.depth == 1)
     this.controller.prepare_to_stop()
     opened.set()
     answers = await asyncio.gather(*asked)
-    await until(lambda: not this.store.leases.mine)
+    await wait_until_async(lambda: not this.store.leases.mine)
 
     assert [problem(each)[:2] for each in answers] == [(503, "unavailable")] * 2
 
@@ -111,7 +111,7 @@ async def test_a_commit_that_outlasts_a_lease_does_not_extend_it(this: Played) -
     store.open.clear()
     before = store.commits
     held_up = asyncio.create_task(this.controller.put_stream(HERE, {"mark_interval_ms": 1}))
-    await until(lambda: store.commits > before)
+    await wait_until_async(lambda: store.commits > before)
     steady_ms = clocks.steady_ms
     clocks.steady_ms = lambda: steady_ms() + LEASE_MS
     store.open.set()

@@ -10,7 +10,7 @@ import pytest
 from controller.store.schema import SCHEMA_REVISION
 from demo.trials.waiting import wait_until
 from tests.replicas.served import BUCKETS
-from tests.support.processes import ServeProcess, command
+from tests.support.processes import ServeProcess, run_command
 
 pytestmark = pytest.mark.acceptance
 SHARE = {"buckets": BUCKETS // 2}
@@ -19,7 +19,7 @@ THIS = {"version": version("noted-time"), "revision": SCHEMA_REVISION}
 
 def status(url: str, directory: Path) -> list[dict[str, Any]]:
     """Return what the command says of each controller."""
-    done = command("status", "--url", url, "--json", cwd=directory)
+    done = run_command("status", "--url", url, "--json", cwd=directory)
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)["controllers"]
     return found
@@ -42,8 +42,8 @@ def test_settings_that_let_a_power_cut_lose_notes_are_told(a: ServeProcess, tmp_
     """In the log at the start, and by `status` and the doctor in the same words."""
     url = a.ready().url
     (risk,) = (each["risk"] for each in a.log() if each["event"] == "commits_may_be_lost")
-    printed = command("status", "--url", url, cwd=tmp_path).stderr
-    examined = json.loads(command("doctor", "--url", url, "--json", cwd=tmp_path).stdout)
+    printed = run_command("status", "--url", url, cwd=tmp_path).stderr
+    examined = json.loads(run_command("doctor", "--url", url, "--json", cwd=tmp_path).stdout)
 
     found = [each for each in examined["verdicts"] if each["check"] == "database"]
     assert (printed, [f"{each['fact']}: {each['remedy']}" for each in found]) == (
@@ -56,7 +56,7 @@ def test_a_controller_that_shares_with_none_lists_itself(tmp_path: Path) -> None
     """Over a database in a file, whose only bucket it has; on a terminal or not, in a table."""
     with ServeProcess(tmp_path) as alone:
         url = alone.ready().url
-        printed = command("status", "--url", url, cwd=tmp_path).stdout.splitlines()
+        printed = run_command("status", "--url", url, cwd=tmp_path).stdout.splitlines()
 
     assert [line.split("\t") for line in printed] == [
         ["controller", "version", "schema", "since", "buckets"],

@@ -39,7 +39,7 @@ from tests.simulation.doors import Door, Peers
 from tests.simulation.laws import DOMAIN, Laws, Sent, Stream
 from tests.simulation.leased import BUCKETS, SILENT_S, Database, LeasedStore
 from tests.simulation.virtual import VirtualLoop, process
-from tests.support.following import Answer, broken
+from tests.support.following import Answer, find_contradictions
 
 START_MS = 1_700_000_000_000
 TIMEOUT_S = 6.0
@@ -547,12 +547,12 @@ class Schedule:
             await asyncio.gather(*map(self._end, self.laws.streams.values()))
         for stream in STREAMS:
             self._read(stream, 0)
-            found = broken(self.answers[stream])
+            found = find_contradictions(self.answers[stream])
             self.laws.law("following", not found, stream, found)
         if self._pair is not None:
             known = self.answers[self._pair.stream][-1]
             marks = await self._pair.read_all(known.first)
-            found = broken(self._pair.answers)
+            found = find_contradictions(self._pair.answers)
             self.laws.law("clients follow", not found, found)
             self.laws.law("clients know all", marks == known.marks, marks, known)
 

@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
 from demo.trials.served import Served
-from demo.trials.starting import connected
+from demo.trials.starting import retry_start
 from spark_integration.log.options import Option
-from tests.support.bundles import noted_and_policy
+from tests.support.bundles import take_noted
 from tests.support.hourly_log import HourlyLog
 from tests.support.noted_stream import NotedStream
-from tests.support.queries import per_second
+from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 
 
@@ -69,8 +69,8 @@ class Reads:
     def __call__(self, stream: NotedStream, *options: Option, **asked: Any) -> DataFrame:  # noqa: ANN401
         """Return the stream's events, exact for windows unless `settings` differ."""
         chosen = {"event_time": "time", "strict": False, **asked}
-        noted = noted_and_policy(chosen, self.url, stream.name)
-        return connected(
+        noted = take_noted(chosen, self.url, stream.name)
+        return retry_start(
             lambda: spark_integration.read_noted_log(
                 self.spark, stream.root, noted, *options, **chosen
             )
@@ -78,7 +78,7 @@ class Reads:
 
     def counts(self, stream: NotedStream, *options: Option, **asked: Any) -> DataFrame:  # noqa: ANN401
         """Return (start of the second, count) of each second that is over."""
-        return per_second(self(stream, *options, **asked))
+        return count_per_second(self(stream, *options, **asked))
 
     def truth(self, stream: NotedStream) -> DataFrame:
         """Return all of the stream's events from a batch read of its files."""

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.served import Served
-from demo.trials.starting import connected
+from demo.trials.starting import retry_start
 from demo.trials.waiting import eventually
 from noted_time import Rejected
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
@@ -17,7 +17,7 @@ from tests.support.disorder import disorder, replay
 from tests.support.file_stream import FileStream
 from tests.support.noted_stream import NotedStream
 from tests.support.object_store import ObjectStore
-from tests.support.queries import per_second, rows_of
+from tests.support.queries import collect_rows, count_per_second
 from tests.support.query_output import QueryOutput
 from tests.support.spark_sessions import wait_for_end
 
@@ -40,7 +40,7 @@ class Ticks:
 
     def add_watermark(self, events: DataFrame | None = None, checkpoint: str = "") -> DataFrame:
         """Return the events under the writers' watermark."""
-        return connected(
+        return retry_start(
             lambda: with_noted_watermark(
                 events or self.events(),
                 "timestamp",
@@ -63,7 +63,7 @@ def test_windows_of_any_source_close_once_the_cut_is_read(
 ) -> None:
     """The mark is there before the first event is read, and must not come before its cut."""
     ticks.marks.note("w", 3000, {0: 30})
-    query = output.start(per_second(ticks.add_watermark().where("value >= 5"), "timestamp"))
+    query = output.start(count_per_second(ticks.add_watermark().where("value >= 5"), "timestamp"))
 
     assert eventually(lambda: output.rows, [(0, 5), (1, 10), (2, 10)])
     query.stop()
@@ -73,7 +73,7 @@ def test_no_event_of_a_disordered_source_is_lost(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
     """Spark's own file stream, a few files at a time, stopped half way."""
-    flights.begun()
+    flights.begin_log()
     files = read.spark.readStream.schema("time TIMESTAMP, name STRING")
     events = with_noted_watermark(
         files.option("maxFilesPerTrigger", 5).parquet(str(flights.root / "flights")),
@@ -85,11 +85,11 @@ def test_no_event_of_a_disordered_source_is_lost(
     )
     steps = disorder(6, events=20)
     replay(flights, steps[:7])
-    output.catch_up(per_second(events))
+    output.catch_up(count_per_second(events))
     replay(flights, steps[7:])
-    output.catch_up(per_second(events))
+    output.catch_up(count_per_second(events))
 
-    assert output.rows == rows_of(per_second(read.truth(flights)))
+    assert output.rows == collect_rows(count_per_second(read.truth(flights)))
 
 
 def test_offset_log_in_an_object_store_moves_the_watermark(
@@ -102,7 +102,7 @@ def test_offset_log_in_an_object_store_moves_the_watermark(
     with ObjectStore(output.checkpoint.parent) as store:
         spark.sparkContext.environment.update(store.environment())
         add_watermark = ticks.add_watermark(checkpoint=f"s3a://{output.checkpoint.name}")
-        query = output.start(per_second(add_watermark, "timestamp"))
+        query = output.start(count_per_second(add_watermark, "timestamp"))
         spark.sparkContext.environment = own
 
         assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 10)])
@@ -146,6 +146,6 @@ def test_second_watermark_after_a_filter_fails_the_query(ticks: Ticks, output: Q
     """By Spark, once both have moved: no call of ours comes after it."""
     ticks.marks.note("w", 3000, {0: 30})
     events = ticks.add_watermark().where("value >= 0").withWatermark("timestamp", "0 seconds")
-    query = output.start(per_second(events, "timestamp"))
+    query = output.start(count_per_second(events, "timestamp"))
     with pytest.raises(PySparkException, match="Redefining watermark is disallowed"):
         wait_for_end(query)

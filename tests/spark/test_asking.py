@@ -53,7 +53,7 @@ from spark_integration.marks_source.query import MarksQuery
 from spark_integration.marks_source.read import read_marks
 from spark_integration.session.settings import build_source_name
 from spark_integration.session.sources import build_options
-from tests.support.bundles import taken
+from tests.support.bundles import take_fields
 from tests.support.noted_stream import NotedStream
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
@@ -72,7 +72,11 @@ def ask_for_stream(
     """Ask for a stream with such options."""
     chosen = {"event_time": "time", **others}
     read_noted_log(
-        WITHOUT_JAVA, root, taken(Noted, chosen, url=url, stream="flights"), *options, **chosen
+        WITHOUT_JAVA,
+        root,
+        take_fields(Noted, chosen, url=url, stream="flights"),
+        *options,
+        **chosen,
     )
 
 

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from noted_time.filelog import file_name, segment_directory
-from tests.support.page import BINDING, Runner, Session, agrees, examples, text_of
+from tests.support.page import BINDING, Runner, Session, agrees, list_examples, read_page
 from tests.support.processes import ServeProcess
-from tests.support.queries import rows_of
+from tests.support.queries import collect_rows
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +40,7 @@ def test_examples_run_as_printed(spark: SparkSession, tmp_path: Path) -> None:
 
     with ServeProcess(tmp_path).ready() as controller:
         runner = Runner(tmp_path, controller.url)
-        for example in examples(text_of(PAGE)):
+        for example in list_examples(read_page(PAGE)):
             if example.shown is not None:
                 printed = runner.run(example)
                 assert agrees(example.shown, printed), f"{example.program}\nprinted:\n{printed}"
@@ -51,7 +51,7 @@ def test_examples_run_as_printed(spark: SparkSession, tmp_path: Path) -> None:
         page.run("read_noted_log(", "is_behind(query)")
 
     counts = spark.read.parquet(str(hours)).select("count")
-    assert rows_of(counts) == [(100,), (100,)]
+    assert collect_rows(counts) == [(100,), (100,)]
 
 
 def rows_in(path: Path) -> int:

@@ -10,7 +10,7 @@ from noted_time.values import ScaleEvent, UnknownStream
 from spark_integration import Batches, CatchUp, Ingestion, ReadRange
 from spark_integration.log.options import Option
 from tests.support.disorder import disorder, replay
-from tests.support.log_reading import Batch, batches, log_query, replayed
+from tests.support.log_reading import Batch, build_query, read_batches, replay_batch
 from tests.support.noted_stream import NotedStream
 
 YEAR_MS = 365 * 24 * 3600 * 1000
@@ -36,12 +36,12 @@ def test_rerun_batch_is_identical_and_needs_no_controller(
     """Marks decide where a batch ends when it is planned, and never again."""
     steps = disorder(5)
     replay(flights, steps[:20])
-    planned = batches(log_query(flights, *options))
+    planned = read_batches(build_query(flights, *options))
     replay(flights, steps[20:])
     controller.stop()
-    ends = [log_query(flights).beginning, *(batch.end for batch in planned)]
+    ends = [build_query(flights).beginning, *(batch.end for batch in planned)]
     again = [
-        replayed(log_query(flights, Batches(5)), start, each.end)
+        replay_batch(build_query(flights, Batches(5)), start, each.end)
         for start, each in zip(ends, planned, strict=False)
     ]
     controller.start()
@@ -55,7 +55,13 @@ def test_batch_has_no_more_rows_than_asked_for(flights: NotedStream) -> None:
     flights.append(1, *((n, "b") for n in range(5)))
     flights.append(4, (1, "c"))
 
-    assert [len(each) for each in names(batches(log_query(flights, Batches(4))))] == [4, 4, 4, 4, 1]
+    assert [len(each) for each in names(read_batches(build_query(flights, Batches(4))))] == [
+        4,
+        4,
+        4,
+        4,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(("most", "large"), [(40, [40, 40, 20]), (None, [100])])
@@ -63,15 +69,15 @@ def test_batches_are_larger_while_the_query_is_behind(
     flights: NotedStream, most: int | None, large: list[int]
 ) -> None:
     """Small again once it is near."""
-    query = log_query(flights, Batches(5), CatchUp(BacklogPolicy(behind_ms=1500), most))
+    query = build_query(flights, Batches(5), CatchUp(BacklogPolicy(behind_ms=1500), most))
     for second in range(10):
         flights.append(0, *((second * 1000 + ms, "a") for ms in range(10)))
         flights.note((second + 1) * 1000)
-    found = batches(query)
+    found = read_batches(query)
     for second in range(10, 12):
         flights.append(0, *((second * 1000 + ms, "a") for ms in range(10)))
     flights.note(11_000)
-    found += batches(query, found[-1].end)
+    found += read_batches(query, found[-1].end)
 
     read = [(len(batch.rows), batch.end.backlog) for batch in found if batch.rows]
     assert read == [*((size, True) for size in large), *[(5, False)] * 4]
@@ -82,23 +88,23 @@ def test_row_dated_a_year_ahead_does_not_move_the_watermark(flights: NotedStream
     flights.append(0, (YEAR_MS, "ahead"), (1000, "a"))
     flights.note(1500)
 
-    assert [batch.watermark for batch in batches(log_query(flights))] == [1499]
+    assert [batch.watermark for batch in read_batches(build_query(flights))] == [1499]
 
 
 def test_rows_are_read_while_the_controller_is_away(
     flights: NotedStream, controller: Served
 ) -> None:
     """The mark before stays until the controller is back."""
-    query = log_query(flights)
+    query = build_query(flights)
     flights.append(0, (1000, "a"))
     flights.note(1500)
-    found = batches(query)
+    found = read_batches(query)
     controller.stop()
     flights.append(0, (1600, "b"))
-    found += batches(query, found[-1].end)
+    found += read_batches(query, found[-1].end)
     controller.start()
     flights.note(2000)
-    found += batches(query, found[-1].end)
+    found += read_batches(query, found[-1].end)
 
     assert names(found) == [["a"], ["b"], []]
     assert [batch.watermark for batch in found] == [1499, 1499, 1999]
@@ -108,16 +114,16 @@ def test_watermark_never_goes_back_for_a_recreated_stream(
     flights: NotedStream, controller: Served
 ) -> None:
     """The marks of the new stream begin below; they are admitted once they are above."""
-    query = log_query(flights)
+    query = build_query(flights)
     flights.append(0, (1000, "a"))
     flights.note(5000)
-    found = batches(query)
+    found = read_batches(query)
     flights.marks = controller.stream(flights.name)
     flights.append(0, (5500, "b"))
     flights.note(1200)
-    found += batches(query, found[-1].end)
+    found += read_batches(query, found[-1].end)
     flights.note(7000)
-    found += batches(query, found[-1].end)
+    found += read_batches(query, found[-1].end)
 
     assert [batch.watermark for batch in found] == [4999, 4999, 6999]
 
@@ -126,18 +132,18 @@ def test_query_ahead_of_its_stream_continues_at_the_last_mark(
     flights: NotedStream, controller: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its database went back: the watermark waits for later times, and no row comes twice."""
-    query = log_query(flights)
+    query = build_query(flights)
     flights.append(0, (1000, "a"))
     flights.note(1500)
-    with controller.going_back():
+    with controller.lose_writes():
         flights.append(0, (2500, "b"))
         for time in (2600, 2800, 3000):
             flights.note(time)
-        found = batches(query)
+        found = read_batches(query)
     for time in (2000, 5000):
         flights.append(0, (3500, "c"))
         flights.note(time)
-        found += batches(query, found[-1].end)
+        found += read_batches(query, found[-1].end)
 
     assert names(found) == [["a", "b"], ["c"], ["c"]]
     assert [batch.watermark for batch in found] == [2999, 2999, 4999]
@@ -152,7 +158,7 @@ def test_each_domain_moves_the_watermark_of_its_own_time(
     flights.append(0, (1000, "a"))
     flights.marks.note("w", 9000, {0: 1}, "order")
     flights.marks.note("w", 1500, {0: 1}, "ship")
-    found = [batches(log_query(flights, domain=domain))[-1] for domain in ("order", "ship")]
+    found = [read_batches(build_query(flights, domain=domain))[-1] for domain in ("order", "ship")]
 
     assert [batch.watermark for batch in found] == [8999, 1499]
 
@@ -165,7 +171,7 @@ def test_successor_is_read_after_the_end_of_its_predecessor(flights: NotedStream
     flights.append(1, (2500, "d"))
     flights.append(2, (1300, "e"), (2600, "f"))
     flights.note(2000)
-    found = batches(log_query(flights, Batches(1)))
+    found = read_batches(build_query(flights, Batches(1)))
     before = [batch for batch in found if batch.read.segments.get(0, 0) < 3]
 
     assert {batch.watermark for batch in before} <= {None, 1049}
@@ -177,11 +183,11 @@ def test_unknown_stream_fails_the_query_at_its_start(
 ) -> None:
     """Instead of a watermark that never advances."""
     flights.append(0, (1000, "a"))
-    query = log_query(flights)
+    query = build_query(flights)
     controller.call("DELETE", "/flights")
 
     with pytest.raises(UnknownStream, match="there is no stream 'flights'"):
-        batches(query)
+        read_batches(query)
 
 
 def test_file_without_a_column_is_named(flights: NotedStream) -> None:
@@ -190,7 +196,7 @@ def test_file_without_a_column_is_named(flights: NotedStream) -> None:
     flights.append_table(0, pa.table({"time": [1], "x": [1]}))
 
     with pytest.raises(UnreadableFile, match=r"flights\+0\+0000000001.parquet: has no column name"):
-        batches(log_query(flights))
+        read_batches(build_query(flights))
 
 
 def test_watermark_follows_ingestion_by_the_lag(flights: NotedStream) -> None:
@@ -198,6 +204,6 @@ def test_watermark_follows_ingestion_by_the_lag(flights: NotedStream) -> None:
     flights.marks = flights.server.stream(flights.name, "ingestion")
     flights.append(0, (2500, "a"), (4500, "b"))
     flights.note(5000)
-    query = log_query(flights, Ingestion(2000), domain="ingestion", event_time="time")
+    query = build_query(flights, Ingestion(2000), domain="ingestion", event_time="time")
 
-    assert [batch.watermark for batch in batches(query)] == [2999]
+    assert [batch.watermark for batch in read_batches(query)] == [2999]

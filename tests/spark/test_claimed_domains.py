@@ -21,7 +21,7 @@ from spark_integration.tables.claims import describe_read
 from tests.cli.conftest import Commands
 from tests.support.asking import ask
 from tests.support.claimed import TEN, Orders
-from tests.support.log_reading import log_query, reader_of
+from tests.support.log_reading import build_query, open_reader
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import plan, write_start
 
@@ -30,7 +30,7 @@ DOMAINS = ["default", "ship", "ingestion"]
 
 def plan_log(stream: NotedStream, *options: Option, **asked: str) -> tuple[Json, ...]:
     """Return the offsets of the first batch of a query on the file log."""
-    reader = reader_of(log_query(stream, *options, **asked))
+    reader = open_reader(build_query(stream, *options, **asked))
     try:
         return (reader.latestOffset(reader.initialOffset(), ReadAllAvailable()),)
     finally:
@@ -50,8 +50,8 @@ def test_offsets_of_all_sources_have_domain_lag_and_first_mark(
     controller: Served, tmp_path: Path
 ) -> None:
     """The only domain of a stream is named, too, and the first mark less the lag."""
-    stream = NotedStream(tmp_path, "flights", controller, *DOMAINS).begun()
-    shipped = NotedStream(tmp_path, "shipped", controller, "ship").begun()
+    stream = NotedStream(tmp_path, "flights", controller, *DOMAINS).begin_log()
+    shipped = NotedStream(tmp_path, "shipped", controller, "ship").begin_log()
     for time, domain in enumerate(DOMAINS, start=10):
         controller.note("flights", time, {"0": 1}, domain=domain)
     offsets = [
@@ -98,7 +98,7 @@ def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR
     run, times = Commands(shared_controller.url), enumerate(notes, start=TEN)
     with TemporaryDirectory() as place:
         stream = NotedStream(Path(place, "log"), "flights", shared_controller, *DOMAINS[:2])
-        stream.begun()
+        stream.begin_log()
         begun = [{"writer": w, "domain": d, "time": TEN} for w in WRITERS for d in DOMAINS[:2]]
         later = [{"writer": w, "domain": d, "time": time} for time, (w, d) in times]
         shared_controller.call("PUT", "/flights", {"expected_writers": expected})

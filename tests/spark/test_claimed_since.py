@@ -25,7 +25,7 @@ HOUR_MS = 3_600_000
 
 def test_file_log_is_whole_if_each_segment_begins_at_zero(flights: NotedStream) -> None:
     """By the first listing, and the first file of each segment that comes later."""
-    flights.begun().append(0, (1000, "a"))
+    flights.begin_log().append(0, (1000, "a"))
     whole = find_whole_from(plan_log(flights), {})
     ranged = find_whole_from(plan_log(flights, ReadRange(start_at=500)), {})
     flights.position[1] = 100

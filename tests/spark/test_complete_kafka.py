@@ -22,9 +22,9 @@ from spark_integration.complete.read_kafka import (
     find_deleted_ranges,
     find_needed_ranges,
 )
-from tests.support.bundles import taken
+from tests.support.bundles import take_fields
 from tests.support.spark_sessions import FAILED
-from tests.support.transactions import begun
+from tests.support.transactions import begin_transaction
 from writer_client import KafkaNotedProducer
 
 pytestmark = [pytest.mark.needs_spark("3.5"), pytest.mark.shows("read_complete_kafka")]
@@ -63,8 +63,8 @@ class Hourly:
         """Read the window of a second, by the timestamps unless something else is asked."""
         start = START + 1000 * second
         chosen = {"event_time": "timestamp", **asked}
-        records = taken(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
-        noted, read = Noted(self.served.url), taken(BatchRead, chosen)
+        records = take_fields(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
+        noted, read = Noted(self.served.url), take_fields(BatchRead, chosen)
         return read_complete_kafka(self.spark, records, noted, start, start + 1000, read, **chosen)
 
     def times(self, second: int, **asked: Any) -> list[int]:  # noqa: ANN401 - any parameter
@@ -206,7 +206,7 @@ def test_unreadable_window_says_why(hourly: Hourly, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(read_kafka, "READABLE_TIMEOUT_S", 0.5)
     broker, name = hourly.broker, hourly.name
     committed = {"options": {"kafka.isolation.level": "read_committed"}}
-    hanging = begun(broker, name, "hangs", partition=0, timestamp=START)
+    hanging = begin_transaction(broker, name, "hangs", partition=0, timestamp=START)
     hourly.send((0, START + 1))
     hourly.note("w", START + 1000, {0: 2}, START + 1)
 

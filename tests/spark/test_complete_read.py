@@ -23,8 +23,8 @@ from spark_integration.log.rows import RowShape
 from spark_integration.scan.files import CutRange, LogFiles
 from spark_integration.session.sources import build_options
 from tests.support.hostile import HostileServer, answer
-from tests.support.hourly_log import HOUR, HourlyLog, note_of, written
-from tests.support.page import Runner, examples, text_of
+from tests.support.hourly_log import HOUR, HourlyLog, build_note, write_hours
+from tests.support.page import Runner, list_examples, read_page
 
 pytestmark = pytest.mark.shows("read_complete")
 
@@ -49,7 +49,7 @@ def count_planned_rows(log: HourlyLog, query: dict[str, Any]) -> int:
 
 def test_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) -> None:
     """At most 1.2 times its rows, and what lies between two marks on either side."""
-    written(log, 24 * 30)
+    write_hours(log, 24 * 30)
     start, between_marks = 24 * 15 * HOUR, 10
     query = {"start": start, "end": start + HOUR}
     read = [count_planned_rows(log, {**query, "own_segments": own}) for own in (False, True)]
@@ -59,7 +59,7 @@ def test_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) -> 
 
 def test_own_segments_open_no_files_below_the_start_cut(log: HourlyLog) -> None:
     """So they may have another shape by now; otherwise all are opened for their statistics."""
-    written(log, 6)
+    write_hours(log, 6)
     first = min(log.files.root.glob("flights/partition=0/*"))
     first.write_bytes(b"no Parquet")
 
@@ -74,7 +74,7 @@ def test_consecutive_hours_give_each_row_once(
     spark: SparkSession, log: HourlyLog, *, shared: bool
 ) -> None:
     """Together they are one batch read, also if the writers share a segment."""
-    written(log, 6, shared=shared)
+    write_hours(log, 6, shared=shared)
     found = []
     for hour in range(6):
         own = not shared and hour % 2 == 1
@@ -115,7 +115,7 @@ def test_recreated_stream_has_every_row_after_a_wrong_offset(
     log.note("w", 5, {0: 4}, 3)
     log.note("w", 15, {0: 10**6}, 12)
     page = Runner(tmp_path, log.served.url, {"trips": "flights"})
-    for each in examples(text_of("docs/guides/symptoms.md")):
+    for each in list_examples(read_page("docs/guides/symptoms.md")):
         if each.program.startswith("noted-time stream ") and "trips" in each.program:
             page.run(each)
     log.note("w", 15, {0: 10}, 12)
@@ -161,7 +161,7 @@ def test_file_missing_on_a_worker_is_named_with_its_host(
     spark: SparkSession, log: HourlyLog, gone: str, says: str
 ) -> None:
     """Another root than the driver's, or a retention between planning and reading."""
-    written(log, 2)
+    write_hours(log, 2)
     count_planned_rows = log.read(spark, 0, HOUR).rdd
     count_planned_rows.getNumPartitions()
     for each in (log.files.root / "flights").glob(gone):
@@ -220,7 +220,7 @@ def pass_without_depot(log: HourlyLog) -> None:
     """Have the watermark pass from 5 to 9 without the depot, which was removed."""
     log.files.append(0, (1, "a"), writer="w")
     for time in (1, 5):
-        log.notes([note_of(writer, time, {0: 1}, 1) for writer in ("w", "depot")])
+        log.notes([build_note(writer, time, {0: 1}, 1) for writer in ("w", "depot")])
     log.served.call("DELETE", "/flights/writers/depot")
     log.note("w", 9, {0: 1}, 1)
 

@@ -10,7 +10,7 @@ import pytest
 
 from demo.trials.kafka import CONNECTORS
 from spark_integration import kafka_package
-from tests.support.page import text_of
+from tests.support.page import read_page
 from tests.support.processes import environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("3.5")]
@@ -43,7 +43,7 @@ def test_default_package_matches_the_running_spark() -> None:
 def test_tested_jars_match_the_package_and_its_page(spark: str) -> None:
     """The page has the versions for those who fetch them by hand."""
     connector, provider, clients, pool = CONNECTORS[spark]
-    page = text_of(PAGE)
+    page = read_page(PAGE)
 
     assert kafka_package(spark) == f"{connector.group}:{connector.name}:{provider.version}"
     scala = connector.name.rpartition("_")[2]

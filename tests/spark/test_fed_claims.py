@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from demo.trials.served import Served
-from demo.trials.starting import started
+from demo.trials.starting import start_query
 from noted_time.client import Json
 from noted_time.values import MIN_INT64
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
@@ -16,9 +16,9 @@ from spark_integration.log.query import LogQuery
 from spark_integration.marks.released import Released, RestatedBatches
 from tests.spark.conftest import Reads
 from tests.support.file_stream import FileStream
-from tests.support.log_reading import log_query, reader_of
+from tests.support.log_reading import build_query, open_reader
 from tests.support.noted_stream import NotedStream
-from tests.support.offset_log import numbers_in
+from tests.support.offset_log import list_batches
 from tests.support.query_output import QueryOutput
 from tests.support.spark_sessions import wait_for_end
 
@@ -57,7 +57,7 @@ def test_batch_after_each_stated_lower_is_due_once(
 
 def plan_run(query: LogQuery, begun: Json | None = None) -> list[Json]:
     """Return the ends of the batches of one run."""
-    reader, found = reader_of(query), list[Json]()
+    reader, found = open_reader(query), list[Json]()
     end = begun or reader.initialOffset()
     try:
         while (following := reader.latestOffset(end, reader.getDefaultReadLimit())) != end:
@@ -69,7 +69,7 @@ def plan_run(query: LogQuery, begun: Json | None = None) -> list[Json]:
 
 def write_rows(flights: NotedStream) -> NotedStream:
     """Return the stream with three rows, of which two are below the only mark."""
-    flights.begun().append(0, (1000, "a"), (2000, "b"))
+    flights.begin_log().append(0, (1000, "a"), (2000, "b"))
     flights.append(1, (9500, "c"))
     flights.note(2001)
     return flights
@@ -93,12 +93,12 @@ def build_end(flights: NotedStream, run: int) -> Json:
 
 def test_query_without_claims_has_one_batch_for_a_mark(flights: NotedStream) -> None:
     """With its rows."""
-    assert plan_run(log_query(write_rows(flights))) == [build_end(flights, run=1)]
+    assert plan_run(build_query(write_rows(flights))) == [build_end(flights, run=1)]
 
 
 def test_one_more_batch_follows_the_last_mark_of_each_run(flights: NotedStream) -> None:
     """Another run states the lower once more, as every run does, and is followed in turn."""
-    query = log_query(write_rows(flights), batch_after_mark=True)
+    query = build_query(write_rows(flights), batch_after_mark=True)
     first = plan_run(query)
     second = plan_run(query, first[-1])
 
@@ -109,9 +109,9 @@ def test_one_more_batch_follows_the_last_mark_of_each_run(flights: NotedStream) 
 
 def test_additional_batch_states_the_mark_again_without_rows(flights: NotedStream) -> None:
     """Also when it is run again, of which only the offsets are known."""
-    query = log_query(write_rows(flights), batch_after_mark=True)
+    query = build_query(write_rows(flights), batch_after_mark=True)
     first, more = plan_run(query)
-    tasks = [reader_of(query).partitions(first, more) for _ in range(2)]
+    tasks = [open_reader(query).partitions(first, more) for _ in range(2)]
 
     assert [[(t.work, t.mark_ms) for t in each] for each in tasks] == [[((), 2000)]] * 2  # type: ignore[attr-defined]
 
@@ -119,7 +119,7 @@ def test_additional_batch_states_the_mark_again_without_rows(flights: NotedStrea
 def test_checkpoint_continues_when_batch_after_mark_changes(flights: NotedStream) -> None:
     """No row is read twice."""
     write_rows(flights)
-    usual, feeding = (log_query(flights, batch_after_mark=fed) for fed in (False, True))
+    usual, feeding = (build_query(flights, batch_after_mark=fed) for fed in (False, True))
     old = plan_run(usual)
     fed = plan_run(feeding, old[-1])
     ended = plan_run(usual, fed[-1])
@@ -134,7 +134,7 @@ def test_checkpoint_continues_when_batch_after_mark_changes(flights: NotedStream
 def plans(checkpoint: Path) -> list[PlannedBatch]:
     """Return all batches of a query."""
     progress = QueryProgress(str(checkpoint))
-    return [progress.read_batch(batch) for batch in numbers_in(checkpoint / "offsets")]
+    return [progress.read_batch(batch) for batch in list_batches(checkpoint / "offsets")]
 
 
 class DyingSink:
@@ -162,8 +162,8 @@ def test_mark_of_a_skipped_batch_is_in_a_later_watermark(
     writer = events.writeStream.foreachBatch(sink).trigger(availableNow=True)
     start = writer.option("checkpointLocation", str(output.checkpoint)).start
     with pytest.raises(PySparkException):
-        wait_for_end(started(start))
-    wait_for_end(started(start))
+        wait_for_end(start_query(start))
+    wait_for_end(start_query(start))
 
     found = plans(output.checkpoint)
     assert [each.watermark_ms for each in found] == [None, None, 2001]

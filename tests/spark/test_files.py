@@ -7,7 +7,7 @@ import pytest
 from noted_time.filelog import ForeignFile, SegmentDirectory, UnreadableFile
 from noted_time.values import Recreated
 from spark_integration.scan.files import LogFiles
-from tests.support.log_reading import log_query, reader_of
+from tests.support.log_reading import build_query, open_reader
 from tests.support.noted_stream import NotedStream
 from writer_client import LogEnds
 
@@ -78,8 +78,8 @@ def test_query_waits_while_a_name_may_have_rows(
 ) -> None:
     """It fails after ten seconds, unless the file is being written."""
     path = flights.append(0, (1, "a")).with_name(f"flights+0+0000000001{suffix}")
-    query, now_s = log_query(flights, strict=False), [0.0]
-    reader = reader_of(query)
+    query, now_s = build_query(flights, strict=False), [0.0]
+    reader = open_reader(query)
     monkeypatch.setattr(reader._planner.source, "monotonic", lambda: now_s[0])
 
     def plan_at(second: float) -> str:

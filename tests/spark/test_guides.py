@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from demo.trials.served import Served
 from demo.trials.waiting import eventually
 from tests.support.noted_stream import NotedStream
-from tests.support.page import BINDING, Runner, Session, agrees, examples, text_of
+from tests.support.page import BINDING, Runner, Session, agrees, list_examples, read_page
 from tests.support.query_output import QueryOutput
 
 pytestmark = pytest.mark.spark
@@ -47,7 +47,7 @@ def test_log_and_the_listener_of_the_spark_page_work(
     names = page.run("flights = read_noted_log", "PositionListener(")
     output.catch_up(names["flights"].select("origin"))
 
-    assert eventually(lambda: controller.reported("flights", "hourly"), ({"0": 4}, []))
+    assert eventually(lambda: controller.read_group("flights", "hourly"), ({"0": 4}, []))
     spark.streams.removeListener(names["listener"])
     names["listener"].close()
 
@@ -59,7 +59,7 @@ def test_quickstart_has_the_results_it_states(
     before = spark.conf.get("spark.sql.shuffle.partitions")
     shell = Runner(tmp_path, controller.url)
     of_shell = {"sh", "console"}
-    create, explain = (e for e in examples(text_of(QUICKSTART)) if e.language in of_shell)
+    create, explain = (e for e in list_examples(read_page(QUICKSTART)) if e.language in of_shell)
     held: list[bool] = []
     quickstart = Session(QUICKSTART, {**elsewhere(tmp_path, controller.url), **TO_MEMORY})
     quickstart.names["input"] = lambda _: held.append(

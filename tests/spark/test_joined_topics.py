@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
-from demo.trials.starting import connected
+from demo.trials.starting import retry_start
 from spark_integration import KafkaRecords, Noted, read_noted_kafka
 from tests.support.query_output import QueryOutput
 
@@ -72,7 +72,7 @@ def test_join_finds_pairs_if_one_side_has_only_marks(
     landed.write(3, "both", "right first")
     departed.note(5)
     landed.note(5)
-    queries = [out.start(connected(partial(pairs, how))) for how, out in outputs.items()]
+    queries = [out.start(retry_start(partial(pairs, how))) for how, out in outputs.items()]
     catch_up()
     departed.write(6, "right first")
     for topic in (departed, landed):

@@ -11,7 +11,7 @@ from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.waiting import eventually
 from tests.support.page import Session
-from tests.support.queries import rows_of
+from tests.support.queries import collect_rows
 from tests.support.query_output import QueryOutput
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
@@ -92,4 +92,4 @@ def read_counts(spark: SparkSession, directory: Path) -> list[tuple[object, ...]
         return []
     schema = "window STRUCT<start: TIMESTAMP, end: TIMESTAMP>, count LONG"
     counts = spark.read.schema(schema).parquet(str(directory))
-    return rows_of(counts.select(F.unix_millis("window.start"), "count"))
+    return collect_rows(counts.select(F.unix_millis("window.start"), "count"))

@@ -13,7 +13,7 @@ from demo.trials.served import Served
 from demo.trials.waiting import eventually, wait_until
 from noted_time import Rejected
 from tests.support.clock import START_MS, Clock
-from tests.support.queries import per_second
+from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.shows("read_noted_kafka")]
@@ -41,8 +41,8 @@ def test_mark_comes_in_the_micro_batch_of_its_rows(clock: Clock) -> None:
     before = max(clock.output.batches)
     clock.run()
 
-    assert clock.planned(before)[1] == {"0": 2, "1": 2}
-    assert clock.planned(before + 1) == (3, {"0": 6, "1": 6})
+    assert clock.read_batch_plan(before)[1] == {"0": 2, "1": 2}
+    assert clock.read_batch_plan(before + 1) == (3, {"0": 6, "1": 6})
     assert clock.counts == [(0, 4), (1, 4), (2, 4)]
 
 
@@ -77,7 +77,7 @@ def test_record_without_the_field_fails_with_its_offset(clock: Clock) -> None:
     clock.broker.send(clock.name, [(1, there, 0), (1, '{"origin": "EWR"}', 0)])
     clock.note(1)
     events = clock.read(event_time="departure", parse=departures)
-    query = clock.output.start(per_second(events, "departure"))
+    query = clock.output.start(count_per_second(events, "departure"))
 
     with pytest.raises(PySparkException, match="no event time in column departure") as failed:
         query.processAllAvailable()
@@ -104,7 +104,7 @@ def test_added_partitions_and_limited_rate_lose_nothing(clock: Clock) -> None:
     clock.run(options={"MaxOffsetsPerTrigger": 3})
     clock.write(6, partitions=(0, 1, 2, 3))
     clock.note(7)
-    clock.output.catch_up(per_second(clock.read(), "timestamp"))
+    clock.output.catch_up(count_per_second(clock.read(), "timestamp"))
 
     assert clock.counts == [(0, 4), (1, 6), *((second, 8) for second in range(2, 7))]
 
@@ -143,7 +143,7 @@ def test_transaction_that_hangs_holds_time_until_it_ends(clock: Clock) -> None:
     clock.write(0)
     clock.note(1)
     events = clock.read(options={"Kafka.Isolation.Level": "read_committed"})
-    query = clock.output.start(per_second(events, "timestamp"))
+    query = clock.output.start(count_per_second(events, "timestamp"))
     assert eventually(lambda: clock.counts, [(0, 4)])
     hanging = clock.begin(0, 1)
     clock.write(1)

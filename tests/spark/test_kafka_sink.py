@@ -9,7 +9,7 @@ from demo.trials import java
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.waiting import wait_until
-from tests.support.kafka_judge import covered, judged
+from tests.support.kafka_judge import count_covered, judge_marks
 from tests.support.page import BINDING, Session
 
 pytestmark = [
@@ -44,6 +44,6 @@ def test_notes_of_the_pages_sink_cover_its_rows_over_a_restart(
         query.processAllAvailable()
         query.stop()
 
-    wait_until(lambda: covered(controller, "counts") == 2 * ROWS)
-    assert judged(broker, "counts", controller=controller).violations == ()
+    wait_until(lambda: count_covered(controller, "counts") == 2 * ROWS)
+    assert judge_marks(broker, "counts", controller=controller).violations == ()
     assert len(controller.writers("counts")) == 1

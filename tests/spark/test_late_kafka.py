@@ -14,7 +14,7 @@ from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from noted_time import AnotherLog, Mark, Rejected
 from spark_integration import KafkaRecords, Noted, read_late_kafka
-from tests.support.bundles import taken
+from tests.support.bundles import take_fields
 from tests.support.http import read_json
 from tests.support.spark_sessions import FAILED
 
@@ -113,7 +113,7 @@ class LyingTopic:
     def read(self, since: Any = None, **asked: Any) -> DataFrame:  # noqa: ANN401 - any argument
         """Read the late rows."""
         chosen = {"event_time": "timestamp", "writer": "key", **asked}
-        records = taken(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
+        records = take_fields(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
         return read_late_kafka(self.spark, records, Noted(self.served.url), since, **chosen)
 
     def late(self, since: Any = None, **asked: Any) -> list[Late]:  # noqa: ANN401 - any argument

@@ -18,10 +18,10 @@ from spark_integration import Batches, Columns, split_late
 from spark_integration.log.rows import build_scan_schema
 from tests.spark.conftest import Reads
 from tests.support.disorder import Step, disorder, replay
-from tests.support.log_reading import Batch, batches, log_query
+from tests.support.log_reading import Batch, build_query, read_batches
 from tests.support.noted_stream import NotedStream
 from tests.support.page import BINDING, Session
-from tests.support.queries import per_second, rows_of
+from tests.support.queries import collect_rows, count_per_second
 from tests.support.query_output import QueryOutput
 
 pytestmark = pytest.mark.shows("split_late")
@@ -41,17 +41,17 @@ def run_query(flights: NotedStream, seed: int, rows: int, *, keeps: bool) -> lis
     """Return the batches of a query that reads while writers write, and keep promises or not."""
     steps, chance, found = disorder(seed), random.Random(seed), list[Batch]()
     flights.join("w0", "w1", "w2")
-    query = log_query(flights, Columns(late="keep"), Batches(rows))
+    query = build_query(flights, Columns(late="keep"), Batches(rows))
     for first in range(0, len(steps), 6):
         some = steps[first : first + 6]
         if keeps:
             replay(flights, some)
         else:
             break_promises(flights, some, chance)
-        found += batches(query, found[-1].end if found else None)
+        found += read_batches(query, found[-1].end if found else None)
     if not keeps:
         flights.append(0, (27_999, "late"), (28_000, "in time"))
-        found += batches(query, found[-1].end)
+        found += read_batches(query, found[-1].end)
     return found
 
 
@@ -84,9 +84,9 @@ def parts(events: DataFrame) -> DataFrame:
     in_time, late = split_late(events)
     seconds = late.select(F.unix_seconds(F.date_trunc("second", "time")), F.lit(1).cast("long"))
     return (
-        per_second(events.drop("_late"))
+        count_per_second(events.drop("_late"))
         .select(F.lit("kept"), "second", "count")
-        .union(per_second(in_time).select(F.lit("in time"), "second", "count"))
+        .union(count_per_second(in_time).select(F.lit("in time"), "second", "count"))
         .union(seconds.select(F.lit("late"), "*"))
     )
 
@@ -107,7 +107,7 @@ def test_rows_in_time_and_late_rows_are_all_rows(
     """Through a restart; what Spark alone drops is late."""
     steps, chance = disorder(7), random.Random(7)
     flights.join("w0", "w1", "w2")
-    events = read(flights.begun(), Columns(late="keep"), Batches(120))
+    events = read(flights.begin_log(), Columns(late="keep"), Batches(120))
     break_promises(flights, steps[:18], chance)
     output.catch_up(parts(events))
     break_promises(flights, steps[18:], chance)
@@ -126,7 +126,7 @@ def test_rows_in_time_and_late_rows_are_all_rows(
 @pytest.mark.spark
 def test_late_rows_are_read_under_no_watermark(read: Reads, flights: NotedStream) -> None:
     """So no operator drops them for being late; both branches have the columns of the log."""
-    in_time, late = split_late(read(flights.begun(), Columns(late="keep")))
+    in_time, late = split_late(read(flights.begin_log(), Columns(late="keep")))
 
     assert (in_time.columns, late.columns) == (["time", "name"], ["time", "name"])
     assert (dict(in_time.schema["time"].metadata), dict(late.schema["time"].metadata)) == (
@@ -139,10 +139,10 @@ def test_late_rows_are_read_under_no_watermark(read: Reads, flights: NotedStream
 def test_events_without_late_column_cannot_be_split(read: Reads, flights: NotedStream) -> None:
     """Events that were read without `late="keep"`, and a column that is taken."""
     with pytest.raises(Rejected, match=r'read them with Columns\(late="keep"\)'):
-        split_late(read(flights.begun()))
+        split_late(read(flights.begin_log()))
     with pytest.raises(Rejected, match="column _late of the log is taken"):
         build_scan_schema(
-            log_query(flights, Columns(late="keep")),
+            build_query(flights, Columns(late="keep")),
             StructType([*EVENTS.fields, StructField("_late", StringType())]),
         )
 
@@ -168,7 +168,7 @@ def test_example_of_the_page_separates_hours_and_late_rows(
     page.run("split_late(events)")
 
     late = read.spark.read.parquet(str(tmp_path / "late"))
-    assert rows_of(late.select(F.minute("departure"), "origin")) == [(59, "EWR")]
+    assert collect_rows(late.select(F.minute("departure"), "origin")) == [(59, "EWR")]
     assert read_hour_counts(read, tmp_path / "counted") == [(2,)]
 
 
@@ -186,4 +186,4 @@ def read_hour_counts(read: Reads, table: Path) -> list[tuple[object, ...]]:
     """Return the counts of the hours in the batches of a table that are whole."""
     whole = [str(path.parent) for path in table.glob("*/_SUCCESS")]
     batches = [read.spark.read.parquet(path).select("count") for path in whole]
-    return [row for batch in batches for row in rows_of(batch)]
+    return [row for batch in batches for row in collect_rows(batch)]

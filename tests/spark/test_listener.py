@@ -38,7 +38,7 @@ def test_committed_offsets_are_reported_and_the_end_goes_offline(
     flights.append(3, (1200, "c"))
     output.catch_up(read(flights))
 
-    assert eventually(lambda: controller.reported("flights", "counters"), ({"0": 2, "3": 1}, []))
+    assert eventually(lambda: controller.read_group("flights", "counters"), ({"0": 2, "3": 1}, []))
 
 
 @pytest.mark.parametrize("position", [None, KafkaTopic("flights")])
@@ -62,7 +62,7 @@ def test_only_the_named_query_is_reported(controller: Served) -> None:
         listener.onQueryProgress(cast("QueryProgressEvent", SimpleNamespace(progress=progress)))
     listener.close()
 
-    assert controller.reported("flights", "g") == ({"0": 3}, ["r"])
+    assert controller.read_group("flights", "g") == ({"0": 3}, ["r"])
 
 
 def test_bad_name_is_refused_at_once() -> None:

@@ -28,7 +28,7 @@ def test_repaired_file_is_read_from_the_checkpoint(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """The query fails on it; repaired, it continues from its checkpoint with every row."""
-    names = read(flights.begun()).select("name")
+    names = read(flights.begin_log()).select("name")
     flights.append(0, (1000, "a"))
     output.catch_up(names)
     path = flights.append(0, (2000, "b"))

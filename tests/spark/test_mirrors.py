@@ -23,7 +23,7 @@ from spark_integration import (
     with_noted_watermark,
 )
 from tests.support.clock import START_MS, Clock
-from tests.support.queries import per_second
+from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
@@ -95,7 +95,7 @@ def test_running_query_fails_once_the_stream_names_another_log(
 ) -> None:
     """As a mirror whose source's producers begin to name their log."""
     mirror.note(1)
-    query = mirror.output.start(per_second(mirror.read(), "timestamp"))
+    query = mirror.output.start(count_per_second(mirror.read(), "timestamp"))
     query.processAllAvailable()
     mirror.write(2)
     mirror.note_of(SOURCE, 3, controller)
@@ -136,7 +136,7 @@ def test_each_topic_is_mapped_to_its_stream(mirror: Mirror, controller: Served) 
     }
     controller.stream(stream).note("w", START_MS + 1000, mirror.ends)
     query = mirror.output.start(
-        per_second(read_noted_kafka(mirror.spark, records, mapped, **asked), "timestamp")
+        count_per_second(read_noted_kafka(mirror.spark, records, mapped, **asked), "timestamp")
     )
     query.processAllAvailable()
     query.stop()

@@ -7,7 +7,7 @@ import pytest
 from noted_time.filelog import segment_directory
 from noted_time.values import Rejected, ScaleEvent
 from spark_integration import Batches
-from tests.support.log_reading import batches, log_query, reader_of
+from tests.support.log_reading import build_query, open_reader, read_batches
 from tests.support.noted_stream import NotedStream
 
 SECOND = 1000
@@ -43,18 +43,18 @@ def test_sealed_segment_without_files_is_not_waited_for(
         flights.marks.seal()
     delete_files(flights, 0)
 
-    (batch,) = batches(log_query(flights, on_seal="hold", strict=False))
+    (batch,) = read_batches(build_query(flights, on_seal="hold", strict=False))
     assert (batch.rows, batch.watermark) == ([(1500, "c")], lower)
 
 
 def test_unread_rows_of_a_sealed_segment_are_named(flights: NotedStream) -> None:
     """The query had read the first of two rows."""
-    query = log_query(scale(flights), Batches(1))
-    first = batches(query)[0]
+    query = build_query(scale(flights), Batches(1))
+    first = read_batches(query)[0]
     delete_files(flights, 0)
 
     with pytest.raises(Rejected, match="offsets 1 to 2 are missing"):
-        batches(query, first.end)
+        read_batches(query, first.end)
 
 
 def test_log_without_the_rows_of_a_mark_is_reported_once(
@@ -64,7 +64,7 @@ def test_log_without_the_rows_of_a_mark_is_reported_once(
     flights.append(0, (100, "a"), (200, "b"))
     flights.append(1, (300, "c"))
     flights.note(SECOND)
-    reader = reader_of(log_query(delete_files(flights, 0)))
+    reader = open_reader(build_query(delete_files(flights, 0)))
     start = reader.initialOffset()
     for _ in range(2):
         start = reader.latestOffset(start, reader.getDefaultReadLimit())

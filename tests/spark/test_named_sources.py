@@ -19,7 +19,7 @@ from tests.spark.test_any_source import Ticks
 from tests.spark.test_topic_marks import NotedClock
 from tests.support.clock import Clock
 from tests.support.noted_stream import NotedStream
-from tests.support.queries import per_second, within_a_second
+from tests.support.queries import count_per_second, join_within_second
 from tests.support.query_output import QueryOutput
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
@@ -58,8 +58,8 @@ def test_logs_of_similar_names_are_separate_sources(
     read: Reads, controller: Served, tmp_path: Path, output: QueryOutput
 ) -> None:
     """Their names follow from what they read, so a restart continues where each ended."""
-    dotted, lined = (NotedStream(tmp_path, name, controller).begun() for name in ("a.b", "a_b"))
-    joined = within_a_second(read(dotted), read(lined))
+    dotted, lined = (NotedStream(tmp_path, name, controller).begin_log() for name in ("a.b", "a_b"))
+    joined = join_within_second(read(dotted), read(lined))
     for time, name in ((1000, "early"), (9000, "late")):
         for each in (dotted, lined):
             each.append(0, (time, name))
@@ -99,7 +99,7 @@ def test_marks_find_their_events_by_the_topic(clocks: list[Clock], output: Query
         for clock in clocks:
             clock.write(second)
             clock.note(second + 1)
-        query = output.start(per_second(one.union(other), "timestamp"))
+        query = output.start(count_per_second(one.union(other), "timestamp"))
         query.processAllAvailable()
         query.stop()
 
@@ -149,7 +149,7 @@ def test_sources_without_a_name_are_known_by_their_place(
     """Spark writes 1 before 0, and marks come before their events."""
     ticks = Ticks(spark, controller, output.checkpoint)
     ticks.marks.note("w", 3000, {0: 30})
-    query = output.start(per_second(ticks.add_watermark(), "timestamp"))
+    query = output.start(count_per_second(ticks.add_watermark(), "timestamp"))
 
     assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 10)])
     query.stop()

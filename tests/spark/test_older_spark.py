@@ -23,7 +23,7 @@ def test_position_in_a_source_of_spark_is_reported(
         return {0: offset["offset"]}
 
     def read_report() -> Any:  # noqa: ANN401 - whatever JSON holds
-        return controller.reported("numbers", "counters")
+        return controller.read_group("numbers", "counters")
 
     controller.create("numbers")
     listener = PositionListener(controller.url, "numbers", "counters", "one", position=position)

@@ -14,7 +14,7 @@ from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset
 from spark_integration.marks_source.query import MarksQuery
 from spark_integration.marks_source.source import MarksReader
-from tests.support.log_reading import batches, log_query, replayed
+from tests.support.log_reading import build_query, read_batches, replay_batch
 from tests.support.noted_stream import NotedStream
 
 
@@ -24,8 +24,8 @@ def test_checkpoint_of_another_log_is_refused(
     """Another stream, domain or root, whether a batch is planned or run again; both are named."""
     flights.append(0, (1000, "a"), (2000, "b"))
     flights.note(1500)
-    query = log_query(flights)
-    (batch,) = batches(query)
+    query = build_query(flights)
+    (batch,) = read_batches(query)
     others = {
         "landings": replace(query, stream="landings"),
         "order_time": replace(query, domain="order_time"),
@@ -37,9 +37,9 @@ def test_checkpoint_of_another_log_is_refused(
     mine = f"stream 'flights', domain 'default', under {flights.root}, and"
     for name, other in others.items():
         with pytest.raises(Rejected, match=f"the checkpoint is of {mine} the query reads .*{name}"):
-            batches(other, batch.end)
+            read_batches(other, batch.end)
         with pytest.raises(Rejected, match="start a query with a new checkpoint"):
-            replayed(other, other.beginning, batch.end)
+            replay_batch(other, other.beginning, batch.end)
 
 
 def test_only_domain_may_be_named_or_not(controller: Served, tmp_path: Path) -> None:
@@ -47,24 +47,24 @@ def test_only_domain_may_be_named_or_not(controller: Served, tmp_path: Path) -> 
     stream = NotedStream(tmp_path, "shipped", controller, "ship_time")
     stream.append(0, (1000, "a"), (2000, "b"))
     stream.note(1500)
-    unnamed = replace(log_query(stream, Batches(1)), domain=None)
+    unnamed = replace(build_query(stream, Batches(1)), domain=None)
     named = replace(unnamed, domain="ship_time")
 
-    ends = [batch.end for batch in batches(unnamed)]
+    ends = [batch.end for batch in read_batches(unnamed)]
     for query in (named, unnamed):
-        assert [b.end.streams for b in batches(query, ends[0])] == [ends[1].streams]
-    assert batches(unnamed, batches(named)[0].end) == batches(unnamed)[1:]
+        assert [b.end.streams for b in read_batches(query, ends[0])] == [ends[1].streams]
+    assert read_batches(unnamed, read_batches(named)[0].end) == read_batches(unnamed)[1:]
 
 
 def test_root_of_a_log_may_be_spelled_otherwise(flights: NotedStream) -> None:
     """It is the same path."""
     flights.append(0, (1000, "a"), (2000, "b"))
     flights.note(1500)
-    query = log_query(flights, Batches(1))
-    first, second = batches(query)
+    query = build_query(flights, Batches(1))
+    first, second = read_batches(query)
     otherwise = replace(query, root=f"{flights.root}/../log/")
 
-    assert batches(otherwise, first.end) == [second]
+    assert read_batches(otherwise, first.end) == [second]
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ from spark_integration import Batches
 from spark_integration.marks.watermark import LAST_MS
 from tests.spark.conftest import Reads
 from tests.spark.test_any_source import Ticks
-from tests.support.log_reading import batches, log_query
+from tests.support.log_reading import build_query, read_batches
 from tests.support.noted_stream import NotedStream
-from tests.support.queries import per_second
+from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 
 
 def write_rows(flights: NotedStream) -> NotedStream:
     """Return the stream with three rows, whose first second is complete."""
-    flights.begun().append(0, (1000, "a"), (2000, "b"))
+    flights.begin_log().append(0, (1000, "a"), (2000, "b"))
     flights.append(1, (9500, "c"))
     flights.note(2000)
     return flights
@@ -42,24 +42,24 @@ def test_last_windows_of_a_sealed_stream_come_out(
 
 def test_seal_counts_once_the_final_cut_is_read(flights: NotedStream) -> None:
     """By several batches, each in a run of its own; the last rows came after the seal."""
-    query = log_query(write_rows(flights), Batches(2))
-    begun = batches(query)
+    query = build_query(write_rows(flights), Batches(2))
+    begun = read_batches(query)
     flights.marks.seal(cut={0: 3, 1: 2})
-    sealed = batches(query, begun[-1].end)
+    sealed = read_batches(query, begun[-1].end)
     flights.append(0, (9700, "d"))
     flights.append(1, (9900, "e"))
-    ended = batches(query, begun[-1].end)
+    ended = read_batches(query, begun[-1].end)
 
     assert sealed == []
     assert [row for batch in ended for row in batch.rows] == [(9700, "d"), (9900, "e")]
     assert [batch.watermark for batch in (begun[-1], ended[-1])] == [1999, LAST_MS]
-    assert batches(query, ended[-1].end) == []
+    assert read_batches(query, ended[-1].end) == []
 
 
 def test_query_with_hold_stays_at_the_last_mark(flights: NotedStream) -> None:
     """The window of the last event stays open."""
     write_rows(flights).marks.seal(final_times={"default": 9600})
-    *_, last = batches(log_query(flights, on_seal="hold"))
+    *_, last = read_batches(build_query(flights, on_seal="hold"))
 
     assert last.watermark == 9599
 
@@ -68,14 +68,14 @@ def test_stream_recreated_after_its_seal_fails_the_query(
     flights: NotedStream, controller: Served
 ) -> None:
     """Its watermark cannot go back: every row would be dropped."""
-    query = log_query(write_rows(flights))
+    query = build_query(write_rows(flights))
     flights.marks.seal()
-    *_, last = batches(query)
+    *_, last = read_batches(query)
     flights.marks = controller.stream(flights.name)
     flights.note(5000)
 
     with pytest.raises(Rejected, match="start a query with a new checkpoint"):
-        batches(query, last.end)
+        read_batches(query, last.end)
 
 
 @pytest.mark.spark
@@ -87,7 +87,7 @@ def test_last_windows_of_any_source_come_out(
     ticks.marks.note("w", 1000, {0: 30})
     ticks.marks.seal()
     events = ticks.add_watermark(ticks.events().where("value < 25"))
-    query = output.start(per_second(events, "timestamp"))
+    query = output.start(count_per_second(events, "timestamp"))
 
     assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 5)])
     query.stop()

@@ -7,7 +7,7 @@ from spark_integration import Batches
 from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
 from tests.support.noted_stream import NotedStream
-from tests.support.queries import rows_of, within_a_second
+from tests.support.queries import collect_rows, join_within_second
 from tests.support.query_output import QueryOutput
 
 pytestmark = pytest.mark.spark
@@ -17,7 +17,7 @@ def test_strict_keeps_an_event_at_the_lower_itself(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """All events below the lower are read; one at the lower may still come, and is not late."""
-    names = read(flights.begun(), strict=True).dropDuplicates(["name", "time"]).select("name")
+    names = read(flights.begin_log(), strict=True).dropDuplicates(["name", "time"]).select("name")
     flights.append(0, (1000, "a"), (2500, "b"))
     flights.note(2000)
     output.catch_up(names)
@@ -36,20 +36,22 @@ def test_join_of_two_disordered_streams_finds_every_pair(
     replay(flights, departures[:15])
     replay(landings, arrivals[:15])
     streams = [read(each, Batches(40), strict=True) for each in (flights, landings)]
-    joined = within_a_second(*streams)
+    joined = join_within_second(*streams)
     output.catch_up(joined)
     replay(flights, departures[15:])
     replay(landings, arrivals[15:])
     output.catch_up(joined)
 
-    assert output.rows == rows_of(within_a_second(read.truth(flights), read.truth(landings)))
+    assert output.rows == collect_rows(
+        join_within_second(read.truth(flights), read.truth(landings))
+    )
 
 
 def test_event_is_remembered_for_the_dedup_retention(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """The second `a` is dated 800 ms later than the first one, and is known for a second."""
-    events = read(flights.begun(), strict=True, dedup_retention_ms=1000)
+    events = read(flights.begin_log(), strict=True, dedup_retention_ms=1000)
     names = events.dropDuplicatesWithinWatermark(["name"]).select(F.unix_millis("time"))
     flights.append(0, (1000, "a"))
     flights.note(1500)

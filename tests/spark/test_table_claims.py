@@ -237,7 +237,7 @@ class Table:
 @pytest.fixture
 def table(read: Reads, flights: NotedStream, output: QueryOutput, tmp_path: Path) -> Table:
     """Return a table to be, of a stream with three rows, two of them below the only mark."""
-    flights.begun().append(0, (1000, "a"), (2000, "b"))
+    flights.begin_log().append(0, (1000, "a"), (2000, "b"))
     flights.append(1, (9500, "c"))
     flights.note(2001)
     return Table(tmp_path / "table", read, flights, output)
@@ -395,7 +395,7 @@ def test_rows_without_the_column_of_the_claim_are_refused(
     read: Reads, flights: NotedStream
 ) -> None:
     """A name with dots is a field of a column."""
-    events = read(flights.begun())
+    events = read(flights.begin_log())
     windows = events.groupBy(F.window("time", "1 second")).count()
 
     check_column(windows, "window.end")

@@ -15,7 +15,7 @@ from spark_integration.marks.time_range import TimeRange
 from spark_integration.scan.files import LogFile, find_first_offsets
 from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
-from tests.support.log_reading import batches, log_query, reader_of
+from tests.support.log_reading import build_query, open_reader, read_batches
 from tests.support.noted_stream import NotedStream, table
 from tests.support.query_output import QueryOutput
 
@@ -38,8 +38,8 @@ def test_streams_over_consecutive_ranges_give_each_row_once(
     bounds = [None, 3 * SECOND, 8 * SECOND, 8 * SECOND + 1, None]
     found = []
     for start, end in pairwise(bounds):
-        query = log_query(flights, ReadRange(start, end), *options, on_seal="hold")
-        rows = [row for batch in batches(query) for row in batch.rows]
+        query = build_query(flights, ReadRange(start, end), *options, on_seal="hold")
+        rows = [row for batch in read_batches(query) for row in batch.rows]
         assert all((start or 0) <= time < (end or time + 1) for time, _ in rows)
         found += rows
 
@@ -51,7 +51,7 @@ def test_beginning_of_the_log_is_not_read(flights: NotedStream) -> None:
     for second in range(10):
         flights.append(0, (second * SECOND, "a"), (second * SECOND + 400, "b"))
         flights.note((second + 1) * SECOND)
-    (batch,) = batches(log_query(flights, ReadRange(7 * SECOND + 100)))
+    (batch,) = read_batches(build_query(flights, ReadRange(7 * SECOND + 100)))
 
     assert batch.end.begin == {0: 14}
     assert [time for time, _ in batch.rows] == [7400, 8000, 8400, 9000, 9400]
@@ -59,15 +59,15 @@ def test_beginning_of_the_log_is_not_read(flights: NotedStream) -> None:
 
 def test_nothing_beyond_the_cut_of_the_end_is_read(flights: NotedStream) -> None:
     """Nor beyond the last mark before there is one: a late row is in no range, as in no window."""
-    query = log_query(flights, ReadRange(end_at=2 * SECOND))
+    query = build_query(flights, ReadRange(end_at=2 * SECOND))
     flights.append(0, (100, "a"))
     flights.note(SECOND)
     flights.append(0, (1500, "b"), (2500, "beyond the end"))
-    begun = batches(query)
+    begun = read_batches(query)
     flights.note(3 * SECOND)
     flights.append(0, (1600, "late"))
     flights.note(4 * SECOND)
-    ended = batches(query, begun[-1].end)
+    ended = read_batches(query, begun[-1].end)
 
     assert [batch.rows for batch in (*begun, *ended)] == [[(100, "a")], [(1500, "b")]]
     assert [batch.watermark for batch in (*begun, *ended)] == [SECOND - 1, 2 * SECOND]
@@ -77,17 +77,17 @@ def test_finished_range_does_not_change(flights: NotedStream) -> None:
     """Whatever is written and noted afterwards; it reports that it is not behind."""
     flights.append(0, (100, "a"), (2500, "b"))
     flights.note(2 * SECOND)
-    query = log_query(flights, ReadRange(end_at=2 * SECOND))
-    (batch,) = batches(query)
+    query = build_query(flights, ReadRange(end_at=2 * SECOND))
+    (batch,) = read_batches(query)
     flights.note(7 * SECOND)
     flights.append(0, (7100, "c"))
     flights.note(9 * SECOND)
-    reader = reader_of(query)
+    reader = open_reader(query)
     reader.latestOffset(batch.end.to_json(), reader.getDefaultReadLimit())
     latest = reader.reportLatestOffset()
     reader.stop()
 
-    assert batches(query, batch.end) == []
+    assert read_batches(query, batch.end) == []
     assert latest is not None
     assert (latest["segments"], latest["last_lower"]) == ({"0": 2}, 2 * SECOND)
     assert (latest["watermark"], latest["because"]) == (
@@ -100,13 +100,13 @@ def test_checkpoint_keeps_the_start_and_end_of_its_range(flights: NotedStream) -
     """Another start no longer counts, and another end is refused: its rows were left out."""
     flights.append(0, *((second * SECOND, str(second)) for second in range(6)))
     flights.note(6 * SECOND)
-    first = batches(log_query(flights, ReadRange(2 * SECOND), Batches(3)))[0]
-    later = batches(log_query(flights, ReadRange(5 * SECOND, 5 * SECOND + 1)), first.end)
+    first = read_batches(build_query(flights, ReadRange(2 * SECOND), Batches(3)))[0]
+    later = read_batches(build_query(flights, ReadRange(5 * SECOND, 5 * SECOND + 1)), first.end)
 
     assert [row[1] for batch in (first, *later) for row in batch.rows] == ["2", "3", "4", "5"]
     for end_at in (None, 6 * SECOND):
         with pytest.raises(Rejected, match="start a query with a new checkpoint"):
-            batches(log_query(flights, ReadRange(0, end_at)), later[-1].end)
+            read_batches(build_query(flights, ReadRange(0, end_at)), later[-1].end)
 
 
 def test_end_without_kept_marks_is_refused(flights: NotedStream) -> None:
@@ -114,13 +114,13 @@ def test_end_without_kept_marks_is_refused(flights: NotedStream) -> None:
     for second in range(1, 6):
         flights.append(0, (second * SECOND - 1, str(second)))
         flights.note(second * SECOND)
-    begun = batches(log_query(flights, ReadRange(None, 3 * SECOND), Batches(1)))[0]
+    begun = read_batches(build_query(flights, ReadRange(None, 3 * SECOND), Batches(1)))[0]
     flights.marks.truncate({0: 4})
 
-    assert len(batches(log_query(flights, ReadRange(None, 4 * SECOND + 1)))) == 1
+    assert len(read_batches(build_query(flights, ReadRange(None, 4 * SECOND + 1)))) == 1
     for start in (None, begun.end):
         with pytest.raises(Rejected, match=r"marks \d to 3 are no longer kept.*the lower 4000"):
-            batches(log_query(flights, ReadRange(None, 3 * SECOND)), start)
+            read_batches(build_query(flights, ReadRange(None, 3 * SECOND)), start)
 
 
 def test_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
@@ -129,8 +129,8 @@ def test_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
     flights.note(SECOND)
     flights.append(0, (1500, "b"))
     flights.marks.seal(cut={0: 2})
-    query = log_query(flights, ReadRange(0, 5 * SECOND))
-    found = batches(query)
+    query = build_query(flights, ReadRange(0, 5 * SECOND))
+    found = read_batches(query)
 
     assert [row[1] for batch in found for row in batch.rows] == ["a", "b"]
     assert found[-1].watermark == 5 * SECOND
@@ -171,11 +171,11 @@ def test_start_without_kept_marks_and_files_is_refused(flights: NotedStream) -> 
     flights.marks.truncate({0: 4})
     paths[0].unlink()
 
-    assert len(batches(log_query(flights))) == 1
+    assert len(read_batches(build_query(flights))) == 1
     with pytest.raises(
         Rejected, match=r"offsets 0 to 1 are missing.* start_at 2500 or later: leave start_at out"
     ):
-        batches(log_query(flights, ReadRange(2500)))
+        read_batches(build_query(flights, ReadRange(2500)))
 
 
 def test_rows_without_a_time_are_in_no_range() -> None:

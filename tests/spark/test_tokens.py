@@ -52,7 +52,7 @@ def test_query_sends_its_token_and_stores_it_nowhere(
 ) -> None:
     """Neither into its plan nor into its checkpoint."""
     token = str(flights.server.token)
-    events = read(flights.begun(), token=token)
+    events = read(flights.begin_log(), token=token)
     flights.append(0, (1000, "a"))
     output.catch_up(events.select("name"))
     events.explain(extended=True)
@@ -111,5 +111,5 @@ def test_listener_reports_with_its_token(controller: Served) -> None:
     listener = PositionListener(controller.url, "flights", "g", "r", token=controller.token)
     listener._client.advance({0: 5})
 
-    assert eventually(lambda: controller.reported("flights", "g"), ({"0": 5}, ["r"]))
+    assert eventually(lambda: controller.read_group("flights", "g"), ({"0": 5}, ["r"]))
     listener.close()

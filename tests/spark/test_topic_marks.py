@@ -22,8 +22,8 @@ from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.kafka.topic_marks import NotedTopic, WantedMarks
 from spark_integration.marks.watermark import LAST_MS
 from tests.support.clock import START_MS, Clock, Option
-from tests.support.offset_log import planned
-from tests.support.queries import per_second
+from tests.support.offset_log import read_plan
+from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 from tests.support.spark_sessions import FAILED
 
@@ -65,7 +65,7 @@ class NotedClock(Clock):
 
     def ends_of(self, batch: int) -> list[dict[str, dict[str, int]]]:
         """Return where the sources end in a batch, in the order of the plan."""
-        return planned(self.output.checkpoint, batch)[1:]
+        return read_plan(self.output.checkpoint, batch)[1:]
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_tombstone_fails_a_query_without_columns_of_the_marks(clock: NotedClock)
     clock.write(0)
     clock.note(1)
     events = clock.read().where("value = 'none' AND timestamp > '2000-01-01'").select("timestamp")
-    query = clock.output.start(per_second(events, "timestamp"))
+    query = clock.output.start(count_per_second(events, "timestamp"))
     query.processAllAvailable()
     clock.put(None)
 
@@ -229,7 +229,7 @@ def test_spark_judges_late_rows_by_the_batch_before_the_last(clock: NotedClock) 
     clock.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     clock.write(0)
     clock.note(9)
-    query = clock.output.start(per_second(clock.read(), "timestamp"))
+    query = clock.output.start(count_per_second(clock.read(), "timestamp"))
     for second in (1, 2):
         query.processAllAvailable()
         at = START_MS + 1000 * second  # one record, which no micro-batch divides
@@ -246,7 +246,7 @@ def test_added_partitions_lose_nothing_over_a_restart(clock: NotedClock) -> None
     clock.write(2, 3, partitions=(0, 1, 2))
     clock.note(4)
     clock.output.forget_commit()
-    clock.output.catch_up(per_second(clock.read(), "timestamp"))
+    clock.output.catch_up(count_per_second(clock.read(), "timestamp"))
 
     assert clock.counts == [(0, 4), (1, 6), (2, 6), (3, 6)]
 
@@ -341,7 +341,7 @@ def test_query_from_the_latest_offsets_reads_all_marks(clock: NotedClock) -> Non
     clock.write(0)
     clock.note(1)
     query = clock.output.start(
-        per_second(clock.read(options={"startingOffsets": "latest"}), "timestamp")
+        count_per_second(clock.read(options={"startingOffsets": "latest"}), "timestamp")
     )
     query.processAllAvailable()
     clock.write(1)

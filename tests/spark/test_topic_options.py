@@ -11,7 +11,7 @@ from demo.trials.served import Served
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Batches, CatchUp, Columns, Ingestion, ReadRange
 from tests.support.clock import START_MS, Clock
-from tests.support.offset_log import numbers_in, planned
+from tests.support.offset_log import list_batches, read_plan
 from tests.support.query_output import QueryOutput
 from writer_client import IngestionNoter, KafkaEnds, WriterClient
 
@@ -52,7 +52,9 @@ def test_query_behind_gets_the_larger_limit_and_the_flag(clock: Clock) -> None:
     read(clock, CatchUp(BEHIND, 12), **LIMIT)
 
     checkpoint = clock.output.checkpoint
-    flags = [planned(checkpoint, n)[1].get("backlog") for n in numbers_in(checkpoint / "offsets")]
+    flags = [
+        read_plan(checkpoint, n)[1].get("backlog") for n in list_batches(checkpoint / "offsets")
+    ]
     assert (flags[:2], flags[-1]) == ([True, True], False)
     assert [len(rows) for _, rows in sorted(clock.output.batches.items()) if rows] == [12, 12, 4, 4]
 

@@ -5,7 +5,7 @@ import pytest
 from demo.trials.waiting import eventually
 from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
-from tests.support.queries import per_second
+from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("read_noted_log")]
@@ -35,6 +35,6 @@ def test_filter_on_another_column_lets_time_advance(
     """Spark pushes such a filter down as far as it can; it must not remove the marks."""
     flights.append(0, (1000, "a"), (1100, "b"))
     flights.note(2000)
-    output.catch_up(per_second(read(flights).where("name = 'a' AND time IS NOT NULL")))
+    output.catch_up(count_per_second(read(flights).where("name = 'a' AND time IS NOT NULL")))
 
     assert output.rows == [(1, 1)]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from demo.trials.served import Served
-from tests.support.page import BLOCK, section_of
-from tests.support.suites import programs_of
+from tests.support.page import BLOCK, read_section
+from tests.support.suites import find_programs
 from tests.support.warehouse import FILE, Warehouse
 
 PAGE = "docs/guides/schedulers.md"
@@ -16,7 +16,7 @@ default_gateway: local
 model_defaults: {{dialect: duckdb}}
 disable_anonymized_analytics: true
 """
-BLOCKS = dict(BLOCK.findall(section_of(PAGE, "SQLMesh")))
+BLOCKS = dict(BLOCK.findall(read_section(PAGE, "SQLMesh")))
 SIGNAL = "  signals (complete(stream := 'orders'))\n"
 PLAN, RUN = "sqlmesh plan --auto-apply --no-prompts", "sqlmesh run"
 
@@ -35,7 +35,7 @@ def project(signals: str = SIGNAL) -> dict[str, str]:
 @pytest.fixture
 def shop(tmp_path: Path, served: Served) -> Warehouse:
     """Return one without a project."""
-    return Warehouse(tmp_path, programs_of("sqlmesh") / "sqlmesh", "shop.orders_clean", served)
+    return Warehouse(tmp_path, find_programs("sqlmesh") / "sqlmesh", "shop.orders_clean", served)
 
 
 @pytest.mark.parametrize(

@@ -8,36 +8,36 @@ from controller.store.port import Store
 from controller.store.postgres import PostgresStore
 from controller.store.sqlite import SqliteStore
 from demo.trials.memory_store import MemoryStore
-from demo.trials.postgres import Server, binaries
+from demo.trials.postgres import Server, find_binaries
 
 MakeStore = Callable[[], Store]
 
 NO_SERVER = "PostgreSQL was left out: neither the system's binaries nor the wheel are installed"
-DURABLE = ["sqlite", "postgres"] if binaries() else ["sqlite"]
+DURABLE = ["sqlite", "postgres"] if find_binaries() else ["sqlite"]
 
-collect_ignore_glob = [] if binaries() else ["test_postgres*"]
+collect_ignore_glob = [] if find_binaries() else ["test_postgres*"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Report what could not be tested here."""
-    if not binaries():
+    if not find_binaries():
         terminalreporter.write_line(NO_SERVER, yellow=True)
 
 
 @pytest.fixture
-def url(server: Server, of_many_tests: str) -> str:
+def url(server: Server, reusable_database: str) -> str:
     """A migrated database with nothing in it."""
-    server.empty(of_many_tests)
-    return of_many_tests
+    server.empty(reusable_database)
+    return reusable_database
 
 
 @pytest.fixture
-def make_postgres(server: Server, of_many_tests: str) -> MakeStore:
+def make_postgres(server: Server, reusable_database: str) -> MakeStore:
     """Makes a PostgreSQL store at each call, which has nothing in it."""
 
     def make() -> Store:
-        server.empty(of_many_tests)
-        made = PostgresStore(of_many_tests)
+        server.empty(reusable_database)
+        made = PostgresStore(reusable_database)
         made.acquire(made.heartbeat().free)
         return made
 
@@ -45,18 +45,18 @@ def make_postgres(server: Server, of_many_tests: str) -> MakeStore:
 
 
 @pytest.fixture
-def database(migrated: Path, tmp_path: Path) -> Path:
+def database(database_template: Path, tmp_path: Path) -> Path:
     """A migrated database of the test's own."""
-    return Path(shutil.copy(migrated, tmp_path / "noted-time.db"))
+    return Path(shutil.copy(database_template, tmp_path / "noted-time.db"))
 
 
 @pytest.fixture
-def make_sqlite(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> MakeStore:
+def make_sqlite(database_template: Path, tmp_path_factory: pytest.TempPathFactory) -> MakeStore:
     """Makes a new SQLite store at each call, for tests of many examples."""
 
     def make() -> Store:
         directory = tmp_path_factory.mktemp("sqlite")
-        return SqliteStore(shutil.copy(migrated, directory / "noted-time.db"))
+        return SqliteStore(shutil.copy(database_template, directory / "noted-time.db"))
 
     return make
 
@@ -68,10 +68,10 @@ def make_pair(request: pytest.FixtureRequest) -> Callable[[], tuple[Store, Store
     def make() -> tuple[Store, Store]:
         if request.param == "sqlite":
             file = request.getfixturevalue("tmp_path_factory").mktemp("pair") / "noted-time.db"
-            shutil.copy(request.getfixturevalue("migrated"), file)
+            shutil.copy(request.getfixturevalue("database_template"), file)
             return SqliteStore(file), SqliteStore(file)
         one = request.getfixturevalue("make_postgres")()
-        other = PostgresStore(request.getfixturevalue("of_many_tests"))
+        other = PostgresStore(request.getfixturevalue("reusable_database"))
         other.heartbeat()
         return one, other
 

@@ -46,7 +46,7 @@ from noted_time.values import (
 )
 from noted_time.values.fencing import FormerSession
 from tests.support.properties import costly
-from tests.support.stored import Kept, kept, records
+from tests.support.stored import Kept, read_kept, records
 
 DOMAINS = ("default", "ship_time")
 IDS = ("id-1", "id-2", "id-3")
@@ -269,7 +269,11 @@ def outcome(store: Store, batch: ChangeSet) -> str:
 
 def all_of(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
     """Return all that the store gives back."""
-    return store.clocks()[0], store.streams(), {each: kept(store, each, DOMAINS) for each in IDS}
+    return (
+        store.clocks()[0],
+        store.streams(),
+        {each: read_kept(store, each, DOMAINS) for each in IDS},
+    )
 
 
 @costly(4)
@@ -291,7 +295,7 @@ def test_load_gives_back_exactly_what_was_committed(
     with closing(make_store()) as store:
         store.commit(batch)
 
-        assert (store.streams(), kept(store, record.id, DOMAINS)) == ([record], written)
+        assert (store.streams(), read_kept(store, record.id, DOMAINS)) == ([record], written)
 
 
 @costly(4)

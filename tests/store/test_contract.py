@@ -17,14 +17,14 @@ from noted_time.rules import Seal, SealRequest
 from noted_time.values import MAX_INT64, MIN_INT64, Conflict, MarkConflict, ScaleEvent
 from tests.support.stored import (
     Kept,
+    build_changes,
     change,
     commit,
-    kept,
     mark,
     member,
-    of_one_stream,
+    read_kept,
+    read_seqs,
     records,
-    seqs,
     stream,
 )
 
@@ -33,7 +33,7 @@ TEXTS = ("tab\t", "line\nend", 'quo"te', "back\\slash", "\\N", "✈")
 
 def test_a_new_store_is_empty_at_service_time_zero(store: Store) -> None:
     """Nothing was committed, so nothing has to be given back."""
-    found = (store.clocks()[0], store.streams(), kept(store))
+    found = (store.clocks()[0], store.streams(), read_kept(store))
 
     assert found == (0, [], Kept([], [], {"default": []}, []))
 
@@ -65,12 +65,12 @@ def test_many_streams_are_summarised_together(store: Store) -> None:
 
 def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store) -> None:
     """Changing settings deletes nothing: what belongs to the stream stays."""
-    store.commit(of_one_stream(*records(member()), upto=2))
+    store.commit(build_changes(*records(member()), upto=2))
     changed = replace(stream(), settings=replace(stream().settings, writer_timeout_ms=99))
 
     commit(store, changed)
 
-    assert (store.streams(), seqs(store), list(store.members("id-1"))) == (
+    assert (store.streams(), read_seqs(store), list(store.members("id-1"))) == (
         [changed],
         [1, 2],
         [member()],
@@ -83,7 +83,7 @@ def test_a_sealed_stream_comes_back_with_its_seal_and_last_mark(store: Store) ->
     sealed = replace(stream(), seal=Seal(asked, {0: 25, 3: 0}, 1234, ("UA",)))
     last = mark(2)
     last = replace(last, mark=replace(last.mark, final=True))
-    store.commit(of_one_stream(upto=1))
+    store.commit(build_changes(upto=1))
 
     commit(store, sealed, last)
 
@@ -110,7 +110,7 @@ def test_a_forgotten_member_is_gone_and_the_others_stay(store: Store) -> None:
 
 def test_a_member_may_come_back_in_the_batch_that_forgets_it(store: Store) -> None:
     """Members are forgotten before others are written."""
-    store.commit(of_one_stream(*records(member(time=9))))
+    store.commit(build_changes(*records(member(time=9))))
 
     batch = ChangeSet()
     batch.drop(StoredMember, "id-1", "UA")
@@ -123,7 +123,7 @@ def test_a_member_may_come_back_in_the_batch_that_forgets_it(store: Store) -> No
 @pytest.mark.parametrize("wrong", [1, 2, 4])
 def test_a_mark_without_its_predecessor_is_a_conflict(store: Store, wrong: int) -> None:
     """Whether its seq is taken or leaves a gap, the conflict names it."""
-    store.commit(of_one_stream(upto=2))
+    store.commit(build_changes(upto=2))
 
     with pytest.raises(MarkConflict) as conflict:
         commit(store, mark(wrong))
@@ -137,8 +137,8 @@ def test_a_mark_without_its_predecessor_is_a_conflict(store: Store, wrong: int) 
 
 def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
     """Neither what precedes the mark nor what follows it, of this stream or another."""
-    store.commit(of_one_stream(*records(member()), upto=2))
-    before = (store.clocks()[0], store.streams(), kept(store), kept(store, "id-2"))
+    store.commit(build_changes(*records(member()), upto=2))
+    before = (store.clocks()[0], store.streams(), read_kept(store), read_kept(store, "id-2"))
     doomed = ChangeSet(
         BucketClock(0, 9),
         stream("id-2", "ships"),
@@ -154,7 +154,12 @@ def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
     with pytest.raises(MarkConflict):
         store.commit(doomed)
 
-    assert (store.clocks()[0], store.streams(), kept(store), kept(store, "id-2")) == before
+    assert (
+        store.clocks()[0],
+        store.streams(),
+        read_kept(store),
+        read_kept(store, "id-2"),
+    ) == before
 
 
 @pytest.mark.parametrize(
@@ -176,12 +181,12 @@ def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(
 ) -> None:
     """It names an unknown stream, or a name or scale event that exists; nothing is written."""
     scale = StoredScale("id-1", 1, ScaleEvent({9: 9}, {}))
-    store.commit(of_one_stream(scale, service_ms=4))
+    store.commit(build_changes(scale, service_ms=4))
 
     with pytest.raises(Conflict):
         commit(store, record)
 
-    assert (store.clocks()[0], store.streams(), kept(store), kept(store, "id-9")) == (
+    assert (store.clocks()[0], store.streams(), read_kept(store), read_kept(store, "id-9")) == (
         4,
         [stream()],
         Kept([scale], [], {"default": []}, []),
@@ -198,7 +203,7 @@ def test_the_controllers_of_a_database_share_a_secret(store: Store) -> None:
 
 def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:
     """A commit between two members that are read neither fails nor is seen."""
-    store.commit(of_one_stream(*records(member("a"), member("c"))))
+    store.commit(build_changes(*records(member("a"), member("c"))))
     members = store.members("id-1")
     found = [next(members)]
 
@@ -225,7 +230,7 @@ def test_a_batch_of_any_size_is_given_back(store: Store, count: int) -> None:
     odd.append(member("ends")._replace(excluded="timed_out", position=ends[0], times=ends[1]))
     odd.append(member("late")._replace(noted_at=MAX_INT64, since=0, max_times=ends[1]))
     members = [*odd, *(member(f"writer-{n:05}") for n in range(count - len(odd)))]
-    store.commit(of_one_stream(*records(*members)))
+    store.commit(build_changes(*records(*members)))
     first = list(store.members("id-1"))
     later = [each._replace(state="finished", position={9: 1}) for each in members]
 
@@ -233,4 +238,4 @@ def test_a_batch_of_any_size_is_given_back(store: Store, count: int) -> None:
 
     assert first == sorted(members, key=lambda each: each.writer)
     by_name = sorted(later, key=lambda each: each.writer)
-    assert (list(store.members("id-1")), seqs(store)) == (by_name, [1])
+    assert (list(store.members("id-1")), read_seqs(store)) == (by_name, [1])

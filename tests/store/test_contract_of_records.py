@@ -25,14 +25,14 @@ from noted_time.answers import EntryAnswer
 from noted_time.values import LateReport, ScaleEvent
 from tests.support.stored import (
     Kept,
+    build_changes,
     change,
     commit,
-    kept,
     mark,
     member,
-    of_one_stream,
+    read_kept,
+    read_seqs,
     records,
-    seqs,
     stream,
 )
 
@@ -66,7 +66,7 @@ def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
     """A reader that went offline keeps only the segments that it was the last to report."""
     online = ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 1: 2})
     other = ReaderRecord("id-1", "h", "a", online=True, position={})
-    store.commit(of_one_stream(other, online))
+    store.commit(build_changes(other, online))
 
     commit(store, replace(online, online=False, position={0: 1}))
 
@@ -79,7 +79,7 @@ def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
 def test_a_backlog_written_again_replaces_what_was_there(store: Store) -> None:
     """The last one of a batch counts, and one that is forgotten in it first is written."""
     record = BacklogRecord("id-1", "g", POLICY)
-    store.commit(of_one_stream(record))
+    store.commit(build_changes(record))
     changed = [replace(record, since=3), replace(record, since=4, policy=None)]
     batch = ChangeSet()
     batch.drop(BacklogRecord, "id-1", "g")
@@ -93,7 +93,7 @@ def test_the_ledger_is_read_from_either_end(store: Store) -> None:
     """After a seq in the requested order, up to a maximum, of one domain."""
     seqs = (3, 1, 7, 5)
     entries = [entry(seq, domain=each) for seq in seqs for each in ("default", "ship_time")]
-    store.commit(of_one_stream(*entries))
+    store.commit(build_changes(*entries))
 
     def read(after: int, *, newest_first: bool) -> list[int]:
         found = store.ledger("id-1", "default", after=after, limit=2, newest_first=newest_first)
@@ -111,7 +111,7 @@ def test_old_entries_of_the_ledger_go_by_served_time(store: Store) -> None:
 
     store.commit(without_old(LedgerEntry, 3))
 
-    assert [*kept(store).ledger, *kept(store, "id-2").ledger] == entries[2:]
+    assert [*read_kept(store).ledger, *read_kept(store, "id-2").ledger] == entries[2:]
 
 
 def late(writer: str) -> LateRecord:
@@ -123,7 +123,7 @@ def late(writer: str) -> LateRecord:
 def test_forgotten_late_rows_are_gone(store: Store) -> None:
     """By their keys, one that is not there among them; what is written again stays."""
     records = [late(writer) for writer in "abc"]
-    store.commit(of_one_stream(*records))
+    store.commit(build_changes(*records))
     batch = ChangeSet()
     for each in (records[0], late("z"), records[2]):
         batch.drop(LateRecord, *each.key)
@@ -138,7 +138,7 @@ def test_changes_come_back_as_they_were_with_the_newest_first(store: Store) -> N
     settings = {"domains": ["a"], "max_time_ahead_ms": None}
     made = [change(1), Change("id-1", 9, 2, "settings", None, settings, {"domains": []}), change(3)]
 
-    store.commit(of_one_stream(*made))
+    store.commit(build_changes(*made))
 
     found = store.changes("id-1", before=None, limit=9)
     assert found == [replace(made[number - 1], number=number) for number in (3, 2, 1)]
@@ -146,7 +146,7 @@ def test_changes_come_back_as_they_were_with_the_newest_first(store: Store) -> N
 
 def test_numbers_rise_by_one_in_each_stream(store: Store) -> None:
     """Over the batches, and whatever other streams have."""
-    store.commit(of_one_stream(change(1)))
+    store.commit(build_changes(change(1)))
     changes = [change(2), change(2, "id-2"), change(2), change(2, "id-2")]
     commit(store, stream("id-2", "ships"), *changes)
 
@@ -170,7 +170,7 @@ def test_old_changes_go_but_for_the_last(store: Store) -> None:
 
 def test_a_change_and_the_forgetting_of_others_may_share_a_batch(store: Store) -> None:
     """Changes are added before others are forgotten, so the last one is the new one."""
-    store.commit(of_one_stream(change(1)))
+    store.commit(build_changes(change(1)))
 
     store.commit(without_old(Change, 99, change(2)))
 
@@ -182,19 +182,19 @@ def test_a_change_and_the_forgetting_of_others_may_share_a_batch(store: Store) -
 
 def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
     """To forget goes up to and with the seq, in one chain only."""
-    store.commit(of_one_stream(upto=4))
+    store.commit(build_changes(upto=4))
     commit(store, *(mark(seq, domain="ship_time") for seq in (1, 2, 3)))
 
     batch = ChangeSet()
     batch.drop_marks("id-1", "default", 2)
     store.commit(batch)
 
-    assert (seqs(store), seqs(store, domain="ship_time")) == ([3, 4], [1, 2, 3])
+    assert (read_seqs(store), read_seqs(store, domain="ship_time")) == ([3, 4], [1, 2, 3])
 
 
 def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
     """Nothing of it is left; what belongs to another stays."""
-    full = of_one_stream(
+    full = build_changes(
         stream("id-2", "ships"),
         StoredScale("id-1", 1, ScaleEvent({0: 5}, {})),
         *(*records(member()), *records(member(), of="id-2")),
@@ -208,7 +208,7 @@ def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
 
     store.commit(without_stream())
 
-    assert (store.streams(), kept(store), kept(store, "id-2")) == (
+    assert (store.streams(), read_kept(store), read_kept(store, "id-2")) == (
         [stream("id-2", "ships")],
         Kept([], [], {"default": []}, []),
         Kept([], [member()], {"default": []}, []),
@@ -217,21 +217,21 @@ def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
 
 def test_a_stream_made_again_begins_empty(store: Store) -> None:
     """It has the old name and a new id, even when one batch drops the one and makes the other."""
-    store.commit(of_one_stream(*records(member()), upto=2))
+    store.commit(build_changes(*records(member()), upto=2))
     again = stream("id-2")
 
     store.commit(without_stream(again, mark(1, "id-2")))
 
-    assert (store.streams(), seqs(store), seqs(store, "id-2")) == ([again], [], [1])
+    assert (store.streams(), read_seqs(store), read_seqs(store, "id-2")) == ([again], [], [1])
 
 
 def test_what_a_batch_writes_to_a_stream_that_it_drops_is_dropped(store: Store) -> None:
     """One transaction may take notes of a stream and its deletion, in this order."""
-    store.commit(of_one_stream(upto=2))
+    store.commit(build_changes(upto=2))
 
     store.commit(without_stream(*records(member()), change(1)))
 
-    assert (store.streams(), kept(store)) == ([], Kept([], [], {"default": []}, []))
+    assert (store.streams(), read_kept(store)) == ([], Kept([], [], {"default": []}, []))
 
 
 # What a commit promised is there after the process was killed
@@ -274,9 +274,9 @@ def test_what_was_committed_outlives_a_kill(database: Path) -> None:
     reported = last_printed_before_the_kill(database, batches=200)
 
     with closing(SqliteStore(database)) as store:
-        last = seqs(store)[-1]
+        last = read_seqs(store)[-1]
         times = [member.times["default"] for member in store.members("id-1")]
-        assert (last in {reported, reported + 1}, store.clocks()[0], seqs(store), times) == (
+        assert (last in {reported, reported + 1}, store.clocks()[0], read_seqs(store), times) == (
             True,
             last,
             list(range(1, last + 1)),

@@ -18,7 +18,7 @@ from controller.store.port import Store, StoreDamaged, StoreUnavailable
 from controller.store.records import ChangeSet, StoredScale
 from controller.store.sqlite import SqliteStore
 from noted_time.values import ScaleEvent
-from tests.support.stored import kept, mark, member, of_one_stream, records, stream
+from tests.support.stored import build_changes, mark, member, read_kept, records, stream
 
 DOMAINS = "default", "ship_time"
 FLIPS = int(os.environ.get("NOTED_TIME_FLIPS", "1"))
@@ -33,7 +33,7 @@ def everything(store: Store) -> list[Any]:
     """Return what a controller reads of a database."""
     streams = store.streams()
     summaries = store.summaries([each.name for each in streams])
-    return [streams, summaries, *(kept(store, each.id, DOMAINS) for each in streams)]
+    return [streams, summaries, *(read_kept(store, each.id, DOMAINS) for each in streams)]
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_the_refusal_names_the_row_that_is_damaged(database: Path, what: str) ->
     """By its table and key, whether its seal is wrong or it cannot be read at all."""
     statement, sentence = CHANGED[what]
     with closing(SqliteStore(database)) as store:
-        store.commit(of_one_stream(*records(member()), upto=1))
+        store.commit(build_changes(*records(member()), upto=1))
     with closing(sqlite3.connect(database)) as connection:
         connection.execute(statement)
         connection.commit()
@@ -177,7 +177,7 @@ def test_the_refusal_names_the_row_that_is_damaged(database: Path, what: str) ->
 def test_row_with_crc_set_to_null_is_read(database: Path) -> None:
     """An operator may edit a row so."""
     with closing(SqliteStore(database)) as store:
-        store.commit(of_one_stream(*records(member()), upto=1))
+        store.commit(build_changes(*records(member()), upto=1))
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("UPDATE noted_time_member SET sequence = 1006, crc = NULL")
         connection.execute("""UPDATE noted_time_mark SET cut = '{"0":11}', crc = NULL""")

@@ -31,7 +31,7 @@ from controller.store.sqlite import check_references, create_migration_engine, p
 from demo.trials.postgres import Server
 from noted_time import Rejected
 from tests.store.conftest import DURABLE
-from tests.support.stored import of_one_stream, seqs
+from tests.support.stored import build_changes, read_seqs
 
 
 @pytest.fixture
@@ -93,13 +93,13 @@ def test_to_migrate_again_changes_nothing(url: str) -> None:
     """What was committed stays; a database that is up to date is not even locked."""
     migrate(url)
     with closing(open_store(url)) as store:
-        store.commit(of_one_stream(upto=2))
+        store.commit(build_changes(upto=2))
     with closing(sqlite3.connect(parse_file(url), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         migrate(url)
 
     with closing(open_store(url)) as store:
-        assert seqs(store) == [1, 2]
+        assert read_seqs(store) == [1, 2]
 
 
 def test_processes_migrate_at_once(empty: str, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_table_that_others_refer_to_can_be_altered(url: str) -> None:
     """SQLite makes it again; what belongs to its rows stays all the same."""
     migrate(url)
     with closing(open_store(url)) as store:
-        store.commit(of_one_stream(upto=2))
+        store.commit(build_changes(upto=2))
     with once(url) as connection, connection.begin():
         operations = Operations(MigrationContext.configure(connection))
         with operations.batch_alter_table("noted_time_stream", recreate="always") as altered:
@@ -194,7 +194,7 @@ def test_a_table_that_others_refer_to_can_be_altered(url: str) -> None:
         check_references(connection)
 
     with closing(open_store(url)) as store:
-        assert seqs(store) == [1, 2]
+        assert read_seqs(store) == [1, 2]
 
 
 def test_rows_that_a_migration_leaves_without_their_stream_are_found(url: str) -> None:

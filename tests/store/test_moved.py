@@ -17,7 +17,7 @@ from controller.store.sql import SqlStore
 from demo.trials.memory_store import MemoryStore
 from noted_time import Conflict, Mark, StreamCut
 from tests.support.properties import costly
-from tests.support.stored import commit, mark, of_one_stream
+from tests.support.stored import build_changes, commit, mark
 
 MANY = 4096
 DOMAINS = ("default", "ship_time")
@@ -61,7 +61,7 @@ def test_segments_that_do_not_move_take_no_room_in_the_rows_of_marks(
     """Of 4,096 that were named once, a hundred marks store the one that moved."""
     marks = moving(MANY, 100)
     with closing(sql_store):
-        sql_store.commit(of_one_stream())
+        sql_store.commit(build_changes())
         for first in range(0, 100, at_once):
             sql_store.commit(ChangeSet(*marks[first : first + at_once]))
 
@@ -74,7 +74,7 @@ def test_whole_cuts_double_at_most_what_moved(sql_store: SqlStore) -> None:
     """However long the chain is, and the last cut is read from few rows."""
     marks = moving(170, 200)
     with closing(sql_store):
-        sql_store.commit(of_one_stream())
+        sql_store.commit(build_changes())
         for each in marks:
             sql_store.commit(ChangeSet(each))
 
@@ -90,7 +90,7 @@ def test_the_first_mark_that_is_kept_has_all_its_segments(sql_store: SqlStore) -
     """Those before it are forgotten, with the row that named the segments."""
     marks = moving(MANY, 9)
     with closing(sql_store):
-        sql_store.commit(of_one_stream(*marks[:8]))
+        sql_store.commit(build_changes(*marks[:8]))
 
         batch = ChangeSet(*marks[8:])
         batch.drop_marks("id-1", "default", 5)
@@ -109,7 +109,7 @@ def test_after_another_store_appended_a_mark_is_compared_with_that_one(
     offsets = dict.fromkeys(range(40), 5)
     marks = [with_cut(seq, {**offsets, 0: 5 + seq % 2}) for seq in (1, 2, 3)]
     with closing(one), closing(other):
-        one.commit(of_one_stream(*marks[:1]))
+        one.commit(build_changes(*marks[:1]))
         commit(other, *marks[1:2])
         commit(one, *marks[2:])
 
@@ -135,7 +135,7 @@ def test_marks_are_read_as_written_whatever_is_appended_and_forgotten(
     last = {domain: with_cut(0, dict.fromkeys(range(100), 1), domain) for domain in DOMAINS}
     with closing(pair[0]), closing(pair[1]):
         for store in (pair[0], model):
-            store.commit(of_one_stream())
+            store.commit(build_changes())
         for by, moves, of_marks in taken:
             marks = []
             for domain, ahead, gone in moves:

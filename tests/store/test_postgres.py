@@ -13,10 +13,10 @@ from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresReading, PostgresStore, create_postgres_engine
 from controller.store.records import TokenRecord
 from controller.store.schema import SCHEMA_REVISION
-from demo.trials.postgres import PASSWORD, Server, binaries
+from demo.trials.postgres import PASSWORD, Server, find_binaries
 from noted_time import Rejected
 from tests.chaos.link import Link
-from tests.support.stored import commit, mark, member, of_one_stream, records, seqs, stream
+from tests.support.stored import build_changes, commit, mark, member, read_seqs, records, stream
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_after_a_lost_session_a_heartbeat_starts_again(
     store: PostgresStore, server: Server, url: str
 ) -> None:
     """Without any bucket; what was committed before is there, and the next batch is taken."""
-    store.commit(of_one_stream(upto=1))
+    store.commit(build_changes(upto=1))
     server.cut(url)
     with pytest.raises(StoreUnavailable):
         commit(store, mark(2), at=3)
@@ -39,7 +39,7 @@ def test_after_a_lost_session_a_heartbeat_starts_again(
     had = store.heartbeat().mine
     commit(store, mark(2), at=3)
 
-    assert (had, store.streams(), store.clocks()[0], seqs(store)) == (
+    assert (had, store.streams(), store.clocks()[0], read_seqs(store)) == (
         frozenset(),
         [stream()],
         3,
@@ -52,7 +52,7 @@ def test_a_server_that_comes_back_has_all_that_was_committed(
     store: PostgresStore, server: Server, how: signal.Signals
 ) -> None:
     """While it is away the store is unavailable; then the store works again."""
-    store.commit(of_one_stream(service_ms=4, upto=2))
+    store.commit(build_changes(service_ms=4, upto=2))
     server.stop(how)
     try:
         with pytest.raises(StoreUnavailable):
@@ -65,7 +65,7 @@ def test_a_server_that_comes_back_has_all_that_was_committed(
     store.heartbeat()
     commit(store, mark(3), at=5)
 
-    assert (store.clocks()[0], seqs(store)) == (5, [1, 2, 3])
+    assert (store.clocks()[0], read_seqs(store)) == (5, [1, 2, 3])
 
 
 def test_a_batch_that_a_lock_holds_up_gives_up_in_the_end(
@@ -76,11 +76,11 @@ def test_a_batch_that_a_lock_holds_up_gives_up_in_the_end(
     with server.session(url) as other, other.transaction():
         other.execute("LOCK TABLE noted_time_stream")
         with pytest.raises(StoreUnavailable, match="lock timeout"):
-            store.commit(of_one_stream())
+            store.commit(build_changes())
 
-    store.commit(of_one_stream(upto=1))
+    store.commit(build_changes(upto=1))
 
-    assert seqs(store) == [1]
+    assert read_seqs(store) == [1]
 
 
 def test_every_commit_is_synced(store: PostgresStore) -> None:
@@ -98,7 +98,7 @@ async def test_a_batch_takes_few_round_trips(server: Server, url: str) -> None:
     def count_round_trips() -> int:
         with closing(PostgresStore(url.replace(f":{server.port}/", f":{link.port}/"))) as store:
             store.acquire(store.heartbeat().free)
-            store.commit(of_one_stream(upto=1))
+            store.commit(build_changes(upto=1))
             before = link.round_trips
             commit(store, mark(2), *records(member()))
             return link.round_trips - before
@@ -142,7 +142,7 @@ def test_the_encoding_of_a_database_does_not_matter(server: Server, encoding: st
     with closing(open_tokens(url)) as tokens, closing(PostgresStore(url)) as store:
         tokens.add(record)
         store.acquire(store.heartbeat().free)
-        store.commit(of_one_stream(*records(member("Zoë"))))
+        store.commit(build_changes(*records(member("Zoë"))))
 
         assert (tokens.all(), list(store.members("id-1"))) == ([record], [member("Zoë")])
 
@@ -155,7 +155,7 @@ def risk_of(url: str) -> str | None:
 
 def test_a_setting_that_lets_a_power_cut_lose_notes_is_named(server: Server) -> None:
     """Whether it is the server's or one of the session's own."""
-    directory = binaries()
+    directory = find_binaries()
     assert directory
     with Server(directory) as synced:
         careless = f"{synced.url()}?options=-csynchronous_commit%3Doff"

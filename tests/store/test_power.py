@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.power import Disk
-from tests.support.power_store import NOTES, lost, noted
+from tests.support.power_store import NOTES, find_lost, note_until_kill
 
 pytestmark = pytest.mark.acceptance
 
@@ -18,10 +18,10 @@ def disk(tmp_path: Path) -> Disk:
 
 def test_what_a_controller_answered_outlasts_a_power_cut(disk: Disk, tmp_path: Path) -> None:
     """After each call that syncs a file, from the first of a new database on."""
-    answered = noted(disk, disk.variables)
+    answered = note_until_kill(disk, disk.variables)
 
     cuts = [(cut, torn) for cut in disk.cuts() for torn in (False, True)]
     assert len(cuts) > 2 * NOTES
-    assert [lost(cut, answered, tmp_path / "cut", torn=torn) for cut, torn in cuts] == [
+    assert [find_lost(cut, answered, tmp_path / "cut", torn=torn) for cut, torn in cuts] == [
         set() for _ in cuts
     ]

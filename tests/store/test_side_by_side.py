@@ -23,8 +23,8 @@ from controller.store.schema import SCHEMA_REVISION
 from demo.trials.postgres import Server
 from tests.store.conftest import DURABLE
 from tests.support.next_version import NEXT, NextVersion
-from tests.support.processes import command
-from tests.support.stored import commit, mark, of_one_stream, seqs
+from tests.support.processes import run_command
+from tests.support.stored import build_changes, commit, mark, read_seqs
 
 IN_A_FILE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 """For what no kind of database decides."""
@@ -51,7 +51,7 @@ def test_a_store_works_on_after_an_expansion(url: str, later: NextVersion) -> No
     """It commits and reads while it is open, is ready, and so is one that is opened later."""
     with closing(open_store(url)) as store:
         store.heartbeat()
-        store.commit(of_one_stream(upto=1))
+        store.commit(build_changes(upto=1))
         later.migrate(url)
         store.ping()
         commit(store, mark(2))
@@ -59,7 +59,7 @@ def test_a_store_works_on_after_an_expansion(url: str, later: NextVersion) -> No
         again.heartbeat()
         again.ping()
 
-        assert (read_revision(url), seqs(again)) == (NEXT, [1, 2])
+        assert (read_revision(url), read_seqs(again)) == (NEXT, [1, 2])
 
 
 @IN_A_FILE
@@ -69,7 +69,7 @@ def test_a_later_database_is_left_as_it_is_by_migrate(
     """The command says so; nothing is ever taken back."""
     later.migrate(url)
 
-    done = command("migrate", "--database", url, cwd=tmp_path)
+    done = run_command("migrate", "--database", url, cwd=tmp_path)
     assert (done.returncode, read_revision(url)) == (0, NEXT)
     assert (
         f"is at {NEXT}, later than {SCHEMA_REVISION}, the revision of this version" in done.stdout

@@ -18,7 +18,7 @@ from controller.store.port import StoreLost, StoreUnavailable
 from controller.store.sql import SqlStore
 from controller.store.sqlite import SqliteStore
 from noted_time.values import MarkConflict
-from tests.support.stored import commit, mark, member, of_one_stream, records, seqs
+from tests.support.stored import build_changes, commit, mark, member, read_seqs, records
 
 NOBODY = 65534
 
@@ -68,7 +68,7 @@ def test_a_file_that_vanished_takes_no_batch(store: SqliteStore, database: Path)
     database.unlink()
 
     with pytest.raises(StoreUnavailable, match="No such file"):
-        store.commit(of_one_stream())
+        store.commit(build_changes())
     with pytest.raises(StoreUnavailable, match="No such file"):
         store.ping()
 
@@ -79,7 +79,7 @@ def test_a_file_that_was_replaced_takes_no_batch(store: SqliteStore, database: P
     shutil.move(copy, database)
 
     with pytest.raises(StoreUnavailable, match="another file"):
-        store.commit(of_one_stream())
+        store.commit(build_changes())
 
 
 def test_a_batch_waits_for_the_lock_and_then_gives_up(store: SqliteStore, database: Path) -> None:
@@ -87,20 +87,20 @@ def test_a_batch_waits_for_the_lock_and_then_gives_up(store: SqliteStore, databa
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="locked"):
-            store.commit(of_one_stream())
+            store.commit(build_changes())
 
-    store.commit(of_one_stream(upto=1))
+    store.commit(build_changes(upto=1))
 
-    assert seqs(store) == [1]
+    assert read_seqs(store) == [1]
 
 
 def test_a_locked_file_is_read_all_the_same(store: SqliteStore, database: Path) -> None:
     """Readers see what was there before the writer began."""
-    store.commit(of_one_stream(upto=1))
+    store.commit(build_changes(upto=1))
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         other.execute("DELETE FROM noted_time_mark")
-        found = seqs(store)
+        found = read_seqs(store)
 
     assert found == [1]
 
@@ -110,10 +110,10 @@ def test_a_batch_without_room_on_the_disk_is_not_written_at_all(
 ) -> None:
     """The disk is full in the middle of a commit; with free space, the store works again."""
     members = records(*(member(f"writer-{n}") for n in range(3000)))
-    store.commit(of_one_stream(service_ms=4, upto=1))
+    store.commit(build_changes(service_ms=4, upto=1))
     with files_no_larger_than(database.stat().st_size + 100_000), pytest.raises(StoreUnavailable):
         commit(store, *members, at=5)
-    found = store.clocks()[0], seqs(store), list(store.members("id-1"))
+    found = store.clocks()[0], read_seqs(store), list(store.members("id-1"))
 
     commit(store, *members, at=6)
 
@@ -124,7 +124,7 @@ def test_of_two_stores_that_append_the_same_mark_one_has_a_conflict(
     store: SqliteStore, database: Path
 ) -> None:
     """The compare-and-set looks at the file, not at what a process remembers."""
-    store.commit(of_one_stream(upto=1))
+    store.commit(build_changes(upto=1))
     with closing(SqliteStore(database)) as other:
         commit(other, mark(2))
 
@@ -157,7 +157,7 @@ def test_a_log_that_was_removed_takes_no_batch(
     store: SqliteStore, database: Path, beside: str
 ) -> None:
     """The open one would take it, and lose it with the process; nothing but a new start helps."""
-    store.commit(of_one_stream(upto=1))
+    store.commit(build_changes(upto=1))
     database.with_name(f"{database.name}{beside}").unlink()
     with pytest.raises(StoreLost, match=rf"{beside} was removed .* restart the controller"):
         commit(store)
@@ -170,14 +170,14 @@ def test_a_log_that_was_removed_takes_no_batch(
 
 def test_what_was_in_a_removed_log_is_saved(store: SqliteStore, database: Path) -> None:
     """It is copied into the database file when its removal is noticed, as long as it is open."""
-    store.commit(of_one_stream(service_ms=4, upto=2))
+    store.commit(build_changes(service_ms=4, upto=2))
     database.with_name(f"{database.name}-wal").unlink()
     with pytest.raises(StoreLost, match="acknowledged notes were saved in the database file"):
         store.ping()
     copy = shutil.copy(database, database.with_name("copy.db"))
 
     with closing(SqliteStore(copy)) as found:
-        assert (found.clocks()[0], seqs(found)) == (4, [1, 2])
+        assert (found.clocks()[0], read_seqs(found)) == (4, [1, 2])
 
 
 def test_a_log_that_is_removed_before_the_first_batch_is_noticed(database: Path) -> None:
@@ -187,14 +187,14 @@ def test_a_log_that_is_removed_before_the_first_batch_is_noticed(database: Path)
         database.with_name(f"{database.name}-wal").unlink()
 
         with pytest.raises(StoreLost):
-            store.commit(of_one_stream())
+            store.commit(build_changes())
 
 
 def test_a_removal_during_a_commit_is_noticed_before_it_returns(
     store: SqliteStore, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its callers are not answered that what they noted is durable."""
-    store.commit(of_one_stream(upto=1))
+    store.commit(build_changes(upto=1))
     put = SqlStore._many
 
     def removing(*arguments: Any) -> None:  # noqa: ANN401 - passes on what it is given
@@ -258,7 +258,7 @@ def test_a_database_opened_for_reading_only_is_refused(store: SqliteStore) -> No
 
 def test_a_ping_writes_nothing(store: SqliteStore, database: Path) -> None:
     """It may be asked for repeatedly."""
-    store.commit(of_one_stream(upto=1))
+    store.commit(build_changes(upto=1))
     log = database.with_name(f"{database.name}-wal")
     before = log.stat().st_size
     store.ping()

@@ -9,13 +9,15 @@ from demo.trials.s3 import serve_s3
 from noted_time.stores import objects
 from tests.stores.proxy import Proxy
 from tests.support.object_store import CERTIFICATES, SECRET
-from tests.support.suites import programs_of
+from tests.support.suites import find_programs
 
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Give the port of an S3 server."""
-    with serve_s3(programs_of("stores") / "python", tmp_path_factory.mktemp("s3") / "log") as port:
+    with serve_s3(
+        find_programs("stores") / "python", tmp_path_factory.mktemp("s3") / "log"
+    ) as port:
         yield port
 
 

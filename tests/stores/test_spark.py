@@ -11,7 +11,7 @@ from demo.trials.served import Served
 from spark_integration import Noted, NotedLogSink, read_complete, read_noted_log
 from tests.stores.proxy import Proxy
 from tests.support.object_store import SECRET
-from tests.support.queries import per_second, rows_of
+from tests.support.queries import collect_rows, count_per_second
 from writer_client import LogEnds, SegmentLogWriter, WriterClient
 
 pytestmark = pytest.mark.spark
@@ -55,7 +55,7 @@ def test_query_reads_and_appends_in_a_bucket(
         spark, root, Noted(served.url, "flights"), 2000, 4000, event_time="time"
     )
 
-    assert rows_of(per_second(window_of)) == [(2, 2), (3, 1)]
+    assert collect_rows(count_per_second(window_of)) == [(2, 2), (3, 1)]
     assert LogEnds(root, "counts")().ends == {0: 3}
     assert s3.counts["PUT"] >= 4
     kept = [each.read_bytes() for each in (tmp_path / "checkpoint").rglob("*") if each.is_file()]

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
-def made_in_background() -> Iterator[None]:
+def make_in_background() -> Iterator[None]:
     """Make missing archives until the end at the latest; programs started meanwhile do without."""
     if SPARK.exists() and KAFKA.exists():
         yield

@@ -11,14 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from demo.trials.calls import wire
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
-from demo.trials.starting import connected
+from demo.trials.starting import retry_start
 from demo.trials.waiting import eventually
 from spark_integration import CatchUp, Ingestion, KafkaRecords, read_noted_kafka
-from tests.support.bundles import noted_and_policy, taken
-from tests.support.offset_log import planned
-from tests.support.queries import per_second
+from tests.support.bundles import take_fields, take_noted
+from tests.support.offset_log import read_plan
+from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
-from tests.support.transactions import begun
+from tests.support.transactions import begin_transaction
 
 START_MS = 1_357_000_000_000
 START_S = START_MS // 1000
@@ -54,7 +54,9 @@ class Clock:
     def begin(self, partition: int, second: int) -> Producer:
         """Write a record in a transaction, which stays open."""
         time, name = START_MS + 1000 * second, f"{self.name}-{partition}"
-        return begun(self.broker, self.name, "", name=name, partition=partition, timestamp=time)
+        return begin_transaction(
+            self.broker, self.name, "", name=name, partition=partition, timestamp=time
+        )
 
     def note(self, second: int) -> None:
         """Note that all before a second is written."""
@@ -72,13 +74,13 @@ class Clock:
             "strict": False,
             **asked,
         }
-        noted = noted_and_policy(chosen, self.url)
-        records = taken(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
-        return connected(lambda: read_noted_kafka(self.spark, records, noted, *given, **chosen))
+        noted = take_noted(chosen, self.url)
+        records = take_fields(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
+        return retry_start(lambda: read_noted_kafka(self.spark, records, noted, *given, **chosen))
 
     def run(self, *given: Option, **asked: Any) -> None:  # noqa: ANN401 - any parameter
         """Read all records in a run of the query."""
-        query = self.output.start(per_second(self.read(*given, **asked), "timestamp"))
+        query = self.output.start(count_per_second(self.read(*given, **asked), "timestamp"))
         try:
             query.processAllAvailable()
         finally:
@@ -88,7 +90,7 @@ class Clock:
         """Add a third partition while a query runs, which counts all records of two seconds."""
         self.write(0)
         self.note(1)
-        query = self.output.start(per_second(self.read(), "timestamp"))
+        query = self.output.start(count_per_second(self.read(), "timestamp"))
         query.processAllAvailable()
         self.broker.grow(self.name, 3)
         self.write(1, partitions=(0, 1, 2))
@@ -100,14 +102,14 @@ class Clock:
     def whole(self) -> object:
         """Return from when on all rows are there, by the last batch of the offset log."""
         return (
-            planned(self.output.checkpoint)[1]["noted_streams"][self.name]
+            read_plan(self.output.checkpoint)[1]["noted_streams"][self.name]
             .get("facts", {})
             .get("whole")
         )
 
-    def planned(self, batch: int) -> tuple[int | None, dict[str, int]]:
+    def read_batch_plan(self, batch: int) -> tuple[int | None, dict[str, int]]:
         """Return the second of the mark of a batch, and where the batch ends."""
-        _, marks, events = planned(self.output.checkpoint, batch)
+        _, marks, events = read_plan(self.output.checkpoint, batch)
         lower = marks["noted_streams"][self.name].get("mark", {}).get("lower")
         return None if lower is None else lower // 1000 - START_S, events[self.name]
 

@@ -88,7 +88,7 @@ class WatchedMemory(Watching, MemoryStore):
         super().__init__()
         self.watch = Watch()
 
-    def reopened(self) -> WatchedMemory:
+    def reopen(self) -> WatchedMemory:
         self._closed = False
         self.watch = Watch()
         return self
@@ -102,7 +102,7 @@ class WatchedSqlite(Watching, SqliteStore):
         self.watch = Watch()
         self._path = path
 
-    def reopened(self) -> WatchedSqlite:
+    def reopen(self) -> WatchedSqlite:
         return WatchedSqlite(self._path)
 
 
@@ -110,7 +110,7 @@ Watched = WatchedMemory | WatchedSqlite
 
 
 @asynccontextmanager
-async def running(
+async def run_controller(
     store: Store, time: GivenTime | None = None, called: str | None = None
 ) -> AsyncIterator[Controller]:
     """Serve `store`, by default by the real clocks."""
@@ -128,13 +128,13 @@ async def running(
 
 
 @asynccontextmanager
-async def serving(
+async def serve_stream(
     store: Store,
     time: GivenTime | None = None,
     **settings: Any,  # noqa: ANN401 - any setting
 ) -> AsyncIterator[Controller]:
     """Serve `store` with a stream `s` that marks every advance by default."""
-    async with running(store, time) as controller:
+    async with run_controller(store, time) as controller:
         async with asyncio.timeout(PATIENCE_S):
             await controller.put_stream("s", {"mark_interval_ms": 0, **settings})
         yield controller
@@ -155,15 +155,15 @@ async def deliver(controller: Controller, *notes: Note) -> list[Accepted | Refus
         return await controller.note("s", notes)
 
 
-def names(controller: Controller) -> list[str]:
+def list_streams(controller: Controller) -> list[str]:
     return sorted(stream.record.name for stream in controller._committer.streams)
 
 
-def marks_of(controller: Controller, domain: str = "default") -> list[Mark]:
+def list_marks(controller: Controller, domain: str = "default") -> list[Mark]:
     return controller.stream("s").history(domain).after(0, 10_000)
 
 
-async def until(holds: Callable[[], bool]) -> None:
+async def wait_until_async(holds: Callable[[], bool]) -> None:
     """Wait until it holds; raise `TimeoutError` after `PATIENCE_S`."""
     async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event

@@ -58,10 +58,10 @@ class CountedTime(int):
 
 
 @contextmanager
-def counted() -> Iterator[Cost]:
+def count_cost() -> Iterator[Cost]:
     cost = Cost()
     before, compared = sys.gettrace(), CountedTime.compared
-    sys.settrace(_bytecodes_into(cost))
+    sys.settrace(_count_bytecodes(cost))
     try:
         yield cost
     finally:
@@ -69,7 +69,7 @@ def counted() -> Iterator[Cost]:
         cost.comparisons = CountedTime.compared - compared
 
 
-def _bytecodes_into(cost: Cost) -> TraceFunction:
+def _count_bytecodes(cost: Cost) -> TraceFunction:
     def within(frame: FrameType, what: str, _: object) -> TraceFunction:
         frame.f_trace_lines = False
         frame.f_trace_opcodes = True

@@ -33,29 +33,29 @@ class Together(LoadFileScheduling):  # type: ignore[misc]  # it has no types
     """Gives one process all tests of a group, such as a file."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return group_of(nodeid)
+        return find_group(nodeid)
 
 
 @cache
-def group_of(nodeid: str) -> str:
+def find_group(nodeid: str) -> str:
     """Return the group of a test.
 
-    >>> group_of("tests/browser/test_acts.py::test_a_hold"), group_of("tests/core/test_cut.py::a")
+    >>> find_group("tests/browser/test_acts.py::a"), find_group("tests/core/test_cut.py::a")
     ('browser', 'tests/core/test_cut.py')
 
     Two processes start Spark's session, and one of them has the broker that it reads from.
 
-    >>> group_of("tests/spark/test_log.py::a"), group_of("tests/spark/test_kafka_read.py::a")
+    >>> find_group("tests/spark/test_log.py::a"), find_group("tests/spark/test_kafka_read.py::a")
     ('spark', 'spark and kafka')
-    >>> group_of("tests/spark/test_release.py::a")
+    >>> find_group("tests/spark/test_release.py::a")
     'tests/spark/test_release.py'
 
     Tests of Kafka share three processes, each with a broker; those that start Spark or a cluster
     share Spark's.
 
-    >>> group_of("tests/kafka/test_producer.py::a"), group_of("tests/kafka/test_connect.py::a")
+    >>> find_group("tests/kafka/test_producer.py::a"), find_group("tests/kafka/test_connect.py::a")
     ('kafka', 'kafka and java')
-    >>> group_of("tests/kafka/test_relay.py::a")
+    >>> find_group("tests/kafka/test_relay.py::a")
     'kafka observed'
     """
     file = nodeid.partition("::")[0]
@@ -73,7 +73,7 @@ def group_of(nodeid: str) -> str:
     return file.split("/")[1] if file.startswith(waiting) else file
 
 
-def rank_of(nodeid: str) -> int:
+def rank_test(nodeid: str) -> int:
     """Return a sort key that puts the longest groups first."""
-    group = group_of(nodeid)
+    group = find_group(nodeid)
     return 0 if group.startswith("spark") else 1 if group in LONG else 2

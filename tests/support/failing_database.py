@@ -10,7 +10,7 @@ from tests.support.processes import ServeProcess
 
 
 @contextmanager
-def locked(_controller: ServeProcess, file: Path) -> Iterator[None]:
+def lock_database(_controller: ServeProcess, file: Path) -> Iterator[None]:
     """Another program locks the database."""
     with closing(sqlite3.connect(file, timeout=10, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -19,7 +19,7 @@ def locked(_controller: ServeProcess, file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def full(controller: ServeProcess, file: Path) -> Iterator[None]:
+def fill_disk(controller: ServeProcess, file: Path) -> Iterator[None]:
     """No file of the controller may grow, as on a full disk."""
     pid, size = controller.process.pid, file.with_name(f"{file.name}-wal").stat().st_size
     soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
@@ -29,7 +29,7 @@ def full(controller: ServeProcess, file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def moved(_controller: ServeProcess, file: Path) -> Iterator[None]:
+def move_database(_controller: ServeProcess, file: Path) -> Iterator[None]:
     """Another process moved the open file away."""
     away = file.with_name("away.db")
     file.rename(away)

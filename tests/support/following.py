@@ -23,12 +23,12 @@ class Answer(NamedTuple):
 Answers = Sequence[Answer]
 
 
-def disordered(answers: Answers) -> list[str]:
+def find_disordered(answers: Answers) -> list[str]:
     """Return the marks whose seq, lower or cut does not continue from the mark before."""
     return [f"{other} came after {one}" for one, other in _pairs(answers) if _goes_back(one, other)]
 
 
-def repeated(answers: Answers) -> list[str]:
+def find_repeated(answers: Answers) -> list[str]:
     """Return the marks that came twice, or to a follower that asked for later ones."""
     return [
         f"{mark} came again after {after}"
@@ -38,7 +38,7 @@ def repeated(answers: Answers) -> list[str]:
     ]
 
 
-def changed(answers: Answers) -> list[str]:
+def find_changed(answers: Answers) -> list[str]:
     """Return the marks that came with other content later, or are not there in the end."""
     known: dict[int, Json] = {}
     end = answers[-1]
@@ -53,7 +53,7 @@ def changed(answers: Answers) -> list[str]:
     return found + [f"{m} is lost" for seq, m in known.items() if seq >= kept and seq not in left]
 
 
-def misresumed(answers: Answers) -> list[str]:
+def find_skipped(answers: Answers) -> list[str]:
     """Return the answers that begin behind the next mark that is kept."""
     return [
         f"after {after} came {marks[0]}"
@@ -62,7 +62,7 @@ def misresumed(answers: Answers) -> list[str]:
     ]
 
 
-def incomplete(answers: Answers) -> list[str]:
+def find_missing(answers: Answers) -> list[str]:
     """Return the neighbours with a mark missing between them."""
     return [
         f"{other} came next to {one}"
@@ -71,28 +71,28 @@ def incomplete(answers: Answers) -> list[str]:
     ]
 
 
-def beyond_the_end(answers: Answers) -> list[str]:
+def find_after_end(answers: Answers) -> list[str]:
     marks = [mark for answer in answers for mark in answer.marks]
     end = min((mark["seq"] for mark in marks if mark.get("final")), default=None)
     return [f"{mark} follows the end {end}" for mark in marks if end and mark["seq"] > end]
 
 
 CHECKS: Mapping[str, Callable[[Answers], list[str]]] = {
-    "ordered by seq": disordered,
-    "each once": repeated,
-    "never changed": changed,
-    "resumable": misresumed,
-    "complete below seq": incomplete,
-    "the final mark is last": beyond_the_end,
+    "ordered by seq": find_disordered,
+    "each once": find_repeated,
+    "never changed": find_changed,
+    "resumable": find_skipped,
+    "complete below seq": find_missing,
+    "the final mark is last": find_after_end,
 }
 
 
-def broken(answers: Answers) -> list[str]:
+def find_contradictions(answers: Answers) -> list[str]:
     """Return what contradicts any sentence, each time with the sentence."""
     return [f"{name}: {each}" for name, check in CHECKS.items() for each in check(answers)]
 
 
-def checked(answers: Answers) -> dict[str, int]:
+def count_checks(answers: Answers) -> dict[str, int]:
     """Return how often each sentence could have been contradicted."""
     marks = [mark for answer in answers for mark in answer.marks]
     pairs, seqs = sum(1 for _ in _pairs(answers)), {mark["seq"] for mark in marks}

@@ -14,7 +14,7 @@ from controller.service.tokens import TokenCache, mint
 from controller.store.token_table import Tokens
 from demo.trials.memory_store import MemoryStore, MemoryTokens
 from noted_time.answers.permissions import Grant
-from tests.support.http import answering
+from tests.support.http import serve_app
 
 NOW = 1_700_000_000_000
 
@@ -78,12 +78,12 @@ class Door:
 
 
 @asynccontextmanager
-async def behind(
+async def serve_gate(
     gate: Gate, base_url: str = "http://localhost", limits: Limits | None = None
 ) -> AsyncIterator[Door]:
     """Serve an app behind the gate, in which there are streams `s` and `t`."""
     controller = Controller(MemoryStore(), limits=limits)
-    async with answering(controller, gate, base_url=base_url) as caller:
+    async with serve_app(controller, gate, base_url=base_url) as caller:
         for stream in "st":
             await controller.put_stream(stream, {"mark_interval_ms": 0})
         yield Door(caller.client, controller)

@@ -55,7 +55,7 @@ def is_below(event: Event, position: Mapping[int, int]) -> bool:
     return event.offset < position.get(event.segment, 0)
 
 
-def left_out(
+def find_left_out(
     events: Iterable[Event], domain: str, lower: int, position: Mapping[int, int]
 ) -> list[Event]:
     """Return the events with time < lower that are not below the position."""

@@ -21,7 +21,7 @@ def answer(body: bytes, status: int = 200, kind: str = "application/json") -> by
     return head.encode() + body
 
 
-def dripping(begun: bytes, byte: bytes = b" ") -> Answer:
+def drip(begun: bytes, byte: bytes = b" ") -> Answer:
     """Yield the begin of an answer and then, one by one, bytes of it for ever."""
     yield begun
     while True:
@@ -38,7 +38,7 @@ class _Requests(socketserver.BaseRequestHandler):
             while request := self._read():
                 self.server.requests.append(request)
                 if not self.server.planned:
-                    self.request.sendall(self._relayed(request))
+                    self.request.sendall(self._relay(request))
                     continue
                 self._give(self.server.planned.popleft()())
 
@@ -69,7 +69,7 @@ class _Requests(socketserver.BaseRequestHandler):
             body += self.request.recv(65_536)
         return head + b"\r\n\r\n" + body
 
-    def _relayed(self, request: bytes) -> bytes:
+    def _relay(self, request: bytes) -> bytes:
         with socket.create_connection(self.server.controller) as connection:
             connection.sendall(request.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
             return b"".join(iter(lambda: connection.recv(65_536), b""))

@@ -7,15 +7,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
 from demo.trials.served import Served
-from demo.trials.starting import connected
+from demo.trials.starting import retry_start
 from spark_integration import BatchRead, Columns, Noted
-from tests.support.bundles import taken
+from tests.support.bundles import take_fields
 from tests.support.noted_stream import NotedStream
 
 HOUR = 3_600_000
 
 
-def note_of(writer: str, time: int, position: dict[int, int], max_time: int) -> dict[str, Any]:
+def build_note(writer: str, time: int, position: dict[int, int], max_time: int) -> dict[str, Any]:
     wire = {str(segment): offset for segment, offset in position.items()}
     return {"writer": writer, "time": time, "position": wire, "max_time": max_time}
 
@@ -28,7 +28,7 @@ class HourlyLog(NamedTuple):
 
     def note(self, writer: str, time: int, position: dict[int, int], max_time: int) -> None:
         """Note that the writer's events below `time` lie below the position."""
-        self.notes([note_of(writer, time, position, max_time)])
+        self.notes([build_note(writer, time, position, max_time)])
 
     def notes(self, notes: list[dict[str, Any]]) -> None:
         """Post notes in order; each makes a mark if it can."""
@@ -43,22 +43,22 @@ class HourlyLog(NamedTuple):
         **options: Any,  # noqa: ANN401
     ) -> DataFrame:
         chosen = {"event_time": "time", **options}
-        noted, read = Noted(self.served.url, "flights"), taken(BatchRead, chosen)
+        noted, read = Noted(self.served.url, "flights"), take_fields(BatchRead, chosen)
         columns = Columns(chosen.pop("columns", ()), chosen.pop("schema", None))
-        return connected(
+        return retry_start(
             lambda: spark_integration.read_complete(
                 spark, self.files.root, noted, start, end, read, columns, **chosen
             )
         )
 
 
-def written(log: HourlyLog, hours: int, *, per_hour: int = 20, shared: bool = False) -> None:
+def write_hours(log: HourlyLog, hours: int, *, per_hour: int = 20, shared: bool = False) -> None:
     """Write hours of rows out of order, by two writers with a file for each half hour.
 
     Rows are up to half an hour off; each writer notes what it keeps.
     """
     chance = random.Random(4)
-    largest, notes = 0, [note_of(writer, 0, {}, 0) for writer in "ab"]
+    largest, notes = 0, [build_note(writer, 0, {}, 0) for writer in "ab"]
     for half in range(2 * hours):
         begin = half * HOUR // 2
         for number, writer in enumerate(("a", "b")):
@@ -71,5 +71,5 @@ def written(log: HourlyLog, hours: int, *, per_hour: int = 20, shared: bool = Fa
         for number, writer in enumerate(("a", "b")):
             segment = 0 if shared else number
             position = {segment: log.files.position[segment]}
-            notes.append(note_of(writer, begin + HOUR // 2, position, largest))
+            notes.append(build_note(writer, begin + HOUR // 2, position, largest))
     log.notes(notes)

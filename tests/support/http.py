@@ -56,7 +56,7 @@ class Caller:
 
 
 @asynccontextmanager
-async def answering(
+async def serve_app(
     controller: Controller,
     gate: Gate | None = None,
     *,

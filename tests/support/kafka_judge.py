@@ -31,14 +31,14 @@ class Verdict:
     violations: tuple[Violation, ...]
 
 
-def violations(marks: Iterable[Json], records: Sequence[Record]) -> list[Violation]:
+def find_violations(marks: Iterable[Json], records: Sequence[Record]) -> list[Violation]:
     """Return the records with a time below a mark's lower that are not below its cut.
 
     Each has the least such lower and the least such cut:
 
     >>> mark = {"lower": 100, "cut": {"0": 2}}
     >>> below, beyond = Record(0, 1, 99), Record(0, 2, 99)
-    >>> violations([mark], [below, beyond, Record(0, 3, 100)]) == [Violation(beyond, 100, 2)]
+    >>> find_violations([mark], [below, beyond, Record(0, 3, 100)]) == [Violation(beyond, 100, 2)]
     True
 
     A partition that a cut does not name has no record below it.
@@ -64,7 +64,7 @@ def _least_cuts(marks: Sequence[Json], partition: str) -> list[int]:
     return least[::-1]
 
 
-def judged(  # noqa: PLR0913 - all but two are named
+def judge_marks(  # noqa: PLR0913 - all but two are named
     broker: Broker,
     topic: str,
     *,
@@ -76,19 +76,19 @@ def judged(  # noqa: PLR0913 - all but two are named
     """Judge the marks of a stream (by default the topic's name) against the topic's records."""
     marks = controller.all_marks(stream or topic, domain)
     records = [record._replace(time=time_of(record)) for record in broker.records(topic)]
-    return Verdict(len(marks), len(records), tuple(violations(marks, records)))
+    return Verdict(len(marks), len(records), tuple(find_violations(marks, records)))
 
 
-def covered(controller: Calls, stream: str) -> int:
+def count_covered(controller: Calls, stream: str) -> int:
     """Return how many offsets lie below the last cut."""
     mark = controller.get(stream)["marks"]["default"]
     return sum(mark["cut"].values()) if mark else 0
 
 
-def relayed(relay: KafkaRelay, broker: Broker, count: int) -> None:
-    def looked() -> int:
+def wait_for_relay(relay: KafkaRelay, broker: Broker, count: int) -> None:
+    def count_relayed() -> int:
         relay.look()
         there = relay.noted.name in broker.topics()
         return there and relay.noted.look().ends.get(0, 0)
 
-    wait_until(lambda: looked() >= count)
+    wait_until(lambda: count_relayed() >= count)

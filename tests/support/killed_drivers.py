@@ -20,7 +20,7 @@ from demo.trials.starting import UNCONNECTED
 from noted_time.reading import TableClaim, TableHistory
 from noted_time.tables.table_urls import open_history, read_iceberg_history
 from tests.support.noted_stream import NotedStream, table
-from tests.support.offset_log import numbers_in
+from tests.support.offset_log import list_batches
 
 Row = tuple[int, str]
 
@@ -41,7 +41,7 @@ POINTS = ("commit", "data", "chance")
 """Where drivers die, in turn; the first one makes the table."""
 
 
-def rows_of(step: int) -> list[Row]:
+def make_rows(step: int) -> list[Row]:
     """Return the rows of a step: (Unix ms, unique name)."""
     begun, chance = BEGUN_MS + step * STEP_MS, Random(step)
     return [(begun + chance.randrange(SPAN_MS), f"{step}-{number}") for number in range(ROWS)]
@@ -55,13 +55,13 @@ class Version:
     rows: Sequence[Row]
 
 
-def faults(versions: Sequence[Version], truth: Sequence[Row]) -> Iterator[str]:
+def find_faults(versions: Sequence[Version], truth: Sequence[Row]) -> Iterator[str]:
     """Yield the faults of a table whose source has returned the truth.
 
     >>> truth = [(1, "a"), (2, "b")]
-    >>> list(faults([Version(3, truth[:1]), Version(9, truth)], truth))
+    >>> list(find_faults([Version(3, truth[:1]), Version(9, truth)], truth))
     ["commit 0 claims all below 3 and lacks ['b']"]
-    >>> list(faults([Version(None, [(1, "a"), (1, "a")])], truth))
+    >>> list(find_faults([Version(None, [(1, "a"), (1, "a")])], truth))
     ["twice in the table: ['a']", "not in the table: ['b']"]
     """
     found = Counter(name for _, name in (versions[-1].rows if versions else ()))
@@ -88,7 +88,10 @@ class Delta:
 
     def versions(self) -> list[Version]:
         found = range(deltalake.DeltaTable(str(self.data)).version() + 1)
-        return [Version(time_of(open_history(self.url, each)), self._rows(each)) for each in found]
+        return [
+            Version(read_claimed_time(open_history(self.url, each)), self._rows(each))
+            for each in found
+        ]
 
     def files(self) -> set[str]:
         if not deltalake.DeltaTable.is_deltatable(str(self.data)):
@@ -100,7 +103,7 @@ class Delta:
 
     def _rows(self, version: int) -> list[Row]:
         uris = deltalake.DeltaTable(str(self.data), version=version).file_uris()
-        return [row for uri in uris for row in rows_in(pq.read_table(uri))]
+        return [row for uri in uris for row in read_rows(pq.read_table(uri))]
 
 
 class Iceberg:
@@ -114,8 +117,10 @@ class Iceberg:
     def versions(self) -> list[Version]:
         table, found = self._open(), []
         for snapshot in table.snapshots():
-            rows = rows_in(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow())
-            found.append(Version(time_of(read_iceberg_history(table, snapshot.snapshot_id)), rows))
+            rows = read_rows(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow())
+            found.append(
+                Version(read_claimed_time(read_iceberg_history(table, snapshot.snapshot_id)), rows)
+            )
         return found
 
     def files(self) -> set[str]:
@@ -131,12 +136,12 @@ class Iceberg:
         return StaticTable.from_metadata(str(self._directory))
 
 
-def time_of(history: TableHistory) -> int | None:
+def read_claimed_time(history: TableHistory) -> int | None:
     claim = history.claim()
     return claim.complete_to if isinstance(claim, TableClaim) else None
 
 
-def rows_in(found: pa.Table) -> list[Row]:
+def read_rows(found: pa.Table) -> list[Row]:
     times = found["time"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
     return list(zip(times.to_pylist(), found["name"].to_pylist(), strict=True))
 
@@ -145,7 +150,7 @@ class Log:
     """A log with two segments, whose writer notes after each step."""
 
     def __init__(self, stream: NotedStream) -> None:
-        self._stream = stream.begun()
+        self._stream = stream.begin_log()
         self.given: dict[str, Any] = {
             "root": str(stream.root),
             "url": stream.server.url,
@@ -154,7 +159,7 @@ class Log:
         }
 
     def write(self, step: int) -> None:
-        self._stream.append(step % 2, *rows_of(step))
+        self._stream.append(step % 2, *make_rows(step))
         self._stream.note(BEGUN_MS + (step + 1) * STEP_MS)
 
 
@@ -168,7 +173,7 @@ class Directory:
 
     def write(self, step: int) -> None:
         unseen = self._directory / f".{step}"
-        pq.write_table(table(*rows_of(step)), unseen)
+        pq.write_table(table(*make_rows(step)), unseen)
         unseen.rename(self._directory / f"{step}.parquet")
 
 
@@ -198,17 +203,17 @@ class Trial:
         if point == "data":
             assert self._find_strays() > strays
         if point == "commit":
-            ended = numbers_in(self.directory / "checkpoint" / "commits")
-            assert self._committed_batch() not in ended
+            ended = list_batches(self.directory / "checkpoint" / "commits")
+            assert self._find_committed_batch() not in ended
 
     def finish(self) -> list[str]:
         """Let a driver write the rest, and return the faults of the table."""
         assert self._run({"dies": ""}) == 0
-        return list(faults(self.table.versions(), self.truth))
+        return list(find_faults(self.table.versions(), self.truth))
 
     @property
     def truth(self) -> list[Row]:
-        return [row for step in range(self.steps) for row in rows_of(step)]
+        return [row for step in range(self.steps) for row in make_rows(step)]
 
     def _run(self, given: dict[str, Any]) -> int:
         for _ in range(STEPS):
@@ -226,7 +231,7 @@ class Trial:
         """Return the files of rows without a commit."""
         return {path.name for path in self.table.data.rglob("*.parquet")} - self.table.files()
 
-    def _committed_batch(self) -> int:
+    def _find_committed_batch(self) -> int:
         claim = self.table.history().standings()["rows"].claim
         assert claim is not None
         return claim.batch
@@ -237,6 +242,6 @@ def settings(directory: Path) -> dict[str, str]:
     return {"spark.jars": ",".join(tables.connectors()), **tables.settings(directory)}
 
 
-def points(kills: int) -> Iterable[str]:
+def choose_points(kills: int) -> Iterable[str]:
     """Return where the drivers die, each kind in turn."""
     return (POINTS[number % len(POINTS)] for number in range(kills))

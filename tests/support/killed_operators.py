@@ -15,7 +15,7 @@ from demo.trials.served import Served
 from demo.trials.spark_programs import SparkProgram
 from demo.trials.starting import UNCONNECTED
 from reader_client import KafkaRelay
-from tests.support.offset_log import numbers_in, planned
+from tests.support.offset_log import list_batches, read_plan
 
 MINUTE_MS = 60_000
 START_MS = 1_357_002_000_000
@@ -132,12 +132,12 @@ TRUTHS = {each.__name__: each for each in (windows, sessions, names, inner, oute
 """What each operator has to return, computed from all rows."""
 
 
-def faults(batches: Sequence[Runs], truth: Iterable[str]) -> list[str]:
+def find_faults(batches: Sequence[Runs], truth: Iterable[str]) -> list[str]:
     """Return the faults of a query's output.
 
-    >>> faults([{1: ["a"], 2: ["a"]}, {3: ["b"]}], ["a", "b"])
+    >>> find_faults([{1: ["a"], 2: ["a"]}, {3: ["b"]}], ["a", "b"])
     []
-    >>> faults([{1: ["a"], 2: []}, {2: ["b", "b"]}], ["a", "b"])
+    >>> find_faults([{1: ["a"], 2: []}, {2: ["b", "b"]}], ["a", "b"])
     ['lacks a', 'too often: b', 'batch 0 changed', 'no kill between batches 0 and 1']
     """
     last = [max(runs) for runs in batches]
@@ -156,17 +156,17 @@ def faults(batches: Sequence[Runs], truth: Iterable[str]) -> list[str]:
     ]
 
 
-def last_batch(checkpoint: Path, log: str) -> int:
+def find_last_batch(checkpoint: Path, log: str) -> int:
     """Return the last batch in a log of a checkpoint, -1 without any."""
-    return max(numbers_in(checkpoint / log), default=-1)
+    return max(list_batches(checkpoint / log), default=-1)
 
 
 def is_finished(checkpoint: Path) -> bool:
     """Return whether a query has committed a batch under the last watermark."""
-    last = last_batch(checkpoint, "commits")
+    last = find_last_batch(checkpoint, "commits")
     if last < 0:
         return False
-    return bool(planned(checkpoint, last)[0]["batchWatermarkMs"] >= UNTIL_MS)
+    return bool(read_plan(checkpoint, last)[0]["batchWatermarkMs"] >= UNTIL_MS)
 
 
 class Output:
@@ -249,7 +249,7 @@ class Trial:
             for name in self._steps
         )
         truth = [json.dumps(row) for row in TRUTHS[operator](left, right)]
-        return faults(self._outputs[marks, operator].batches(), truth)
+        return find_faults(self._outputs[marks, operator].batches(), truth)
 
     def _is_killed(self) -> bool:
         """Run a driver of unfinished queries, again if its Python took too long to start."""
@@ -282,10 +282,10 @@ class Trial:
             for partition in range(2):
                 ends = {partition: self._ends[topic][partition]}
                 self._streams[topic].note(f"w{partition}", lower, ends)
-            while self._relayed(relay) < lower:
+            while self._read_lower(relay) < lower:
                 relay.look()
 
-    def _relayed(self, relay: KafkaRelay) -> int:
+    def _read_lower(self, relay: KafkaRelay) -> int:
         if relay.noted.name not in self._broker.topics():
             return 0
         records = self._broker.records(relay.noted.name)

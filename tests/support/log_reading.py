@@ -13,7 +13,7 @@ from spark_integration.log.source import LogReader, LogSource
 from spark_integration.marks.offset import NotedOffset, StreamOffset
 from spark_integration.marks.watermark import MARK_TIME
 from spark_integration.session.sources import build_options
-from tests.support.bundles import noted_and_policy
+from tests.support.bundles import take_noted
 from tests.support.noted_stream import INSTANT, NotedStream
 
 
@@ -35,23 +35,23 @@ class Batch(NamedTuple):
         return read
 
 
-def log_query(stream: NotedStream, *options: Option, **asked: Any) -> LogQuery:  # noqa: ANN401
+def build_query(stream: NotedStream, *options: Option, **asked: Any) -> LogQuery:  # noqa: ANN401
     chosen = {"event_time": "time", **asked}
-    noted = noted_and_policy(chosen, stream.server.url, stream.name)
+    noted = take_noted(chosen, stream.server.url, stream.name)
     chosen |= choose_options(options, OPTION_FIELDS)
     return LogQuery(str(stream.root), noted.name, noted.url, **chosen)
 
 
-def reader_of(query: LogQuery) -> LogReader:
+def open_reader(query: LogQuery) -> LogReader:
     source = LogSource(build_options(query))
     return source.streamReader(source.schema())
 
 
-def batches(query: LogQuery, start: NotedOffset | None = None) -> list[Batch]:
+def read_batches(query: LogQuery, start: NotedOffset | None = None) -> list[Batch]:
     """Return the batches from `start` on, each after a restart."""
     begun, found = start or query.beginning, list[Batch]()
     while True:
-        reader = reader_of(query)
+        reader = open_reader(query)
         try:
             planned = reader.latestOffset(begun.to_json(), reader.getDefaultReadLimit())
         finally:
@@ -59,13 +59,13 @@ def batches(query: LogQuery, start: NotedOffset | None = None) -> list[Batch]:
         ended = replace(NotedOffset.from_json(planned), run=0)
         if ended == begun:
             return found
-        found.append(replayed(query, begun, ended))
+        found.append(replay_batch(query, begun, ended))
         begun = ended
 
 
-def replayed(query: LogQuery, begun: NotedOffset, ended: NotedOffset) -> Batch:
+def replay_batch(query: LogQuery, begun: NotedOffset, ended: NotedOffset) -> Batch:
     """Return a batch that was planned before, read by a run that asks for no marks."""
-    reader, rows, watermark = reader_of(query), list[tuple[int, str]](), None
+    reader, rows, watermark = open_reader(query), list[tuple[int, str]](), None
     late = list[int]()
     for task in reader.partitions(begun.to_json(), ended.to_json()):
         for read in reader.read(task):

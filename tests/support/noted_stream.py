@@ -26,7 +26,7 @@ class NotedStream:
         self.position: dict[int, int] = {}
         self._written: dict[str, dict[int, int]] = {}
 
-    def begun(self) -> Self:
+    def begin_log(self) -> Self:
         """Return this stream with a first file, which has its schema."""
         self.append_table(0, table((0, "begun")).slice(0, 0))
         return self

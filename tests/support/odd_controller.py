@@ -16,7 +16,7 @@ Answers = Callable[[str], tuple[int, Any]]
 def odd_controller(answers: Answers | Mapping[str, Any]) -> Iterator[str]:
     """Serve these answers, by a function or by the end of paths, and yield the URL."""
 
-    def found(path: str) -> tuple[int, Any]:
+    def find_answer(path: str) -> tuple[int, Any]:
         if not isinstance(answers, Mapping):
             return answers(path)
         return 200, next((body for end, body in answers.items() if path.endswith(end)), {})
@@ -26,7 +26,7 @@ def odd_controller(answers: Answers | Mapping[str, Any]) -> Iterator[str]:
 
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers.get("content-length", 0)))
-            status, body = found(urlsplit(self.path).path)
+            status, body = find_answer(urlsplit(self.path).path)
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("content-length", str(len(content)))

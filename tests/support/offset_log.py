@@ -7,15 +7,15 @@ from types import MappingProxyType
 from typing import Any
 
 
-def numbers_in(log: Path) -> list[int]:
+def list_batches(log: Path) -> list[int]:
     """Return the batches in a log, in order."""
     return sorted(int(each.name) for each in log.glob("*") if each.name.isdigit())
 
 
-def planned(checkpoint: Path, batch: int | None = None) -> list[Any]:
+def read_plan(checkpoint: Path, batch: int | None = None) -> list[Any]:
     """Return the metadata and the offsets of a batch, by default of the last one."""
     log = checkpoint / "offsets"
-    number = numbers_in(log)[-1] if batch is None else batch
+    number = list_batches(log)[-1] if batch is None else batch
     lines = (log / str(number)).read_text().split("\n")[1:]
     return [None if line == "-" else json.loads(line) for line in lines]
 
@@ -45,6 +45,6 @@ def write_start(checkpoint: Path, source: str, start: object) -> None:
 def forget_commit(checkpoint: Path) -> None:
     """Make the last batch planned but not committed, as after a crash."""
     commits = checkpoint / "commits"
-    last = numbers_in(commits)[-1]
+    last = list_batches(commits)[-1]
     (commits / f".{last}.crc").unlink(missing_ok=True)
     (commits / str(last)).unlink()

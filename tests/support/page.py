@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from demo.trials.waiting import PATIENCE_S
 from tests.support.processes import environment
-from tests.support.terminals import on_terminal
+from tests.support.terminals import run_on_terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 BINDING = "http://127.0.0.1:7464"
@@ -51,15 +51,15 @@ class Example(NamedTuple):
     shown: str | None
 
 
-def text_of(page: str) -> str:
+def read_page(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def section_of(page: str, heading: str) -> str:
-    return text_of(page).split(f"\n## {heading}\n")[1].split("\n## ")[0]
+def read_section(page: str, heading: str) -> str:
+    return read_page(page).split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-def examples(text: str) -> Iterator[Example]:
+def list_examples(text: str) -> Iterator[Example]:
     """Yield the examples of a page, except those that install, serve or observe."""
     blocks = [*BLOCK.findall(text), ("", "")]
     for (language, block), (next_language, next_block) in pairwise(blocks):
@@ -124,9 +124,9 @@ class Runner:
 
     def run(self, example: Example) -> str:
         """Return its output, in a console on a terminal; it must succeed, or kill itself."""
-        program = self.here(example.program)
+        program = self.localize(example.program)
         if example.language == "console":
-            status, printed = on_terminal(
+            status, printed = run_on_terminal(
                 ["sh", "-c", program], self.environment, cwd=self.directory
             )
         else:
@@ -144,7 +144,7 @@ class Runner:
         assert status in {0, KILLED}, f"{program}\n{printed}"
         return printed
 
-    def here(self, program: str) -> str:
+    def localize(self, program: str) -> str:
         """Replace the addresses and paths by the test's."""
         for printed, here in {BINDING: self.url, **self.elsewhere}.items():
             program = program.replace(printed, here)
@@ -156,8 +156,8 @@ class Runner:
         Returns the outputs.
         """
         printed = []
-        text = text_of(page) if section is None else section_of(page, section)
-        for example in examples(text):
+        text = read_page(page) if section is None else read_section(page, section)
+        for example in list_examples(text):
             printed.append(self.run(example))
             assert example.shown is None or agrees(example.shown, printed[-1]), (
                 f"{example.program}\nshown:\n{example.shown}\nprinted:\n{printed[-1]}"
@@ -179,7 +179,9 @@ class Session:
     def run(self, *containing: str) -> dict[str, Any]:
         """Run the blocks with these texts, by default all, and return the names."""
         blocks = [
-            each.program for each in examples(text_of(self._page)) if each.language == "python"
+            each.program
+            for each in list_examples(read_page(self._page))
+            if each.language == "python"
         ]
         for text in containing or blocks:
             (block,) = (block for block in blocks if text in block)
@@ -192,9 +194,9 @@ class Session:
 def agrees(shown: str, printed: str) -> bool:
     """Whether the output is the page's, apart from `…` and varying parts."""
     if shown.startswith("{"):
-        return _fits(_without_changing(_parsed(shown)), steady(printed))
-    parts = _squeezed(shown).split(ANYTHING)
-    return re.fullmatch(".*".join(map(re.escape, parts)), _squeezed(printed), re.DOTALL) is not None
+        return _fits(_without_changing(_parse(shown)), steady(printed))
+    parts = _squeeze(shown).split(ANYTHING)
+    return re.fullmatch(".*".join(map(re.escape, parts)), _squeeze(printed), re.DOTALL) is not None
 
 
 def steady(output: str) -> Any:  # noqa: ANN401 - any JSON
@@ -202,7 +204,7 @@ def steady(output: str) -> Any:  # noqa: ANN401 - any JSON
     return _without_changing(json.loads(output))
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     """Return the text without durations, rules, empty lines and column widths."""
     steady_text = DURATION.sub("DURATION", text.replace("─", ""))
     lines = (" ".join(line.split()) for line in steady_text.splitlines())
@@ -220,12 +222,12 @@ def _without_changing(value: Any) -> Any:  # noqa: ANN401 - any JSON
     return list(map(_without_changing, value)) if isinstance(value, list) else value
 
 
-def _parsed(shown: str) -> Any:  # noqa: ANN401 - any JSON
+def _parse(shown: str) -> Any:  # noqa: ANN401 - any JSON
     """Decode JSON where `…` is a value, or more fields or elements."""
-    return json.loads(GAP.sub(_quoted, shown))
+    return json.loads(GAP.sub(_quote, shown))
 
 
-def _quoted(found: re.Match[str]) -> str:
+def _quote(found: re.Match[str]) -> str:
     string, value, end = found.groups()
     if string is not None:
         return f'{string}: "{ANYTHING}"' if value else string

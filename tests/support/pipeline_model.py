@@ -118,7 +118,7 @@ class Table(World):
             return {(q.name, place): t for q in self.queries for place, t in enumerate(q.times)}
         return {row: time for each in self.sources for row, time in each.times.items()}
 
-    def excused(self, record: str) -> Rows:
+    def find_excused(self, record: str) -> Rows:
         """Return the rows that an operator, who accepted a table, took to be not needed."""
         if self.sources:
             return self.evidence[record][1]
@@ -218,7 +218,7 @@ class JobTable(Table):
             for each in record.inherits:
                 if each.table == f"delta:{source.name}":
                     rows |= source.version_rows(each.version)
-                    excused |= source.excused(each.records[0])
+                    excused |= source.find_excused(each.records[0])
         self.evidence[record.id] = frozenset(rows), frozenset(excused)
 
     def accept_as_is(self) -> None:

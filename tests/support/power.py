@@ -84,7 +84,7 @@ class Cut:
     before: Sequence[Path]
     after: Sequence[Path]
 
-    def had(self, acknowledged: Sequence[Acknowledged]) -> list[str]:
+    def find_durable(self, acknowledged: Sequence[Acknowledged]) -> list[str]:
         """Return the facts acknowledged before the next call returned."""
         end = int(self.after[0].name[:20]) if self.after else time.monotonic_ns()
         return [each.what for each in acknowledged if each.at < end]

@@ -15,7 +15,9 @@ from tests.support.processes import ServeProcess
 NOTES = 12
 
 
-def noted(disk: Disk, variables: dict[str, Any], notes: int = NOTES) -> list[Acknowledged]:
+def note_until_kill(
+    disk: Disk, variables: dict[str, Any], notes: int = NOTES
+) -> list[Acknowledged]:
     """Start a controller, note times one by one, and kill it; return the answered ones."""
     with ServeProcess(disk.root, is_forked=False, **variables) as controller:
         controller.ready().make("flights", max_time_ahead_ms=None)
@@ -26,7 +28,7 @@ def noted(disk: Disk, variables: dict[str, Any], notes: int = NOTES) -> list[Ack
     return answered
 
 
-def lost(cut: Cut, answered: Sequence[Acknowledged], target: Path, *, torn: bool) -> set[str]:
+def find_lost(cut: Cut, answered: Sequence[Acknowledged], target: Path, *, torn: bool) -> set[str]:
     """Return the answered times that are lost; the database must be whole."""
     database = f"sqlite:///{cut.restore(target, torn=torn) / 'noted-time.db'}"
     create_if_new(database)  # as at a controller's start
@@ -36,4 +38,4 @@ def lost(cut: Cut, answered: Sequence[Acknowledged], target: Path, *, torn: bool
         members = [member for each in streams for member in store.members(each)]
         marks = {str(each.mark.lower) for one in streams for each in store.marks(one, "default")}
     last = max((int(member.times["default"]) for member in members), default=0)
-    return {time for time in cut.had(answered) if int(time) > last or time not in marks}
+    return {time for time in cut.find_durable(answered) if int(time) > last or time not in marks}

@@ -27,7 +27,7 @@ def environment(**variables: str) -> dict[str, str]:
     return inherited | ours | variables
 
 
-def started(
+def start_python(
     words: Sequence[str], cwd: Path, env: Mapping[str, str], printed: Path, *, is_forked: bool
 ) -> Forked | subprocess.Popen[bytes]:
     """Run ``python -m`` with these words, which prints into PRINTED.out and PRINTED.
@@ -42,7 +42,9 @@ def started(
         return subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=err)
 
 
-def python(*words: object, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_python(
+    *words: object, cwd: Path = ROOT, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run this Python in a process of its own to its end, which must come."""
     return subprocess.run(
         [sys.executable, *map(str, words)],
@@ -55,11 +57,11 @@ def python(*words: object, cwd: Path = ROOT, **variables: str) -> subprocess.Com
     )
 
 
-def command(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_command(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     words = ("controller", *arguments)
     with tempfile.TemporaryDirectory() as directory:
         printed = Path(directory, "command.errors")
-        process = started(words, cwd, environment(**variables), printed, is_forked=True)
+        process = start_python(words, cwd, environment(**variables), printed, is_forked=True)
         try:
             status = process.wait(PATIENCE_S)
         finally:
@@ -92,7 +94,7 @@ class ServeProcess(Calls):
         self.log_file.touch()
         words = (module, "serve", "--port", str(port), *options)
         env = environment(**variables)
-        self.process = started(words, directory, env, self.log_file, is_forked=is_forked)
+        self.process = start_python(words, directory, env, self.log_file, is_forked=is_forked)
 
     def __enter__(self) -> Self:
         return self

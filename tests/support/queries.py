@@ -4,13 +4,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 
-def per_second(events: DataFrame, time: str = "time") -> DataFrame:
+def count_per_second(events: DataFrame, time: str = "time") -> DataFrame:
     """Return (start of the second, count)."""
     counts = events.groupBy(F.window(time, "1 second")).count()
     return counts.select(F.unix_seconds("window.start").alias("second"), "count")
 
 
-def within_a_second(flights: DataFrame, landings: DataFrame) -> DataFrame:
+def join_within_second(flights: DataFrame, landings: DataFrame) -> DataFrame:
     """Return (name) of the flights that have a landing of that name up to a second later."""
     left = flights.select("time", "name")
     right = landings.select(F.col("time").alias("landed"), F.col("name").alias("who"))
@@ -18,5 +18,5 @@ def within_a_second(flights: DataFrame, landings: DataFrame) -> DataFrame:
     return left.join(right, (left.name == right.who) & soon).select("name")
 
 
-def rows_of(frame: DataFrame) -> list[tuple[object, ...]]:
+def collect_rows(frame: DataFrame) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in frame.collect())

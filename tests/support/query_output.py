@@ -5,9 +5,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.query import StreamingQuery
 
-from demo.trials.starting import started
+from demo.trials.starting import start_query
 from spark_integration.marks.offset import NotedOffset
-from tests.support.offset_log import forget_commit, planned
+from tests.support.offset_log import forget_commit, read_plan
 from tests.support.spark_sessions import wait_for_end
 
 
@@ -27,7 +27,7 @@ class QueryOutput:
         writer = events.writeStream.outputMode("append").foreachBatch(self._take)
         if available_now:
             writer = writer.trigger(availableNow=True)
-        return started(writer.option("checkpointLocation", str(self.checkpoint)).start)
+        return start_query(writer.option("checkpointLocation", str(self.checkpoint)).start)
 
     def catch_up(self, events: DataFrame) -> None:
         """Read everything, and stop."""
@@ -39,7 +39,7 @@ class QueryOutput:
 
     def last_lower(self) -> int | None:
         """Return the lower that the query's first source stated last."""
-        return NotedOffset.from_json(planned(self.checkpoint)[1]).least.lower
+        return NotedOffset.from_json(read_plan(self.checkpoint)[1]).least.lower
 
     def forget_commit(self) -> None:
         """Make the last batch planned but not committed, as after a crash."""

@@ -38,5 +38,5 @@ def labels(text: str) -> dict[str, set[str]]:
     }
 
 
-def scraped(controller: Controller, name: str) -> dict[Labels, float]:
+def scrape(controller: Controller, name: str) -> dict[Labels, float]:
     return samples(generate_latest(controller.measure()).decode(), name)

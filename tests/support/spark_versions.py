@@ -66,10 +66,10 @@ def skip_newer(items: Iterable[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-def rendered(table: Mapping[str, Any]) -> str:
+def render_table(table: Mapping[str, Any]) -> str:
     """Return the table as the page shows it.
 
-    >>> print(rendered({"3.5": {"pyspark": "3.5.9", "passed": []}}).partition("| `split")[0])
+    >>> print(render_table({"3.5": {"pyspark": "3.5.9", "passed": []}}).partition("| `split")[0])
     | PySpark | 3.5.9 |
     | --- | :-: |
     | `read_noted_kafka(marks="topic")` | - |
@@ -84,7 +84,7 @@ def rendered(table: Mapping[str, Any]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def with_table(page: str, table: str) -> str:
+def replace_table(page: str, table: str) -> str:
     """Return a page with its table replaced."""
     before, begin, after = page.partition(HEAD)
     _, _, rest = after.partition("\n\n")
@@ -120,4 +120,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         (passed.add if outcomes == {"passed"} else passed.discard)(feature)
     table[release] = {"pyspark": pyspark.__version__, "passed": sorted(passed)}
     TABLE.write_text(json.dumps(dict(sorted(table.items())), indent=2) + "\n")
-    PAGE.write_text(with_table(PAGE.read_text(), rendered(dict(sorted(table.items())))))
+    PAGE.write_text(replace_table(PAGE.read_text(), render_table(dict(sorted(table.items())))))

@@ -78,17 +78,19 @@ def commit(store: Store, *written: Record, at: int = 2) -> None:
     store.commit(ChangeSet(BucketClock(0, at), *written))
 
 
-def of_one_stream(*more: Record, service_ms: int = 1, upto: int = 0) -> ChangeSet:
+def build_changes(*more: Record, service_ms: int = 1, upto: int = 0) -> ChangeSet:
     """Return the changes that make a stream with the marks 1 to `upto`, and more records."""
     marks = [mark(seq) for seq in range(1, upto + 1)]
     return ChangeSet(BucketClock(0, service_ms), stream(), *marks, *more)
 
 
-def seqs(store: Store, stream_id: str = "id-1", domain: str = "default") -> list[int]:
+def read_seqs(store: Store, stream_id: str = "id-1", domain: str = "default") -> list[int]:
     return [appended.mark.seq for appended in store.marks(stream_id, domain)]
 
 
-def kept(store: Store, stream_id: str = "id-1", domains: tuple[str, ...] = ("default",)) -> Kept:
+def read_kept(
+    store: Store, stream_id: str = "id-1", domains: tuple[str, ...] = ("default",)
+) -> Kept:
     return Kept(
         scales=store.load(StoredScale, stream_id),
         members=list(store.members(stream_id)),

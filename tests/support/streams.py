@@ -9,7 +9,7 @@ from noted_time.values.settings import ReturningWriter
 TIMEOUT_MS = 100
 
 
-def stream_of(
+def make_stream(
     *writers: str,
     domains: tuple[str, ...] = ("default",),
     returning: ReturningWriter = "hold",
@@ -27,7 +27,7 @@ def deliver(stream: Aggregator, *notes: Note, now: int = 0) -> list[Accepted | R
     return [stream.note(note, now) for note in notes]
 
 
-def marks_of(stream: Aggregator, domain: str = "default", *, now: int = 0) -> list[Mark]:
+def advance_all(stream: Aggregator, domain: str = "default", *, now: int = 0) -> list[Mark]:
     """Advance `domain` as far as it can, and return the new marks."""
     marks = []
     while (mark := stream.advance(domain, now=now, written_at=0)) is not None:
@@ -35,13 +35,13 @@ def marks_of(stream: Aggregator, domain: str = "default", *, now: int = 0) -> li
     return marks
 
 
-def marks_after(stream: Aggregator, *notes: Note, now: int = 0) -> list[Mark]:
+def advance_after(stream: Aggregator, *notes: Note, now: int = 0) -> list[Mark]:
     """Hand over `notes`, advance, and return the new marks of the default domain."""
     deliver(stream, *notes, now=now)
-    return marks_of(stream, now=now)
+    return advance_all(stream, now=now)
 
 
-def restarted(
+def restart(
     stream: Aggregator,
     appended_at: dict[str, int] | None = None,
     declared_at: dict[str, int] | None = None,
@@ -73,7 +73,7 @@ def restarted(
     return again
 
 
-def sealed(
+def seal(
     stream: Aggregator,
     cut: dict[int, int] | None = None,
     final_times: dict[str, int] | None = None,

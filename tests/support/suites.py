@@ -14,7 +14,7 @@ WHOLE = tuple(suite.name for suite in NAMED if not suite.installs)
 """Suites that are skipped whole; in others a test is, once it asks for a program of the suite."""
 
 
-def programs_of(name: str) -> Path:
+def find_programs(name: str) -> Path:
     """Return the directory of the suite's programs; without `--NAME` its tests are skipped."""
     programs = os.environ.get(_variable(name))
     if programs is None:

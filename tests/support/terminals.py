@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def on_terminal(
+def run_on_terminal(
     words: Sequence[str], environment: Mapping[str, str], *, cwd: Path, typed: str = ""
 ) -> tuple[int, str]:
     """Run a program, and return its status and what the terminal showed."""

@@ -7,7 +7,14 @@ from confluent_kafka import Producer
 from demo.trials.kafka import Broker
 
 
-def begun(broker: Broker, topic: str, value: str, *, name: str = "", **record: Any) -> Producer:  # noqa: ANN401 - of a record
+def begin_transaction(
+    broker: Broker,
+    topic: str,
+    value: str,
+    *,
+    name: str = "",
+    **record: Any,  # noqa: ANN401 - fields of a record
+) -> Producer:
     """Return a producer of that name, by default the topic's, with a record in a transaction."""
     producer = Producer({**broker.config, "transactional.id": name or topic})
     producer.init_transactions(60)

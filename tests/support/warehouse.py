@@ -42,9 +42,9 @@ class Warehouse:
         """Write the project, about this stream and the last six hours."""
         for name, text in files.items():
             (self.directory / name).parent.mkdir(exist_ok=True)
-            (self.directory / name).write_text(self._of_this(text))
+            (self.directory / name).write_text(self._localize(text))
 
-    def _of_this(self, text: str) -> str:
+    def _localize(self, text: str) -> str:
         text = text.replace("'orders'", f"'{self.stream}'")
         for after in ("--", '"$since"'):
             text = text.replace(f"orders {after}", f"{self.stream} {after}")
@@ -70,7 +70,7 @@ class Warehouse:
         """Run a shell script with the program and `noted-time` on its path."""
         path = os.pathsep.join([str(self._tool.parent), os.environ["PATH"]])
         return subprocess.run(
-            ["sh", "-c", self._of_this(script)],
+            ["sh", "-c", self._localize(script)],
             cwd=self.directory,
             env=environment(PATH=path, NOTED_TIME_URL=self.served.url, DO_NOT_TRACK="1"),
             capture_output=True,

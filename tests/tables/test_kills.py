@@ -12,9 +12,9 @@ from tests.support.killed_drivers import (
     Directory,
     Iceberg,
     Trial,
-    points,
+    choose_points,
+    read_claimed_time,
     settings,
-    time_of,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("4.0")]
@@ -34,8 +34,8 @@ def test_killed_drivers_double_no_row_and_claim_nothing_false(tmp_path: Path, ki
         else Iceberg(tmp_path / "tables" / "lake", "lake.db.rows")
     )
     trial = Trial(Directory(tmp_path / "source"), table, tmp_path, settings(tmp_path / "tables"))
-    for point in points(KILLS - 1):
+    for point in choose_points(KILLS - 1):
         trial.kill(point, chance)
 
     assert trial.finish() == []
-    assert time_of(trial.table.history()) is not None
+    assert read_claimed_time(trial.table.history()) is not None

@@ -18,7 +18,7 @@ import pytest
 
 from locks import install, java, suites
 from spark_integration.session.versions import NEEDED_RELEASES, OLDEST, parse_release
-from tests.support.spark_versions import PAGE, TABLE, rendered, with_table
+from tests.support.spark_versions import PAGE, TABLE, render_table, replace_table
 
 BESIDE = ("--no-compile", "--no-deps", "--require-hashes", "-r")
 """How what is beside .venv is installed."""
@@ -403,8 +403,8 @@ def test_the_page_has_the_table_that_the_runs_made(table: dict[str, Any]) -> Non
     """`./run test --spark V` writes it for one release; it is not edited."""
     text = PAGE.read_text()
 
-    assert rendered(table) in text
-    assert with_table(text, rendered(table)) == text
+    assert render_table(table) in text
+    assert replace_table(text, render_table(table)) == text
 
 
 def test_the_table_is_of_the_releases_that_are_installed_here(

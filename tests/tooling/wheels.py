@@ -9,7 +9,7 @@ from zipfile import ZipFile
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.support.processes import python
+from tests.support.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,14 +26,14 @@ PACKAGES = (
 
 def build(directory: Path) -> Path:
     """Build the wheel into the directory and return it."""
-    python("-m", "hatchling", "build", "-t", "wheel", "-d", directory).check_returncode()
+    run_python("-m", "hatchling", "build", "-t", "wheel", "-d", directory).check_returncode()
     return next(directory.glob("*.whl"))
 
 
 def install(wheel: Path, directory: Path) -> Path:
     """Install the wheel alone, without what it needs; returns the command `noted-time`."""
     options = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
-    python("-m", "pip", "install", *options, "--target", directory, wheel).check_returncode()
+    run_python("-m", "pip", "install", *options, "--target", directory, wheel).check_returncode()
     return directory / "bin" / "noted-time"
 
 

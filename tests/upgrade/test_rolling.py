@@ -12,9 +12,9 @@ from demo.trials.calls import Calls
 from demo.trials.postgres import Server
 from demo.trials.waiting import slowdown, wait_until
 from tests.replicas.served import BUCKETS, buckets
-from tests.support.following import Answer, broken
+from tests.support.following import Answer, find_contradictions
 from tests.support.next_version import NEXT, NextVersion
-from tests.support.processes import ROOT, ServeProcess, command
+from tests.support.processes import ROOT, ServeProcess, run_command
 from tests.upgrade.load import Load
 
 STREAMS = ("a-1", "b-2", "c-3", "d-4")
@@ -65,7 +65,7 @@ class Pair:
 def pair(server: Server, tmp_path: Path) -> Iterator[Pair]:
     """Two controllers of this version under load."""
     database = server.make_database()
-    migrated = command("migrate", "--database", database, cwd=tmp_path)
+    migrated = run_command("migrate", "--database", database, cwd=tmp_path)
     assert migrated.returncode == 0, migrated.stderr
     with ExitStack() as stack:
         made = Pair(tmp_path, database)
@@ -114,4 +114,4 @@ def _gaps(pair: Pair, stream: str) -> list[Any]:
     chain = [(mark["seq"], mark["lower"]) for mark in marks]
     seen = pair.load.read[stream]
     is_other = not seen or seen != chain[: len(seen)]
-    return [*broken([Answer(0, marks)]), *([(stream, seen)] if is_other else [])]
+    return [*find_contradictions([Answer(0, marks)]), *([(stream, seen)] if is_other else [])]

@@ -19,7 +19,7 @@ from noted_time.client import AddressedQuestion, Controllers, Reply
 from noted_time.coding import encode
 from noted_time.rules import Aggregator
 from noted_time.values import Accepted, Mark, StreamSettings, Unreachable
-from tests.support.streams import restarted
+from tests.support.streams import restart
 from writer_client.sending.answers import FoundPosition, NotesReply
 from writer_client.sending.exchange import Exchange, RequestNumbers
 from writer_client.sending.notices import Notices
@@ -96,11 +96,11 @@ class Successors:
             if act == "start" and len(self.processes) < MOST:
                 self.start(number)
             elif act == "restart":
-                self.stream = restarted(self.stream)
+                self.stream = restart(self.stream)
             elif act == "backup":
-                self.saved = restarted(self.stream)
+                self.saved = restart(self.stream)
             elif act == "restore":
-                self.stream = restarted(self.saved)
+                self.stream = restart(self.saved)
                 self.accepted.append(None)
             elif act == "take":
                 self.take(number)

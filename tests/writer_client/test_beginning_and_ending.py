@@ -13,7 +13,7 @@ from hypothesis import example, given
 
 from demo.trials.served import Served
 from noted_time.filelog import file_name, segment_directory
-from tests.support.processes import python
+from tests.support.processes import run_python
 from tests.writer_client.scripted import URL, Scripted
 from tests.writer_client.successors import Successors, restoring, steps
 from writer_client import DeliveryTracker, SegmentLogWriter, WriterClient
@@ -35,7 +35,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def crash_after_appending(root: Path, served: Served, stream: str) -> None:
     """Have a process append nine rows, and be killed before it notes any of them."""
-    crashed = python("-c", CRASHING, root, served.url, stream)
+    crashed = run_python("-c", CRASHING, root, served.url, stream)
     assert crashed.returncode == -signal.SIGKILL
 
 
@@ -160,7 +160,7 @@ with ThreadPoolExecutor(len(logs)) as threads:
 
 def test_threads_may_append_before_pandas_is_imported(tmp_path: Path) -> None:
     """One of them has pyarrow import pandas; the others find it half imported."""
-    done = python("-c", PROGRAM, tmp_path)
+    done = run_python("-c", PROGRAM, tmp_path)
 
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -268,7 +268,7 @@ for name in sys.argv[1:]:
 
 def test_a_signal_handler_may_close_amid_a_call(served: Served, stream: str) -> None:
     """What was noted before is flushed, and the call that was interrupted raises."""
-    done = python("-c", AMID_A_CALL, served.url, stream)
+    done = run_python("-c", AMID_A_CALL, served.url, stream)
 
     assert (done.stdout, done.stderr) == (
         "the client of writer 'UA' was closed during the call\n",
@@ -279,7 +279,7 @@ def test_a_signal_handler_may_close_amid_a_call(served: Served, stream: str) -> 
 
 def test_a_signal_handler_may_close_amid_a_flush() -> None:
     """The flush that was interrupted ends, long before its time."""
-    done = python("-c", AMID_A_FLUSH)
+    done = run_python("-c", AMID_A_FLUSH)
 
     said = [line.partition(":")[0] for line in done.stdout.splitlines()]
     assert said == ["not durable within 0.1 s", "not durable within 60 s"]
@@ -288,9 +288,9 @@ def test_a_signal_handler_may_close_amid_a_flush() -> None:
 def test_the_end_of_a_process_waits_two_seconds_in_all() -> None:
     """For any number of clients, each of which reports what it could not send, on stderr."""
     began = time.monotonic()
-    one = python("-c", TO_NOBODY, "w0")
+    one = run_python("-c", TO_NOBODY, "w0")
     after_one = time.monotonic()
-    five = python("-c", TO_NOBODY, *(f"w{number}" for number in range(5)))
+    five = run_python("-c", TO_NOBODY, *(f"w{number}" for number in range(5)))
     after_five = time.monotonic()
 
     unsent = [each.stderr.count("not delivered to") for each in (one, five)]

@@ -17,7 +17,7 @@ from demo.trials.waiting import eventually, wait_until
 from noted_time import InvalidNote, Rejected, Unreachable
 from noted_time.values import ClientFailed, UnknownStream
 from tests.support.faults import Faults
-from tests.support.processes import python
+from tests.support.processes import run_python
 from tests.writer_client.scripted import SOON, URL, Scripted, hasty
 from writer_client import AsyncWriterClient, Pace, SegmentLogWriter, WriterClient
 
@@ -265,7 +265,7 @@ def test_what_was_noted_is_flushed_at_exit(served: Served, stream: str) -> None:
         "import sys; from writer_client import WriterClient\n"
         "WriterClient(sys.argv[1], sys.argv[2], 'UA').note_time(5, {0: 10})\n"
     )
-    python("-c", program, served.url, stream)
+    run_python("-c", program, served.url, stream)
 
     assert served.writers(stream) == {
         "UA": {"state": "live", "times": {"default": 5}, "position": {"0": 10}}

@@ -14,7 +14,7 @@ import pytest
 
 from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, wait_until
-from tests.support.page import examples, text_of
+from tests.support.page import list_examples, read_page
 from tests.support.processes import environment
 
 READY = "/tmp/ready"  # noqa: S108 - of the page; the tests' own is elsewhere
@@ -44,7 +44,7 @@ class Pods:
     def __init__(self, directory: Path, url: str, kept: ExitStack) -> None:
         (self._program,) = (
             each.program
-            for each in examples(text_of("docs/guides/kubernetes.md"))
+            for each in list_examples(read_page("docs/guides/kubernetes.md"))
             if each.language == "python"
         )
         self.log = directory / "log"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.power import Acknowledged, Cut, Disk
-from tests.support.processes import python
+from tests.support.processes import run_python
 from tests.writer_client.appending import rows
 from writer_client import SegmentLogWriter
 
@@ -68,7 +68,7 @@ def disk(tmp_path: Path) -> Disk:
 
 def run(disk: Disk, program: str, variables: dict[str, str]) -> list[Acknowledged]:
     """Run a program to its end; returns what it acknowledged."""
-    done = python("-c", OPEN + program, disk.root, cwd=disk.root, **variables)
+    done = run_python("-c", OPEN + program, disk.root, cwd=disk.root, **variables)
     assert done.returncode == 0, done.stderr
     lines = (line.split() for line in done.stdout.splitlines())
     return [Acknowledged(int(at), what) for at, what in lines]
@@ -80,7 +80,7 @@ def lost(cut: Cut, acknowledged: Sequence[Acknowledged], target: Path, *, torn: 
     writer = SegmentLogWriter(root, "flights", segments=(0, 1), event_time="time")
     writer.append([{"time": 9, "writer": "UA"}], 0)
     found = {str(row["time"]) for segment in (0, 1) for row in rows(root, segment)}
-    return set(cut.had(acknowledged)) - found
+    return set(cut.find_durable(acknowledged)) - found
 
 
 @pytest.mark.parametrize(

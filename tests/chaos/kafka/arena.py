@@ -115,7 +115,7 @@ class Program:
         found: list[str] = ERROR.findall(self.log())
         return found[-1] if found else ""
 
-    def printed(self) -> Iterator[object]:
+    def read_output(self) -> Iterator[object]:
         """Yield what all its runs printed, a line of JSON each; a line cut short is left out."""
         for file in sorted(self._logs.glob("*.printed")):
             for line in file.read_text().splitlines(keepends=True):
@@ -202,7 +202,7 @@ class KafkaArena:
         for program in self._programs:
             program.kill()
             if program not in self.observers:
-                self.counts.update(str(each) for each in program.printed())
+                self.counts.update(str(each) for each in program.read_output())
         if hasattr(self, "controller"):
             self.controller.kill()
         self.broker.kill()

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.kafka import connector
-from demo.trials.starting import started
+from demo.trials.starting import start_query
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
 from tests.support.spark_sessions import start_spark
 
@@ -64,7 +64,7 @@ def count(given: Given) -> None:
         .option("checkpointLocation", given.checkpoint)
         .trigger(processingTime="1 second")
     )
-    started(writer.start).awaitTermination()
+    start_query(writer.start).awaitTermination()
 
 
 def keep(batch: DataFrame, number: int, output: Path) -> None:

@@ -31,8 +31,8 @@ from tests.chaos.kafka.writing import Kind
 from tests.chaos.reading import Reading
 from tests.chaos.trial import Trial
 from tests.chaos.turns import Plan
-from tests.support.following import Answer, broken
-from tests.support.kafka_judge import violations
+from tests.support.following import Answer, find_contradictions
+from tests.support.kafka_judge import find_violations
 
 NOTED_FAR = (FAR, "default")
 MARKS, OUTPUT = (TOPIC, "default"), (TOPIC, "output")
@@ -166,8 +166,10 @@ def _judge_marks(
     history: History, where: tuple[str, str], records: Sequence[Record], marks: Sequence[Json]
 ) -> None:
     found: dict[str, Sequence[object]] = {
-        "marks are sound" if where == MARKS else "others are sound": violations(marks, records),
-        "followers": broken([*history.chains[where].answers, Answer(0, marks)]),
+        "marks are sound" if where == MARKS else "others are sound": find_violations(
+            marks, records
+        ),
+        "followers": find_contradictions([*history.chains[where].answers, Answer(0, marks)]),
         "no writer is excluded": checks.excluded(marks, silent=None),
     }
     history.judged("/".join(where), found)

@@ -15,14 +15,14 @@ from tests.chaos.kafka.queried import of_kafka
 from tests.chaos.kafka.writing import Kind
 from tests.chaos.turns import Plan, Turn
 from tests.support.clock import Clock
-from tests.support.queries import per_second
+from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 
 pytestmark = [
     pytest.mark.acceptance,
     pytest.mark.spark,
     pytest.mark.anyio,
-    pytest.mark.skipif(not kafka.installed(), reason=kafka.MISSING),
+    pytest.mark.skipif(not kafka.is_installed(), reason=kafka.MISSING),
 ]
 
 TURNS: tuple[Turn, ...] = (
@@ -58,7 +58,7 @@ def test_a_leader_that_is_away_holds_the_query_and_loses_nothing(
         broker.create(clock.name, leaders=(1, 2))
         clock.write(0)
         clock.note(1)
-        query = clock.output.start(per_second(clock.read(), "timestamp"))
+        query = clock.output.start(count_per_second(clock.read(), "timestamp"))
         query.processAllAvailable()
         second.kill()
         clock.write(1, partitions=(0,))

@@ -9,9 +9,9 @@ from structlog.testing import CapturedCall, CapturingLogger
 from controller.service import committer
 from controller.store.port import StoreUnavailable
 from noted_time.values import MarkConflict
-from tests.support.controllers import WatchedMemory, until
+from tests.support.controllers import WatchedMemory, wait_until_async
 from tests.support.http import Caller, problem
-from tests.support.scrapes import scraped
+from tests.support.scrapes import scrape
 
 S = "/v1/streams/s"
 
@@ -95,12 +95,12 @@ async def test_a_database_that_hangs_is_seen_and_notes_are_answered(
     body = {"notes": [{"writer": "a", "time": 5}]}
     memory.watch.open.clear()
     noting = asyncio.create_task(call.post(f"{S}/notes", body))
-    await until(lambda: memory.watch.attempts == 2)
+    await wait_until_async(lambda: memory.watch.attempts == 2)
     ready, noted = await call.get("/readyz"), await noting
     later = await call.post(f"{S}/notes", body)
-    state, age = (scraped(call.controller, name)[()] for name in names)
+    state, age = (scrape(call.controller, name)[()] for name in names)
     memory.watch.open.set()
-    await until(lambda: not scraped(call.controller, names[1])[()])
+    await wait_until_async(lambda: not scrape(call.controller, names[1])[()])
     repeated = await call.post(f"{S}/notes", body)
 
     unanswered, *overdue = (problem(answer) for answer in (ready, noted, later))
@@ -121,7 +121,7 @@ async def test_another_owner_s_mark_is_a_409(call: Caller, memory: WatchedMemory
 async def test_a_poll_is_refused_once_the_lower_shows_the_unit(call: Caller, path: str) -> None:
     """It began before there was any mark."""
     poll = asyncio.create_task(call.client.get(f"{S}/{path}&wait_ms=30000"))
-    await until(lambda: len(call.controller._notifier) == 1)
+    await wait_until_async(lambda: len(call.controller._notifier) == 1)
     await call.note({"writer": "a", "time": NOW})
 
     assert problem(await poll)[:2] == (422, "implausible_time")

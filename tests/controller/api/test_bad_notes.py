@@ -8,7 +8,7 @@ import pytest
 
 from controller.api.gate.access import OPEN_PATHS
 from controller.api.middleware import MAX_BODY
-from tests.support.controllers import names
+from tests.support.controllers import list_streams
 from tests.support.http import Caller, problem
 
 S = "/v1/streams/s"
@@ -84,4 +84,4 @@ async def test_a_client_that_hangs_up_halfway_asked_for_nothing(call: Caller) ->
     }
     await transport.app(scope, receive, send)
 
-    assert (sent, names(call.controller)) == ([], ["s"])
+    assert (sent, list_streams(call.controller)) == ([], ["s"])

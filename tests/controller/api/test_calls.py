@@ -24,7 +24,7 @@ from controller.service.maintenance import exclude_silent_writers, forget_depart
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller, places, problem
 from tests.support.paragraphs import matches, read_paragraphs
-from tests.support.scrapes import scraped
+from tests.support.scrapes import scrape
 
 CALL = re.compile(
     r"(?P<method>\S+)(?: (?P<path>[^\s{]\S*))?(?: (?P<body>.*?))??(?:\s-> (?P<expected>.*))?",
@@ -53,7 +53,7 @@ class Calls:
             body = f'{{"notes": [{act["body"]}]}}'
             await self._call("POST", "s/notes", body, expected, line)
         elif method == "scrape":
-            samples = scraped(self.call.controller, f"noted_time_{act['path']}")
+            samples = scrape(self.call.controller, f"noted_time_{act['path']}")
             assert {",".join(k): v for k, v in samples.items()} == json.loads(expected), line
         elif method == "serve":
             serve_for(self.call.controller, self.time, int(act["path"]))

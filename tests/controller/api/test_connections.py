@@ -20,7 +20,7 @@ from controller.api.sockets.connections import Connection
 from controller.service.controller import Controller
 from demo.trials.memory_store import MemoryStore
 from tests.controller.api.wire import post
-from tests.support.controllers import until
+from tests.support.controllers import wait_until_async
 from tests.support.properties import costly
 
 STATUS = re.compile(rb"HTTP/1.1 (\d+) ")
@@ -123,7 +123,7 @@ def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
 
 async def answered(transport: PlayedTransport, count: int) -> list[int]:
     """Wait until that many requests were answered, and return the statuses."""
-    await until(lambda: len(transport.statuses) >= count)
+    await wait_until_async(lambda: len(transport.statuses) >= count)
     return transport.statuses
 
 
@@ -158,7 +158,7 @@ def test_however_requests_are_cut_each_is_answered_in_its_turn(
 async def test_a_connection_without_a_whole_request_is_closed(begun: bytes) -> None:
     async with connected(request_s=0.1) as (connection, transport):
         connection.data_received(begun)
-        await until(lambda: transport.is_closed)
+        await wait_until_async(lambda: transport.is_closed)
 
     assert transport.statuses == [200] * (len(begun) > len(post(NOTE)) and b"chunked" not in begun)
 
@@ -196,11 +196,11 @@ async def test_a_connection_that_ended_is_freed_without_a_collection(*, is_polli
                 b"GET /v1/streams/s/marks?after=1&wait_ms=30000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
             )
             connection.data_received(poll)
-            await until(lambda: bool(len(controller.polls)))
+            await wait_until_async(lambda: bool(len(controller.polls)))
         connection.connection_lost(None)
         del connection
         async with asyncio.timeout(25.0):
-            await until(lambda: left[0]() is left[1]() is None)
+            await wait_until_async(lambda: left[0]() is left[1]() is None)
     finally:
         gc.enable()
         await controller.close()
@@ -213,9 +213,9 @@ async def test_an_answer_is_sent_whole() -> None:
         connection.data_received(post(NOTE))
         await answered(transport, 1)
         connection.data_received(head.replace(b"Host", b"Expect: 100-continue\r\nHost"))
-        await until(lambda: len(transport.parts) > 1)
+        await wait_until_async(lambda: len(transport.parts) > 1)
         connection.data_received(body)
-        await until(lambda: len(transport.parts) > 2)
+        await wait_until_async(lambda: len(transport.parts) > 2)
 
     first, meanwhile, last = transport.parts
     assert first.startswith(b"HTTP/1.1 200 OK\r\n")

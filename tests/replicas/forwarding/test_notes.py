@@ -25,7 +25,7 @@ from tests.replicas.played import (
     played,
     settings,
 )
-from tests.support.controllers import until
+from tests.support.controllers import wait_until_async
 from tests.support.gates import Guarded
 from tests.support.http import problem
 
@@ -142,7 +142,7 @@ async def test_notes_wait_until_the_owner_has_the_stream(this: Played) -> None:
 async def test_notes_wait_for_a_stream_without_an_owner(this: Played) -> None:
     """And go to the next owner."""
     this.now_has(None)  # and this replica has its share already
-    await until(lambda: this.controller.ownership.owner_url(THERE) is None)
+    await wait_until_async(lambda: this.controller.ownership.owner_url(THERE) is None)
     asked = asyncio.create_task(this.note(THERE))
     await asyncio.sleep(0.3)
     before = len(this.owner.frames)
@@ -156,7 +156,7 @@ async def test_notes_are_taken_here_if_the_stream_comes_here(this: Played) -> No
     this.store.commit(ChangeSet(StreamRecord("id-there", THERE, settings())))
     this.owner.trouble = [httpx.ConnectError("it was killed")] * 1000
     asked = asyncio.create_task(this.note(THERE))
-    await until(lambda: bool(this.owner.frames))
+    await wait_until_async(lambda: bool(this.owner.frames))
     this.now_has(None, replicas=1)
     answer = await asked
 
@@ -212,7 +212,7 @@ async def test_no_more_wait_than_may() -> None:
     async with played(limits=Limits(waiting_requests=5)) as this:
         this.owner.before = opened.wait
         asked = [asyncio.create_task(this.note(THERE)) for _ in range(5)]
-        await until(lambda: bool(this.owner.frames))
+        await wait_until_async(lambda: bool(this.owner.frames))
         over = await this.note(THERE)
         opened.set()
         answers = await asyncio.gather(*asked)
@@ -231,7 +231,7 @@ async def test_no_more_bytes_wait_than_may(this: Played, monkeypatch: pytest.Mon
     monkeypatch.setattr(forwarding, "FORWARDED_BYTES", 100)
     writers = [f"writer-{n}" for n in range(100)]
     asked = [asyncio.create_task(this.note(THERE, *writers))]
-    await until(lambda: bool(this.owner.frames))
+    await wait_until_async(lambda: bool(this.owner.frames))
     over = await this.note(THERE)
     opened.set()
     answers = [await asked[0], await this.note(THERE)]
@@ -324,7 +324,7 @@ async def test_a_long_poll_that_waits_here_follows_its_stream(this: Played) -> N
     this.owner.reply = lambda request: httpx.Response(200, json={"at": request.url.host})
     poll = this.client.get(f"/v1/streams/{HERE}/marks?wait_ms=30000")
     asked = asyncio.create_task(poll)
-    await until(lambda: len(this.controller.polls) == 1)
+    await wait_until_async(lambda: len(this.controller.polls) == 1)
     await this.lose()
 
     async with asyncio.timeout(20):
@@ -352,7 +352,7 @@ async def test_an_owner_with_an_unreadable_url_counts_as_missing(this: Played, u
     """No matter what left it there: callers get an error in the end, and none hangs for ever."""
     this.owner.trouble = [OverflowError("port must be 0-65535")] * 1000
     this.now_has(url)
-    await until(lambda: this.controller.ownership.owner_url(THERE) == url)
+    await wait_until_async(lambda: this.controller.ownership.owner_url(THERE) == url)
     answer = await this.note(THERE)
 
     assert problem(answer)[:2] == (503, "no_owner")

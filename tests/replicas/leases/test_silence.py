@@ -22,7 +22,7 @@ from tests.replicas.leased import (
     silent,
     while_leases_end,
 )
-from tests.support.stored import commit, mark, of_one_stream, seqs, stream
+from tests.support.stored import build_changes, commit, mark, read_seqs, stream
 
 
 def test_a_silent_session_is_ended_after_its_lease(
@@ -52,7 +52,7 @@ def test_a_silent_session_of_another_program_is_left_alone(
 
 WORK: dict[str, Callable[[PostgresStore], object]] = {
     "looks": lambda store: store.heartbeat(),
-    "reads": seqs,
+    "reads": read_seqs,
     "loads": lambda store: load(store, ALL, len(ALL)),
 }
 
@@ -71,7 +71,7 @@ def test_who_works_is_not_silent(
     """
     monkeypatch.setattr(leases, "RENEW_S", FAIR_MS / 8000)
     more = [stream(f"id-{number}", f"s{number}") for number in range(2, 10)]
-    a.commit(of_one_stream(upto=1))
+    a.commit(build_changes(upto=1))
     commit(a, *more)
     a.heartbeat()
     lease(FAIR_MS)
@@ -103,7 +103,7 @@ def test_a_session_that_waits_for_a_lock_is_left_alone(
     """Another program's lock holds its commit up; it is not silent, and the commit goes through."""
     with server.session(url) as other, other.transaction():
         other.execute("LOCK TABLE noted_time_stream")
-        held_up = threading.Thread(target=a.commit, args=(of_one_stream(upto=1),))
+        held_up = threading.Thread(target=a.commit, args=(build_changes(upto=1),))
         held_up.start()
         at_work(server, url, "relation")
         silent(lease)
@@ -111,7 +111,7 @@ def test_a_session_that_waits_for_a_lock_is_left_alone(
         lease(LONG_MS)
     held_up.join()
 
-    assert (seen, seqs(a)) == (64, [1])
+    assert (seen, read_seqs(a)) == (64, [1])
 
 
 @pytest.mark.parametrize(
@@ -159,11 +159,11 @@ def test_a_read_after_the_session_was_ended_reports_it(
 ) -> None:
     """Loading streams for buckets that are another's by now comes to nothing."""
     monkeypatch.setattr(leases, "RENEW_S", 0.0)
-    a.commit(of_one_stream(upto=1))
+    a.commit(build_changes(upto=1))
     silent(lease)
     b.heartbeat()
 
-    assert lost(lambda: seqs(a))
+    assert lost(lambda: read_seqs(a))
 
 
 # What follows from a lost session
@@ -176,7 +176,7 @@ def test_who_lost_its_session_owns_nothing(
     silent(lease)
     b.acquire(b.heartbeat().free)
     lease(LONG_MS)
-    reported = [lost(act) for act in (a.ping, a.ping, lambda: a.commit(of_one_stream()))]
+    reported = [lost(act) for act in (a.ping, a.ping, lambda: a.commit(build_changes()))]
     with pytest.raises(StoreUnavailable, match=r"^the session with the database was lost; read"):
         a.ping()
     leases_of_a = a.heartbeat()
@@ -194,24 +194,24 @@ def test_a_commit_in_a_session_that_was_ended_appends_nothing(
     a: PostgresStore, b: PostgresStore, lease: Lease
 ) -> None:
     """Neither while its buckets are free nor after the next owner has continued."""
-    a.commit(of_one_stream(upto=1))
+    a.commit(build_changes(upto=1))
     silent(lease)
     b.heartbeat()
     lease(LONG_MS)
     reported = [lost(lambda: commit(a, mark(2)))]
-    free = seqs(b)
+    free = read_seqs(b)
     b.acquire(ALL)
     commit(b, mark(2))
     reported.append(lost(lambda: commit(a, mark(3))))
 
-    assert (reported, free, seqs(b)) == ([True, True], [1], [1, 2])
+    assert (reported, free, read_seqs(b)) == ([True, True], [1], [1, 2])
 
 
 def test_a_commit_that_was_under_way_is_undone(
     a: PostgresStore, b: PostgresStore, server: Server, url: str
 ) -> None:
     """Its session ends between two statements: the whole batch is undone, its caller notified."""
-    a.commit(of_one_stream(upto=1))
+    a.commit(build_changes(upto=1))
     outcome: list[str] = []
 
     def commit_mark() -> None:
@@ -228,4 +228,4 @@ def test_a_commit_that_was_under_way_is_undone(
         end_session_of("http://a", server, url)
         under_way.join()
 
-    assert (outcome, seqs(b), b.clocks()[0]) == (["StoreUnavailable"], [1], 1)
+    assert (outcome, read_seqs(b), b.clocks()[0]) == (["StoreUnavailable"], [1], 1)

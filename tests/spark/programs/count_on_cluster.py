@@ -9,7 +9,7 @@ import sys
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.trials.starting import connected, started
+from demo.trials.starting import retry_start, start_query
 from spark_integration import Noted, WatermarkPolicy, read_noted_log
 
 
@@ -17,11 +17,11 @@ def main(given: dict[str, str]) -> None:
     """Count until killed."""
     spark = SparkSession.builder.getOrCreate()
     noted, policy = Noted(given["url"], given["stream"]), WatermarkPolicy(strict=False)
-    events = connected(
+    events = retry_start(
         lambda: read_noted_log(spark, given["root"], noted, event_time="time", policy=policy)
     )
     files = per_minute(events).writeStream.format("json").option("path", given["output"])
-    started(files.option("checkpointLocation", f"{given['output']}-checkpoint").start)
+    start_query(files.option("checkpointLocation", f"{given['output']}-checkpoint").start)
     spark.streams.awaitAnyTermination()
 
 

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from demo.trials.starting import connected
+from demo.trials.starting import retry_start
 from spark_integration import Noted, read_complete, read_noted_log
 from tests.support.spark_sessions import SETTINGS
 
@@ -59,7 +59,7 @@ def main(given: dict[str, Any]) -> None:
 def run_step(step: Callable[[], int]) -> int | str:
     """Return what a step returns, or its error."""
     try:
-        return connected(step)
+        return retry_start(step)
     except (PySparkException, Py4JError) as error:
         return str(error)
 

@@ -32,15 +32,15 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from demo.trials.starting import connected
+from demo.trials.starting import retry_start
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
 from tests.support.killed_operators import (
     GAP_MS,
     KEPT_MS,
     SOON_MS,
     WINDOW_MS,
+    find_last_batch,
     is_finished,
-    last_batch,
 )
 from tests.support.spark_sessions import start_spark
 
@@ -152,8 +152,8 @@ class Query:
         self._dies, self._output = asked["dies"], Path(asked["output"])
         self._checkpoint, self._run = Path(asked["checkpoint"]), given["run"]
         self._output.mkdir(parents=True, exist_ok=True)
-        self._uncommitted = last_batch(self._checkpoint, "commits") + 1
-        self._unplanned = last_batch(self._checkpoint, "offsets") + 1
+        self._uncommitted = find_last_batch(self._checkpoint, "commits") + 1
+        self._unplanned = find_last_batch(self._checkpoint, "offsets") + 1
         self._waits = Event()
 
         def read(topic: str) -> DataFrame:
@@ -167,7 +167,7 @@ class Query:
                 policy=WatermarkPolicy(dedup_retention_ms=KEPT_MS),
             )
 
-        rows = connected(lambda: OPERATORS[asked["operator"]](read))
+        rows = retry_start(lambda: OPERATORS[asked["operator"]](read))
         writer = rows.writeStream.outputMode("append").foreachBatch(self._write)
         self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
 
@@ -175,7 +175,7 @@ class Query:
         """Return whether it is at its place or finished, or raise its error."""
         if not self._query.isActive:
             self._query.awaitTermination()
-        has_committed = last_batch(self._checkpoint, "commits") >= self._uncommitted
+        has_committed = find_last_batch(self._checkpoint, "commits") >= self._uncommitted
         is_committed = self._dies == "committed" and has_committed
         return self._waits.is_set() or is_committed or is_finished(self._checkpoint)
 

@@ -21,7 +21,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.trials.starting import connected, started
+from demo.trials.starting import retry_start, start_query
 from noted_time.reading import TableHistory
 from spark_integration import NotedTable, TableClaims
 from spark_integration.tables.formats import OpenTable, WriteOptions, open_table
@@ -130,7 +130,7 @@ def events(spark: SparkSession, given: Given) -> DataFrame:
 
         noted, batches = Noted(given["url"], given["stream"]), Batches(given["rows"])
         policy = WatermarkPolicy(strict=False, batch_after_mark=True)
-        return connected(
+        return retry_start(
             lambda: read_noted_log(
                 spark, given["root"], noted, batches, event_time="time", policy=policy
             )
@@ -146,7 +146,7 @@ def main(given: Given) -> None:
     claims = TableClaims(given["checkpoint"], "rows", "time", static_sources=static)
     writer = events(spark, given).writeStream.foreachBatch(write_and_die(given, claims))
     writer = writer.option("checkpointLocation", given["checkpoint"]).trigger(availableNow=True)
-    wait_for_end(started(writer.start))
+    wait_for_end(start_query(writer.start))
     spark.stop()
 
 
