@@ -40,7 +40,7 @@ def noting(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[l
 
 
 @pytest.mark.parametrize("trouble", [fill_disk, lock_database, move_database])
-def test_trouble_with_the_database_is_reported_and_survived(
+def test_controller_reports_and_survives_database_errors(
     tmp_path: Path, trouble: Callable[[ServeProcess, Path], AbstractContextManager[None]]
 ) -> None:
     """503 while it lasts, no note acknowledged that is not kept, and no help needed afterwards."""
@@ -80,7 +80,7 @@ def replaced(file: Path) -> None:
     ("act", "says"),
     [(removed, "-wal was removed or replaced"), (replaced, "was replaced by another file")],
 )
-def test_no_note_is_acknowledged_on_files_that_are_gone(
+def test_controller_without_its_files_acknowledges_no_note(
     tmp_path: Path, act: Callable[[Path], None], says: str
 ) -> None:
     """503 from then on, with the remedy, also in the log and `/readyz`; kill -9 loses no note."""
@@ -106,7 +106,7 @@ def test_no_note_is_acknowledged_on_files_that_are_gone(
     assert logged
 
 
-def test_what_was_acknowledged_before_the_log_was_removed_is_kept(tmp_path: Path) -> None:
+def test_acknowledged_notes_survive_a_removed_log(tmp_path: Path) -> None:
     """The controller still has it open, and copies it into the database file."""
     with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
         url = controller.url

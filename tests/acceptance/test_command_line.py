@@ -24,7 +24,7 @@ def altered(directory: Path, statement: str) -> None:
         connection.commit()
 
 
-def test_hints_and_the_dashboard_name_the_program_as_it_was_started(tmp_path: Path) -> None:
+def test_hints_name_the_command_that_started_the_program(tmp_path: Path) -> None:
     """In a clone it is `./run noted-time`: in help, in errors and in the first steps."""
     typed = "./run noted-time"
     words = [sys.executable, "-m", "noted_time_cli", "demo-stream", "--help"]
@@ -42,7 +42,7 @@ def test_hints_and_the_dashboard_name_the_program_as_it_was_started(tmp_path: Pa
     )
 
 
-def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
+def test_serve_refuses_an_older_schema(tmp_path: Path) -> None:
     """`serve` refuses it with the command to run, which only a person should."""
     migrate(f"sqlite:///{tmp_path / DATABASE}")
     altered(tmp_path, "UPDATE noted_time_version SET version_num = '0000'")
@@ -67,7 +67,7 @@ def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
         (1, "sqlite:///notes.csv", "notes.csv is not a SQLite database, so pass another file"),
     ],
 )
-def test_a_database_that_cannot_be_is_explained(
+def test_invalid_database_url_is_explained(
     tmp_path: Path, status: int, url: str, says: str
 ) -> None:
     """In a sentence without a traceback and without a password."""
@@ -90,7 +90,7 @@ def test_a_second_controller_is_refused(tmp_path: Path) -> None:
     assert (second.returncode, second.stderr.splitlines()[-1], still) == (1, says, 201)
 
 
-def test_settings_come_from_the_environment(tmp_path: Path) -> None:
+def test_settings_are_read_from_the_environment(tmp_path: Path) -> None:
     """Database, address, level and format; the command line wins."""
     variables: dict[str, Any] = {
         "NOTED_TIME_DATABASE": f"sqlite:///{tmp_path}/elsewhere.db",

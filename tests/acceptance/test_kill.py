@@ -16,7 +16,7 @@ from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
 
 
-def test_downtime_times_no_writer_out(tmp_path: Path) -> None:
+def test_downtime_counts_toward_no_writer_timeout(tmp_path: Path) -> None:
     """Killed for longer than the writer timeout, it still waits as long as was left before."""
     notes = [{"writer": "silent"}, {"writer": "a", "time": 5}]
     with ServeProcess(tmp_path).ready() as controller:
@@ -66,7 +66,7 @@ async def waiting_notes(
     return asked
 
 
-async def test_sigterm_answers_what_is_in_flight(tmp_path: Path) -> None:
+async def test_sigterm_answers_requests_in_flight(tmp_path: Path) -> None:
     """Notes that wait for their commit are acknowledged, long polls end empty, the exit is 0."""
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
@@ -96,7 +96,7 @@ async def test_sigterm_answers_what_is_in_flight(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
-def test_many_signals_end_it_like_one(tmp_path: Path, first: signal.Signals) -> None:
+def test_many_signals_end_the_controller_as_one_does(tmp_path: Path, first: signal.Signals) -> None:
     """Also while the interpreter ends, when no handler of signals may run."""
     with ServeProcess(tmp_path, is_forked=False).ready() as controller:
         controller.process.send_signal(first)

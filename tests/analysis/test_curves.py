@@ -79,7 +79,7 @@ def judged(log: Log, after: list[float]) -> tuple[int, list[int], int]:
 
 @settings(max_examples=MANY)
 @given(logs(), st.integers(0, 100))
-def test_a_delay_costs_what_a_loop_over_the_rows_finds(log: Log, delay: int) -> None:
+def test_delay_costs_equal_a_scan_of_the_rows(log: Log, delay: int) -> None:
     """Rows lost, waits and open windows, by Spark's rule and by Flink's."""
     found = log.analysis
 
@@ -91,7 +91,7 @@ def test_a_delay_costs_what_a_loop_over_the_rows_finds(log: Log, delay: int) -> 
 
 @settings(max_examples=MANY // 4)
 @given(logs())
-def test_the_least_delay_loses_no_row_and_one_less_does(log: Log) -> None:
+def test_least_delay_loses_no_row(log: Log) -> None:
     """Unless it is 0; and a longer delay never loses more."""
     for curve in (log.analysis.spark, log.analysis.flink):
         least = curve.least_delay_ms()
@@ -112,7 +112,7 @@ def test_a_share_of_the_rows_may_be_lost(log: Log, share: float) -> None:
 
 @settings(max_examples=MANY // 4)
 @given(logs())
-def test_the_perfect_watermark_loses_none_and_none_that_does_is_above_it(log: Log) -> None:
+def test_perfect_watermark_is_the_highest_that_loses_no_row(log: Log) -> None:
     """A row is lost if its time is below; the bound after each row is the least time to come."""
     after = [min(log.times[n:], default=-np.inf) for n in range(1, len(log.times) + 1)]
     pairs = zip(log.times[1:], after, strict=False)
@@ -126,7 +126,7 @@ def test_the_perfect_watermark_loses_none_and_none_that_does_is_above_it(log: Lo
 
 
 @given(logs(), st.randoms())
-def test_the_order_of_the_rows_is_that_of_their_arrival(log: Log, mixed: Random) -> None:
+def test_rows_are_ordered_by_arrival(log: Log, mixed: Random) -> None:
     """However they are given, where no two arrived at once."""
     apart = log._replace(arrivals=[arrival * 100 + n for n, arrival in enumerate(log.arrivals)])
     rows = list(zip(apart.arrivals, apart.times, apart.partitions, strict=True))
@@ -139,7 +139,7 @@ def test_the_order_of_the_rows_is_that_of_their_arrival(log: Log, mixed: Random)
 
 
 @given(logs())
-def test_whose_rows_are_behind(log: Log) -> None:
+def test_lateness_is_counted_by_partition(log: Log) -> None:
     """By partition: how many, and by how much in the median and at worst."""
     largest, late = log.times[0], dict[str, list[int]]()
     for time, partition in zip(log.times, log.partitions, strict=True):
@@ -157,7 +157,7 @@ def test_whose_rows_are_behind(log: Log) -> None:
 
 @settings(max_examples=MANY // 4)
 @given(logs(), st.integers(0, 40))
-def test_the_least_delay_without_rows_ahead_is_that_of_the_others(log: Log, ahead: int) -> None:
+def test_least_delay_ignores_rows_ahead_of_their_arrival(log: Log, ahead: int) -> None:
     """A row is ahead by its own arrival alone; if most are, none is."""
     found = [
         n for n, (arrival, at) in enumerate(zip(*log[:2], strict=True)) if at - arrival > ahead
@@ -179,7 +179,7 @@ def test_the_least_delay_without_rows_ahead_is_that_of_the_others(log: Log, ahea
 
 @settings(max_examples=MANY // 4)
 @given(logs())
-def test_the_least_delay_is_owed_to_the_row_that_set_the_time(log: Log) -> None:
+def test_least_delay_names_the_row_that_set_the_time(log: Log) -> None:
     """The first with the time that the row with the greatest need is behind."""
     owed, least, setter = None, 0, 0
     for n, time in enumerate(log.times):
@@ -192,7 +192,7 @@ def test_the_least_delay_is_owed_to_the_row_that_set_the_time(log: Log) -> None:
     assert (log.analysis.owed_to, log.analysis.spark.least_delay_ms()) == (owed, least)
 
 
-def test_slow_windows_that_are_still_open_leave_no_p99() -> None:
+def test_open_windows_leave_no_p99() -> None:
     """At a delay of an hour, ten of twenty windows have no result yet."""
     minutes = [minute * 60_000 for minute in range(20)]
     waits = analyse(minutes, minutes, window_ms=60_000).spark.measure_waits(600_000)
@@ -201,7 +201,7 @@ def test_slow_windows_that_are_still_open_leave_no_p99() -> None:
     assert (waits.median_ms, waits.longest_ms) == (600_000, 600_000)
 
 
-def test_what_one_row_tells() -> None:
+def test_one_row_has_an_open_window_and_no_lateness() -> None:
     """Nothing is late, and its window is open."""
     one = analyse([5], [3], window_ms=10)
 
@@ -221,7 +221,7 @@ def test_what_one_row_tells() -> None:
     ("arrivals", "times", "window", "says"),
     [([], [], 0, "0 arrivals, 0 times"), ([1], [1, 2], 0, "2 times"), ([1], [1], -1, "of -1 ms")],
 )
-def test_what_cannot_be_analysed_is_refused(
+def test_invalid_input_of_an_analysis_is_refused(
     arrivals: list[int], times: list[int], window: int, says: str
 ) -> None:
     """With what was given."""

@@ -111,7 +111,7 @@ def streams(draw: st.DrawFn) -> Stream:
 
 @settings(max_examples=MANY)
 @given(streams())
-def test_marks_lose_what_a_loop_over_rows_and_marks_finds(stream: Stream) -> None:
+def test_lost_rows_equal_a_scan_of_rows_and_marks(stream: Stream) -> None:
     """And whose word was broken, who is late by contract and why, and what is not known."""
     found = stream.judgement
     lost = [n for n, row in enumerate(stream.rows) if stream.uncovered(row)]
@@ -121,7 +121,7 @@ def test_marks_lose_what_a_loop_over_rows_and_marks_finds(stream: Stream) -> Non
 
 
 @given(streams())
-def test_the_mark_that_decides_is_the_last_that_a_row_lies_beyond(stream: Stream) -> None:
+def test_last_mark_below_a_row_decides_its_loss(stream: Stream) -> None:
     """A row is lost exactly if its time is below the lower of that mark."""
     marks = NotedMarks(stream.marks)
     beyond = marks.find_marks_below(
@@ -140,7 +140,7 @@ def test_the_mark_that_decides_is_the_last_that_a_row_lies_beyond(stream: Stream
 
 
 @given(streams())
-def test_rows_below_the_first_cut_kept_are_counted_and_not_judged(stream: Stream) -> None:
+def test_rows_below_the_first_kept_cut_are_only_counted(stream: Stream) -> None:
     """Unless it is the first mark there ever was: then no earlier one can have lost them."""
     first = stream.marks[0]
     below = [row for row in stream.rows if row.offset < first.cut.offsets.get(row.segment, 0)]
@@ -149,7 +149,7 @@ def test_rows_below_the_first_cut_kept_are_counted_and_not_judged(stream: Stream
 
 
 @given(streams())
-def test_a_window_waits_for_the_first_mark_at_or_above_its_end(stream: Stream) -> None:
+def test_window_closes_at_first_mark_at_or_above_its_end(stream: Stream) -> None:
     """If it has a row that is judged and not lost, and the first mark kept does not close it."""
     first, ends = stream.marks[0], set[int]()
     for row in stream.rows:
@@ -169,7 +169,7 @@ def test_a_window_waits_for_the_first_mark_at_or_above_its_end(stream: Stream) -
 
 
 @given(streams())
-def test_lost_rows_are_told_by_name_and_verdict(stream: Stream) -> None:
+def test_lost_rows_are_listed_by_writer_and_verdict(stream: Stream) -> None:
     """Broken words first; each lost row is in one line."""
     found = stream.judgement
     told = found.rows(np.array([row.time for row in stream.rows]))

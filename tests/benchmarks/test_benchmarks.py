@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> Run:
     return Run(quick=True, directory=tmp_path, say=lambda _: None)
 
 
-def test_a_refused_note_gives_no_result(tmp_path: Path) -> None:
+def test_benchmark_stops_when_a_note_is_refused(tmp_path: Path) -> None:
     """A benchmark whose notes go back in time stops instead of looking fast."""
     database = sqlite_url(tmp_path / "b.db")
     with controller(database) as server:
@@ -64,7 +64,7 @@ def test_a_benchmark_measures(
     assert [len(figure.ours.values) for figure in measure(run, **sizes)] == samples
 
 
-def test_the_page_of_speed_has_the_figures_that_are_kept_beside_it() -> None:
+def test_page_of_speed_has_the_recorded_figures() -> None:
     """The table is as `./run bench --page` wrote it, and has every figure with an aim."""
     figures = json.loads(page.FIGURES.read_text())
     text = page.PAGE.read_text()

@@ -26,7 +26,7 @@ def run(tmp_path: Path) -> Run:
     return Run(quick=True, directory=tmp_path, say=lambda _: None)
 
 
-def test_a_note_that_is_not_stored_gives_no_result(server: Server) -> None:
+def test_benchmark_stops_when_a_note_is_not_stored(server: Server) -> None:
     """What is lost behind the controller's back stops the benchmark."""
     database, writers = server.make_database(), Writers("s", 8)
     with controller(database) as taking:
@@ -38,7 +38,7 @@ def test_a_note_that_is_not_stored_gives_no_result(server: Server) -> None:
             writers.check(answered, database)
 
 
-def test_the_floor_of_batches_merges_the_rows_that_notes_left(server: Server) -> None:
+def test_floor_of_batches_merges_all_rows_of_notes(server: Server) -> None:
     """All of them, as those of another stream."""
     database, writers = server.make_database(), Writers("s", 8)
     with controller(database) as taking, server.session(database) as session:
@@ -70,7 +70,7 @@ def test_batches_are_measured(run: Run) -> None:
     assert all(value > 0 for value in (*figure.ours.values, *figure.floor.values))
 
 
-def test_time_stands_for_a_while_when_a_replica_is_lost(run: Run) -> None:
+def test_watermark_pauses_when_a_replica_is_lost(run: Run) -> None:
     """It advances again, however the replica was lost."""
     figures = takeover.measure(run, members=8)
 

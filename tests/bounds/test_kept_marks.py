@@ -113,7 +113,7 @@ async def test_readers_known_before_a_restart_keep_their_marks(
     ("cut", "kept"),
     [(0, [1, 2, 3, 4, 5]), (10, [1, 2, 3, 4, 5]), (29, [2, 3, 4, 5]), (30, [3, 4, 5]), (99, [5])],
 )
-async def test_marks_before_the_one_a_reader_at_the_cut_needs_go(
+async def test_marks_before_the_readers_window_are_deleted(
     store: Watched, cut: int, kept: list[int]
 ) -> None:
     """In memory and in the store; never the last one, however far the cut."""
@@ -126,7 +126,7 @@ async def test_marks_before_the_one_a_reader_at_the_cut_needs_go(
 
 
 @pytest.mark.parametrize(("hours", "dropped"), [(5, 0), (4, 1), (2, 3), (1, 4), (0, 4)])
-async def test_the_dry_run_of_a_shorter_retention_counts_the_marks_that_then_go(
+async def test_dry_run_counts_marks_a_shorter_retention_deletes(
     memory: WatchedMemory, time: GivenTime, hours: int, dropped: int
 ) -> None:
     """Five marks, an hour apart: never the last one. The dry run changes nothing."""
@@ -203,7 +203,7 @@ def rest_frozen() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("rest_frozen")
-def test_a_writer_that_is_forgotten_leaves_nothing_for_the_collector() -> None:
+def test_forgotten_writer_leaves_no_reference_cycles() -> None:
     """Full collections hardly come, so what is left in circles adds up."""
     names = [f"pod-{number}" for number in range(MANY)]
     stream = Aggregator(StreamSettings(writer_retention_ms=RETENTION_MS))
@@ -292,7 +292,9 @@ RETURNED: list[Step] = [
 @example(history=LEADERLESS, returning="hold")
 @example(history=RETURNED, returning="exclude")
 @given(history=steps, returning=st.sampled_from(("hold", "exclude")))
-def test_to_forget_changes_no_mark(history: list[Step], returning: ReturningWriter) -> None:
+def test_forgetting_writers_changes_no_mark(
+    history: list[Step], returning: ReturningWriter
+) -> None:
     """With the retention at its shortest, lowers, uppers, cuts and names are as without it."""
     forgetting = lived(history, returning, forgets=True)
 
@@ -304,9 +306,7 @@ def names(controller: Controller) -> list[str]:
     return list(controller.stream("s").aggregator.writers())
 
 
-async def test_gone_writers_go_from_memory_and_from_the_store(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_forgotten_writers_leave_memory_and_store(store: Watched, time: GivenTime) -> None:
     """And time advances, before and after a restart."""
     async with serve_stream(store, time, writer_retention_ms=30_000) as controller:
         await deliver(
@@ -326,7 +326,7 @@ async def test_gone_writers_go_from_memory_and_from_the_store(
         assert (names(controller), list_marks(controller)[-1].lower) == (["a"], 7)
 
 
-async def test_writers_that_left_in_crowds_go_as_soon_as_a_few(
+async def test_many_departed_writers_are_forgotten_in_parts(
     store: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many leave in a minute, they do not pile up: the next part goes a tick later."""
@@ -340,7 +340,7 @@ async def test_writers_that_left_in_crowds_go_as_soon_as_a_few(
         await wait_until_async(lambda: names(controller) == ["a"])
 
 
-async def test_downtime_forgets_no_writer(store: Watched, time: GivenTime) -> None:
+async def test_downtime_counts_toward_no_writer_retention(store: Watched, time: GivenTime) -> None:
     """Silence is measured on the service clock: a week without a controller does not count."""
     async with serve_stream(store, time, writer_retention_ms=30_000) as controller:
         await deliver(controller, Note("gone"), Note("gone", state="finished"))

@@ -44,7 +44,7 @@ def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "ANSWER_BYTES", LARGEST)
 
 
-async def test_marks_end_with_the_answer_and_the_next_one_continues(call: Caller) -> None:
+async def test_marks_continue_in_the_next_answer(call: Caller) -> None:
     """All of them come, none twice; only the last answer is the end."""
     await call.note(*WIDE)
     answers = [await call.get(f"{S}/marks", limit=1000)]
@@ -58,7 +58,7 @@ async def test_marks_end_with_the_answer_and_the_next_one_continues(call: Caller
     assert len(answers) > 3
 
 
-async def test_an_item_that_is_larger_than_an_answer_comes_alone(
+async def test_item_larger_than_an_answer_is_sent_alone(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or no reader would ever get past it."""
@@ -72,7 +72,7 @@ async def test_an_item_that_is_larger_than_an_answer_comes_alone(
 @pytest.mark.parametrize(
     ("path", "query"), [("marks", {}), ("windows", {"size_ms": 1, "after": 1, "limit": 1000})]
 )
-async def test_others_have_their_turn_while_an_answer_is_made(
+async def test_event_loop_runs_while_an_answer_is_encoded(
     call: Caller, monkeypatch: pytest.MonkeyPatch, path: str, query: dict[str, int]
 ) -> None:
     """After every slice, which here is one item."""
@@ -94,7 +94,7 @@ async def test_others_have_their_turn_while_an_answer_is_made(
     assert turns >= MARKS - 1
 
 
-async def test_a_mark_is_encoded_once_however_many_polls_it_answers(
+async def test_mark_is_encoded_once_for_all_polls(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each gets the same answer; a poll costs no copy of the mark."""

@@ -32,7 +32,7 @@ async def limited(limits: Limits, store: WatchedMemory | None = None) -> AsyncIt
         yield caller
 
 
-async def test_no_more_streams_than_may_be() -> None:
+async def test_stream_beyond_the_limit_is_refused() -> None:
     """One more is refused with the limit; those that are there can be changed."""
     async with limited(Limits(streams=2)) as call:
         made = await call.put("/v1/streams/t")
@@ -51,7 +51,7 @@ async def test_no_more_streams_than_may_be() -> None:
         assert changed.status_code == 200
 
 
-async def test_a_writer_beyond_the_limit_is_refused_alone() -> None:
+async def test_writer_beyond_the_limit_is_refused() -> None:
     """The notes of members count, in the same request."""
     async with limited(Limits(writers=2)) as call:
         answers = await deliver(
@@ -104,7 +104,7 @@ async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits, what: 
     assert [a.status_code for a in answers if a not in refused] == [200] * (6 - len(refused))
 
 
-async def test_one_request_is_always_taken_on() -> None:
+async def test_request_larger_than_the_bound_is_served_alone() -> None:
     """However small the bound: else a large request would never get through."""
     async with limited(Limits(waiting_notes=1)) as call:
         answers = await deliver(call.controller, Note("a"), Note("b"))
@@ -112,7 +112,7 @@ async def test_one_request_is_always_taken_on() -> None:
         assert answers == [JOINED, JOINED]
 
 
-async def test_no_more_long_polls_than_may_wait() -> None:
+async def test_long_poll_beyond_the_limit_is_refused() -> None:
     """One more is asked to come back; a caller that need not wait is answered."""
     async with limited(Limits(long_polls=1)) as call:
         waits = asyncio.create_task(call.get(MARKS, wait_ms=20_000))
@@ -129,7 +129,7 @@ async def test_no_more_long_polls_than_may_wait() -> None:
         assert (at_once.json()["marks"], len(woken.json()["marks"])) == ([], 1)
 
 
-async def test_a_long_poll_that_ended_makes_room_for_another() -> None:
+async def test_ended_long_poll_frees_its_place() -> None:
     """Whether it was woken or its time was over."""
     async with limited(Limits(long_polls=1)) as call:
         polls = [await call.get(MARKS, wait_ms=10) for _ in range(3)]
@@ -164,7 +164,7 @@ async def held(door: Door, token: str | None, count: int) -> AsyncIterator[None]
         await wait_until_async(lambda: len(door.controller.polls) == waiting)
 
 
-async def test_an_admin_token_gets_a_long_poll_when_all_are_taken() -> None:
+async def test_admin_gets_a_long_poll_beyond_the_limit() -> None:
     """One for reading does not, and without tokens nobody does."""
     guarded = Guarded()
     reading, admin = (guarded.token(scope) for scope in ("read", "admin"))
@@ -176,7 +176,7 @@ async def test_an_admin_token_gets_a_long_poll_when_all_are_taken() -> None:
         assert await door.call("GET", POLL) == OVERLOADED
 
 
-async def test_an_admin_token_may_create_a_reader_group_when_all_are_taken() -> None:
+async def test_admin_creates_a_reader_group_beyond_the_limit() -> None:
     """Others can still report to those that there are."""
     guarded = Guarded()
     reading, admin = (guarded.token(scope) for scope in ("read", "admin"))
@@ -233,7 +233,7 @@ UNKNOWN = dict.fromkeys(map("no{:05}".format, range(MANY)), 1)
         ("PUT", f"{S}/reader-groups/g/readers/r", {"position": WRONG}),
     ],
 )
-async def test_an_invalid_body_is_judged_up_to_its_first_fault(
+async def test_validation_stops_at_the_first_error(
     call: Caller, method: str, path: str, body: dict[str, Any]
 ) -> None:
     """Ten would be named if the validator had built more than one."""
@@ -247,7 +247,7 @@ async def test_an_invalid_body_is_judged_up_to_its_first_fault(
     assert len(answer.json()["errors"]) == 1
 
 
-async def test_settings_that_are_as_they_were_write_nothing() -> None:
+async def test_unchanged_settings_write_nothing() -> None:
     """Neither the members nor a change; the answer is the stream as always."""
     memory = WatchedMemory()
     async with serve_stream(memory) as controller:

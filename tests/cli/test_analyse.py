@@ -84,9 +84,7 @@ def test_timestamps_without_zone_are_of_the_given_zone(analyse: Analyse, option:
 
 
 @pytest.mark.parametrize("column", ["text", "typed", "mixed"])
-def test_changes_of_the_clock_are_alike_in_text_and_timestamps(
-    analyse: Analyse, column: str
-) -> None:
+def test_clock_changes_are_equal_in_text_and_timestamps(analyse: Analyse, column: str) -> None:
     """The clock of Berlin skips an hour, and later has one twice, where the rows step back."""
     local = [datetime(2026, 3, 29, 2, 30), datetime(2026, 3, 29, 3)]  # noqa: DTZ001 - local
     autumn = datetime(2026, 10, 25, 2)  # noqa: DTZ001 - local
@@ -128,7 +126,9 @@ def test_file_of_many_rows_is_read_in_little_memory(
     assert (found.json["rows"], pool.max_memory() < count) == (7, True)
 
 
-def test_lines_of_json_are_of_one_form(analyse: Analyse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_lines_have_one_schema_across_blocks(
+    analyse: Analyse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Wherever a block of them ends: a column may be missing, null, or a decimal at first."""
     monkeypatch.setattr(file_rows, "LINES_BYTES", 7)
     lines = ["{}", '{"at": null}', f'{{"at": {TEN}}}', f'{{"at": {TEN}.5, "shop": "lima"}}']

@@ -62,7 +62,7 @@ def test_a_field_is_judged_by_the_records_timestamps(analyse: Analysed) -> None:
     assert found["delays"][-1]["wait_median_ms"] is not None
 
 
-def test_timestamps_alone_do_not_tell_when_records_came(analyse: Analysed) -> None:
+def test_timestamps_alone_leave_arrival_times_unknown(analyse: Analysed) -> None:
     """So that is assumed, and said first; what to do next is an observer's command."""
     analyse.create(*ROWS)
     said = analyse()
@@ -83,7 +83,7 @@ def test_silent_partitions_are_named(analyse: Analysed) -> None:
     assert silent[1].startswith("Partition 0 has no row in the last hour")
 
 
-def test_the_brokers_clock_is_said(analyse: Analysed) -> None:
+def test_append_times_of_the_broker_are_reported(analyse: Analysed) -> None:
     """And where there is no field of event time, nothing can be late by it."""
     analyse.create(*ROWS, settings={"message.timestamp.type": "LogAppendTime"})
     by_field, by_stamp = analyse("--field", "of.at", "--json"), analyse()
@@ -106,7 +106,7 @@ def test_the_last_records_are_judged(analyse: Analysed) -> None:
     assert (older.json["rows"], older.json["said"][-1][:22]) == (4, "The log has nothing be")
 
 
-def test_a_topic_in_another_unit_is_judged_only_as_told(analyse: Analysed) -> None:
+def test_topic_in_another_unit_needs_the_unit(analyse: Analysed) -> None:
     """Each tenth record is an hour late: no delay is advised until the unit is named."""
     analyse.create()
     late = [(n, TEN + n * 1000 - (n % 10 == 9) * HOUR_MS) for n in range(200)]
@@ -120,7 +120,7 @@ def test_a_topic_in_another_unit_is_judged_only_as_told(analyse: Analysed) -> No
     assert judged.json["least_delay_without_loss_ms"] == HOUR_MS - 1000 + 1
 
 
-def test_what_was_aborted_is_not_judged(analyse: Analysed) -> None:
+def test_aborted_records_are_not_analysed(analyse: Analysed) -> None:
     """Nor does it keep the command from ending."""
     analyse.create(*ROWS[:2])
     aborted = json.dumps({"of": {"at": TEN - 99}})
@@ -152,7 +152,7 @@ def test_records_without_a_value_are_counted_by_themselves(analyse: Analysed) ->
     assert found["said"][1] == "2 records without a value skipped."
 
 
-def test_text_without_a_zone_needs_one(analyse: Analysed) -> None:
+def test_text_without_a_zone_is_refused(analyse: Analysed) -> None:
     """As in files: the error shows one value, and what to pass."""
     analyse.create()
     analyse.send((0, '{"at": "2013-01-01 11:00:00"}', TEN))
@@ -205,7 +205,7 @@ def time_of(message: Message) -> int:
     return int(json.loads(message.value() or b"")["of"]["at"])
 
 
-def test_records_are_judged_as_they_come(analyse: Analysed) -> None:
+def test_new_records_are_analysed_by_the_local_clock(analyse: Analysed) -> None:
     """By this machine's clock, from now on."""
     analyse.create()
     analyse.send((0, "{}", TEN))
@@ -226,14 +226,14 @@ def test_records_are_judged_as_they_come(analyse: Analysed) -> None:
     assert "by its clock" in found["said"][0]
 
 
-def test_a_compacted_topic_is_said(analyse: Analysed) -> None:
+def test_compacted_topic_is_reported(analyse: Analysed) -> None:
     """What was replaced is not seen."""
     analyse.create(*ROWS, settings={"cleanup.policy": "compact"})
 
     assert "is compacted: its replaced records are not judged" in analyse().err
 
 
-def test_who_has_a_form(analyse: Analysed) -> None:
+def test_who_option_needs_a_known_form(analyse: Analysed) -> None:
     """Which the error shows."""
     analyse.create(*ROWS[:1])
 

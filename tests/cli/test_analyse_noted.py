@@ -60,7 +60,7 @@ def producers(broker: Broker, served: Served) -> Producers:
 
 
 @pytest.mark.acceptance
-def test_the_rows_of_a_writer_that_broke_its_word_are_found_and_nobody_elses(
+def test_only_rows_of_a_broken_promise_are_lost(
     producers: Producers, broker: Broker, run: Commands
 ) -> None:
     """An honest latecomer's are late by contract; what is above its writer's word is not lost."""
@@ -89,7 +89,7 @@ def test_the_rows_of_a_writer_that_broke_its_word_are_found_and_nobody_elses(
 
 
 @pytest.mark.acceptance
-def test_deleted_records_are_said_not_judged(
+def test_deleted_records_are_reported_not_analysed(
     producers: Producers, broker: Broker, run: Commands
 ) -> None:
     """What retention removed may have been late."""
@@ -115,7 +115,7 @@ def test_a_stream_of_another_topic_is_refused(
     assert (said.status, "its positions are of log" in said.err) == (1, True)
 
 
-def test_rows_of_a_forgotten_writer_are_not_blamed_on_the_next(
+def test_rows_of_a_forgotten_writer_stay_its_own(
     tmp_path: Path, served: Served, run: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It notes the partition, too, but not its earlier rows; its own later ones are its own."""
@@ -140,7 +140,7 @@ def test_rows_of_a_forgotten_writer_are_not_blamed_on_the_next(
     assert (found.status, lost) == (1, [["next", "broken", 1], ["segment 0", "not known", 1]])
 
 
-def test_waits_are_those_for_the_moment_of_the_mark(
+def test_waits_end_when_the_closing_mark_was_made(
     tmp_path: Path, served: Served, run: Commands
 ) -> None:
     """Of a log whose rows came in lately: a window's end to the mark that closes it."""

@@ -11,7 +11,7 @@ from noted_time_cli.client.caller import Caller
 from tests.cli.conftest import Console, note
 
 
-def test_writers_that_are_added_at_once_are_all_expected(
+def test_writers_added_concurrently_are_all_expected(
     run: Console, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another command writes the list after this one has read it."""
@@ -41,7 +41,7 @@ def test_json_is_the_controllers_answer(run: Console, stream: str) -> None:
     assert (found, explained.out.count("\n")) == (expected, 1)
 
 
-def test_wait_outlives_a_controller_that_is_away(run: Console) -> None:
+def test_wait_continues_while_the_controller_is_away(run: Console) -> None:
     """It reports that, keeps trying, and learns the mark when the controller is back."""
     run.served.create("outlived")
     run.note("outlived", a=TEN)
@@ -69,7 +69,7 @@ def noting_before_deletes(
     monkeypatch.setattr(httpx.HTTPTransport, "handle_request", sent)
 
 
-def test_remove_shows_again_what_would_follow_if_the_writer_noted(
+def test_remove_asks_again_after_the_writer_noted(
     run: Console, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is removed as it was seen last."""

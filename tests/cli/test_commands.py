@@ -35,7 +35,7 @@ def all_commands() -> dict[str, TyperCommand]:
 COMMANDS = all_commands()
 
 
-def test_the_module_controller_serves_when_no_command_is_named() -> None:
+def test_module_controller_serves_without_a_command() -> None:
     """Its options are those of `noted-time serve`; `--version` and commands are what they were."""
     asked = (("--port", "x"), ("--version",), ("stream", "--nope"))
     said = [run_python("-m", "controller", *words) for words in asked]
@@ -56,7 +56,7 @@ def test_a_call_does_not_wait_for_the_server_to_be_imported() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_cuts_no_word_on_a_terminal_of_80_columns(name: str) -> None:
+def test_help_truncates_no_word_at_80_columns(name: str) -> None:
     """The variable of a flag is what people copy."""
     shown = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "80"}).output
 
@@ -84,7 +84,7 @@ ALONE |= {name for name in COMMANDS if name.startswith("analyse ")}
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - ALONE))
-def test_a_command_that_calls_takes_url_token_and_its_variables(name: str) -> None:
+def test_calling_commands_take_url_and_token(name: str) -> None:
     """Those that work on a database here take that."""
     variables = {each.envvar for each in COMMANDS[name].params if hasattr(each, "envvar")}
     calls = {"NOTED_TIME_URL", "NOTED_TIME_TOKEN"} <= variables
@@ -101,7 +101,7 @@ def test_a_command_that_calls_takes_url_token_and_its_variables(name: str) -> No
         (40, ["from", "2013-01-01T10:00:00.250Z"]),
     ],
 )
-def test_no_time_of_a_table_breaks(
+def test_times_in_tables_do_not_wrap_within_a_word(
     width: int, has: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Too narrow a terminal shows the clock below the date, or each cell in a line of its own."""

@@ -21,7 +21,7 @@ ZONES = ["UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "Austral
 """Some put their clocks forward or back at midnight, or by half an hour."""
 
 
-def test_it_is_said_if_the_ledger_no_longer_has_all_that_changed() -> None:
+def test_changes_before_the_kept_reports_are_not_known() -> None:
     """It keeps reports for 90 days; while it has forgotten none, any moment may be asked about."""
     answer = {"windows": [], "has_more": False, "next": None, "changes_are_known": False}
     answer |= {"stream_id": "a", "logs": [], "writers_without_least": []}
@@ -79,7 +79,7 @@ def test_rounded_time_is_nearest_border_below(
 @pytest.mark.parametrize(
     ("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-06-01", 24)]
 )
-def test_each_hour_of_a_day_lies_between_its_two_midnights(day: str, hours: int) -> None:
+def test_hours_of_a_day_lie_between_its_midnights(day: str, hours: int) -> None:
     """Also on the days on which the clocks change."""
     berlin = ZoneInfo("Europe/Berlin")
     midnight = datetime.fromisoformat(day).replace(tzinfo=berlin).astimezone(UTC)

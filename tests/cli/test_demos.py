@@ -26,7 +26,7 @@ from noted_time_cli.demos import (
 from tests.cli.conftest import Commands
 
 
-def test_once_in_a_round_a_writer_holds_times_out_and_comes_back() -> None:
+def test_demo_writer_holds_times_out_and_returns_each_round() -> None:
     """By the rules of aggregation, and when the comments say so."""
     settings = StreamSettings(
         writer_timeout_ms=WRITER_TIMEOUT_S * 1000, expected_writers=tuple(WRITER_RATES)
@@ -73,7 +73,7 @@ def states(served: Served, name: str) -> dict[str, str]:
     return {each: row["state"] for each, row in served.writers(name).items()}
 
 
-def test_at_the_end_no_writer_is_waited_for(run: Commands, served: Served, name: str) -> None:
+def test_demo_stream_ends_with_idle_writers(run: Commands, served: Served, name: str) -> None:
     """The writers are idle, and it says where to look and how to remove the stream."""
     played = run("demo-stream", name, "--for", "7s")
 
@@ -84,7 +84,7 @@ def test_at_the_end_no_writer_is_waited_for(run: Commands, served: Served, name:
     assert said[-1] == f"To remove it:  noted-time stream delete {name}"
 
 
-def test_ctrl_c_ends_it_well(
+def test_ctrl_c_ends_the_demo_stream_cleanly(
     run: Commands, served: Served, name: str, pauses: dict[int, Callable[[], Any]]
 ) -> None:
     """As the end of its time does."""
@@ -98,7 +98,7 @@ def test_ctrl_c_ends_it_well(
     assert (played.status, states(served, name)) == (0, dict.fromkeys(WRITER_RATES, "idle"))
 
 
-def test_its_own_stream_is_played_on(run: Commands, served: Served, name: str) -> None:
+def test_demo_continues_its_own_stream(run: Commands, served: Served, name: str) -> None:
     """Where the last run ended: no position goes back."""
     ended = [run("demo-stream", name, "--for", "30s").status for _ in range(2)]
 
@@ -106,7 +106,7 @@ def test_its_own_stream_is_played_on(run: Commands, served: Served, name: str) -
     assert served.writers(name)["berlin"]["position"] == {"0": 2 * 30 * 40}
 
 
-def test_a_writer_that_stalls_on_purpose_is_not_warned_of(
+def test_demo_does_not_warn_of_its_stalled_writer(
     run: Commands, served: Served, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also if the last run was killed while the controller excluded the writer."""
@@ -121,7 +121,7 @@ def test_a_writer_that_stalls_on_purpose_is_not_warned_of(
     assert (again.status, caplog.messages) == (0, [])
 
 
-def test_a_stream_of_somebody_else_is_left_alone(run: Commands, served: Served, name: str) -> None:
+def test_demo_refuses_a_stream_it_did_not_create(run: Commands, served: Served, name: str) -> None:
     """Another name is asked for."""
     served.create(name)
     refused = run("demo-stream", name, "--for", "1s")

@@ -66,7 +66,7 @@ def guarded() -> Iterator[tuple[Served, Guarded]]:
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize(("listens", "asked"), [((), "https"), (TLS, "http")])
-def test_the_other_scheme_is_the_remedy_if_it_answers(
+def test_doctor_suggests_the_scheme_that_answers(
     tmp_path: Path, listens: list[str], asked: str
 ) -> None:
     """And then the certificate, if no authority signed it that is known here."""
@@ -97,7 +97,7 @@ def test_each_of_several_controllers_is_asked(run: Console) -> None:
     )
 
 
-def test_what_is_wrong_with_a_stream_has_its_remedy(run: Console) -> None:
+def test_each_stream_problem_has_a_remedy(run: Console) -> None:
     """A writer that never came, one that fell silent, and one whose times are in seconds."""
     run.served.create("ill", writer_timeout_ms=600, expected_writers=["DL"])
     run.served.post("ill", {"writer": "UA", "time": 1_357_034_400, "position": {"0": 1}})
@@ -117,7 +117,7 @@ def test_what_is_wrong_with_a_stream_has_its_remedy(run: Console) -> None:
 
 
 @pytest.mark.acceptance
-def test_a_stream_that_is_not_there_is_wrong(run: Commands, broker: Broker, tmp_path: Path) -> None:
+def test_unknown_stream_is_a_problem(run: Commands, broker: Broker, tmp_path: Path) -> None:
     """With the command that lists the others; what has its name is not wrong once more."""
     plan(tmp_path, 0, of_log("orders", "9b"), metadata=BEGUN)
     words = ("--kafka", broker.address, "--checkpoint", str(tmp_path), "--json")
@@ -129,7 +129,7 @@ def test_a_stream_that_is_not_there_is_wrong(run: Commands, broker: Broker, tmp_
     assert "`noted-time stream list` lists the streams" in judged(said)["stream"][0]["fact"]
 
 
-def test_a_token_says_what_it_permits(guarded: tuple[Served, Guarded]) -> None:
+def test_doctor_shows_the_rights_of_a_token(guarded: tuple[Served, Guarded]) -> None:
     """No secret is repeated, whatever is shown."""
     served, tokens = guarded
     shown = {
@@ -179,7 +179,7 @@ class Checked:
 
 
 @pytest.mark.acceptance
-def test_a_topic_that_is_made_well_is_ok(checked: Checked) -> None:
+def test_well_configured_topic_passes(checked: Checked) -> None:
     """Its settings, its id, the client's rights, and the positions noted."""
     checked.make({"retention.ms": -1}, time=now(), offset=1)
 
@@ -190,7 +190,7 @@ def test_a_topic_that_is_made_well_is_ok(checked: Checked) -> None:
 
 
 @pytest.mark.acceptance
-def test_a_topic_that_is_made_badly_has_a_remedy_for_each_fault(checked: Checked) -> None:
+def test_each_topic_problem_has_a_remedy(checked: Checked) -> None:
     """All settings that bite, and another log, whose offsets tell nothing further."""
     day_ms = 86_400_000
     bad = {
@@ -227,7 +227,7 @@ def test_a_topic_that_is_made_badly_has_a_remedy_for_each_fault(checked: Checked
         ("--topic t --config /nowhere", "/nowhere cannot be read", ""),
     ],
 )
-def test_a_topic_that_cannot_be_looked_at_is_wrong(
+def test_unreadable_topic_is_a_problem(
     run: Commands, broker: Broker, words: str, fact: str, remedy: str
 ) -> None:
     """In the sentence that every other part says, whose end is the remedy."""
@@ -242,7 +242,7 @@ def test_a_topic_that_cannot_be_looked_at_is_wrong(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_broker_that_is_away_is_wrong(run: Commands) -> None:
+def test_unreachable_broker_is_a_problem(run: Commands) -> None:
     """And the checkpoint is checked all the same."""
     said = run(
         *["doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--checkpoint", "none", "--json"]
@@ -253,7 +253,7 @@ def test_a_broker_that_is_away_is_wrong(run: Commands) -> None:
     assert judged(said)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
 
 
-def test_what_is_not_installed_is_not_checked(
+def test_checks_without_their_extra_are_skipped(
     run: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the command that installs it; that is not wrong."""
@@ -271,7 +271,7 @@ def test_what_is_not_installed_is_not_checked(
     assert judged(said)["broker"][0]["remedy"] == install_command("kafka")
 
 
-def test_on_a_terminal_what_is_wrong_is_coloured(served: Served) -> None:
+def test_problems_are_coloured_on_a_terminal(served: Served) -> None:
     """Elsewhere there are no codes."""
     variables = {"NOTED_TIME_URL": served.url, "FORCE_COLOR": "1", "TERM": "xterm-256color"}
 

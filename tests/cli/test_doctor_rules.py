@@ -184,7 +184,7 @@ def test_stream_without_writers_is_wrong_once() -> None:
         (None, None, 0),
     ],
 )
-def test_events_are_as_old_as_at_the_mark_or_as_the_newest_is(
+def test_event_age_is_taken_from_mark_or_newest_event(
     mark: Json | None, newest: int | None, age_ms: int
 ) -> None:
     """Whichever is known."""
@@ -194,7 +194,7 @@ def test_events_are_as_old_as_at_the_mark_or_as_the_newest_is(
 
 
 @pytest.mark.parametrize(("placed", "found"), [(1, []), (5, [("writers", "no position: shop0")])])
-def test_times_alone_are_no_fault_where_most_note_them(
+def test_notes_without_positions_are_ok_if_most_have_none(
     placed: int, found: list[tuple[str, str]]
 ) -> None:
     """As five shops do that upload files, where one more writer notes positions."""
@@ -203,7 +203,7 @@ def test_times_alone_are_no_fault_where_most_note_them(
     assert judge(*shops, *[LIVE] * placed, default=explain(("shop0", "no_position"))) == found
 
 
-def test_late_records_are_put_down_to_the_record_that_moved_time() -> None:
+def test_late_records_name_the_record_that_moved_time() -> None:
     """And not to the observer, which has to note what it sees."""
     fact = {"kind": "moved_by", "segment": 0, "offset": 7, "time": NOON, "by": "d07"}
     row = LIVE | {"observes": True, "because": [fact]}
@@ -213,7 +213,7 @@ def test_late_records_are_put_down_to_the_record_that_moved_time() -> None:
     assert found == [("writers", "moved by: UA"), ("writers", "late records: UA")]
 
 
-def test_each_page_that_is_named_has_that_title() -> None:
+def test_named_pages_have_that_title() -> None:
     """Who has a wheel has no `docs`, but may find the page by its title."""
     root = Path(__file__).parents[2]
     rules = list((root / "noted_time_cli" / "doctor").glob("*.py"))

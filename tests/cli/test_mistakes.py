@@ -12,7 +12,7 @@ from tests.cli.conftest import Commands
 
 
 @pytest.mark.parametrize("words", ["", "stream", "stream delete", "serve", "observe log ingestion"])
-def test_help_shows_no_value_for_a_flag(run: Commands, words: str) -> None:
+def test_help_shows_flags_without_a_value(run: Commands, words: str) -> None:
     """Because a flag has none."""
     shown = run(*words.split(), "--help").out
 

@@ -44,7 +44,7 @@ def marks(served: Served, stream: str, domain: str) -> list[tuple[int, dict[str,
     return [(mark["lower"], mark["cut"]) for mark in answer["marks"]]
 
 
-def test_a_column_in_seconds_is_noted_only_as_told(served: Served, tmp_path: Path) -> None:
+def test_column_in_seconds_needs_the_unit(served: Served, tmp_path: Path) -> None:
     """No note has a time before the unit is named."""
     name, at = served.new(), 1_357_034_400
     log = SegmentLogWriter(tmp_path, name, event_time="departure")
@@ -117,7 +117,7 @@ def test_an_observer_shows_whether_its_notes_are_accepted(tmp_path: Path) -> Non
     assert (metrics, process.returncode) == (200, 0)
 
 
-def test_it_observes_until_it_is_stopped(served: Served, stream: str, root: Path) -> None:
+def test_observer_runs_until_a_signal(served: Served, stream: str, root: Path) -> None:
     """By a signal, as a command of `noted-time`; its last note is durable."""
     words = ["observe", "log", "ingestion"]
     process = subprocess.Popen(

@@ -55,7 +55,7 @@ def observe(broker: Broker, served: Served, topic: str) -> Observe:
         ("field --field at --delay 50ms --from earliest", ("default", LATE + 350)),
     ],
 )
-def test_one_look_makes_a_mark(
+def test_observing_once_makes_a_mark(
     observe: Observe, served: Served, topic: str, options: str, mark: tuple[str, int | None]
 ) -> None:
     """Of all records, at the clock or at the newest time of the slowest partition."""
@@ -69,7 +69,7 @@ def test_one_look_makes_a_mark(
     ] == [({"0": 2, "1": 1}, True)]
 
 
-def test_records_without_a_value_are_counted_and_no_reason_to_fail(
+def test_tombstones_are_counted_and_do_not_fail(
     observe: Observe, served: Served, broker: Broker, topic: str
 ) -> None:
     """A tombstone has no event; what was read reaches beyond it."""
@@ -107,7 +107,7 @@ def test_a_field_in_seconds_is_not_noted(observe: Observe, served: Served, in_se
 
 
 @pytest.mark.parametrize(("ahead_ms", "more"), [(None, ""), (3_600_000, " --unit ms")])
-def test_another_clock_of_the_stream_or_a_unit_ends_the_doubt(
+def test_stream_clock_or_unit_ends_the_doubt(
     observe: Observe, served: Served, in_seconds: str, ahead_ms: int | None, more: str
 ) -> None:
     """Then seconds are taken for what they are not."""
@@ -118,7 +118,7 @@ def test_another_clock_of_the_stream_or_a_unit_ends_the_doubt(
     assert served.get(f"{in_seconds}/writers/observer")["position"] == {"0": 7, "1": 6}
 
 
-def test_a_unit_that_is_not_doubted_leaves_no_record_out(
+def test_known_unit_skips_no_record(
     observe: Observe, served: Served, broker: Broker, topic: str
 ) -> None:
     """The thousand by which it is judged are read again."""
@@ -140,7 +140,7 @@ def test_a_unit_that_is_not_doubted_leaves_no_record_out(
         ("ingestion --config no:where", "the function 'no:where' cannot be imported"),
     ],
 )
-def test_what_cannot_be_observed_is_refused(observe: Observe, options: str, sentence: str) -> None:
+def test_invalid_observations_are_refused(observe: Observe, options: str, sentence: str) -> None:
     """With status 1, and the reason in a sentence."""
     said = observe(options)
 
@@ -148,7 +148,7 @@ def test_what_cannot_be_observed_is_refused(observe: Observe, options: str, sent
     assert sentence in said.err
 
 
-def test_a_domain_that_is_not_declared_is_refused_with_the_remedy(
+def test_undeclared_domain_is_refused_with_the_remedy(
     observe: Observe, served: Served, topic: str
 ) -> None:
     """The command of the sentence declares it beside the others, and then it is noted."""
@@ -165,7 +165,7 @@ def test_a_domain_that_is_not_declared_is_refused_with_the_remedy(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_broker_that_does_not_answer_is_named_first(served: Served, topic: str) -> None:
+def test_unreachable_broker_is_reported_first(served: Served, topic: str) -> None:
     """Before the stream is asked, which may be a problem too."""
     served.stream(topic, "default")
     address = f"127.0.0.1:{free_port()}"
@@ -175,7 +175,7 @@ def test_a_broker_that_does_not_answer_is_named_first(served: Served, topic: str
     assert (said.status, address in broker, "unknown_domain" in stream) == (1, True, True)
 
 
-def test_records_that_were_passed_over_are_counted_at_the_end(
+def test_skipped_records_are_counted_at_the_end(
     broker: Broker, observe: Observe, topic: str
 ) -> None:
     """With status 1, although the others were noted."""
@@ -189,7 +189,7 @@ def test_records_that_were_passed_over_are_counted_at_the_end(
     )
 
 
-def test_the_command_that_analyse_prints_makes_a_mark(
+def test_command_that_analyse_prints_makes_a_mark(
     served: Served, broker: Broker, topic: str
 ) -> None:
     """On a quiet topic, too, whose partitions it waits for only for a while."""
@@ -267,7 +267,7 @@ def test_security_comes_from_a_file(
     assert (str(file) in said.err) == bool(sentence)
 
 
-def test_the_older_of_two_under_one_name_ends(
+def test_second_observer_of_a_name_fences_the_first(
     broker: Broker, served: Served, topic: str, observe: Observe
 ) -> None:
     """It is fenced, and says by whom."""

@@ -86,7 +86,7 @@ ODD: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("path", "body"), ODD)
-def test_the_doctor_says_what_is_odd_in_one_sentence(path: str, body: object) -> None:
+def test_doctor_reports_odd_answers_in_one_sentence(path: str, body: object) -> None:
     """It goes on with the rest, and ends."""
     with odd_controller(ANSWERS | {path: body}) as url:
         done = Commands(url)("doctor", "s", "--json")
@@ -101,7 +101,7 @@ def test_the_doctor_says_what_is_odd_in_one_sentence(path: str, body: object) ->
     assert len(odd[0]) < 1000
 
 
-def test_as_many_domains_as_there_may_be_are_looked_at() -> None:
+def test_doctor_checks_the_largest_number_of_domains() -> None:
     """And no more hints than people read."""
     domains = [f"d{number}" for number in range(MOST_DOMAINS)]
     hints = [{"writer": "UA", "detail": "d", "hint": str(number)} for number in range(2000)]
@@ -116,7 +116,7 @@ def test_as_many_domains_as_there_may_be_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize("words", [("explain", "s"), ("doctor", "s")])
-def test_what_a_controller_says_is_shown_with_its_controls_escaped(words: tuple[str, ...]) -> None:
+def test_control_characters_of_a_controller_are_escaped(words: tuple[str, ...]) -> None:
     """In sentences and cells."""
     waited = {"writer": EVIL, "time": 5, "held_for_ms": 5, "times_out_in_ms": 5}
     explained = EXPLAINED | {"sentences": [EVIL], "waiting_for": [waited]}
@@ -130,7 +130,7 @@ def test_what_a_controller_says_is_shown_with_its_controls_escaped(words: tuple[
     assert "noted-time: all is well" not in printed.splitlines()
 
 
-def test_what_a_commit_says_is_shown_likewise(run: Commands, tmp_path: Path) -> None:
+def test_control_characters_of_a_commit_are_escaped(run: Commands, tmp_path: Path) -> None:
     """Also in JSON, which stays JSON."""
     orders = Orders(tmp_path)
     orders.claim(TEN, 0)
@@ -143,7 +143,7 @@ def test_what_a_commit_says_is_shown_likewise(run: Commands, tmp_path: Path) -> 
     assert not CONTROLS & set(shown.out + plain.out)
 
 
-def test_all_output_passes_one_place() -> None:
+def test_all_output_passes_one_function() -> None:
     """Whatever prints by itself would let control characters through."""
     package = Path(__file__).resolve().parents[2] / "noted_time_cli"
     found = {

@@ -19,7 +19,7 @@ def orders(tmp_path: Path) -> Orders:
     return found
 
 
-def test_a_table_whose_history_has_expired_has_nothing_to_accept(
+def test_accept_needs_unexpired_table_history(
     run: Commands, orders: Orders, tmp_path: Path
 ) -> None:
     """`accept` and `why` say what to do."""

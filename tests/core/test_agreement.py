@@ -14,9 +14,7 @@ from tests.support.streams import restart
 
 
 @given(settings=starts, history=steps)
-def test_the_aggregator_is_the_rules_done_fast(
-    settings: StreamSettings, history: list[Step]
-) -> None:
+def test_aggregator_agrees_with_the_model(settings: StreamSettings, history: list[Step]) -> None:
     """Answers, marks, cuts, holders and timeouts are those of a model that forgets nothing."""
     twins = Twins.after(settings, history)
 
@@ -24,7 +22,7 @@ def test_the_aggregator_is_the_rules_done_fast(
 
 
 @given(settings=starts, history=silences)
-def test_nobody_is_excluded_before_its_silence_has_lasted_for_its_timeout(
+def test_writer_is_excluded_only_after_its_timeout(
     settings: StreamSettings, history: list[Step]
 ) -> None:
     """The model checks each exclusion against all that was noted by writers not removed (S19)."""
@@ -39,7 +37,7 @@ def test_nobody_is_excluded_before_its_silence_has_lasted_for_its_timeout(
 
 
 @given(settings=starts, history=steps)
-def test_without_foretells_what_leaving_a_writer_out_gives(
+def test_lower_without_a_writer_predicts_its_exclusion(
     settings: StreamSettings, history: list[Step]
 ) -> None:
     twins = Twins.after(settings, history)
@@ -60,7 +58,7 @@ def test_without_foretells_what_leaving_a_writer_out_gives(
     removed=st.sets(st.sampled_from(WRITERS)),
     timeout_ms=st.none() | st.integers(1, 12),
 )
-def test_a_dry_run_foretells_what_then_happens(
+def test_dry_run_predicts_the_next_mark(
     settings: StreamSettings, history: list[Step], removed: set[str], timeout_ms: int | None
 ) -> None:
     """Removing the writers, or changing the writer timeout, then leads to exactly that mark."""
@@ -114,7 +112,7 @@ def test_a_restart_changes_neither_times_nor_holders(
 
 
 @given(settings=starts, history=steps)
-def test_a_writer_learns_what_is_recorded_over_a_restart_too(
+def test_writer_is_answered_as_recorded_after_a_restart(
     settings: StreamSettings, history: list[Step]
 ) -> None:
     """The reason, the moment since when, and the state.

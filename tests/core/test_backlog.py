@@ -30,7 +30,7 @@ def test_the_cases_are_all_there() -> None:
 
 
 @pytest.mark.parametrize("case", cases("backlog_lag"))
-def test_the_lag_behind_the_wall_clock_decides_as_in_flip_328(case: dict[str, Any]) -> None:
+def test_lag_behind_the_wall_clock_decides_as_in_flip_328(case: dict[str, Any]) -> None:
     backlog = Backlog(BacklogPolicy(watermark_lag_ms=case["threshold"], rule=case["rule"]))
     lower: int | None = None
     idle, reported, found = False, False, []
@@ -58,7 +58,7 @@ def test_the_flags_of_several_sources_combine_as_in_flink(case: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("case", cases("backlog_coordinator"))
-def test_one_reason_of_several_is_enough(case: dict[str, Any]) -> None:
+def test_one_reason_of_several_makes_a_backlog(case: dict[str, Any]) -> None:
     """The backlog ends when the last reader that had one reports none."""
     said: dict[str, bool] = {}
     state, found = BacklogState(), []
@@ -72,7 +72,7 @@ def test_one_reason_of_several_is_enough(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("metrics"))
-def test_a_lag_keeps_counting_while_no_writer_writes(case: dict[str, Any]) -> None:
+def test_lag_grows_while_no_writer_notes(case: dict[str, Any]) -> None:
     """Flink's freezes, so a writer that died looks healthy; ours differs only after `idle`."""
     lower, lags = None, []
     for step in case["steps"]:
@@ -91,7 +91,7 @@ def found(policy: BacklogPolicy, *looks: tuple[int | None, int | None]) -> list[
     return [backlog.look(NOW, *look).backlog for look in looks]
 
 
-def test_a_reader_that_is_behind_has_a_backlog_whatever_the_clock_says() -> None:
+def test_reader_behind_the_last_mark_has_a_backlog() -> None:
     """At the threshold a reader is not behind."""
     policy = BacklogPolicy(behind_ms=10)
 
@@ -114,7 +114,7 @@ def test_a_stream_of_1971_is_late_by_the_wall_clock() -> None:
 
 
 @pytest.mark.parametrize("lower", [0, UNIX_MS.start - 1, UNIX_MS.stop, 2**62, -5])
-def test_times_that_are_no_unix_ms_are_never_late_by_the_wall_clock(lower: int) -> None:
+def test_only_unix_times_are_late_by_the_wall_clock(lower: int) -> None:
     both = BacklogPolicy(watermark_lag_ms=1, behind_ms=1)
 
     assert found(both, (lower, lower), (lower, lower + 2)) == [False, True]
@@ -171,7 +171,7 @@ rules: st.SearchStrategy[Rule] = st.sampled_from(("two_way", "sticky"))
 
 
 @given(lag=thresholds, behind=thresholds, rule=rules, looks=st.lists(steps, max_size=12))
-def test_the_flag_follows_its_definition(
+def test_backlog_follows_its_definition(
     lag: int | None,
     behind: int | None,
     rule: Rule,

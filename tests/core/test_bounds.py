@@ -17,7 +17,7 @@ FORGOTTEN_MS = 6
 
 
 @given(settings=streams, history=declared_histories(), seals=st.booleans())
-def test_no_event_below_the_cut_is_above_a_bound(
+def test_event_below_the_cut_is_at_or_below_the_bound(
     settings: StreamSettings, history: list[Act], *, seals: bool
 ) -> None:
     """Through lost answers, kills, narrowing, shared segments, removals, in two domains."""
@@ -55,7 +55,7 @@ def test_an_exact_window_has_all_its_rows(
 
 
 @given(settings=streams, history=histories("waits", "restarts", "late"))
-def test_the_upper_is_a_bound_if_all_declare_and_share_no_segment(
+def test_upper_is_a_bound_if_all_declare_their_segments(
     settings: StreamSettings, history: list[Act]
 ) -> None:
     """Each writer has a segment, and declares all domains."""
@@ -87,7 +87,7 @@ OFFSETS = st.integers(0, 40) | st.integers(0, MAX_INT64)
         max_size=12,
     )
 )
-def test_a_restart_judges_alike(positions: list[tuple[str, dict[int, int]]]) -> None:
+def test_restart_keeps_answers_to_notes(positions: list[tuple[str, dict[int, int]]]) -> None:
     """What is known of segments is all in the records of members and in the last marks."""
     stream = Aggregator(StreamSettings(max_segments=3, max_offset_jump=100))
     for time, (writer, position) in enumerate(positions):

@@ -57,7 +57,7 @@ def too_high(seed: int, *, is_numbered: bool, kind: type[World] = World) -> str:
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("is_numbered", [True, False])
-def test_no_claim_is_too_high(part: int, *, is_numbered: bool) -> None:
+def test_claim_is_never_too_high(part: int, *, is_numbered: bool) -> None:
     """Tables, checkpoints and what is kept in them are put back, lost, made again and expire."""
     seeds = (RARE[part % 2], *range(part, HISTORIES, PARTS))
     found = [too_high(seed, is_numbered=is_numbered) for seed in seeds]
@@ -81,7 +81,7 @@ class PassingWorld(World):
 
 
 @pytest.mark.parametrize("is_numbered", [True, False])
-def test_no_claim_is_too_high_after_passed_batches(*, is_numbered: bool) -> None:
+def test_claim_is_never_too_high_after_passed_batches(*, is_numbered: bool) -> None:
     seeds = range(HISTORIES)
     found = [too_high(seed, is_numbered=is_numbered, kind=PassingWorld) for seed in seeds]
 
@@ -91,9 +91,7 @@ def test_no_claim_is_too_high_after_passed_batches(*, is_numbered: bool) -> None
 @pytest.mark.parametrize(
     ("expects", "states"), [("", "50"), ("a", "50"), ("a,b", None), ("b", None)]
 )
-def test_a_commit_states_the_time_to_which_all_names_are_complete(
-    expects: str, states: str | None
-) -> None:
+def test_commit_states_the_least_time_of_all_names(expects: str, states: str | None) -> None:
     """As Iceberg's sink for Kafka Connect does; of a name without a record it is unknown."""
     history = TableHistory((), {EXPECTS_PROPERTY: expects})
     properties = committing.format_properties(history, Claim("a", 50, "time", "q", 3))
@@ -114,7 +112,7 @@ class CalmWorld(World):
 
 
 @pytest.mark.parametrize("is_numbered", [True, False])
-def test_all_that_is_true_is_claimed_where_nothing_is_put_back(*, is_numbered: bool) -> None:
+def test_claim_is_exact_without_restores(*, is_numbered: bool) -> None:
     """Batches run again, and others append and compact."""
     for seed in range(HISTORIES // 3):
         chance = Random(seed)
@@ -152,7 +150,7 @@ def remembered(*claims: Claim, run: str = "") -> tuple[RememberedBatch, ...]:
     )
 
 
-def test_a_batch_that_runs_again_is_passed_over_if_its_content_is_the_same() -> None:
+def test_rerun_batch_is_skipped_if_content_is_equal() -> None:
     """Otherwise the checkpoint was put back, and its rows would be lost."""
     whole = history(FIRST, SECOND)
 
@@ -163,7 +161,7 @@ def test_a_batch_that_runs_again_is_passed_over_if_its_content_is_the_same() -> 
         committing.find_committed_part(whole, record(0))
 
 
-def test_a_part_that_one_run_writes_twice_is_refused() -> None:
+def test_part_written_twice_by_one_run_is_refused() -> None:
     """It would be skipped as one of an earlier run."""
     whole, claim = history(FIRST, SECOND), record(1, 50)
 
@@ -172,7 +170,7 @@ def test_a_part_that_one_run_writes_twice_is_refused() -> None:
     assert committing.find_committed_part(whole, claim, remembered(claim, run="r"), run="s")
 
 
-def test_a_record_carries_every_name_that_was_ever_found() -> None:
+def test_record_carries_every_name_ever_found() -> None:
     """So a name whose records have expired is not forgotten."""
     other = Claim("landings", None, "time", "p", 0, id="o", table="t")
     table = history(FIRST, commit(1, other))
@@ -204,7 +202,7 @@ def test_a_query_starts_over_once() -> None:
     ("between", "complete_to"),
     [(commit(3), 50), (commit(3, change="none"), 50), (commit(3, change="other"), None)],
 )
-def test_accept_is_for_the_version_that_was_looked_at(
+def test_acceptance_applies_to_the_inspected_version(
     between: Commit, complete_to: int | None
 ) -> None:
     """What others change beside it ends the claim again."""
@@ -216,9 +214,7 @@ def test_accept_is_for_the_version_that_was_looked_at(
 
 
 @pytest.mark.parametrize("is_numbered", [True, False])
-def test_an_accepted_claim_is_unknown_if_the_record_before_it_has_expired(
-    *, is_numbered: bool
-) -> None:
+def test_accepted_claim_is_unknown_after_expiry(*, is_numbered: bool) -> None:
     """The next record of its query claims again. A change since the acceptance still ends it."""
     kept = commit(2, change="other")
     (vouched,) = build_acceptance(history(FIRST, SECOND, kept), "Ada", at=2)
@@ -237,14 +233,14 @@ def test_an_accepted_claim_is_unknown_if_the_record_before_it_has_expired(
     assert find(kept, change, commit(4, accepted)).why.endswith("rows changed")
 
 
-def test_a_renamed_column_ends_the_claims_about_it_alone() -> None:
+def test_renamed_column_ends_only_its_own_claims() -> None:
     """Its name may be given to another column next."""
     for renamed, complete_to in ((("time", "at"), None), (("name", "carrier"), 50)):
         table = history(FIRST, SECOND, commit(2, change="none", renamed=renamed))
         assert table.standings()["flights"].complete_to == complete_to
 
 
-def test_a_record_that_cannot_be_read_ends_the_claim_until_the_next_one() -> None:
+def test_unreadable_record_ends_claim_until_the_next() -> None:
     """Under a name that nobody has it is nothing."""
     broken = [Claim(name, None, unreadable="holds no claim") for name in ("flights", "x")]
     table = history(FIRST, SECOND, commit(2, *broken))
@@ -264,7 +260,7 @@ def test_a_record_that_cannot_be_read_ends_the_claim_until_the_next_one() -> Non
         ({"max_time_ahead_ms": 50}, ""),
     ],
 )
-def test_a_claim_that_cannot_be_right_is_none(given: dict[str, Any], why: str) -> None:
+def test_impossible_claim_is_ignored(given: dict[str, Any], why: str) -> None:
     """Until the next record."""
     claim = replace(record(2, 60, after=1, after_id="r1", seen=1), **given)
     table = history(FIRST, SECOND, commit(2, claim, current_since=10))
@@ -301,7 +297,7 @@ def test_record_with_wrong_field_claims_nothing(given: dict[str, Any]) -> None:
     assert found == [(50, ""), (None, "noted-time.1")]
 
 
-def test_a_record_says_what_it_follows() -> None:
+def test_record_names_its_predecessor() -> None:
     """Its predecessor, the table's version and the other names at the time."""
     other = Claim("landings", 70, "time", "p", 0, id="o", table="t")
     table = history(FIRST, SECOND, commit(2, other), commit(3))
@@ -332,7 +328,7 @@ def test_a_record_says_what_it_follows() -> None:
         (2, (RememberedBatch(5, {}, {}, 0),), "its checkpoint does not show"),
     ],
 )
-def test_a_record_claims_nothing_where_a_batch_is_lost(
+def test_record_after_a_lost_batch_claims_nothing(
     batch: int, memory: tuple[RememberedBatch, ...], ended: str
 ) -> None:
     """The newest earlier batch counts, and the other parts of the same one."""
@@ -342,20 +338,20 @@ def test_a_record_claims_nothing_where_a_batch_is_lost(
     assert found.complete_to == (None if ended else 60)
 
 
-def test_a_batch_whose_commit_has_expired_may_be_lost() -> None:
+def test_batch_with_an_expired_commit_may_be_lost() -> None:
     found = prepare_commit(history(SECOND), record(2, 60), remembered(record(1, id="gone")))
 
     assert found.ended == "batch 1 may not be in the table: its commit has expired or is lost"
 
 
-def test_a_part_without_a_watermark_does_not_ask_for_the_other_parts() -> None:
+def test_part_without_watermark_needs_no_other_parts() -> None:
     """They follow."""
     memory = remembered(record(1), record(2, part="x"))
 
     assert prepare_commit(history(FIRST, SECOND), record(2), memory).ended == ""
 
 
-def test_an_acceptance_repeats_the_last_claim_of_its_query() -> None:
+def test_acceptance_repeats_the_last_claim() -> None:
     """With the last time that it claimed, and the commit that was inspected."""
     known: dict[str, Any] = {"stream": "s", "domain": "d", "part": "x", "since": 5}
     known["max_time_ahead_ms"] = 7
@@ -381,7 +377,7 @@ def test_an_acceptance_repeats_the_last_claim_of_its_query() -> None:
             build_acceptance(table, "Ada", at=at)
 
 
-def test_an_old_checkpoint_is_told_where_to_roll_back() -> None:
+def test_old_checkpoint_error_names_the_snapshot() -> None:
     """To the snapshot before the batch; Delta has versions, and no way is shown."""
     first, second = FIRST, commit(1, record(1, 50), operation="WRITE")
     snapshots = TableHistory((first, second), table="t")
@@ -398,7 +394,7 @@ def test_an_old_checkpoint_is_told_where_to_roll_back() -> None:
             committing.find_committed_part(table, record(batch, plan="other"))
 
 
-def test_rows_are_foreign_if_others_append_them_after_a_job() -> None:
+def test_rows_appended_by_others_are_foreign() -> None:
     job = record(1, 50, after=1, after_id="", inherits=(Parent("s", "s", 1, ("a",), 50, ("r",)),))
     own = (commit(0), commit(1))
     tables = history(*own, commit(2, job)), history(*own, commit(2), commit(3, job))
@@ -406,7 +402,7 @@ def test_rows_are_foreign_if_others_append_them_after_a_job() -> None:
     assert [each.standings()["flights"].is_foreign for each in tables] == [False, True]
 
 
-def test_a_table_claims_what_all_its_names_claim() -> None:
+def test_table_claim_is_the_least_of_its_names() -> None:
     """From the version on where each is as far."""
     other = Claim("landings", 30, "time", "p", 0, id="o", table="t", missing=("lima",), since=9)
     more = replace(other, complete_to=60, batch=1, id="o2", after=2, after_id="o", seen=2)
@@ -430,7 +426,7 @@ def test_a_table_claims_what_all_its_names_claim() -> None:
     assert history(commit(1)).claim() == NoClaim("its claims are in history that has expired")
 
 
-def test_a_record_fills_in_nothing_that_it_does_not_say() -> None:
+def test_record_has_no_defaults_for_missing_fields() -> None:
     """No start, domain, or missing writers."""
     claim = Claim.from_json("flights", '{"complete_to": 50, "batch": ["q", 7], "id": "a"}')
 

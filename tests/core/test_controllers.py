@@ -36,7 +36,7 @@ def away(url: str) -> Reply:
     raise Unreachable(url)
 
 
-def test_the_one_that_answered_is_asked_again() -> None:
+def test_controller_that_answered_is_asked_again() -> None:
     controllers = Controllers("http://a,http://b")
     asked: list[str] = []
 
@@ -50,7 +50,7 @@ def test_the_one_that_answered_is_asked_again() -> None:
     assert asked == ["http://a", "http://b", "http://b"]
 
 
-def test_all_are_asked_once_before_it_fails() -> None:
+def test_all_controllers_are_asked_once_before_failure() -> None:
     """When no controller answers, the caller's own backoff decides when to start another round."""
     controllers = Controllers("http://a,http://b")
 
@@ -131,7 +131,7 @@ URN = "urn:noted-time:problem:"
         (503, {"type": URN + "unavailable"}, Unreachable),
     ],
 )
-def test_a_status_determines_what_to_do(
+def test_status_determines_the_next_step(
     status: int, problem: dict[str, Any], kind: type[NotedTimeError]
 ) -> None:
     assert type(error_of(status, problem, stream="flights")) is kind

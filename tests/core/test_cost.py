@@ -67,7 +67,7 @@ def bill(members: int) -> Bill:
     return Bill(sum(notes) / FEW, sum(advances) / FEW, max(advances))
 
 
-def test_the_cost_of_a_note_and_of_an_advance_grows_with_the_logarithm_of_the_members() -> None:
+def test_note_and_advance_cost_is_logarithmic() -> None:
     few, many = bill(FEW), bill(MANY)
     growth = math.log(MANY) / math.log(FEW)
 
@@ -86,7 +86,7 @@ def settling(members: int) -> float:
     return (cost.bytecodes + cost.comparisons) / members
 
 
-def test_an_advance_after_many_notes_costs_each_of_them_its_share() -> None:
+def test_advance_cost_is_linear_in_new_notes() -> None:
     """Every member that noted since is processed once."""
     assert settling(MANY) <= settling(FEW) * math.log(MANY) / math.log(FEW)
 
@@ -104,9 +104,7 @@ def dearest(times: int) -> tuple[int, int]:
     return dearest, advance.bytecodes
 
 
-def test_neither_a_note_nor_an_advance_takes_longer_the_more_times_were_noted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_cost_does_not_grow_with_noted_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for its time is thinned to a bounded number, a bounded number at a time."""
     monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", FEW)
     (note, advance), (later_note, later_advance) = dearest(2 * FEW), dearest(MANY)
@@ -125,7 +123,7 @@ def questions(members: int) -> int:
     return cost.bytecodes + cost.comparisons
 
 
-def test_asking_for_the_state_of_time_costs_the_same_among_many() -> None:
+def test_query_cost_is_independent_of_member_count() -> None:
     """Where time would be without which writers, if it may advance, when to look for silence."""
     assert questions(MANY) == questions(FEW)
 
@@ -181,7 +179,7 @@ steps = st.lists(st.tuples(st.lists(noted, max_size=8), st.integers(0, 40)), max
 
 
 @given(steps)
-def test_slices_come_to_the_same_as_one_piece(
+def test_slices_give_the_same_result_as_one_pass(
     steps: list[tuple[list[tuple[str, int, State]], int]],
 ) -> None:
     whole, piecewise = make_stream(*WRITERS), make_stream(*WRITERS)
@@ -212,7 +210,7 @@ def test_slices_come_to_the_same_as_one_piece(
         assert held[0] == held[1]
 
 
-def test_a_member_that_notes_between_two_slices_does_not_hold() -> None:
+def test_member_noting_between_slices_does_not_hold() -> None:
     """Its turn comes later, and finds that it is ahead again."""
     stream = make_stream("UA", "DL", "AA")
     with sliced():
@@ -231,7 +229,7 @@ def test_a_member_that_notes_between_two_slices_does_not_hold() -> None:
 
 
 @pytest.mark.parametrize("ahead", range(2, len(WRITERS)))
-async def test_a_controller_looks_past_all_outdated_entries_by_itself(ahead: int) -> None:
+async def test_outdated_entries_are_skipped_without_a_note(ahead: int) -> None:
     holder, others = WRITERS[0], list(WRITERS[1 : ahead + 1])
     with sliced():
         async with serve_stream(WatchedMemory()) as controller:

@@ -25,9 +25,7 @@ def test_a_cut_reaches_itself(cut: StreamCut) -> None:
 
 
 @given(one=cuts, other=cuts)
-def test_cuts_that_reach_each_other_are_equal_but_for_segments_named_at_0(
-    one: StreamCut, other: StreamCut
-) -> None:
+def test_cuts_reaching_each_other_are_equal_above_0(one: StreamCut, other: StreamCut) -> None:
     bare = [{s: o for s, o in cut.offsets.items() if o} for cut in (one, other)]
 
     assert (one.reaches(other) and other.reaches(one)) == (bare[0] == bare[1])
@@ -52,7 +50,9 @@ def test_the_join_is_the_least_cut_that_reaches_both(
 
 
 @given(one=cuts, other=cuts, third=cuts)
-def test_joining_has_no_order(one: StreamCut, other: StreamCut, third: StreamCut) -> None:
+def test_join_is_commutative_and_associative(
+    one: StreamCut, other: StreamCut, third: StreamCut
+) -> None:
     ways = [
         one.join(other).join(third),
         third.join(one.join(other)),
@@ -63,7 +63,7 @@ def test_joining_has_no_order(one: StreamCut, other: StreamCut, third: StreamCut
 
 
 @given(cut=cuts)
-def test_equal_cuts_are_one_domain(cut: StreamCut) -> None:
+def test_equal_cuts_have_equal_hashes(cut: StreamCut) -> None:
     backwards = StreamCut(dict(reversed(list(cut.offsets.items()))))
 
     assert len({cut, backwards}) == 1
@@ -135,7 +135,7 @@ def scanned(marks: list[Mark], position: dict[int, int]) -> TimeWindow:
 
 
 @given(marks=chains, position=positions, through=st.integers(0, 12))
-def test_the_window_is_what_a_scan_of_all_marks_finds(
+def test_window_equals_a_scan_of_all_marks(
     marks: list[Mark], position: dict[int, int], through: int
 ) -> None:
     """Also once early marks are forgotten, whatever segments came later."""
@@ -148,7 +148,7 @@ def test_the_window_is_what_a_scan_of_all_marks_finds(
 
 
 @given(early=chains, steps=st.lists(increments, max_size=6), position=positions)
-def test_marks_may_follow_after_others_were_forgotten(
+def test_marks_append_after_others_were_forgotten(
     early: list[Mark], steps: list[tuple[int, int, dict[int, int]]], position: dict[int, int]
 ) -> None:
     """Forgetting at one end and appending at the other do not meet."""
@@ -177,9 +177,7 @@ def test_complete_to_is_the_first_mark_at_or_above_the_time(marks: list[Mark], t
 
 @given(marks=chains, time=st.integers(0, 40), seq=st.integers(0, 13))
 @example(marks=[following(BEFORE, (1, 2, {}))], time=1, seq=1)
-def test_the_last_bound_below_a_time_is_what_a_scan_finds(
-    marks: list[Mark], time: int, seq: int
-) -> None:
+def test_last_bound_below_a_time_equals_a_scan(marks: list[Mark], time: int, seq: int) -> None:
     below = [m for m in marks if m.seq <= seq and m.upper_is_bound and m.upper < time]
 
     assert MarkHistory(marks).bounded_below(time, seq) == (below[-1] if below else None)
@@ -191,7 +189,7 @@ def test_after_gives_the_next_marks_as_they_were(marks: list[Mark], seq: int, li
 
 
 @pytest.mark.parametrize(("seq", "lower"), [(2, 20), (4, 20), (3, 10), (1, 30)])
-def test_a_mark_that_does_not_follow_is_not_taken(seq: int, lower: int) -> None:
+def test_mark_out_of_order_is_refused(seq: int, lower: int) -> None:
     history = MarkHistory(Mark(seq, seq * 5, 0, StreamCut({0: seq})) for seq in (1, 2))
 
     with pytest.raises(ValueError, match=f"mark {seq} at {lower} does not follow mark 2"):
@@ -205,7 +203,7 @@ def test_a_mark_that_does_not_follow_is_not_taken(seq: int, lower: int) -> None:
     first=st.integers(0, 13),
     last=st.integers(0, 13),
 )
-def test_a_copy_of_the_latest_marks_answers_like_a_history_of_them(
+def test_copy_of_latest_marks_answers_like_its_source(
     marks: list[Mark], through: int, count: int, first: int, last: int
 ) -> None:
     """Also of a sealed history that forgot its first marks, which is unchanged."""
@@ -268,7 +266,7 @@ def chain_of(steps: list[tuple[tuple[int, int, dict[int, int]], int]]) -> list[M
 
 
 @given(steps=stretches, place=st.integers(0, 4 * LONG), ahead=st.integers(0, 2))
-def test_segments_that_move_often_and_rarely_are_found_alike(
+def test_lookup_is_equal_for_dense_and_sparse_segments(
     steps: list[tuple[tuple[int, int, dict[int, int]], int]], place: int, ahead: int
 ) -> None:
     """Whichever form a segment has at the time, and after a change of form."""
@@ -305,7 +303,7 @@ def times_of(marks: list[Mark], position: dict[int, int]) -> dict[int, int | Non
 
 
 @pytest.mark.parametrize("moves", [lambda _: 0, lambda seq: seq % 200], ids=["rarely", "in turn"])
-def test_segments_take_room_for_their_moves_alone(moves: Callable[[int], int]) -> None:
+def test_segments_store_only_their_moves(moves: Callable[[int], int]) -> None:
     """Five hundred are named once, and two thousand marks each move one of them."""
     cut = dict.fromkeys(range(500), 1)
     tracemalloc.start()

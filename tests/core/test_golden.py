@@ -40,7 +40,7 @@ def test_the_file_of_cases_is_whole() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_marks_come_when_other_engines_emit_watermarks(case: dict[str, Any]) -> None:
+def test_marks_match_watermarks_of_other_engines(case: dict[str, Any]) -> None:
     stream = make_stream(*(f"input-{i}" for i in range(case["inputs"])), domains=domains_of(case))
 
     assert [taken(stream, step) for step in case["steps"]] == [s["expect"] for s in case["steps"]]

@@ -35,7 +35,7 @@ def too_high(seed: int, *, is_numbered: bool, jobs: Sequence[str] = JOBS) -> lis
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("is_numbered", [True, False])
-def test_no_inherited_claim_is_too_high(part: int, *, is_numbered: bool) -> None:
+def test_inherited_claim_is_never_too_high(part: int, *, is_numbered: bool) -> None:
     """While jobs run, tables are restored, recreated, rebuilt and accepted, and expire."""
     seeds = (RARE, *range(part, PIPELINES, PARTS))
     found = [each for seed in seeds for each in too_high(seed, is_numbered=is_numbered)]
@@ -44,9 +44,7 @@ def test_no_inherited_claim_is_too_high(part: int, *, is_numbered: bool) -> None
 
 
 @pytest.mark.parametrize("is_numbered", [True, False])
-def test_all_that_the_sources_claim_is_inherited_where_nothing_is_put_back(
-    *, is_numbered: bool
-) -> None:
+def test_inherited_claim_is_exact_without_restores(*, is_numbered: bool) -> None:
     """Whatever the job does with its table, and also if its rows are fewer than before."""
     for seed in range(150):
         chance = Random(seed)

@@ -54,14 +54,14 @@ def test_the_program_is_named_with_uvx(started: pytest.MonkeyPatch) -> None:
     assert name_program() == f'uvx --from "{ROOT}[controller]" noted-time'
 
 
-def test_elsewhere_the_program_has_its_own_name(started: pytest.MonkeyPatch) -> None:
+def test_program_elsewhere_has_its_own_name(started: pytest.MonkeyPatch) -> None:
     """As in a script of a user, and by the installed command."""
     started.setattr(sys.modules["__main__"], "__spec__", None)
 
     assert name_program() == "noted-time"
 
 
-def test_an_editable_install_is_repeated_from_its_clone() -> None:
+def test_editable_install_names_its_clone() -> None:
     assert install_command("spark,delta") == f'pip install -e "{ROOT}[spark,delta]"'
 
 
@@ -113,7 +113,7 @@ def test_imports_of_the_base_leave_out_urllib_request() -> None:
     assert {"urllib.request", "email", "ssl"}.isdisjoint(done.stdout.split())
 
 
-def test_no_message_and_no_page_installs_by_the_bare_name() -> None:
+def test_messages_and_pages_install_by_wheel_or_clone() -> None:
     """No index has the project: the name alone would install what somebody else published."""
     places = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
     for package in ("noted_time", "noted_time_cli", "controller", "demo", "*_client", "spark*"):

@@ -38,7 +38,7 @@ def end_of(marks: list[Mark]) -> list[tuple[int, StreamCut]]:
     steps=strides,
     leaves=st.lists(st.tuples(st.sampled_from(WRITERS), resting), unique_by=lambda w: w[0]),
 )
-def test_the_order_in_which_members_go_idle_or_leave_does_not_matter(
+def test_order_of_idling_and_leaving_does_not_matter(
     steps: list[tuple[str, int, dict[int, int]]], leaves: list[tuple[str, State]]
 ) -> None:
     ends = []
@@ -55,7 +55,7 @@ def test_the_order_in_which_members_go_idle_or_leave_does_not_matter(
 
 
 @given(steps=strides, when=st.sets(st.integers(0, 20)))
-def test_advancing_seldom_ends_where_advancing_often_does(
+def test_rare_and_frequent_advances_end_alike(
     steps: list[tuple[str, int, dict[int, int]]], when: set[int]
 ) -> None:
     often, seldom = make_stream(*WRITERS), make_stream(*WRITERS)
@@ -146,7 +146,7 @@ def test_a_restart_only_loosens(
 
 
 @given(settings=streams, history=histories("waits", "scales", "restarts"))
-def test_a_record_survives_a_restart_as_it_is(settings: StreamSettings, history: list[Act]) -> None:
+def test_record_is_unchanged_by_a_restart(settings: StreamSettings, history: list[Act]) -> None:
     stream = lived(settings, history).stream
 
     again = restart(stream)

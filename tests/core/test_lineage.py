@@ -29,7 +29,7 @@ def walk_through(hops: Hops, root: Dataset) -> tuple[Hops, list[Dataset]]:
     return walk(hops[root], read_one), read
 
 
-def test_the_culprit_is_the_first_hop_whose_sources_have_what_it_lacks() -> None:
+def test_culprit_is_first_hop_with_complete_sources() -> None:
     """Each hop is read once."""
     for seed in range(1000):
         hops, time = draw_chain(random.Random(seed)), random.Random(-seed).randint(0, 10)
@@ -61,7 +61,7 @@ def test_the_least_complete_source_is_followed() -> None:
     assert read == [a, b, orders]
 
 
-def test_circles_are_named_and_the_walk_ends() -> None:
+def test_circle_is_named_and_ends_the_walk() -> None:
     """Also where all sources of the culprit are in the circle."""
     a, b = Dataset("delta:a"), Dataset("delta:b")
     hops = {a: Hop(a, 1, (HopSource(b, 1),)), b: Hop(b, 1, (HopSource(a, 1),))}

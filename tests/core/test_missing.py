@@ -140,7 +140,7 @@ def counts(found: Missing) -> tuple[int, int, set[tuple[str, bool]]]:
 
 @example([Step(1, {}, None, ()), Step(1, {"a": "timed_out"}, 0, ())], 0, 1, 1)
 @given(taken=steps, first=st.integers(-15, 40), size=st.integers(1, 12), count=st.integers(0, 6))
-def test_a_window_names_the_writers_whose_intervals_meet_it(
+def test_window_names_writers_missing_within_it(
     taken: list[Step], first: int, size: int, count: int
 ) -> None:
     """A writer counts once as a member, and once as one that joined later."""
@@ -156,7 +156,7 @@ def test_a_window_names_the_writers_whose_intervals_meet_it(
 
 
 @given(taken=steps)
-def test_a_mark_names_the_writers_that_it_advanced_without(taken: list[Step]) -> None:
+def test_mark_names_the_writers_it_lacks(taken: list[Step]) -> None:
     """Members come first."""
     found = listed(taken)
     for mark in found.marks:
@@ -198,9 +198,7 @@ def test_the_first_mark_without_missing_members_is_found(
 @example([Step(1, {"a": "timed_out"}, None, ())], 10, set())
 @example([Step(1, {}, None, ()), Step(1, {"a": "not_joined"}, 0, ())], 90, set())
 @given(taken=steps, at=st.integers(0, 90), members=st.sets(st.sampled_from("abc")))
-def test_intervals_are_forgotten_by_age_and_said_to_be_unknown(
-    taken: list[Step], at: int, members: set[str]
-) -> None:
+def test_forgotten_intervals_are_unknown(taken: list[Step], at: int, members: set[str]) -> None:
     """Below the ends of what is forgotten; an open interval stays while its writer is a member."""
     found = listed(taken)
     last = found.marks[-1].lower if found.marks else None
@@ -224,7 +222,7 @@ def test_intervals_are_forgotten_by_age_and_said_to_be_unknown(
     assert [each.is_known for each in windows] == [False, True]
 
 
-def test_a_writer_that_joins_after_another_was_forgotten_is_missing_in_no_window() -> None:
+def test_joined_writer_is_missing_in_no_earlier_window() -> None:
     """The last mark counted all writers, and no row after it lies below the next."""
     stream, missing = Aggregator(StreamSettings(writer_retention_ms=10)), MissingWriters()
     advance_after(stream, Note("a", 20, {0: 1}), Note("old", 20, {1: 1}))
@@ -237,7 +235,7 @@ def test_a_writer_that_joins_after_another_was_forgotten_is_missing_in_no_window
     assert [each.count for each in missing.find_in_windows([0, 10, 20, 30])] == [0, 0, 0]
 
 
-def test_narrowed_writer_is_missing_from_marks_it_was_idle_at() -> None:
+def test_narrowed_writer_is_missing_from_idle_marks() -> None:
     """Each mark above its last time may lack rows, which it did not report as late."""
     missing = MissingWriters()
     missing.take(3, 0, (20, 30), [Absence("shop", 15, {}, "narrowed", 7, 15)], ())

@@ -55,20 +55,20 @@ def test_a_mark_without_a_field_is_rejected_by_name(mark: Mark, missing: str) ->
 
 
 @pytest.mark.parametrize("segment", ["", "-1", "+1", "01", "1.0", " 1", "1e3", "¹", "٣", "x"])
-def test_a_segment_that_is_not_a_decimal_integer_is_rejected_by_name(segment: str) -> None:
+def test_segment_must_be_a_decimal_integer(segment: str) -> None:
     """Each segment has one spelling."""
     with pytest.raises(Rejected, match="is not a decimal integer"):
         position_from_wire({segment: 1})
 
 
 @pytest.mark.parametrize("offset", ["1", 1.0, True, None, [1]])
-def test_an_offset_that_is_not_an_integer_is_rejected_by_segment(offset: object) -> None:
+def test_offset_must_be_an_integer(offset: object) -> None:
     with pytest.raises(Rejected, match="offset of segment 7 is not an integer"):
         position_from_wire({"7": offset})
 
 
 @pytest.mark.parametrize(("segment", "offset"), [("0", -1), ("0", 2**63), (str(2**63), 0)])
-def test_what_is_beyond_int64_is_rejected(segment: str, offset: int) -> None:
+def test_numbers_beyond_int64_are_rejected(segment: str, offset: int) -> None:
     with pytest.raises(Rejected, match=r"is not .*from 0 to"):
         position_from_wire({segment: offset})
 
@@ -109,12 +109,12 @@ def test_an_illegal_name_is_named_in_the_error(name: str) -> None:
     assert (raised.value.what, raised.value.name) == ("stream", name)
 
 
-def test_the_defaults_are_those_of_the_design() -> None:
+def test_default_settings_match_the_design() -> None:
     assert StreamSettings() == StreamSettings(60_000, 200, "hold", ("default",), 7 * 86_400_000)
 
 
 @pytest.mark.parametrize("domains", [(), ("a", "a"), ("a", ""), ("a b",)])
-def test_keys_are_one_or_more_different_names(domains: tuple[str, ...]) -> None:
+def test_domains_are_one_or_more_different_names(domains: tuple[str, ...]) -> None:
     with pytest.raises(Rejected):
         StreamSettings(domains=domains)
 
@@ -122,7 +122,7 @@ def test_keys_are_one_or_more_different_names(domains: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("domains", "meant"), [(("ship",), "ship"), (("order", "default"), "default")]
 )
-def test_an_unnamed_domain_is_the_only_one_or_the_default(
+def test_unnamed_domain_is_the_only_one_or_the_default(
     domains: tuple[str, ...], meant: str
 ) -> None:
     settings = StreamSettings(domains=domains)

@@ -32,7 +32,7 @@ def list_defaults() -> Iterator[tuple[str, object]]:
                 yield from ((f"{kind.__qualname__}.{name}", defaults[name]) for name in names)
 
 
-def test_no_field_says_by_default_that_something_is_known() -> None:
+def test_default_values_mean_not_known() -> None:
     """Of all values."""
     found = dict(list_defaults())
 
@@ -40,7 +40,7 @@ def test_no_field_says_by_default_that_something_is_known() -> None:
     assert [name for name, default in found.items() if default is True] == []
 
 
-def test_an_answer_that_does_not_state_what_is_known_is_not_known() -> None:
+def test_answer_without_the_field_is_not_known() -> None:
     wire = b'{"missing": [], "missing_count": 0, "late": [], "late_count": 0}'
 
     found = build_decoder(Uncovered).decode(wire)

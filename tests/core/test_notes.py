@@ -35,7 +35,7 @@ def test_the_service_clock_counts_serving_only() -> None:
     timeouts=st.lists(st.integers(1, 40), min_size=8, max_size=8),
     lower=st.integers(0, 60),
 )
-def test_members_silent_from_one_moment_on_are_passed_by_the_largest_of_their_timeouts(
+def test_silent_members_are_passed_by_the_largest_timeout(
     times: list[int], timeouts: list[int], lower: int
 ) -> None:
     """And by one mark, wherever they and the watermark stand; one member notes on (S19)."""
@@ -58,9 +58,7 @@ def test_members_silent_from_one_moment_on_are_passed_by_the_largest_of_their_ti
 
 
 @given(settings=starts, history=steps)
-def test_a_forecast_is_what_then_happens_if_nobody_notes(
-    settings: StreamSettings, history: list[Step]
-) -> None:
+def test_forecast_comes_true_without_notes(settings: StreamSettings, history: list[Step]) -> None:
     """The watermark moves at that moment, to that lower, past those writers."""
     twins = Twins(replace(settings, domains=("order",)))
     for step in history:
@@ -147,7 +145,7 @@ def test_a_decision_names_the_longest_holders_and_counts_all() -> None:
 
 
 @given(settings=starts, history=steps)
-def test_whom_a_domain_waits_for_are_those_its_decision_names(
+def test_waiting_writers_are_named_by_the_decision(
     settings: StreamSettings, history: list[Step]
 ) -> None:
     """None if it may advance or is quiet; and in the order they began."""

@@ -87,7 +87,7 @@ def test_empty_list_of_a_store_is_empty(answers: Answers, status: int, body: byt
 
 @pytest.mark.parametrize("directory", [DIRECTORY, DIRECTORY.parent])
 @pytest.mark.parametrize("status", [200, 302, 401, 404, 501])
-def test_empty_list_of_something_else_is_no_answer(
+def test_empty_list_of_another_server_is_refused(
     answers: Answers, status: int, directory: ObjectPath
 ) -> None:
     answers.status, answers.body, answers.page = status, b"<html/>", b"<html>Sign in</html>"
@@ -96,7 +96,7 @@ def test_empty_list_of_something_else_is_no_answer(
         list_segment(directory=directory)
 
 
-def test_list_that_begins_again_is_no_answer(answers: Answers) -> None:
+def test_list_that_begins_again_is_refused(answers: Answers) -> None:
     answers.keys, answers.is_looping = [f"{PREFIX}{n:04}" for n in range(1000)], True
 
     with pytest.raises(Unreachable, match="partition=0: no answer: its list does not rise by page"):
@@ -104,7 +104,7 @@ def test_list_that_begins_again_is_no_answer(answers: Answers) -> None:
 
 
 @pytest.mark.parametrize("directory", [DIRECTORY, DIRECTORY.parent])
-def test_list_without_progress_is_left(answers: Answers, directory: ObjectPath) -> None:
+def test_list_without_progress_times_out(answers: Answers, directory: ObjectPath) -> None:
     answers.page = b"late"
 
     with pytest.raises(Unreachable, match=r"no answer for 0\.01 s"):
@@ -112,7 +112,7 @@ def test_list_without_progress_is_left(answers: Answers, directory: ObjectPath) 
 
 
 @pytest.mark.parametrize("odd", ["/b", "../b", "./b.json", "a//b", "b/../c"])
-def test_key_that_is_no_path_is_passed_over_by_name(answers: Answers, odd: str) -> None:
+def test_key_that_is_not_a_path_is_listed(answers: Answers, odd: str) -> None:
     names = [odd, "a+0+0000000000.parquet", "a+0+0000000009.parquet"]
     answers.keys = sorted(PREFIX + name for name in names)
 

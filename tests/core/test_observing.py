@@ -72,9 +72,7 @@ class Log:
 
 
 @given(happenings, st.sampled_from([0, 7]))
-def test_whatever_was_visible_before_the_time_lies_below_the_ends(
-    course: list[Happening], skew_ms: int
-) -> None:
+def test_visible_records_lie_below_the_ends(course: list[Happening], skew_ms: int) -> None:
     """However appends and the clock advance before and between the two readings."""
     log, look, uncovered = Log(iter(course)), Look(10, 20, skew_ms), []
     while not log.over:
@@ -115,7 +113,7 @@ def test_an_empty_log_is_noted_too() -> None:
     assert look.due(8, {}) is None
 
 
-def test_nothing_is_noted_until_a_clock_that_stepped_back_has_caught_up() -> None:
+def test_nothing_is_noted_while_the_clock_is_behind() -> None:
     look = Look(10, 30)
     looks = [(100, 1), (40, 2), (99, 3), (100, 3)]
 
@@ -130,7 +128,7 @@ def test_nothing_is_noted_until_a_clock_that_stepped_back_has_caught_up() -> Non
 
 
 @pytest.mark.parametrize("after", [{0: 5, 7: 2}, {0: 5}])
-def test_an_end_that_goes_back_is_refused_by_the_name_of_its_segment(after: dict[int, int]) -> None:
+def test_decreasing_end_is_refused_by_segment(after: dict[int, int]) -> None:
     look = Look(10, 30)
     look.due(100, {0: 5, 7: 1})
     look.due(50, {0: 5, 7: 3})
@@ -150,7 +148,7 @@ def test_an_end_that_goes_back_is_refused_by_the_name_of_its_segment(after: dict
         ({"poll_ms": 1000, "max_lag_ms": 1000, "skew_ms": -1}, "skew_ms must be 0 or more, not -1"),
     ],
 )
-def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:
+def test_invalid_delays_and_times_are_refused(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Rejected, match=sentence):
         Look(**options)
 
@@ -223,19 +221,19 @@ def test_the_files_of_cases_are_whole() -> None:
 
 
 @pytest.mark.parametrize("case", JET, ids=lambda case: case["name"])
-def test_time_comes_when_jet_emits_watermarks(case: dict[str, Any]) -> None:
+def test_times_match_watermarks_of_jet(case: dict[str, Any]) -> None:
     clocks = SegmentClocks(case["idle_timeout"], case["lag"])
 
     assert [taken(clocks, step) for step in case["steps"]] == [s["expect"] for s in case["steps"]]
 
 
 @pytest.mark.parametrize("case", TIMERS, ids=lambda case: case["name"])
-def test_a_segment_is_idle_when_it_is_in_flink(case: dict[str, Any]) -> None:
+def test_segment_is_idle_when_flink_says_so(case: dict[str, Any]) -> None:
     """Idle is: silent for more than Flink's timeout, which is our timeout less 1 ms."""
     assert idle_checks(case) == expected_checks(case)
 
 
-def test_silence_is_counted_from_the_last_event_and_not_from_the_next_look() -> None:
+def test_silence_begins_at_the_last_event() -> None:
     """An event at 4, a look every 5, a timeout of 10: idle at 15, where Flink sees it at 25."""
     (case,) = (case for case in IDLE_TIMERS if case["name"] == COUNTED_OTHERWISE)
 
@@ -250,7 +248,7 @@ def test_a_duration_below_zero_is_refused(idle_timeout_ms: int, delay_ms: int) -
 
 
 @given(st.lists(steps), st.integers(0, 9))
-def test_time_is_the_slowest_segments_newest_less_the_delay(
+def test_time_is_the_least_newest_minus_the_delay(
     events: list[tuple[int, int, int]], delay_ms: int
 ) -> None:
     clocks, now = SegmentClocks(0, delay_ms), 0
@@ -283,7 +281,7 @@ def test_times_only_rise_and_idle_comes_last(
     assert times == sorted(set(times))
 
 
-def test_events_that_are_all_handed_on_make_one_step() -> None:
+def test_delivered_events_make_one_step() -> None:
     """No event in hand limits the minimum."""
     clocks = SegmentClocks(0, 5)
     clocks.event(0, 100, now=0)
@@ -328,7 +326,7 @@ turns = st.lists(st.tuples(st.lists(writes, max_size=3), st.sets(st.integers(0, 
 
 
 @given(turns)
-def test_no_record_beyond_the_ends_is_older_by_more_than_the_delay(
+def test_records_beyond_the_ends_are_within_the_delay(
     turns: list[tuple[list[tuple[int, int]], set[int], tuple[int, int]]],
 ) -> None:
     """Whatever is written between the two questions; and an open newest record is not idle."""
@@ -353,7 +351,7 @@ def test_no_record_beyond_the_ends_is_older_by_more_than_the_delay(
     assert looks == [{0: max(partition.times)}, {}]
 
 
-def test_a_record_from_the_future_counts_as_one_of_the_present() -> None:
+def test_future_record_counts_as_present() -> None:
     """At each look that finds new records, so it neither holds its segment nor hurries it."""
     newest, ahead = NewestTimes(), {0: Stamp(900, 0)}
 
@@ -392,7 +390,7 @@ def test_rows_resolve_nothing(key: bytes | None, value: bytes | None) -> None:
         b'{"resolved":' + b"1" * 5_000 + b"}",
     ],
 )
-def test_what_only_looks_like_one_is_refused(value: bytes) -> None:
+def test_similar_message_is_not_a_resolved_time(value: bytes) -> None:
     """Its time would be a guess."""
     with pytest.raises(Rejected, match="is not a resolved record of CockroachDB"):
         read_resolved_time(None, value)

@@ -151,12 +151,12 @@ def _write(partitions: list[Partition], records: Writes) -> None:
 
 @pytest.mark.parametrize("way", [ByField, ByTimestamp])
 @given(turns=turns)
-def test_no_mark_passes_a_record_that_is_hidden_and_committed_later(way: Way, turns: Turns) -> None:
+def test_no_mark_passes_an_open_transaction(way: Way, turns: Turns) -> None:
     """Not even if nothing becomes visible in its partition for longer than the idle timeout."""
     assert too_late(turns, way) == []
 
 
-def test_the_idle_timeout_begins_when_all_that_was_hidden_is_read() -> None:
+def test_idle_timeout_begins_once_all_records_are_read() -> None:
     clocks, transactions = SegmentClocks(IDLE_MS, DELAY), OpenTransactions()
     clocks.events({0: 100, 1: 200}, now=0)
 
@@ -167,7 +167,7 @@ def test_the_idle_timeout_begins_when_all_that_was_hidden_is_read() -> None:
     assert [look(4, 50), look(9, 60), look(9, 79), look(9, 80)] == [[], [], [], [295]]
 
 
-def test_an_open_transaction_keeps_the_moment_at_which_it_was_first_seen() -> None:
+def test_open_transaction_keeps_its_first_seen_time() -> None:
     """At another offset it is another transaction."""
     transactions = OpenTransactions()
     looks = [({0: 9, 1: 8}, {0: 4, 1: 8}, 100), ({0: 12, 1: 8}, {0: 4, 1: 7}, 200)]

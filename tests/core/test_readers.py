@@ -31,7 +31,7 @@ def group_of(acts: list[tuple[bool, str, dict[int, int]]]) -> ReaderGroup:
 
 
 @given(acts=reports)
-def test_each_segment_stands_where_its_last_reader_put_it(
+def test_segment_position_is_the_last_report_of_its_owner(
     acts: list[tuple[bool, str, dict[int, int]]],
 ) -> None:
     """The last report of a segment owns it; only its owner puts it back."""
@@ -45,7 +45,7 @@ def test_each_segment_stands_where_its_last_reader_put_it(
 
 
 @given(acts=reports)
-def test_a_group_has_the_readers_that_reported_since_they_were_offline(
+def test_group_has_the_readers_that_are_online(
     acts: list[tuple[bool, str, dict[int, int]]],
 ) -> None:
     """With segments or without."""
@@ -91,7 +91,7 @@ def least(times: Mapping[int, int | None], otherwise: int | None) -> int | None:
 
 
 @given(settings=streams, history=ALL_TROUBLE, readings=READINGS, through=st.integers(0, 12))
-def test_the_time_of_each_segment_is_what_a_scan_of_all_marks_finds(
+def test_segment_times_equal_a_scan_of_all_marks(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
 ) -> None:
     """Across scaling, also of empty segments, and once early marks are forgotten."""
@@ -109,7 +109,7 @@ def test_the_time_of_each_segment_is_what_a_scan_of_all_marks_finds(
 
 
 @given(settings=streams, history=ALL_TROUBLE, readings=READINGS, through=st.integers(0, 12))
-def test_the_least_time_of_the_segments_is_the_lower_of_the_window(
+def test_least_segment_time_is_the_window_lower(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
 ) -> None:
     """Also with successors and truncated histories."""
@@ -125,7 +125,7 @@ def test_the_least_time_of_the_segments_is_the_lower_of_the_window(
 
 
 @given(settings=streams, history=ALL_TROUBLE, readings=READINGS)
-def test_every_vouched_event_of_a_segment_below_its_time_was_read(
+def test_vouched_events_below_a_segment_time_were_read(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]]
 ) -> None:
     world = lived(settings, history)
@@ -144,7 +144,7 @@ def test_every_vouched_event_of_a_segment_below_its_time_was_read(
 @given(
     settings=streams, history=ALL_TROUBLE, reading=st.dictionaries(st.integers(0, 8), st.just(0))
 )
-def test_reading_the_next_segment_reads_all_of_them_predecessors_first(
+def test_next_segments_read_all_predecessors_first(
     settings: StreamSettings, history: list[Act], reading: dict[int, int]
 ) -> None:
     """Row by row to the last cut; no successor is begun before the ends of its predecessors."""
@@ -179,7 +179,7 @@ def at(position: dict[int, int], succession: Succession | None = None) -> Segmen
     return SegmentTimes(MarkHistory(MARKS), succession or Succession(), position)
 
 
-def test_the_least_time_comes_first_and_before_it_what_lies_before_all_marks() -> None:
+def test_segments_before_all_marks_are_read_first() -> None:
     """Segment 0 has not reached the first mark at offset 99. A time of 0 is one."""
     cuts = ({0: 5, 1: 5}, {0: 5, 1: 7}, {0: 9, 1: 9})
     marks = MarkHistory(Mark(n + 1, n, 9, StreamCut(cut)) for n, cut in enumerate(cuts))
@@ -188,7 +188,7 @@ def test_the_least_time_comes_first_and_before_it_what_lies_before_all_marks() -
     assert SegmentTimes(marks, Succession(), {0: 6, 1: 6}).order() == [1, 0]
 
 
-def test_of_equal_times_the_segment_with_most_unread_comes_first_then_by_id() -> None:
+def test_equal_times_order_by_unread_rows_then_id() -> None:
     """Up to the last cut; segments that no mark names have nothing unread."""
     assert (at({0: 299, 1: 50}).order(), at({0: 300, 1: 70, 9: 5, 5: 0}).order()) == (
         [1, 0],
@@ -196,7 +196,7 @@ def test_of_equal_times_the_segment_with_most_unread_comes_first_then_by_id() ->
     )
 
 
-def test_a_sealed_segment_that_was_read_is_not_read_any_more() -> None:
+def test_finished_sealed_segment_is_not_read_again() -> None:
     """Its successors are next; before that they are not, though nothing in them is behind."""
     succession = Succession()
     succession.scale(ScaleEvent({0: 300}, {2: (0,), 3: (0,)}), known={0, 1})
@@ -220,7 +220,7 @@ def test_the_lag_is_against_the_last_mark() -> None:
 
 
 @given(settings=streams, history=ALL_TROUBLE, readings=READINGS, through=st.integers(0, 12))
-def test_a_reader_gets_to_the_next_mark_by_the_segments_it_is_said_to_lack(
+def test_lacking_segments_lead_to_the_next_mark(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
 ) -> None:
     """Not a row below what is needed in any of them suffices, and nothing else is."""
@@ -239,7 +239,7 @@ def test_a_reader_gets_to_the_next_mark_by_the_segments_it_is_said_to_lack(
             assert [each.lower for each in less] == [place.lower] * len(less)
 
 
-def test_the_segments_that_a_reader_lacks_begin_with_the_most_rows() -> None:
+def test_lacking_segments_are_ordered_by_rows() -> None:
     """At most as many as were asked for, of those that the next mark needs."""
     cuts = ({0: 10}, {0: 20, 1: 5, 2: 30, 3: 5})
     marks = MarkHistory(Mark(n, n * 10, 99, StreamCut(cut)) for n, cut in enumerate(cuts, 4))

@@ -105,9 +105,7 @@ class World:
     st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 3)), min_size=60, max_size=200),
     st.integers(0, RELAYS - 1),
 )
-def test_whatever_relays_run_a_mark_is_there_once_its_rows_are(
-    acts: list[tuple[str, int]], survivor: int
-) -> None:
+def test_relayed_mark_follows_its_rows(acts: list[tuple[str, int]], survivor: int) -> None:
     """It is never there before, nor while a segment is new; and the newest one is last in the end.
 
     Two relays send at once, start again, and are killed with marks on their way.
@@ -131,7 +129,7 @@ def test_whatever_relays_run_a_mark_is_there_once_its_rows_are(
     assert world.last() == {each: marks[-1] for each, marks in world.marks.items() if marks}
 
 
-def test_a_stream_that_is_sealed_ends_with_a_final_mark() -> None:
+def test_sealed_stream_ends_with_a_final_mark() -> None:
     """Also if its last mark was not made by the seal, and was written before."""
     last = Mark(3, 30, 30, StreamCut({0: 7}))
     for written in (True, False):
@@ -144,7 +142,7 @@ def test_a_stream_that_is_sealed_ends_with_a_final_mark() -> None:
         assert queue.due(0) == [("default", replace(last, final=True))]
 
 
-def test_it_continues_after_an_older_record_if_that_is_last() -> None:
+def test_relay_continues_after_the_last_record() -> None:
     """As a slower relay wrote it after: a compacted log keeps the last record of each domain."""
     older, newer, waits = (Mark(n, n, n, StreamCut({})) for n in (1, 2, 3))
     queue = RelayQueue()
@@ -155,7 +153,7 @@ def test_it_continues_after_an_older_record_if_that_is_last() -> None:
     assert (queue.newest("default"), queue.due(0)) == (older, [])
 
 
-def test_a_segment_that_a_record_names_without_rows_is_still_new() -> None:
+def test_segment_without_rows_is_still_new() -> None:
     queue = RelayQueue()
     queue.record_written("default", Mark(1, 10, 10, StreamCut({0: 7, 1: 0})))
     queue.look({0: 9, 1: 1}, now_ms=0)
@@ -165,7 +163,7 @@ def test_a_segment_that_a_record_names_without_rows_is_still_new() -> None:
     assert [mark.seq for _, mark in queue.due(0)] == [2]
 
 
-def test_a_mark_is_waiting_until_it_or_a_later_one_is_written() -> None:
+def test_mark_waits_until_it_or_a_later_one_is_written() -> None:
     """Another mark of its number is not."""
     first, mark, later = (Mark(n, n * 10, n * 10, StreamCut({0: n})) for n in (1, 2, 3))
     queue = RelayQueue()
@@ -182,7 +180,7 @@ def test_a_mark_is_waiting_until_it_or_a_later_one_is_written() -> None:
     assert queue.newest("default") == later
 
 
-def test_a_record_of_an_earlier_mark_lies_below_the_first_kept_one() -> None:
+def test_record_below_the_first_kept_mark_is_reported() -> None:
     """Both ways where the number is the same; at most three segments are shown."""
     known = Mark(3, 30, 30, StreamCut({0: 7, 1: 7, 2: 7, 3: 7}))
     above = StreamCut({0: 8, 1: 8, 2: 8, 3: 8})

@@ -43,7 +43,7 @@ def test_a_root_is_a_path_or_a_url(root: str | Path, path: LogPath) -> None:
         (Path("s3://lake/topics"), "drops a slash: pass it as a str"),
     ],
 )
-def test_other_roots_are_refused(root: str | Path, says: str) -> None:
+def test_invalid_roots_are_refused(root: str | Path, says: str) -> None:
     """The error names the form, and repeats no secret."""
     with pytest.raises(Rejected, match=says) as refused:
         parse_root(root)

@@ -31,7 +31,7 @@ def test_normalising_twice_is_normalising_once(position: dict[int, int]) -> None
 
 
 @given(position=positions)
-def test_a_normal_position_reaches_the_one_it_came_from(position: dict[int, int]) -> None:
+def test_normal_position_reaches_its_source(position: dict[int, int]) -> None:
     """Up to the ends of the segments nothing is taken away."""
     normal = StreamCut(scaled(SPLIT, MERGE).normalise(position))
 

@@ -13,7 +13,7 @@ READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_
 
 
 @given(settings=streams, history=ALL_TROUBLE)
-def test_no_vouched_event_below_the_lower_lies_beyond_the_cut(
+def test_vouched_events_below_the_lower_are_below_the_cut(
     settings: StreamSettings, history: list[Act]
 ) -> None:
     """Soundness: through idling, leaving, timeouts, returns, scaling, restarts, late requests."""
@@ -24,9 +24,7 @@ def test_no_vouched_event_below_the_lower_lies_beyond_the_cut(
 
 
 @given(settings=streams, history=late_histories())
-def test_no_request_that_comes_late_makes_a_mark_unsound(
-    settings: StreamSettings, history: list[Act]
-) -> None:
+def test_late_requests_keep_marks_sound(settings: StreamSettings, history: list[Act]) -> None:
     """Soundness: every request was made twice, and the first may be delivered at any time."""
     world = lived(replace(settings, domains=DOMAINS[:1]), history)
 
@@ -34,7 +32,7 @@ def test_no_request_that_comes_late_makes_a_mark_unsound(
 
 
 @given(settings=streams, history=ALL_TROUBLE, readings=READINGS)
-def test_a_reader_has_read_every_vouched_event_below_its_lower(
+def test_reader_has_read_vouched_events_below_its_lower(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]]
 ) -> None:
     """Soundness as a reader sees it: at any position, its window's lower holds."""
@@ -57,9 +55,7 @@ def test_a_reader_has_read_every_vouched_event_below_its_lower(
 
 
 @given(settings=streams, history=histories("waits", "scales", "late"))
-def test_no_cut_smaller_in_any_segment_would_be_sound(
-    settings: StreamSettings, history: list[Act]
-) -> None:
+def test_cut_is_the_smallest_sound_one(settings: StreamSettings, history: list[Act]) -> None:
     """Tightness: without restarts, the last offset of each segment may hold an event below."""
     world = lived(settings, history)
 

@@ -22,7 +22,7 @@ modern = st.integers(UNIX_MS.start + 10**9, UNIX_MS.stop - 10**9)
 
 
 @given(modern, units)
-def test_a_number_is_the_time_in_its_unit(ms: int, unit: Unit) -> None:
+def test_number_is_the_time_in_its_unit(ms: int, unit: Unit) -> None:
     number = ms * PER_SECOND[unit] // 1000
     expected = number * 1000 // PER_SECOND[unit]
 
@@ -44,22 +44,20 @@ def test_the_unit_of_times_is_found(times: list[int], unit: Unit) -> None:
 
 
 @given(st.lists(st.integers(-(2**63), 2**63), min_size=1, max_size=30))
-def test_a_unit_is_doubted_if_most_times_are_of_no_year_from_1971_to_2199(
-    numbers: list[int],
-) -> None:
+def test_unit_is_doubted_if_most_times_are_out_of_range(numbers: list[int]) -> None:
     outside = sum(not UNIX_MS.start <= number < UNIX_MS.stop for number in numbers)
 
     assert (find_doubt("ts", numbers, NOON_MS) is not None) == (2 * outside > len(numbers))
 
 
-def test_the_first_thousand_times_judge() -> None:
+def test_unit_is_judged_by_the_first_thousand_times() -> None:
     assert find_doubt("ts", [NOON_MS] * 1000 + [42] * 5000, NOON_MS) is None
 
 
 @pytest.mark.parametrize(
     "spelling", [NOON_MS + 0.5, f" {NOON_MS}", " 2026-11-26 12:00 UTC ", "20261126T120000Z"]
 )
-def test_noon_may_be_spelled_in_other_ways_than_those_of_the_page(spelling: object) -> None:
+def test_noon_has_spellings_beyond_the_page(spelling: object) -> None:
     assert TimeForm().ms_of(spelling) == NOON_MS
 
 
@@ -76,7 +74,7 @@ def test_noon_may_be_spelled_in_other_ways_than_those_of_the_page(spelling: obje
         (2**63, "9223372036854775808 is outside int64"),
     ],
 )
-def test_what_is_no_time_is_shown(spelling: object, says: str) -> None:
+def test_invalid_time_is_shown_in_the_error(spelling: object, says: str) -> None:
     with pytest.raises(Rejected) as refused:
         TimeForm().ms_of(spelling)
 

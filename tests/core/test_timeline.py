@@ -60,7 +60,7 @@ def is_counted(writer: Writer, domain: str) -> bool:
 
 
 @given(settings=starts, history=steps)
-def test_timeline_is_that_of_all_writers(settings: StreamSettings, history: list[Step]) -> None:
+def test_timeline_counts_all_writers(settings: StreamSettings, history: list[Step]) -> None:
     """Law: at each mark, also after a restart. Later and once sealed it counts nobody else.
 
     A writer that finished is the exception: the last mark may have had all its rows.

@@ -48,11 +48,11 @@ def test_a_whole_millisecond_is_exact(ms: int) -> None:
         NOON_MS,
     ],
 )
-def test_an_instant_is_the_same_however_it_is_spelled(time: Any) -> None:  # noqa: ANN401
+def test_spellings_of_an_instant_are_equal(time: Any) -> None:  # noqa: ANN401
     assert unix_ms_of(time) == NOON_MS
 
 
-def test_what_is_finer_than_a_millisecond_is_rounded_as_asked() -> None:
+def test_fractions_of_a_millisecond_are_rounded_as_asked() -> None:
     """Down for a claim, up for an event; pandas counts nanoseconds."""
     time = pd.Timestamp(NOON) + pd.Timedelta(1, "ns")
 
@@ -78,7 +78,7 @@ class Moment(datetime):
         return Period(found.days, found.seconds, found.microseconds)
 
 
-def test_the_times_of_other_libraries_are_times() -> None:
+def test_times_of_other_libraries_are_accepted() -> None:
     time = Moment(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
 
     assert (unix_ms_of(time), unix_ms_of(time, up=True)) == (NOON_MS, NOON_MS + 1)
@@ -132,7 +132,7 @@ TEN = 1_357_034_400_000
         ),
     ],
 )
-def test_a_time_in_a_message_is_spelled(message: Rejected, says: str) -> None:
+def test_message_shows_the_time_as_text(message: Rejected, says: str) -> None:
     """Numbers that are none, such as offsets and counts, are left alone."""
     assert says in str(message)
 
@@ -154,7 +154,7 @@ MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
         ("Africa/Cairo", "2026-04-23T22:10Z", DAY_MS, "2026-04-24T01:00:00+03:00"),
     ],
 )
-def test_a_multiple_that_the_clock_skips_begins_with_summer_time(
+def test_skipped_multiple_begins_with_summer_time(
     zone: str, time: str, step_ms: int, floor: str
 ) -> None:
     given = unix_ms_of(datetime.fromisoformat(time))

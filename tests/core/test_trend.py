@@ -74,7 +74,7 @@ def point(marks: list[Mark], before: dict[int, int]) -> Point:
     ends=st.integers(0, 500),
     most=st.integers(1, 60),
 )
-def test_points_are_what_a_look_at_every_mark_gives(  # noqa: PLR0913, PLR0917 - drawn
+def test_trend_points_equal_a_scan_of_all_marks(  # noqa: PLR0913, PLR0917 - drawn
     start: int,
     taken: list[tuple[int, int, tuple[str, ...], bool]],
     forgotten: int,
@@ -104,7 +104,7 @@ def test_every_mark_is_in_exactly_one_slot(
 
 
 @given(start=starts, taken=steps, forgotten=st.integers(0, 40), begins=st.integers(-50, 300))
-def test_the_lower_before_a_moment_is_that_of_the_last_mark_written_earlier(
+def test_lag_uses_the_last_mark_written_earlier(
     start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], forgotten: int, begins: int
 ) -> None:
     """A mark of exactly the moment counts for its lag."""
@@ -119,7 +119,7 @@ def test_the_lower_before_a_moment_is_that_of_the_last_mark_written_earlier(
 
 
 @given(start=starts, taken=steps.filter(bool), at=st.integers(0, 40), forgotten=st.integers(0, 40))
-def test_a_trend_stays_what_it_was(
+def test_trend_of_the_past_does_not_change(
     start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], at: int, forgotten: int
 ) -> None:
     marks = chain(start, taken)
@@ -136,7 +136,7 @@ def test_a_trend_stays_what_it_was(
 
 
 @given(taken=steps, last=st.integers(0, 40), forgotten=st.integers(0, 40))
-def test_the_latest_marks_have_the_trend_of_their_own(
+def test_latest_marks_have_the_same_trend(
     taken: list[tuple[int, int, tuple[str, ...], bool]], last: int, forgotten: int
 ) -> None:
     marks = chain(AT, taken)

@@ -175,26 +175,26 @@ def test_time_without_mark_names_longest_holder(marks: Sequence[Mark]) -> None:
     assert (lack.writer, lack.domain, lack.since) == ("always", "default", 5)
 
 
-def test_a_greatest_time_that_ended_for_good_is_incomplete() -> None:
+def test_ended_greatest_time_is_incomplete() -> None:
     """It names the time to which the writer vouched."""
     found = ask(make_domain(), require=("idle",))
 
     assert (found.status, found.complete_to) == ("incomplete", 20)
 
 
-def test_a_missing_writer_owes_nothing_before_its_stated_time() -> None:
+def test_missing_writer_is_not_required_before_its_time() -> None:
     found = ask(lose("opened"), require_known=True)
 
     assert (found.status, found.complete_to) == ("incomplete", 15)
 
 
-def test_a_greatest_time_that_waits_is_that_before() -> None:
+def test_waiting_verdict_has_the_previous_greatest_time() -> None:
     found = ask(make_domain(), require=("always",), read=ReadOffsets({0: 1}))
 
     assert (found.status, found.complete_to) == ("complete", 10)
 
 
-def test_a_claim_of_marks_that_expired_is_unknown() -> None:
+def test_claim_of_expired_marks_is_unknown() -> None:
     """An earlier mark may be the first one with its time."""
     expired = make_domain(MARKS[2:])
     read = ReadOffsets(at_most=25)
@@ -243,20 +243,20 @@ def test_a_sentence_has_the_remarks_and_then_the_lacks() -> None:
         ("accept", "warn", "complete"),
     ],
 )
-def test_a_policy_decides_what_missing_and_late_mean(missing: str, late: str, status: str) -> None:
+def test_policy_decides_on_missing_and_late(missing: str, late: str, status: str) -> None:
     domain = make_domain(missing=lose("x").missing, late=LATE)
     found = ask(domain, to=20, since=11, require_known=True)
 
     assert apply_policy(found, missing, late).status == status
 
 
-def test_a_policy_does_not_pass_what_nobody_vouches_for() -> None:
+def test_policy_does_not_pass_unvouched_times() -> None:
     found = apply_policy(ask(make_domain(), to=9), "accept", "accept")
 
     assert list_lacks(found) == [("before_first_mark", "incomplete")]
 
 
-def test_a_combination_has_what_all_sources_have() -> None:
+def test_combination_has_the_worst_of_its_sources() -> None:
     """Its status is the worst, its time the least, and its lacks name their source."""
     parts = {"web": ask(make_domain()), "till": ask(make_domain(), to=31)}
     found = combine(parts | {"shop": ask(make_domain(), to=9, read=ReadOffsets({0: 1}))})
@@ -307,7 +307,7 @@ KNOWN = Requirement(require_known=True)
         ),
     ],
 )
-def test_a_claim_lacks_what_it_does_not_say(
+def test_claim_lacks_its_missing_fields(
     asked: Requirement, time: int, fields: dict[str, Any], lacks: list[tuple[str, str]]
 ) -> None:
     found = judge_claim("t", claim(**fields), time, asked, {})
@@ -315,13 +315,13 @@ def test_a_claim_lacks_what_it_does_not_say(
     assert list_lacks(found) == lacks
 
 
-def test_a_claim_that_asked_nobody_is_unknown() -> None:
+def test_claim_without_required_writers_is_unknown() -> None:
     found = judge_claim("t", claim(), 20, Requirement(require=("x",)), None)
 
     assert list_lacks(found) == [("not_asked", "unknown")]
 
 
-def test_a_claim_is_joined_with_the_answers_of_its_stream() -> None:
+def test_claim_is_joined_with_answers_of_its_stream() -> None:
     """Its time is that of the least, and the first version with it is named."""
     asked = Requirement(require=("idle",))
     found = judge_claim("t", claim(), 20, asked, {SOURCE: ask(make_domain(), require=("idle",))})
@@ -331,7 +331,7 @@ def test_a_claim_is_joined_with_the_answers_of_its_stream() -> None:
     assert [(each.source, each.writer) for each in found.lacks] == [("web", "idle")]
 
 
-def test_a_source_that_cannot_be_asked_is_a_lack() -> None:
+def test_unreachable_source_is_a_lack() -> None:
     lack = Lack(kind="not_asked", status="unknown", sentence="no domain")
     found = judge_claim("t", claim(), 20, Requirement(require=("x",)), {SOURCE: lack})
 

@@ -99,7 +99,7 @@ def rows_beyond(world: World, domain: str, mark: Mark, time: int) -> list[str]:
 
 
 @given(settings=streams, history=TROUBLE, states_since=st.booleans())
-def test_a_mark_has_all_rows_of_who_vouches(
+def test_mark_has_all_rows_of_its_vouching_writers(
     settings: StreamSettings,
     history: list[Act],
     states_since: bool,  # noqa: FBT001 - drawn
@@ -136,7 +136,7 @@ _tallied = st.dictionaries(st.sampled_from("abcd"), st.tuples(_periods, _standin
     st.lists(st.integers(0, 6), max_size=6),
     st.booleans(),
 )
-def test_a_tally_of_many_marks_is_that_of_each(
+def test_tally_of_many_marks_equals_single_tallies(
     members: dict[str, tuple[Spells, WriterStanding]],
     expected: set[str],
     steps: list[int],
@@ -199,7 +199,7 @@ def test_a_tally_names_at_most_a_hundred_writers_of_each_mark() -> None:
     assert list(after.names) == names[:-1]
 
 
-def test_a_writer_that_returned_is_not_said_to_have_joined() -> None:
+def test_returned_writer_is_not_named_as_joined() -> None:
     """It vouches up to its former time, and by the next mark for all below."""
     back = (Spell(1, 9), Spell(6))
 
@@ -209,7 +209,7 @@ def test_a_writer_that_returned_is_not_said_to_have_joined() -> None:
     )
 
 
-def test_what_none_vouches_for_is_named_and_may_come() -> None:
+def test_writers_not_vouching_yet_are_named() -> None:
     """A writer that joined since the last mark is counted by the next."""
     new, idle = (Spell(6),), (Spell(1, 9),)
     seq, unmet = find_required_seq(2, 5, 20, {"lima": (new, "live"), "delhi": (idle, "idle")}, None)
@@ -220,7 +220,7 @@ def test_what_none_vouches_for_is_named_and_may_come() -> None:
     )
 
 
-def test_a_missing_member_moves_the_answer_to_the_mark_that_counts_it_again() -> None:
+def test_missing_member_moves_the_answer_to_its_mark() -> None:
     """Where it stays missing, it is named once, with its last time."""
     missing = MissingWriters()
     missing.take(2, 0, (10, 20), [Absence("lima", 7, {}, "timed_out", 1, 7)], ())
@@ -335,9 +335,7 @@ def watch_silent_writers(settings: StreamSettings, history: list[Act]) -> Witnes
     settings=streams,
     history=histories("waits", "restarts", "removals", "narrows", "expects", "holds", seals=True),
 )
-def test_a_writer_whose_rows_a_mark_lacks_is_named(
-    settings: StreamSettings, history: list[Act]
-) -> None:
+def test_writers_of_lacking_rows_are_named(settings: StreamSettings, history: list[Act]) -> None:
     """Law: a row below a lower and beyond its cut belongs to a missing or late writer."""
     world = watch_silent_writers(settings, history)
     lacking = {
@@ -360,7 +358,7 @@ def test_a_writer_whose_rows_a_mark_lacks_is_named(
 
 
 @given(settings=streams, history=histories("waits", "removals"))
-def test_changed_windows_are_all_listed_unless_it_is_said(
+def test_changed_windows_are_listed_or_not_known(
     settings: StreamSettings, history: list[Act]
 ) -> None:
     """Law: also once each writer without a least time has reported it, as it is told to."""

@@ -31,7 +31,7 @@ def marks_over(rows: Rows, steps: list[tuple[dict[int, int], int]]) -> list[Mark
 
 
 @given(rows=_rows, steps=_steps, begins=_offsets)
-def test_no_row_at_or_above_the_time_was_deleted(
+def test_rows_at_or_above_the_time_are_kept(
     rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int]
 ) -> None:
     found = WholeFrom(begins).resolve(MarkHistory(marks_over(rows, steps)))
@@ -41,7 +41,7 @@ def test_no_row_at_or_above_the_time_was_deleted(
 
 
 @given(rows=_rows, steps=_steps, begins=_offsets)
-def test_the_first_mark_that_reaches_the_begins_decides(
+def test_first_mark_reaching_the_begins_decides(
     rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int]
 ) -> None:
     """Before it all is pending, and without a bound unknown."""
@@ -61,7 +61,7 @@ def test_the_first_mark_that_reaches_the_begins_decides(
 
 
 @given(rows=_rows, steps=_steps, begins=_offsets, known=st.integers(0, 4))
-def test_what_is_known_stays(
+def test_known_time_does_not_change(
     rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int], known: int
 ) -> None:
     marks = marks_over(rows, steps)
@@ -71,7 +71,7 @@ def test_what_is_known_stays(
     assert later == (WholeFrom(begins).resolve(MarkHistory(marks)))
 
 
-def test_an_upper_of_other_times_bounds_nothing() -> None:
+def test_upper_of_other_times_is_not_a_bound() -> None:
     marks = MarkHistory([Mark(1, 10, 14, StreamCut({0: 20}), upper_is_bound=True)])
 
     assert WholeFrom({0: 15}).resolve(marks, bounded=False).sentence == (

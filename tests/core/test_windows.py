@@ -103,7 +103,7 @@ def scanned(marks: list[Mark], start: int, end: int) -> CompleteWindow:
     through=st.integers(0, 12),
     limit=st.integers(1, 9),
 )
-def test_windows_are_what_a_scan_of_all_marks_finds(
+def test_windows_equal_a_scan_of_all_marks(
     marks: list[Mark], tiling: Tiling, after: int | None, through: int, limit: int
 ) -> None:
     """Also once early marks are forgotten, and if the upper of some is not a bound."""
@@ -116,7 +116,7 @@ def test_windows_are_what_a_scan_of_all_marks_finds(
     assert [w.start for w in found] == expected_starts(kept, tiling, after)[:limit]
 
 
-def test_a_segment_that_moves_rarely_bounds_positions_as_any() -> None:
+def test_sparse_segment_bounds_positions() -> None:
     """It moved often before; only its moves are stored then."""
     cuts = (StreamCut({0: n, 1: min(n, 40)}) for n in range(1, 701))
     history = MarkHistory(Mark(n, n, n, cut) for n, cut in enumerate(cuts, 1))
@@ -165,7 +165,7 @@ def outside(world: World, domain: str, tiling: Tiling) -> list[Place]:
 
 
 @given(settings=streams, history=troubled("waits", "restarts", "late"), tiling=tilings)
-def test_all_rows_of_a_window_lie_between_its_cuts(
+def test_window_rows_lie_between_its_cuts(
     settings: StreamSettings, history: list[Act], tiling: Tiling
 ) -> None:
     """Each writer has its own segment; what it declares decides where windows begin."""
@@ -179,7 +179,7 @@ def test_all_rows_of_a_window_lie_between_its_cuts(
 
 
 @given(settings=streams, history=troubled("waits", "scales", "restarts", "late"), tiling=tilings)
-def test_no_row_of_a_window_lies_beyond_it(
+def test_reading_to_its_end_finds_all_window_rows(
     settings: StreamSettings, history: list[Act], tiling: Tiling
 ) -> None:
     """Whichever writers share segments, however the stream scales: reading up to `to` finds all."""
@@ -210,9 +210,7 @@ def test_pages_of_windows_give_each_time_once(
 
 
 @pytest.mark.parametrize(("lower", "ends"), [(30, [20, 30]), (31, [20, 30, 40])])
-def test_a_sealed_stream_completes_the_window_that_its_last_lower_lies_in(
-    lower: int, ends: list[int]
-) -> None:
+def test_sealed_stream_completes_the_window_of_its_lower(lower: int, ends: list[int]) -> None:
     history = MarkHistory(
         [
             Mark(1, lower=20, upper=20, cut=StreamCut({0: 5})),
@@ -226,7 +224,7 @@ def test_a_sealed_stream_completes_the_window_that_its_last_lower_lies_in(
     assert windows[-1].to_cut == StreamCut({0: 8})
 
 
-def test_a_stream_that_is_sealed_beyond_its_last_mark_completes_no_further_window() -> None:
+def test_seal_beyond_the_last_mark_adds_no_window() -> None:
     history = MarkHistory([Mark(1, lower=21, upper=21, cut=StreamCut({0: 5}))])
     history.seal({0: 8})
 
@@ -242,14 +240,14 @@ def test_a_window_has_a_size(size_ms: int) -> None:
 
 
 @given(marks=chains, tiling=tilings)
-def test_a_window_is_read_from_json_as_it_was_written(marks: list[Mark], tiling: Tiling) -> None:
+def test_window_survives_json(marks: list[Mark], tiling: Tiling) -> None:
     found = list(find_complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
 
     answers = [as_json(each) for each in found]
     assert [read_json(CompleteWindow, each) for each in answers] == found
 
 
-def test_a_field_that_a_newer_controller_adds_is_passed_over() -> None:
+def test_fields_of_a_newer_controller_are_ignored() -> None:
     """Clients are upgraded after controllers, so they read what they know."""
     history = MarkHistory([Mark(1, lower=10, upper=10, cut=StreamCut({0: 5}))])
     (window,) = find_complete_windows(history, Tiling(10), after=0, limit=1)
@@ -301,9 +299,7 @@ def meeting(of: list[LateReport], start: int, end: int) -> list[LateReport]:
 
 
 @given(st.lists(reports, max_size=40), quarters, st.integers(1, 12))
-def test_a_window_names_the_reports_that_meet_it(
-    given: list[LateReport], start: int, length: int
-) -> None:
+def test_window_names_its_late_reports(given: list[LateReport], start: int, length: int) -> None:
     """As many rows as were reported of full hours, and never fewer of any window."""
     first, end = start * HOUR_MS // 4, (start + length) * HOUR_MS // 4
     late = LateReports()
@@ -320,7 +316,7 @@ def test_a_window_names_the_reports_that_meet_it(
 
 
 @given(st.lists(reports, max_size=60), st.integers(1, 12), quarters)
-def test_however_many_reports_there_are_none_is_lost_unsaid(
+def test_dropped_reports_make_windows_not_known(
     given: list[LateReport], most: int, start: int
 ) -> None:
     late = LateReports()
@@ -344,7 +340,7 @@ def test_however_many_reports_there_are_none_is_lost_unsaid(
 
 
 @given(st.lists(reports, max_size=40), quarters, st.integers(1, 9))
-def test_windows_are_named_one_by_one_as_in_a_row(
+def test_single_windows_equal_a_series_of_windows(
     given: list[LateReport], start: int, count: int
 ) -> None:
     late = LateReports()
@@ -377,7 +373,7 @@ late_rows = st.builds(
     after=st.none() | st.integers(-25, 40),
     seals=st.booleans(),
 )
-def test_changed_windows_are_the_complete_ones_with_late_rows_reported_since(  # noqa: PLR0913, PLR0917 - drawn
+def test_changed_windows_have_late_rows_since_the_time(  # noqa: PLR0913, PLR0917 - drawn
     marks: list[Mark],
     tiling: Tiling,
     rows: list[LateReport],
@@ -399,7 +395,7 @@ def test_changed_windows_are_the_complete_ones_with_late_rows_reported_since(  #
     assert list(found) == [each for each in windows if each.late.count]
 
 
-def test_reports_of_a_time_are_known_unless_they_were_deleted() -> None:
+def test_reports_are_known_unless_deleted() -> None:
     """A time far ahead of the clock is of before the clock went back."""
     late = LateReports([LateReport("a", 1, 5, 5, 50, seen, served_at=seen) for seen in (60, 70)])
     before = late.has_all_since(0, now=70)
@@ -409,7 +405,7 @@ def test_reports_of_a_time_are_known_unless_they_were_deleted() -> None:
     assert [late.has_all_since(HOUR_MS + at, now=70) for at in (70, 71)] == [True, False]
 
 
-def test_at_most_says_that_the_times_leave_the_window() -> None:
+def test_at_most_marks_reports_beyond_the_window() -> None:
     late = LateReports([LateReport("pos", 3, 10, 19, 0, 0)])
     windows = ((10, 20), (11, 20), (10, 19), (5, 30))
 
@@ -421,7 +417,7 @@ def test_at_most_says_that_the_times_leave_the_window() -> None:
     ]
 
 
-def test_late_rows_older_than_what_is_kept_are_not_known() -> None:
+def test_late_rows_before_the_kept_reports_are_not_known() -> None:
     """Of windows that begin at or below their largest time."""
     late = LateReports([LateReport("pos", 3, 10, 19, 0, 0, served_at=100)])
     gone = list(late.forget_before(101))
@@ -430,7 +426,7 @@ def test_late_rows_older_than_what_is_kept_are_not_known() -> None:
     assert gone == [("pos", 0, 0, 0)]
 
 
-def test_many_writers_with_one_report_each_push_out_the_oldest() -> None:
+def test_reports_of_many_writers_drop_the_oldest() -> None:
     """Nothing can merge: the oldest are forgotten."""
     late = LateReports()
     for at in range(9):
@@ -442,7 +438,7 @@ def test_many_writers_with_one_report_each_push_out_the_oldest() -> None:
     )
 
 
-def test_adjacent_reports_of_the_writer_with_most_are_merged_first() -> None:
+def test_writer_with_most_reports_is_merged_first() -> None:
     """All places that changed are returned."""
     late = LateReports()
     for at in range(4):
@@ -460,7 +456,7 @@ def test_adjacent_reports_of_the_writer_with_most_are_merged_first() -> None:
     assert kept == {each.place: each for each in late if each.writer != "few"}
 
 
-def test_reports_of_one_time_are_merged_in_the_order_of_their_arrival() -> None:
+def test_reports_of_one_time_merge_in_arrival_order() -> None:
     arrived = [LateReport("w", 1, 0, 0, hour * HOUR_MS, hour * HOUR_MS) for hour in (3, 1, 2, 0)]
     late = LateReports(arrived)
     late.add(LateReport("w", 1, 9 * HOUR_MS, 9 * HOUR_MS, 0, 0), most=4)
@@ -469,7 +465,7 @@ def test_reports_of_one_time_are_merged_in_the_order_of_their_arrival() -> None:
     assert hours == [(0, 0), (0, 1), (2, 3)]
 
 
-def test_what_was_merged_is_returned_also_if_reports_are_deleted_then() -> None:
+def test_merged_reports_are_returned_after_a_deletion() -> None:
     late = LateReports([LateReport(f"w{n}", 1, 0, 0, n, n) for n in (*range(8), 9)])
     before = {each.place for each in late}
     new = LateReport("w9", 1, HOUR_MS, HOUR_MS, 9, 9)
@@ -507,9 +503,7 @@ def test_the_number_of_rows_does_not_pass_an_int64() -> None:
 
 @pytest.mark.parametrize("reason", ["not_expected", "removed"])
 @pytest.mark.parametrize("missing_from", [20, 25])
-def test_no_window_names_a_writer_that_lacks_no_time(
-    reason: MissingReason, missing_from: int
-) -> None:
+def test_window_names_only_writers_that_lack_rows(reason: MissingReason, missing_from: int) -> None:
     """As a writer that begins where the watermark is, or is removed at or above the watermark."""
     missing = MissingWriters()
     missing.take(2, 0, (20, 20), [Absence("paris", None, {}, reason, 7, missing_from)], ())
@@ -517,7 +511,7 @@ def test_no_window_names_a_writer_that_lacks_no_time(
     assert [each.count for each in missing.find_in_windows([0, 10, 20, 30, 40])] == [0] * 4
 
 
-def test_a_window_that_begins_below_the_first_mark_is_vouched_for_by_nobody() -> None:
+def test_window_before_the_first_mark_is_not_vouched_for() -> None:
     """It is not known who is missing, as for a cut of this time, unless it is final."""
     coverage = Coverage(MissingWriters(), LateReports(), first_lower=20)
     windows = list(coverage.assess_windows([0, 10, 20, 30]))
@@ -534,7 +528,7 @@ def test_a_window_that_begins_below_the_first_mark_is_vouched_for_by_nobody() ->
     st.sampled_from([HOUR_MS // 2, HOUR_MS, 6 * HOUR_MS, DAY_MS, 7 * DAY_MS]),
     st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]),
 )
-def test_windows_of_a_zone_follow_each_other(time: int, size: int, zone: str) -> None:
+def test_windows_of_a_zone_are_contiguous(time: int, size: int, zone: str) -> None:
     """Each time is in one window, which begins at a multiple of the size on the clock."""
     tiling = Tiling(size, zone=ZoneInfo(zone))
     start = tiling.start_of(time)

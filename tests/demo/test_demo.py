@@ -53,7 +53,7 @@ def lossless(figures: dict[str, Any]) -> list[str]:
     return [each["method"] for each in figures["methods"] if not each["lost"]]
 
 
-def test_only_noted_time_and_the_delay_of_hindsight_lose_nothing(finished: Path) -> None:
+def test_noted_time_and_the_least_delay_lose_nothing(finished: Path) -> None:
     """On the first day of 2013, measured by Spark against a real controller."""
     figures = json.loads((finished / "flights.json").read_text())
 
@@ -77,7 +77,7 @@ def test_nothing_is_left_behind(finished: Path) -> None:
     assert [path.name for path in (finished / "scratch").glob("noted-time-*")] == []
 
 
-def test_the_flights_can_be_looked_at_afterwards(finished: Path, tmp_path: Path) -> None:
+def test_flights_can_be_read_after_the_demo(finished: Path, tmp_path: Path) -> None:
     """The database that stays has the stream with its last mark, and every carrier."""
     with controller(finished / "flights.db", tmp_path) as url:
         stream = httpx.get(f"{url}/v1/streams/flights", trust_env=False).json()

@@ -59,7 +59,7 @@ def run_spark(batches: Iterable[Sequence[Flight]], delay_ms: int) -> tuple[int, 
 
 
 @given(days_of_flights, st.integers(0, 12))
-def test_merged_minutes_lose_and_emit_what_minutes_do(flights: Flights, hours: int) -> None:
+def test_merged_minutes_match_single_minutes(flights: Flights, hours: int) -> None:
     """The simulation predicts the same."""
     minutes = [list(landed) for _, landed in groupby(flights.landed, attrgetter("landing"))]
     expected = run_spark(minutes, hours * HOUR_MS)
@@ -109,7 +109,7 @@ def test_every_note_is_true(flights: Flights) -> None:
 
 
 @given(days_of_flights)
-def test_the_steps_are_where_the_simulation_closes_hours(flights: Flights) -> None:
+def test_steps_match_hours_closed_by_the_simulation(flights: Flights) -> None:
     """Stopping nowhere else, the replay gives the latencies of one that stops everywhere."""
     lowers = [(step.clock, min(step.notes.values())) for step in steps(flights)]
 

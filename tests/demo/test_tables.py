@@ -11,7 +11,7 @@ from demo.stage import Stage
 @pytest.mark.spark
 @pytest.mark.acceptance
 @pytest.mark.timeout(600)
-def test_the_claim_is_never_wrong_and_the_maximum_is(
+def test_claim_is_right_where_the_maximum_is_wrong(
     monkeypatch: pytest.MonkeyPatch, morning: Stage
 ) -> None:
     """Spark fills a real table, others compact, overwrite and repair it."""

@@ -80,7 +80,7 @@ def test_links_and_pictures_are_there(site: Path) -> None:
     assert faults(site) == []
 
 
-def test_runbooks_lead_to_the_site_where_it_is_served(site: Path, tmp_path: Path) -> None:
+def test_runbooks_link_to_the_served_site(site: Path, tmp_path: Path) -> None:
     """Each to the section of its alert."""
     rules = (site / "docs" / "reference" / "alerts.yml").read_text()
     alerts = tmp_path / "alerts.yml"

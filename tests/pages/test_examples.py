@@ -86,7 +86,7 @@ def test_every_script_is_known_here() -> None:
 @pytest.mark.parametrize(
     "name", ["note_time.py", "note_table.py", "produce_to_kafka.py", "observe_topic.py"]
 )
-def test_without_a_controller_a_script_ends_with_one_sentence(tmp_path: Path, name: str) -> None:
+def test_script_without_a_controller_fails_in_one_sentence(tmp_path: Path, name: str) -> None:
     """It states the URL and the remedy instead of a traceback."""
     url = "http://127.0.0.1:9"
 

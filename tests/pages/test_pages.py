@@ -108,7 +108,7 @@ def test_secured_brokers_run_as_printed(tmp_path: Path) -> None:
         assert runner.run_page("docs/guides/secured-brokers.md")
 
 
-def test_what_sinks_have_read_is_printed(broker: Broker, tmp_path: Path) -> None:
+def test_printed_positions_of_sinks_are_right(broker: Broker, tmp_path: Path) -> None:
     """By a group that read all, offsets, and a query that read as far as the first mark."""
     ends = {int(partition): end for partition, end in WHOLE.items()}
     broker.create("orders")
@@ -137,7 +137,7 @@ def hours(printed: str) -> list[list[str]]:
     return sorted([cell.strip() for cell in row] for row in rows)
 
 
-def test_what_a_delay_costs_is_as_printed(tmp_path: Path) -> None:
+def test_printed_costs_of_a_delay_are_right(tmp_path: Path) -> None:
     """The figures of the month of flights, from the file that the example writes."""
     as_files.write(tmp_path / "flights.parquet")
 

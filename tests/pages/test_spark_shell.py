@@ -34,7 +34,7 @@ again.processAllAvailable()
 """
 
 
-def test_the_pages_programs_count_the_hour_that_is_complete(broker: Broker, tmp_path: Path) -> None:
+def test_programs_of_the_page_count_the_complete_hour(broker: Broker, tmp_path: Path) -> None:
     """Two of three departures; the hour from ten on stays open. A foreign mark fails a query."""
     for topic, partitions in ("flights", 2), ("flights.noted", 1):
         broker.create(topic, partitions)

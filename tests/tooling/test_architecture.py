@@ -115,7 +115,7 @@ def test_module_names_the_invariant_that_it_keeps(root: Path) -> None:
             assert f"invariant {number} of docs/explain/theory.md" in (root / path).read_text()
 
 
-def test_no_reference_is_written_in_another_form(page: str) -> None:
+def test_references_have_one_form(page: str) -> None:
     """One that the pattern does not know would not be checked."""
     other = [each for each in CODE.findall(page) if not REFERENCE.fullmatch(f"`{each}`")]
 
@@ -130,7 +130,7 @@ def test_the_drawing_has_every_module_under_its_folder(root: Path, page: str) ->
 # How the modules of the project depend on each other
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_modules_have_no_import_cycle() -> None:
     """Not even for their types: each can be read with what lies below it alone."""
     first, *others = PACKAGES
     graph = grimp.build_graph(first, *others, cache_dir=None)
@@ -155,7 +155,7 @@ PLANNED = (
 UNUSED = ("asyncio", "noted_time.rules", "reader_client.client", "writer_client.client")
 
 
-def test_a_process_that_plans_loads_neither_the_rules_nor_the_clients() -> None:
+def test_planner_imports_neither_rules_nor_clients() -> None:
     """Spark starts up to five of them for a query, and each pays for all that it imports."""
     program = "; ".join(f"import spark_integration.{each}" for each in PLANNED)
     program += f"; import sys; print([each for each in {UNUSED} if each in sys.modules])"

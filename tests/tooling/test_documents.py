@@ -163,7 +163,7 @@ NOT_LITERAL = {  # composed of two texts or with a value, or Spark's own
 }
 
 
-def test_the_messages_that_symptoms_quotes_are_in_the_code(root: Path) -> None:
+def test_messages_quoted_in_symptoms_are_in_the_code(root: Path) -> None:
     """Between the dots of a quote, which stand for what varies."""
     page = (root / "docs" / "guides" / "symptoms.md").read_text("utf-8")
     code = "".join(

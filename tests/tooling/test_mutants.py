@@ -22,7 +22,7 @@ def test_only_a_killed_mutant_is_found() -> None:
     assert count(results.values()) == (1, 4)
 
 
-def test_doctests_import_the_plugin_of_mutants_and_wait_as_long_as_before() -> None:
+def test_doctests_keep_their_timeout_under_mutants() -> None:
     """`--doctest-modules` imports it in every run of the suite."""
     importlib.import_module("tests.mutants.quick")
 

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 
-def test_each_run_adds_examples_and_keeps_those_that_failed(root: Path) -> None:
+def test_runs_add_examples_and_keep_failures(root: Path) -> None:
     """Where CI is set, too: Hypothesis would then derive them from the test alone."""
     now = settings()
 

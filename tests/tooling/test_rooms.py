@@ -29,7 +29,7 @@ def test_a_folder_has_few_modules(root: Path) -> None:
     assert {folder: size for folder, size in sizes.items() if size > MOST} == {}
 
 
-def test_a_module_name_stands_once_in_a_package(root: Path) -> None:
+def test_module_names_are_unique_in_a_package(root: Path) -> None:
     """Unless it is a role that several rooms have."""
     named = defaultdict(list)
     for each in modules(root):

@@ -56,7 +56,7 @@ def installs(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ..
     return done
 
 
-def test_a_first_run_installs_by_hash_and_a_later_one_only_a_changed_lock(
+def test_first_run_installs_later_runs_check_the_lock(
     clone: Path, installs: list[tuple[str, ...]]
 ) -> None:
     """First the locked packages, then this project; a stamp has the lock."""
@@ -105,7 +105,7 @@ def other(clone: Path) -> Path:
         (".venv-kafka", lambda: install.beside({}, "kafka", install.LOCK, sys.executable)),
     ],
 )
-def test_a_link_to_the_environment_of_another_clone_is_refused(
+def test_link_to_environment_of_another_clone_is_refused(
     other: Path,
     installs: list[tuple[str, ...]],
     capsys: pytest.CaptureFixture[str],
@@ -123,7 +123,7 @@ def test_a_link_to_the_environment_of_another_clone_is_refused(
     )
 
 
-def test_a_link_to_the_environment_of_this_clone_is_brought_up_to_date(
+def test_link_to_own_environment_is_updated(
     clone: Path, other: Path, installs: list[tuple[str, ...]]
 ) -> None:
     (other / install.STAMP).write_text(f"0123 {clone}")
@@ -133,7 +133,7 @@ def test_a_link_to_the_environment_of_this_clone_is_brought_up_to_date(
     assert (len(installs), install.read(other / install.STAMP).split()[-1]) == (2, str(clone))
 
 
-def test_an_environment_behind_a_link_is_made_where_it_lies(tmp_path: Path) -> None:
+def test_environment_behind_a_link_is_made_at_its_target(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there")
 
@@ -160,7 +160,7 @@ def test_an_interrupted_install_is_done_again(clone: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("python", "shown"), [("print('none')", ""), ("1 / 0", "ZeroDivisionError")]
 )
-def test_pip_is_heard_only_when_it_fails(
+def test_pip_output_is_shown_only_on_failure(
     clone: Path, capfd: pytest.CaptureFixture[str], python: str, shown: str
 ) -> None:
     """Three hundred lines say nothing; those of a failure say what to do."""
@@ -175,7 +175,7 @@ def test_pip_is_heard_only_when_it_fails(
     assert (printed.out, shown in printed.err, "none" in printed.err) == ("", True, False)
 
 
-def test_no_other_spark_or_python_gets_in() -> None:
+def test_spark_and_python_of_the_shell_are_ignored() -> None:
     """A data engineer's shell often sets SPARK_HOME, which would win over the locked PySpark."""
     inherited = {
         "PATH": "/bin",
@@ -207,7 +207,7 @@ def test_an_old_python_is_refused_with_the_remedy(
     assert "needs Python 3.11 or newer and this is 3.9" in capsys.readouterr().err
 
 
-def test_an_old_python_can_read_the_script_to_the_refusal(root: Path) -> None:
+def test_old_python_parses_the_script(root: Path) -> None:
     """It and what it imports."""
     for each in (root / "run", *(root / "locks").glob("*.py")):
         ast.parse(each.read_text(), feature_version=(3, 7))
@@ -222,7 +222,7 @@ def test_help_names_every_command_and_suite(run: ModuleType, root: Path, tmp_pat
     assert [each for each in (*commands, suites.shown()) if each not in said] == []
 
 
-def test_the_suites_of_contributing_are_those_of_the_table(root: Path) -> None:
+def test_contributing_has_the_table_of_suites(root: Path) -> None:
     """It is printed by `suites.table()`; a build calls them from there, too."""
     assert suites.table() in (root / "CONTRIBUTING.md").read_text()
     assert [each.name for each in suites.NAMED if not (root / "tests" / each.name).is_dir()] == []
@@ -303,7 +303,7 @@ def test_java_home_comes_before_the_path_unless_it_is_old(
 
 
 @posix
-def test_a_java_that_fails_as_spark_starts_it_does_not_count(tmp_path: Path) -> None:
+def test_java_without_the_vector_module_is_skipped(tmp_path: Path) -> None:
     """A runtime without the vector module refuses to start under Spark."""
     script(tmp_path / "bin" / "java", "echo 'Module jdk.incubator.vector not found'; exit 1")
 
@@ -368,12 +368,12 @@ def test_every_requirement_is_pinned_and_hashed(root: Path, lock: str) -> None:
     assert [line for line in text.splitlines() if not re.fullmatch(pinned, line)] == []
 
 
-def test_the_lock_holds_all_that_the_project_asks_for(root: Path) -> None:
+def test_lock_has_every_requirement_of_the_project(root: Path) -> None:
     """A dependency added without `./run lock` is noticed here."""
     assert declared(root) - pins(root / "locks" / "all.lock").keys() == set()
 
 
-def test_the_image_has_the_versions_that_are_tested(root: Path) -> None:
+def test_image_has_the_tested_versions(root: Path) -> None:
     """Its own lock, and that of what builds its wheel, take them from the usual one."""
     usual = pins(root / "locks" / "all.lock")
     container, build = (pins(root / "locks" / f"{name}.lock") for name in CONTAINER)
@@ -382,7 +382,7 @@ def test_the_image_has_the_versions_that_are_tested(root: Path) -> None:
     assert {name: found for name, found in image.items() if usual.get(name) != found} == {}
 
 
-def test_spark_gets_the_pandas_it_knows(root: Path) -> None:
+def test_pandas_is_a_version_that_spark_supports(root: Path) -> None:
     """PySpark 4.3 warns about pandas 3."""
     locked = pins(root / "locks" / "all.lock")
 
@@ -399,7 +399,7 @@ def table() -> dict[str, Any]:
     return found
 
 
-def test_the_page_has_the_table_that_the_runs_made(table: dict[str, Any]) -> None:
+def test_page_has_the_table_of_spark_releases(table: dict[str, Any]) -> None:
     """`./run test --spark V` writes it for one release; it is not edited."""
     text = PAGE.read_text()
 
@@ -407,9 +407,7 @@ def test_the_page_has_the_table_that_the_runs_made(table: dict[str, Any]) -> Non
     assert replace_table(text, render_table(table)) == text
 
 
-def test_the_table_is_of_the_releases_that_are_installed_here(
-    root: Path, table: dict[str, Any]
-) -> None:
+def test_table_has_the_installed_releases(root: Path, table: dict[str, Any]) -> None:
     """A lock with another PySpark has to be run again."""
     locks = {lock.stem: lock for lock in (root / "locks").glob("spark-*.lock")}
     found = {name.removeprefix("spark-"): pins(lock)["pyspark"] for name, lock in locks.items()}
@@ -420,7 +418,7 @@ def test_the_table_is_of_the_releases_that_are_installed_here(
     assert {release: each["pyspark"] for release, each in table.items()} == expected
 
 
-def test_what_passed_is_what_is_not_refused(table: dict[str, Any]) -> None:
+def test_releases_that_passed_are_accepted(table: dict[str, Any]) -> None:
     """By `NEEDED_RELEASES`; what it does not name works with the oldest."""
     features = {feature for each in table.values() for feature in each["passed"]}
     kafka = {"read_noted_kafka": NEEDED_RELEASES['read_noted_kafka(marks="ahead")']}
@@ -435,7 +433,7 @@ def test_what_passed_is_what_is_not_refused(table: dict[str, Any]) -> None:
         assert {*each["passed"]} - {"Spark Connect"} == expected
 
 
-def test_another_spark_lies_in_front_of_all_that_the_usual_one_has(
+def test_other_spark_precedes_the_usual_one_on_the_path(
     clone: Path, installs: list[tuple[str, ...]]
 ) -> None:
     """Installed once by its hash alone, so that every other pin stays in one lock."""
@@ -492,7 +490,7 @@ def test_a_spark_is_named_in_both_spellings(run: ModuleType, words: list[str]) -
     assert (run.chosen_spark(words), words) == ("4.1", ["-x"])
 
 
-def test_suites_of_spark_import_it_as_users_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suites_import_spark_from_its_archive(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the archive that Spark puts on the path of its Python processes."""
     monkeypatch.setenv("NOTED_TIME_CLUSTER", "bin")
     monkeypatch.setattr("sys.path", ["/spark/python/lib/pyspark.zip"])

@@ -17,7 +17,7 @@ def declared(project: Path) -> dict[str, str]:
     return table
 
 
-def test_between_releases_the_version_is_not_that_of_the_last(root: Path) -> None:
+def test_version_differs_from_the_last_release(root: Path) -> None:
     """A wheel of today's code under the name of a release could not be told from it."""
     released = RELEASES.findall((root / "CHANGELOG.md").read_text())
 
@@ -32,7 +32,7 @@ def test_the_chart_names_the_version_of_its_image(root: Path) -> None:
     assert f"\nappVersion: {declared(root)['version']}\n" in chart
 
 
-def test_the_provider_for_airflow_is_of_the_same_version(root: Path) -> None:
+def test_airflow_provider_has_the_same_version(root: Path) -> None:
     """And needs no older one of the project."""
     ours, provider = declared(root)["version"], declared(root / "integrations" / "airflow")
 
@@ -53,7 +53,7 @@ def test_pages_install_the_provider_with_the_project(root: Path) -> None:
     assert set(named) == {"pip install . ./integrations/airflow"}
 
 
-def test_the_pages_name_the_wheel_that_is_built(root: Path) -> None:
+def test_pages_name_the_wheel_of_this_version(root: Path) -> None:
     """Their commands can be copied; the page on releasing leaves the version open."""
     named = {
         each

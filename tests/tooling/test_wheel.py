@@ -96,7 +96,7 @@ print([name for name in {HEAVY} if importlib.util.find_spec(name)])
         ("writer_client.KafkaNotedProducer", "needs confluent_kafka: [kafka]"),
     ],
 )
-def test_an_import_says_which_extra_it_needs(
+def test_import_error_names_the_extra(
     installed: Installed, tmp_path: Path, imported: str, says: str
 ) -> None:
     """It is an `ImportError`, so that what is optional can be left out.
@@ -121,7 +121,7 @@ def test_an_import_says_which_extra_it_needs(
         ("controller", ["serve"]),
     ],
 )
-def test_the_command_says_what_to_install(
+def test_command_without_its_extra_names_the_wheel(
     installed: Installed, tmp_path: Path, start: str, arguments: list[str]
 ) -> None:
     """In one sentence with status 2, whatever is asked of it and however it is started."""
@@ -161,7 +161,7 @@ def test_the_extra_cli_calls_and_does_not_serve(installed: Installed, tmp_path: 
         ("relay kafka b t", "reader_client.KafkaRelay needs confluent_kafka: [kafka]"),
     ],
 )
-def test_a_command_says_which_extra_it_needs(
+def test_command_names_the_extra_it_needs(
     installed: Installed, tmp_path: Path, words: str, says: str
 ) -> None:
     """In one sentence with status 2, on a machine that has the extra `cli`."""
@@ -173,9 +173,7 @@ def test_a_command_says_which_extra_it_needs(
     assert (done.returncode, done.stderr) == (2, expected)
 
 
-def test_the_extra_controller_is_all_that_the_command_needs(
-    installed: Installed, tmp_path: Path
-) -> None:
+def test_extra_controller_is_enough_to_serve(installed: Installed, tmp_path: Path) -> None:
     """It starts, and serves; `[files]` and `[spark]` are not needed for it."""
     own = installed.with_extra("controller")
     version = own.run(str(own.command), "--version", cwd=tmp_path)
@@ -249,7 +247,7 @@ def run_build(directory: Path, root: Path, statuses: str, allowed: str) -> tuple
         ("*--dbt*) echo '== 3 skipped in 0.1s =='; exit 0;;", "{}", "failed: test --dbt -n 0"),
     ],
 )
-def test_build_names_all_that_failed(
+def test_build_names_all_failed_suites(
     tmp_path: Path, root: Path, statuses: str, allowed: str, says: str
 ) -> None:
     """What is skipped fails, too, as it is not tested."""
@@ -261,7 +259,7 @@ def test_build_names_all_that_failed(
     assert code == (says != "all passed")
 
 
-def test_an_image_is_built_from_all_that_the_wheel_has(root: Path) -> None:
+def test_image_is_built_from_all_packages_of_the_wheel(root: Path) -> None:
     """Its ignore file lets each package through."""
     built_from = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     given = (root / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
@@ -301,7 +299,7 @@ def test_the_core_reads_no_clock(root: Path) -> None:
 @pytest.mark.parametrize(
     "by_module", [False, True], ids=["the command, with PYTHONPATH", "python -m, from there"]
 )
-def test_the_command_finds_its_own_packages(
+def test_command_finds_its_own_packages(
     installed: Installed, tmp_path: Path, *, by_module: bool
 ) -> None:
     """The controller and the migrations that make its database are those beside the code."""

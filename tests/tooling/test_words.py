@@ -49,7 +49,7 @@ def list_annotations(package: str) -> Iterator[str]:
                 yield str(getattr(function, "__annotations__", ""))
 
 
-def test_noted_time_exports_errors_and_what_clients_use() -> None:
+def test_noted_time_exports_errors_and_client_values() -> None:
     """The rules and the controller's values are internal."""
     used = " ".join(chain.from_iterable(map(list_annotations, PUBLIC[1:])))
     errors = [
