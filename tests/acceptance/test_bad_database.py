@@ -15,7 +15,7 @@ from tests.support.failing_database import fill_disk, lock_database, move_databa
 from tests.support.processes import ServeProcess
 
 
-def noting(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[list[int], int]:
+def post_notes(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[list[int], int]:
     """Note rising times until an answer has that status; return what was acknowledged.
 
     With the last time sent. Any answer but 200 must be a problem that asks to try again.
@@ -47,11 +47,11 @@ def test_controller_reports_and_survives_database_errors(
     with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
         url = controller.url
         client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
-        before, last = noting(client, url, 1, until=200)
+        before, last = post_notes(client, url, 1, until=200)
         with trouble(controller, tmp_path / "noted-time.db"):
-            during, last = noting(client, url, last + 1, until=503)
+            during, last = post_notes(client, url, last + 1, until=503)
             alive = client.get(f"{url}/healthz").status_code
-        after, last = noting(client, url, last + 1, until=200)
+        after, last = post_notes(client, url, last + 1, until=200)
         controller.kill()
         levels = {line["level"] for line in controller.log() if line["event"] == "commit_failed"}
 
@@ -65,12 +65,12 @@ def test_controller_reports_and_survives_database_errors(
     assert marks == list(enumerate(acknowledged, start=1))
 
 
-def removed(file: Path) -> None:
+def delete_log(file: Path) -> None:
     """Another process deletes files beside the database."""
     file.with_name(f"{file.name}-wal").unlink()
 
 
-def replaced(file: Path) -> None:
+def replace_file(file: Path) -> None:
     """An operator restores a backup while the controller serves."""
     file.with_name("backup.db").write_bytes(file.read_bytes())
     file.with_name("backup.db").replace(file)
@@ -78,7 +78,7 @@ def replaced(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("act", "says"),
-    [(removed, "-wal was removed or replaced"), (replaced, "was replaced by another file")],
+    [(delete_log, "-wal was removed or replaced"), (replace_file, "was replaced by another file")],
 )
 def test_controller_without_its_files_acknowledges_no_note(
     tmp_path: Path, act: Callable[[Path], None], says: str
@@ -88,12 +88,12 @@ def test_controller_without_its_files_acknowledges_no_note(
     with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
         url = controller.url
         client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
-        acknowledged = [noting(client, url, time, until=200)[0][0] for time in range(1, 50)]
+        acknowledged = [post_notes(client, url, time, until=200)[0][0] for time in range(1, 50)]
         with sqlite3.connect(file) as other:  # so that a backup of the file alone has it all
             other.execute("PRAGMA wal_checkpoint(FULL)")
         act(file)
-        during, _ = noting(client, url, 50, until=503)
-        again, _ = noting(client, url, 51, until=503)
+        during, _ = post_notes(client, url, 50, until=503)
+        again, _ = post_notes(client, url, 51, until=503)
         ready = client.get(f"{url}/readyz")
         controller.kill()
         logged = [line["error"] for line in controller.log() if says in line.get("error", "")]
@@ -111,9 +111,9 @@ def test_acknowledged_notes_survive_a_removed_log(tmp_path: Path) -> None:
     with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
         url = controller.url
         client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
-        noting(client, url, 7, until=200)
-        removed(tmp_path / "noted-time.db")
-        noting(client, url, 8, until=503)
+        post_notes(client, url, 7, until=200)
+        delete_log(tmp_path / "noted-time.db")
+        post_notes(client, url, 8, until=503)
         alive = client.get(f"{url}/healthz")
         controller.kill()
     with ServeProcess(tmp_path).ready() as controller:

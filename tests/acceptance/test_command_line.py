@@ -17,7 +17,7 @@ from tests.support.terminals import run_on_terminal
 DATABASE = "noted-time.db"
 
 
-def altered(directory: Path, statement: str) -> None:
+def execute_sql(directory: Path, statement: str) -> None:
     """Run one statement in the database of that directory, behind the controller's back."""
     with closing(sqlite3.connect(directory / DATABASE)) as connection:
         connection.execute(statement)
@@ -45,7 +45,7 @@ def test_hints_name_the_command_that_started_the_program(tmp_path: Path) -> None
 def test_serve_refuses_an_older_schema(tmp_path: Path) -> None:
     """`serve` refuses it with the command to run, which only a person should."""
     migrate(f"sqlite:///{tmp_path / DATABASE}")
-    altered(tmp_path, "UPDATE noted_time_version SET version_num = '0000'")
+    execute_sql(tmp_path, "UPDATE noted_time_version SET version_num = '0000'")
     refused = run_command("serve", cwd=tmp_path)
 
     says = (

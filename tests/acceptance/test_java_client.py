@@ -12,7 +12,7 @@ PROGRAM = Path(__file__).parent / "java" / "Main.java"
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[ServeProcess]:
+def controller_process(tmp_path: Path) -> Iterator[ServeProcess]:
     """A controller in a process of its own."""
     with ServeProcess(tmp_path).ready() as process:
         yield process
@@ -22,10 +22,10 @@ def served(tmp_path: Path) -> Iterator[ServeProcess]:
     shutil.which("javac") is None,
     reason="needs a JDK, 11 or newer: apt install default-jdk-headless",
 )
-def test_the_default_client_of_java_notes(served: ServeProcess) -> None:
+def test_the_default_client_of_java_notes(controller_process: ServeProcess) -> None:
     """Again and again, although it offers an upgrade with each request, bodies included."""
     ran = subprocess.run(
-        ["java", str(PROGRAM), served.url],
+        ["java", str(PROGRAM), controller_process.url],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

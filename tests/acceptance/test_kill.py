@@ -40,7 +40,7 @@ POLL_MS = 30_000
 """How long the polls would wait."""
 
 
-async def waiting_notes(
+async def wait_for_notes(
     client: httpx.AsyncClient, url: str, count: int
 ) -> list[asyncio.Task[httpx.Response]]:
     """Post notes while no commit ends; return once all of them wait for theirs."""
@@ -78,7 +78,7 @@ async def test_sigterm_answers_requests_in_flight(tmp_path: Path) -> None:
             ]
             with closing(sqlite3.connect(tmp_path / "noted-time.db", timeout=10)) as other:
                 other.execute("BEGIN IMMEDIATE")
-                noted = await waiting_notes(client, url, 20)
+                noted = await wait_for_notes(client, url, 20)
                 controller.process.send_signal(signal.SIGTERM)
                 await asyncio.gather(*polls)
                 early = [each.done() for each in noted]

@@ -57,7 +57,7 @@ def watermarks(log: Log, delay: int, *, by_partition: bool) -> list[float]:
     return found
 
 
-def judged(log: Log, after: list[float]) -> tuple[int, list[int], int]:
+def replay_watermark(log: Log, after: list[float]) -> tuple[int, list[int], int]:
     """Return rows lost, waits, and windows still open under a watermark."""
     lost, watermark = 0, -np.inf
     open_: set[int] = set()
@@ -86,7 +86,7 @@ def test_delay_costs_equal_a_scan_of_the_rows(log: Log, delay: int) -> None:
     for curve, by_partition in ((found.spark, False), (found.flink, True)):
         waits = curve.measure_waits(delay)
         shown = curve.count_lost(delay), waits.ms.tolist(), waits.still_open
-        assert shown == judged(log, watermarks(log, delay, by_partition=by_partition))
+        assert shown == replay_watermark(log, watermarks(log, delay, by_partition=by_partition))
 
 
 @settings(max_examples=MANY // 4)
@@ -118,7 +118,7 @@ def test_perfect_watermark_is_the_highest_that_loses_no_row(log: Log) -> None:
     pairs = zip(log.times[1:], after, strict=False)
     assert all(time >= watermark for time, watermark in pairs)
     beyond = int(log.window == 0)  # a time is complete once no row at it is to come
-    _, waits, still_open = judged(log, [watermark - beyond for watermark in after])
+    _, waits, still_open = replay_watermark(log, [watermark - beyond for watermark in after])
 
     perfect = log.analysis.perfect
     assert perfect.ms.tolist() == sorted(max(0, each) for each in waits)

@@ -50,7 +50,7 @@ class Stream(NamedTuple):
         owner, first = OWNERS.get(row.segment, ("", 0))
         return owner if row.offset >= first else ""
 
-    def uncovered(self, row: Row) -> list[Mark]:
+    def list_passed_marks(self, row: Row) -> list[Mark]:
         """Return the marks with a lower above its time and a cut that it lies at or beyond."""
         return [
             mark
@@ -60,10 +60,10 @@ class Stream(NamedTuple):
 
     def verdict(self, row: Row) -> str:
         """Return what is known of a lost row, mark by mark."""
-        word, marks = self.words.get(self.writer(row)), self.uncovered(row)
+        word, marks = self.words.get(self.writer(row)), self.list_passed_marks(row)
         if word is None:
             return "not known"
-        if any(vouches(word, mark, row.time) for mark in marks):
+        if any(describe_promise(word, mark, row.time) for mark in marks):
             return "broken"
         seq = marks[-1].seq
         away = [(first, why) for first, last, why in word.away if first <= seq <= last]
@@ -72,7 +72,7 @@ class Stream(NamedTuple):
         return away[-1][1] if away else "idle"
 
 
-def vouches(word: WriterPromise, mark: Mark, time: int) -> bool:
+def describe_promise(word: WriterPromise, mark: Mark, time: int) -> bool:
     """Whether a writer vouches that its row of a time would lie below the cut of a mark."""
     return any(mark.seq >= each.from_seq and time < each.end for each in word.spells)
 
@@ -114,7 +114,7 @@ def streams(draw: st.DrawFn) -> Stream:
 def test_lost_rows_equal_a_scan_of_rows_and_marks(stream: Stream) -> None:
     """And whose word was broken, who is late by contract and why, and what is not known."""
     found = stream.judgement
-    lost = [n for n, row in enumerate(stream.rows) if stream.uncovered(row)]
+    lost = [n for n, row in enumerate(stream.rows) if stream.list_passed_marks(row)]
 
     assert found.lost.tolist() == lost
     assert found.verdicts.tolist() == [stream.verdict(stream.rows[n]) for n in lost]
@@ -131,9 +131,9 @@ def test_last_mark_below_a_row_decides_its_loss(stream: Stream) -> None:
     for row, number in zip(stream.rows, beyond, strict=True):
         passed = [m for m in stream.marks if m.cut.offsets.get(row.segment, 0) <= row.offset]
         assert number == len(passed) - 1
-        uncovered = stream.uncovered(row)
-        assert bool(uncovered) == (number >= 0 and stream.marks[number].lower > row.time)
-        assert not uncovered or uncovered[-1] == stream.marks[number]
+        list_passed_marks = stream.list_passed_marks(row)
+        assert bool(list_passed_marks) == (number >= 0 and stream.marks[number].lower > row.time)
+        assert not list_passed_marks or list_passed_marks[-1] == stream.marks[number]
     for number, mark in enumerate(stream.marks):
         assert StreamCut(marks.cut(number)).reaches(mark.cut)
         assert mark.cut.reaches(StreamCut(marks.cut(number)))
@@ -154,7 +154,7 @@ def test_window_closes_at_first_mark_at_or_above_its_end(stream: Stream) -> None
     first, ends = stream.marks[0], set[int]()
     for row in stream.rows:
         is_below = row.offset < first.cut.offsets.get(row.segment, 0) and first.seq > 1
-        if not stream.uncovered(row) and not is_below:
+        if not stream.list_passed_marks(row) and not is_below:
             window = stream.window
             ends.add((row.time // window + 1) * window if window else row.time)
     waits, still_open = [], 0

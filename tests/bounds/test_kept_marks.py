@@ -38,7 +38,7 @@ from tests.support.streams import restart
 HOUR_MS = 60 * 60 * 1000
 
 
-async def made(controller: Controller, upto: int = 5) -> None:
+async def make_marks(controller: Controller, upto: int = 5) -> None:
     """Make marks with seq and lower 1, 2, 3 … at ten times as many events of segment 0."""
     await deliver(controller, *(Note("a", seq, {0: 10 * seq}) for seq in range(1, upto + 1)))
 
@@ -48,7 +48,7 @@ def seqs(controller: Controller, domain: str = "default") -> list[int]:
     return [mark.seq for mark in list_marks(controller, domain)]
 
 
-async def retained(controller: Controller, time: GivenTime, first: int) -> None:
+async def wait_for_retention(controller: Controller, time: GivenTime, first: int) -> None:
     """Serve until the marks were forgotten by age; the first one kept must be `first`."""
     await asyncio.sleep(0)  # a controller just started begins to count from its first turn
     serve_for(controller, time, maintenance.FORGET_EVERY_MS)
@@ -67,8 +67,8 @@ async def test_the_slowest_group_with_a_reader_online_decides(
             await controller.report("s", group, "r", {0: at})
         if goes_offline:
             await controller.offline("s", "slow", "r", {0: offset})
-        await made(controller)
-        await retained(controller, time, first=first)
+        await make_marks(controller)
+        await wait_for_retention(controller, time, first=first)
 
         assert seqs(controller) == [*range(first, 6)]
 
@@ -79,12 +79,12 @@ async def test_a_reader_before_the_first_mark_keeps_them_all(
     """It has to pass every one; only when it has, the old ones go."""
     async with serve_stream(memory, time, mark_retention_ms=0) as controller:
         await controller.report("s", "g", "r", {})
-        await made(controller)
+        await make_marks(controller)
         serve_for(controller, time, 2 * maintenance.FORGET_EVERY_MS)
         await deliver(controller, Note("a", 6, {0: 60}))
         before = seqs(controller)
         await controller.report("s", "g", "r", {0: 40})
-        await retained(controller, time, first=4)
+        await wait_for_retention(controller, time, first=4)
 
         assert (before, seqs(controller)) == ([1, 2, 3, 4, 5, 6], [4, 5, 6])
 
@@ -95,10 +95,10 @@ async def test_readers_known_before_a_restart_keep_their_marks(
     """The one its lower comes from and all later, in memory and in the store; the others go."""
     async with serve_stream(store, time, mark_retention_ms=0) as controller:
         await controller.report("s", "g", "r", {0: 25})
-        await made(controller)
+        await make_marks(controller)
     reopened = store.reopen()
     async with run_controller(reopened, time) as controller:
-        await retained(controller, time, first=2)
+        await wait_for_retention(controller, time, first=2)
         stream = controller.stream("s")
         stored = [kept.mark.seq for kept in reopened.marks(stream.id, "default")]
 
@@ -118,7 +118,7 @@ async def test_marks_before_the_readers_window_are_deleted(
 ) -> None:
     """In memory and in the store; never the last one, however far the cut."""
     async with serve_stream(store) as controller:
-        await made(controller)
+        await make_marks(controller)
         stream, _ = await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {0: cut})
         stored = [each.mark.seq for each in store.marks(stream.id, "default")]
 
@@ -140,7 +140,7 @@ async def test_dry_run_counts_marks_a_shorter_retention_deletes(
         does = operations.preview_settings(found, changes, found.service_ms(controller.now))
         before = seqs(controller)
         await controller.put_stream("s", changes)
-        await retained(controller, time, first=1 + dropped)
+        await wait_for_retention(controller, time, first=1 + dropped)
 
         assert (before, does) == ([1, 2, 3, 4, 5], {"default": dropped})
 
@@ -165,7 +165,7 @@ async def test_a_wall_clock_far_ahead_deletes_nothing(store: Watched, time: Give
         )
 
     async with serve_stream(store, time, max_time_ahead_ms=None) as controller:
-        await made(controller)
+        await make_marks(controller)
         await controller.change("s", operations.hold, ANONYMOUS_ORDER, "a", 1000)
         await deliver(controller, Note("b"), Note("b", 9), Note("a", 9, late=LateRows(3, 2, 2)))
         await controller.change("s", operations.remove, ANONYMOUS_ORDER, "b")
@@ -239,7 +239,7 @@ def is_live(stream: Aggregator, writer: str) -> bool:
     return (record.state, record.excluded) == ("live", None)
 
 
-def lived(history: list[Step], returning: ReturningWriter, *, forgets: bool) -> list[Mark]:
+def play_history(history: list[Step], returning: ReturningWriter, *, forgets: bool) -> list[Mark]:
     """Return the marks of a history of writers whose times and positions only rise."""
     stream = Aggregator(
         StreamSettings(writer_timeout_ms=10, writer_retention_ms=0, returning_writer=returning)
@@ -296,9 +296,9 @@ def test_forgetting_writers_changes_no_mark(
     history: list[Step], returning: ReturningWriter
 ) -> None:
     """With the retention at its shortest, lowers, uppers, cuts and names are as without it."""
-    forgetting = lived(history, returning, forgets=True)
+    forgetting = play_history(history, returning, forgets=True)
 
-    assert forgetting == lived(history, returning, forgets=False)
+    assert forgetting == play_history(history, returning, forgets=False)
 
 
 def names(controller: Controller) -> list[str]:

@@ -101,11 +101,11 @@ async def test_mark_is_encoded_once_for_all_polls(
     built: list[int] = []
     mark = MarkHistory.mark
 
-    def counted(history: MarkHistory, seq: int) -> Mark:
+    def count_calls(history: MarkHistory, seq: int) -> Mark:
         built.append(seq)
         return mark(history, seq)
 
-    monkeypatch.setattr(MarkHistory, "mark", counted)
+    monkeypatch.setattr(MarkHistory, "mark", count_calls)
     polls = [asyncio.create_task(call.get(f"{S}/marks", wait_ms=30_000)) for _ in range(20)]
     await wait_until_async(lambda: len(call.controller.polls) == len(polls))
     await call.note({"writer": "a", "time": 5, "position": {"0": 10}})
@@ -115,19 +115,19 @@ async def test_mark_is_encoded_once_for_all_polls(
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
+def wide_stream() -> Iterator[Served]:
     """Return a controller with the stream `s`, whose marks are wide."""
-    with Served() as served:
-        served.create("s")
-        httpx.post(f"{served.url}{S}/notes", json={"notes": WIDE}, trust_env=False)
-        yield served
+    with Served() as wide_stream:
+        wide_stream.create("s")
+        httpx.post(f"{wide_stream.url}{S}/notes", json={"notes": WIDE}, trust_env=False)
+        yield wide_stream
 
 
-def test_clients_continue_where_an_answer_ended(served: Served) -> None:
+def test_clients_continue_where_an_answer_ended(wide_stream: Served) -> None:
     """The reader, and the feed of Spark's sources."""
-    with ReaderClient(served.url, "s") as reader:
+    with ReaderClient(wide_stream.url, "s") as reader:
         followed = [mark.seq for mark in islice(reader.marks(wait=30), MARKS)]
-    feed = ControllerFeed(served.url, "s", None)
+    feed = ControllerFeed(wide_stream.url, "s", None)
     feed.begin(Released())
     fed: list[int] = []
 

@@ -25,7 +25,7 @@ MARKS = "/v1/streams/s/marks"
 
 
 @asynccontextmanager
-async def limited(limits: Limits, store: WatchedMemory | None = None) -> AsyncIterator[Caller]:
+async def serve(limits: Limits, store: WatchedMemory | None = None) -> AsyncIterator[Caller]:
     """Serve an app within these limits, in which there is a stream `s`."""
     async with serve_app(Controller(store or WatchedMemory(), limits=limits)) as caller:
         await caller.controller.put_stream("s", {"mark_interval_ms": 0})
@@ -34,7 +34,7 @@ async def limited(limits: Limits, store: WatchedMemory | None = None) -> AsyncIt
 
 async def test_stream_beyond_the_limit_is_refused() -> None:
     """One more is refused with the limit; those that are there can be changed."""
-    async with limited(Limits(streams=2)) as call:
+    async with serve(Limits(streams=2)) as call:
         made = await call.put("/v1/streams/t")
         refused = await call.put("/v1/streams/u")
         changed = await call.put("/v1/streams/t", {"writer_timeout_ms": 7})
@@ -53,7 +53,7 @@ async def test_stream_beyond_the_limit_is_refused() -> None:
 
 async def test_writer_beyond_the_limit_is_refused() -> None:
     """The notes of members count, in the same request."""
-    async with limited(Limits(writers=2)) as call:
+    async with serve(Limits(writers=2)) as call:
         answers = await deliver(
             call.controller, Note("a"), Note("b", 4), Note("c", 5), Note("a", 6), Note("b", 7)
         )
@@ -86,7 +86,7 @@ async def test_a_position_of_too_many_segments_is_refused(call: Caller) -> None:
 async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits, what: str) -> None:
     """While a commit takes long, excess requests are refused at once; accepted ones are kept."""
     store = WatchedMemory()
-    async with limited(limits, store) as call:
+    async with serve(limits, store) as call:
         store.watch.open.clear()
         notes = [{"writer": "a"}, {"writer": "b"}]
         tasks = [asyncio.create_task(call.post(NOTES, {"notes": notes}))]
@@ -106,7 +106,7 @@ async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits, what: 
 
 async def test_request_larger_than_the_bound_is_served_alone() -> None:
     """However small the bound: else a large request would never get through."""
-    async with limited(Limits(waiting_notes=1)) as call:
+    async with serve(Limits(waiting_notes=1)) as call:
         answers = await deliver(call.controller, Note("a"), Note("b"))
 
         assert answers == [JOINED, JOINED]
@@ -114,7 +114,7 @@ async def test_request_larger_than_the_bound_is_served_alone() -> None:
 
 async def test_long_poll_beyond_the_limit_is_refused() -> None:
     """One more is asked to come back; a caller that need not wait is answered."""
-    async with limited(Limits(long_polls=1)) as call:
+    async with serve(Limits(long_polls=1)) as call:
         waits = asyncio.create_task(call.get(MARKS, wait_ms=20_000))
         await wait_until_async(lambda: len(call.controller._notifier) == 1)
         refused = await call.get(MARKS, wait_ms=20_000)
@@ -131,7 +131,7 @@ async def test_long_poll_beyond_the_limit_is_refused() -> None:
 
 async def test_ended_long_poll_frees_its_place() -> None:
     """Whether it was woken or its time was over."""
-    async with limited(Limits(long_polls=1)) as call:
+    async with serve(Limits(long_polls=1)) as call:
         polls = [await call.get(MARKS, wait_ms=10) for _ in range(3)]
 
         assert [each.status_code for each in polls] == [200] * 3
@@ -150,7 +150,7 @@ OVERLOADED = (503, "overloaded")
 
 
 @asynccontextmanager
-async def held(door: Door, token: str | None, count: int) -> AsyncIterator[None]:
+async def hold_polls(door: Door, token: str | None, count: int) -> AsyncIterator[None]:
     """Keep that many long polls of a token waiting."""
     waiting = len(door.controller.polls)
     tasks = [asyncio.create_task(door.call("GET", POLL, token)) for _ in range(count)]
@@ -168,11 +168,11 @@ async def test_admin_gets_a_long_poll_beyond_the_limit() -> None:
     """One for reading does not, and without tokens nobody does."""
     guarded = Guarded()
     reading, admin = (guarded.token(scope) for scope in ("read", "admin"))
-    async with serve_gate(guarded.gate, limits=LIMITS) as door, held(door, reading, POLLS):
+    async with serve_gate(guarded.gate, limits=LIMITS) as door, hold_polls(door, reading, POLLS):
         assert await door.call("GET", POLL, reading) == OVERLOADED
-        async with held(door, admin, 1):
+        async with hold_polls(door, admin, 1):
             pass
-    async with serve_gate(Guarded().gate, limits=LIMITS) as door, held(door, None, POLLS):
+    async with serve_gate(Guarded().gate, limits=LIMITS) as door, hold_polls(door, None, POLLS):
         assert await door.call("GET", POLL) == OVERLOADED
 
 

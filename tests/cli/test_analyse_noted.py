@@ -34,15 +34,15 @@ class Producers:
         broker.create(self.name, 3)
         self._log = Topic(broker.config, self.name).look().id
         self._ends = Counter[int]()
-        self._said(*({"writer": writer} for writer in WRITERS))
+        self._post(*({"writer": writer} for writer in WRITERS))
 
-    def _said(self, *notes: Json) -> None:
+    def _post(self, *notes: Json) -> None:
         self._served.post(self.name, *({**note, "log": self._log} for note in notes))
 
     def write(self, writer: str, *minutes: int) -> None:
         """Write a row of each of these minutes after TEN, all into one partition."""
         partition = [*WRITERS, LATECOMER].index(writer) % 3
-        self._said({"writer": writer})
+        self._post({"writer": writer})
         rows = [(partition, None, TEN + minute * MINUTE_MS) for minute in minutes]
         self._broker.send(self.name, rows, key=writer)
         self._ends[partition] += len(rows)
@@ -50,7 +50,7 @@ class Producers:
     def note(self, minute: int, *writers: str) -> None:
         """Have writers note a time, with the ends of all partitions."""
         at = {"time": TEN + minute * MINUTE_MS, "position": wire(self._ends)}
-        self._said(*({"writer": writer, **at} for writer in writers))
+        self._post(*({"writer": writer, **at} for writer in writers))
 
 
 @pytest.fixture

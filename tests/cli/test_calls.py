@@ -55,18 +55,18 @@ def test_wait_continues_while_the_controller_is_away(run: Console) -> None:
     assert (waited.status, is_said) == (0, True)
 
 
-def noting_before_deletes(
+def note_before_deletes(
     monkeypatch: pytest.MonkeyPatch, served: Served, stream: str, times: list[int]
 ) -> None:
     """Have `UA` note the next of the times just before each DELETE arrives, while there are any."""
     send = httpx.HTTPTransport.handle_request
 
-    def sent(transport: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+    def send_later(transport: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
         if request.method == "DELETE" and times:
             note(served, stream, UA=times.pop(0))
         return send(transport, request)
 
-    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", sent)
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", send_later)
 
 
 def test_remove_asks_again_after_the_writer_noted(
@@ -74,7 +74,7 @@ def test_remove_asks_again_after_the_writer_noted(
 ) -> None:
     """It is removed as it was seen last."""
     run.note(stream, UA=TEN, DL=TEN + 60_000)
-    noting_before_deletes(monkeypatch, run.served, stream, [TEN + 1])
+    note_before_deletes(monkeypatch, run.served, stream, [TEN + 1])
     removed = run("remove", stream, "UA", "--yes")
 
     assert (removed.status, removed.err.count("without UA")) == (0, 2)
@@ -88,7 +88,7 @@ def test_remove_gives_up_on_a_writer_that_keeps_noting(
     """After three times with `--yes`."""
     run.note(stream, UA=TEN)
     left = [*range(TEN + 1, TEN + 9)]
-    noting_before_deletes(monkeypatch, run.served, stream, left)
+    note_before_deletes(monkeypatch, run.served, stream, left)
     refused = run("remove", stream, "UA", "--yes")
 
     assert (refused.status, len(left), run.served.writers(stream)["UA"]["state"]) == (1, 5, "live")

@@ -27,7 +27,7 @@ NOWHERE = "http://127.0.0.1:9"
 BEGUN = {"batchWatermarkMs": 0}
 
 
-def of_log(stream: str, stream_id: str) -> Json:
+def make_offset(stream: str, stream_id: str) -> Json:
     """Return an offset of a query of that stream."""
     read = StreamOffset(Released(stream_id, 1, 5), facts=StreamFacts("default"))
     return NotedOffset({stream: read}, root="/log").to_json()
@@ -38,7 +38,7 @@ def now() -> int:
     return int(clock.time() * 1000)
 
 
-def judged(said: Said) -> dict[str, list[Json]]:
+def verdicts(said: Said) -> dict[str, list[Json]]:
     """Return the verdicts of each check."""
     found: dict[str, list[Json]] = {}
     for each in said.json["verdicts"]:
@@ -48,12 +48,12 @@ def judged(said: Said) -> dict[str, list[Json]]:
 
 def outcomes(said: Said, *checks: str) -> list[str]:
     """Return the outcomes of some checks, those of several lines with commas between."""
-    found = judged(said)
+    found = verdicts(said)
     return [", ".join(each["outcome"] for each in found.get(check, ())) for check in checks]
 
 
 @pytest.fixture
-def guarded() -> Iterator[tuple[Served, Guarded]]:
+def guarded_controller() -> Iterator[tuple[Served, Guarded]]:
     """Return a controller that asks for tokens, with the stream `flights`, and what makes them."""
     tokens = Guarded()
     with Served(gate=tokens.gate) as served:
@@ -73,8 +73,8 @@ def test_doctor_suggests_the_scheme_that_answers(
     with ServeProcess(tmp_path, *listens).ready() as controller:
         run, right = Commands(controller.url), controller.url
         wrong = f"{asked}{right[right.index(':') :]}"
-        first = judged(run("doctor", "--url", wrong, "--json"))["controller"][0]
-        then = judged(run("doctor", "--json"))["controller"][0]
+        first = verdicts(run("doctor", "--url", wrong, "--json"))["controller"][0]
+        then = verdicts(run("doctor", "--json"))["controller"][0]
         trusted = str(CERTIFICATE)
         last = run_command("doctor", "--url", right, cwd=tmp_path, SSL_CERT_FILE=trusted)
 
@@ -106,10 +106,11 @@ def test_each_stream_problem_has_a_remedy(run: Console) -> None:
     said = run("doctor", "ill", "--json")
 
     lines = [
-        (each["fact"].partition(" (")[0], each["remedy"] != "") for each in judged(said)["writers"]
+        (each["fact"].partition(" (")[0], each["remedy"] != "")
+        for each in verdicts(said)["writers"]
     ]
     explained = " ".join(run.served.get("ill/explain")["sentences"])
-    assert (said.status, lines, judged(said)["domain default"][0]["fact"]) == (
+    assert (said.status, lines, verdicts(said)["domain default"][0]["fact"]) == (
         1,
         [("never came: DL", True), ("excluded: UA", True), ("seconds: UA", True)],
         explained,
@@ -119,19 +120,19 @@ def test_each_stream_problem_has_a_remedy(run: Console) -> None:
 @pytest.mark.acceptance
 def test_unknown_stream_is_a_problem(run: Commands, broker: Broker, tmp_path: Path) -> None:
     """With the command that lists the others; what has its name is not wrong once more."""
-    plan(tmp_path, 0, of_log("orders", "9b"), metadata=BEGUN)
+    plan(tmp_path, 0, make_offset("orders", "9b"), metadata=BEGUN)
     words = ("--kafka", broker.address, "--checkpoint", str(tmp_path), "--json")
 
     said = run("doctor", "oders", *words)
 
     assert outcomes(said, "stream", "topic", "checkpoint") == ["wrong", "not checked", "wrong"]
-    assert "no longer exists" in judged(said)["checkpoint"][0]["fact"]
-    assert "`noted-time stream list` lists the streams" in judged(said)["stream"][0]["fact"]
+    assert "no longer exists" in verdicts(said)["checkpoint"][0]["fact"]
+    assert "`noted-time stream list` lists the streams" in verdicts(said)["stream"][0]["fact"]
 
 
-def test_doctor_shows_the_rights_of_a_token(guarded: tuple[Served, Guarded]) -> None:
+def test_doctor_shows_the_rights_of_a_token(guarded_controller: tuple[Served, Guarded]) -> None:
     """No secret is repeated, whatever is shown."""
-    served, tokens = guarded
+    served, tokens = guarded_controller
     shown = {
         "unknown": "nt_5b1f0c2d9e7a_secret",
         "writes": tokens.token("write", streams=["flights"], writers=["UA"]),
@@ -145,14 +146,14 @@ def test_doctor_shows_the_rights_of_a_token(guarded: tuple[Served, Guarded]) -> 
         "unknown": ["wrong", "not checked"],
         "writes": ["ok", "not checked"],
     }
-    assert judged(said["writes"])["token"][0]["fact"].endswith("permits: write flights as UA")
-    assert "(a token from --token was sent)" in judged(said["unknown"])["token"][0]["fact"]
+    assert verdicts(said["writes"])["token"][0]["fact"].endswith("permits: write flights as UA")
+    assert "(a token from --token was sent)" in verdicts(said["unknown"])["token"][0]["fact"]
     printed = "".join(each.out + each.err for each in said.values())
     assert not [name for name, token in shown.items() if token and token in printed]
 
 
 @pytest.fixture
-def checked(broker: Broker, served: Served, request: pytest.FixtureRequest) -> "Checked":
+def topic_checks(broker: Broker, served: Served, request: pytest.FixtureRequest) -> "Checked":
     """Return what makes a topic with a stream, and has the doctor look at both."""
     return Checked(broker, served, str(request.node.originalname))
 
@@ -179,18 +180,18 @@ class Checked:
 
 
 @pytest.mark.acceptance
-def test_well_configured_topic_passes(checked: Checked) -> None:
+def test_well_configured_topic_passes(topic_checks: Checked) -> None:
     """Its settings, its id, the client's rights, and the positions noted."""
-    checked.make({"retention.ms": -1}, time=now(), offset=1)
+    topic_checks.make({"retention.ms": -1}, time=now(), offset=1)
 
-    said = checked.doctor()
+    said = topic_checks.doctor()
 
     checks = ("broker", "rights", "topic settings", "log", "segments")
     assert (said.status, outcomes(said, *checks)) == (0, ["ok"] * 5), said.out
 
 
 @pytest.mark.acceptance
-def test_each_topic_problem_has_a_remedy(checked: Checked) -> None:
+def test_each_topic_problem_has_a_remedy(topic_checks: Checked) -> None:
     """All settings that bite, and another log, whose offsets tell nothing further."""
     day_ms = 86_400_000
     bad = {
@@ -198,13 +199,13 @@ def test_each_topic_problem_has_a_remedy(checked: Checked) -> None:
         "retention.ms": day_ms,
         "message.timestamp.after.max.ms": 1000,
     }
-    checked.make(bad, time=now() - 2 * day_ms, offset=900)
-    checked.broker.create(checked.name, settings=bad)
-    checked.broker.send(checked.name, [(0, "key", 0)], key="k")
+    topic_checks.make(bad, time=now() - 2 * day_ms, offset=900)
+    topic_checks.broker.create(topic_checks.name, settings=bad)
+    topic_checks.broker.send(topic_checks.name, [(0, "key", 0)], key="k")
 
-    said = checked.doctor()
+    said = topic_checks.doctor()
 
-    found = judged(said)
+    found = verdicts(said)
     named = [each["fact"].partition("=")[0] for each in found["topic settings"]]
     assert (said.status, named) == (
         1,
@@ -237,7 +238,7 @@ def test_unreadable_topic_is_a_problem(
 
     said = run("doctor", "--kafka", broker.address, "--json", *words.split())
 
-    (found,) = judged(said)["topic" if remedy else "broker"]
+    (found,) = verdicts(said)["topic" if remedy else "broker"]
     assert (said.status, fact in found["fact"], found["remedy"]) == (1, True, remedy), said.out
 
 
@@ -249,8 +250,8 @@ def test_unreachable_broker_is_a_problem(run: Commands) -> None:
     )
 
     assert outcomes(said, "broker", "checkpoint") == ["wrong", "wrong"]
-    assert "no Kafka broker answers at 127.0.0.1:9" in judged(said)["broker"][0]["fact"]
-    assert judged(said)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
+    assert "no Kafka broker answers at 127.0.0.1:9" in verdicts(said)["broker"][0]["fact"]
+    assert verdicts(said)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
 
 
 def test_checks_without_their_extra_are_skipped(
@@ -268,7 +269,7 @@ def test_checks_without_their_extra_are_skipped(
     )
 
     assert (said.status, outcomes(said, "broker", "checkpoint")) == (0, ["not checked"] * 2)
-    assert judged(said)["broker"][0]["remedy"] == install_command("kafka")
+    assert verdicts(said)["broker"][0]["remedy"] == install_command("kafka")
 
 
 def test_problems_are_coloured_on_a_terminal(served: Served) -> None:

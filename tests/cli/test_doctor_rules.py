@@ -69,7 +69,7 @@ TOPIC = {
 }
 
 
-def seen(rows: list[Json], **changed: object) -> ExaminedStream:
+def examine(rows: list[Json], **changed: object) -> ExaminedStream:
     """Return a stream with these writers."""
     return ExaminedStream(STREAM | changed, {"writers": rows}, {})
 
@@ -83,13 +83,13 @@ def describe(found: list[Finding]) -> str:
 def judge_stamped(observes: list[bool]) -> list[Finding]:
     rows = [LIVE | {"observes": each} for each in observes]
     stamped = TOPIC | {"message.timestamp.type": "LogAppendTime"}
-    return topic_rules.judge_topic(stamped, TopicLook("a", {}), seen(rows), NOON)
+    return topic_rules.judge_topic(stamped, TopicLook("a", {}), examine(rows), NOON)
 
 
 def judge_segments(position: dict[str, int], ends: list[int | None]) -> list[Finding]:
     known = {partition: end for partition, end in enumerate(ends) if end is not None}
     look = TopicLook("a", known, frozenset(range(len(ends))) - known.keys())
-    return topic_rules.judge_segments(look, seen([LIVE | {"position": position}]))
+    return topic_rules.judge_segments(look, examine([LIVE | {"position": position}]))
 
 
 def find_writer_faults(changed: Json) -> str:
@@ -106,7 +106,7 @@ RULES: dict[str, Callable[..., str | list[Finding]]] = {
         TOPIC | changed, age, ahead, is_observed=False
     ),
     "observed": judge_stamped,
-    "log": lambda log, logs: topic_rules.judge_log(TopicLook(log, {0: 5}), seen([], logs=logs)),
+    "log": lambda log, logs: topic_rules.judge_log(TopicLook(log, {0: 5}), examine([], logs=logs)),
     "segments": judge_segments,
     "checkpoint": lambda own, ids: list(
         spark_rules.judge_checkpoint("c", [("flights", "ship", own)], ids)
@@ -190,7 +190,7 @@ def test_event_age_is_taken_from_mark_or_newest_event(
     """Whichever is known."""
     look = TopicLook("a", {}, newest={} if newest is None else {0: Stamp(newest, 4)})
 
-    assert topic_rules.find_age_ms(look, seen([], marks={"default": mark}), NOON) == age_ms
+    assert topic_rules.find_age_ms(look, examine([], marks={"default": mark}), NOON) == age_ms
 
 
 @pytest.mark.parametrize(("placed", "found"), [(1, []), (5, [("writers", "no position: shop0")])])

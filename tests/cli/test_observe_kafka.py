@@ -81,7 +81,7 @@ def test_tombstones_are_counted_and_do_not_fail(
 
 
 @pytest.fixture
-def in_seconds(broker: Broker, served: Served, topic: str) -> str:
+def topic_in_seconds(broker: Broker, served: Served, topic: str) -> str:
     """Write more times to the topic, most of them in seconds; its stream is in Unix ms."""
     served.call("PUT", f"/{topic}", {"max_time_ahead_ms": 3_600_000})
     values = [f'{{"at": {LATE // 1000 + n}}}' for n in range(10)]
@@ -92,30 +92,32 @@ def in_seconds(broker: Broker, served: Served, topic: str) -> str:
 FIELD = "field --field at --delay 5s --from earliest"
 
 
-def test_a_field_in_seconds_is_not_noted(observe: Observe, served: Served, in_seconds: str) -> None:
+def test_a_field_in_seconds_is_not_noted(
+    observe: Observe, served: Served, topic_in_seconds: str
+) -> None:
     """The sentence says what to add; nothing is reported as late."""
     said = observe(FIELD)
 
     assert said == Said(
         1,
-        f"observer observes {in_seconds}\n",
+        f"observer observes {topic_in_seconds}\n",
         "noted-time: the times of `at` look like Unix seconds (2013-01-01 as seconds, 1970-01-16 "
         "as ms): pass --unit s\n",
     )
-    writer = served.get(f"{in_seconds}/writers/observer")
-    assert (served.all_marks(in_seconds), writer["times"], writer["late"]) == ([], {}, {})
+    writer = served.get(f"{topic_in_seconds}/writers/observer")
+    assert (served.all_marks(topic_in_seconds), writer["times"], writer["late"]) == ([], {}, {})
 
 
 @pytest.mark.parametrize(("ahead_ms", "more"), [(None, ""), (3_600_000, " --unit ms")])
 def test_stream_clock_or_unit_ends_the_doubt(
-    observe: Observe, served: Served, in_seconds: str, ahead_ms: int | None, more: str
+    observe: Observe, served: Served, topic_in_seconds: str, ahead_ms: int | None, more: str
 ) -> None:
     """Then seconds are taken for what they are not."""
-    served.call("PUT", f"/{in_seconds}", {"max_time_ahead_ms": ahead_ms})
+    served.call("PUT", f"/{topic_in_seconds}", {"max_time_ahead_ms": ahead_ms})
     said = observe(FIELD + more)
 
     assert (said.status, said.err) == (0, "")
-    assert served.get(f"{in_seconds}/writers/observer")["position"] == {"0": 7, "1": 6}
+    assert served.get(f"{topic_in_seconds}/writers/observer")["position"] == {"0": 7, "1": 6}
 
 
 def test_known_unit_skips_no_record(

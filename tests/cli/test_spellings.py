@@ -63,7 +63,7 @@ class Spelled:
         self.time = None if read in {"left out", "no time"} else parse_time(read)
 
 
-def message(value: object) -> Message:
+def make_message(value: object) -> Message:
     """Return a record, as far as a time is read from it."""
     encoded = json.dumps({"at": value}, default=str).encode()
     return cast("Message", SimpleNamespace(value=lambda: encoded))
@@ -73,10 +73,10 @@ def read_record(value: object, spelled: Spelled, form: TimeForm, others: Sequenc
     """Return the time of a record, among others, after its form is judged."""
     if spelled.kind is not None:
         getter = make_time_getter(lambda _: cast("Any", value), form.judge("at", [value], NOON_MS))
-        return getter(message(None))
+        return getter(make_message(None))
     values_of = make_values_getter(spelled.field)
-    first = [each for item in (value, *others) for each in values_of(message(item))]
-    return make_time_getter(spelled.field, form.judge("at", first, NOON_MS))(message(value))
+    first = [each for item in (value, *others) for each in values_of(make_message(item))]
+    return make_time_getter(spelled.field, form.judge("at", first, NOON_MS))(make_message(value))
 
 
 def list_others(value: object) -> list[object]:
@@ -199,7 +199,7 @@ def test_times_are_read_as_a_model_reads_them_or_counted(
     get_time, records = make_time_getter("at", form), list[int | None]()
     for value in written:
         try:
-            records.append(cast("int", get_time(message(value))))
+            records.append(cast("int", get_time(make_message(value))))
         except NoSuchTime:
             records.append(None)
     columns = FileColumns(time="at")

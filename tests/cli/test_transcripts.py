@@ -45,7 +45,6 @@ import pytest
 from deltalake import write_deltalake
 
 from demo.trials.served import Served
-from noted_time.values import parse_time
 from tests.cli.conftest import Commands, Said, note, write
 from tests.support.asking import ask
 from tests.support.claimed import ROWS, Orders
@@ -62,35 +61,37 @@ def split_session(acts: list[str]) -> list[str]:
     )
 
 
-def as_time(written: str) -> int:
+def read_time(written: str) -> int:
     """Return a time as an integer.
 
-    >>> as_time("10:00"), as_time("5"), as_time("2013-01-01T10:01Z")
+    >>> read_time("10:00"), read_time("5"), read_time("2013-01-01T10:01Z")
     (1357034400000, 5, 1357034460000)
     """
-    return parse_time(f"2013-01-01T{written}Z" if written[2:3] == ":" else written)
+    return read_time(f"2013-01-01T{written}Z" if written[2:3] == ":" else written)
 
 
-def as_columns(line: str) -> str:
+def join_columns(line: str) -> str:
     return re.sub(r"\t|  +", "  ", line.rstrip())
 
 
-def shown(said: Said) -> tuple[list[str], list[str]]:
+def list_lines(said: Said) -> tuple[list[str], list[str]]:
     """Return the lines of standard output and of standard error, or the text of its frame."""
     framed = " ".join(re.findall("│ (.*?) *│", said.err))
     err = [framed] if framed else said.err.splitlines()
-    return [as_columns(each) for each in said.out.splitlines()], [as_columns(each) for each in err]
+    return [join_columns(each) for each in said.out.splitlines()], [
+        join_columns(each) for each in err
+    ]
 
 
-def fits(expected: list[str], found: list[str]) -> bool:
+def is_expected(expected: list[str], found: list[str]) -> bool:
     """Whether lines are as expected, where `…` stands for any part of a line, or any lines.
 
-    >>> fits(["a … c", "…"], ["a b c"]), fits(["a…"], ["a", "b"])
+    >>> is_expected(["a … c", "…"], ["a b c"]), is_expected(["a…"], ["a", "b"])
     (True, False)
     """
     patterns = (
         r"(?:.*\n)*" if each == "…" else re.escape(each).replace("…", ".*") + r"\n"
-        for each in map(as_columns, expected)
+        for each in map(join_columns, expected)
     )
     return bool(re.fullmatch("".join(patterns), "".join(f"{each}\n" for each in found)))
 
@@ -119,13 +120,13 @@ class Session:
             self._find(rest)
         elif verb == "note":
             times = dict(each.split("=") for each in given.split())
-            note(self.served, path, **{name: as_time(time) for name, time in times.items()})
+            note(self.served, path, **{name: read_time(time) for name, time in times.items()})
         elif verb == "write":
             segment, *at = given.split()
-            write(Path.cwd(), path, int(segment), *map(as_time, at))
+            write(Path.cwd(), path, int(segment), *map(read_time, at))
         elif verb == "claim":
             time, _, more = given.partition(" ")
-            claimed = None if time == "none" else as_time(time)
+            claimed = None if time == "none" else read_time(time)
             options = json.loads(more or "{}")
             self.orders.claim(claimed, next(self.batches), *options.pop("missing", ()), **options)
         elif verb in {"append", "overwrite"}:
@@ -136,8 +137,8 @@ class Session:
     def _ask(self, words: list[str], expected: list[str]) -> None:
         options = dict(each.split("=", 1) for each in words if "=" in each)
         command, dataset, *time = (each for each in words if "=" not in each)
-        options |= {"since": str(as_time(options["since"]))} if "since" in options else {}
-        said = ask(self.run, command, dataset, *map(as_time, time), **options)
+        options |= {"since": str(read_time(options["since"]))} if "since" in options else {}
+        said = ask(self.run, command, dataset, *map(read_time, time), **options)
         self.printed = said.out + said.err
         is_shown = any(not re.fullmatch(r"\[\d+\]", each) for each in expected)
         compare(said, " ".join(words), expected if is_shown else ["…", "! …", *expected])
@@ -171,13 +172,13 @@ def compare(said: Said, line: str, expected: list[str]) -> None:
     lines = expected[:-1] if ends else expected
     err = [each[2:] for each in lines if each.startswith("! ")]
     out = [each for each in lines if not each.startswith("! ")]
-    printed, told = shown(said)
+    printed, told = list_lines(said)
     if line.endswith(" --json") and out:
         assert matches(json.loads("".join(out)), said.json), (line, said)
         out = ["…"] if len(printed) == 1 else []
     assert said.status == (int(ends[1]) if ends else 0), (line, said)
-    assert fits(out, printed), (line, said)
-    assert fits(err, told), (line, said)
+    assert is_expected(out, printed), (line, said)
+    assert is_expected(err, told), (line, said)
 
 
 @pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])

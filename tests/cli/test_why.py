@@ -40,7 +40,7 @@ class Lake:
         inherit(url, pins, name=name, time_of="hour_end")
         return url
 
-    def said(self, done: Said) -> tuple[int, str]:
+    def summarize(self, done: Said) -> tuple[int, str]:
         """Return the status and the first line, with short names."""
         first = done.out.partition("\n")[0].replace(f"delta:{self.directory}/", "")
         return done.status, first.replace(self.stream, "flights")
@@ -83,13 +83,13 @@ def test_a_table_of_iceberg_is_followed(
     inherit(days, pin(lake.orders.url), name="days", time_of="id")
     gold = lake.run_job("gold", days)
     lake.orders.claim(TEN + 60 * MINUTE, 1, stream=lake.stream)
-    stale = lake.said(run("why", gold, ASKED))
+    stale = lake.summarize(run("why", gold, ASKED))
     pinned = [each.snapshot_id for each in table.refresh().snapshots()]
     for _ in range(2):
         table.append(ROWS)
         inherit(days, pin(lake.orders.url), name="days", time_of="id")
     table.refresh().maintenance.expire_snapshots().by_ids(pinned).commit()
-    again = lake.said(run("why", gold, ASKED))
+    again = lake.summarize(run("why", gold, ASKED))
 
     assert (stale[0], again[0]) == (3, 3)
     assert f"the job that writes {days} has not run since 20" in stale[1]

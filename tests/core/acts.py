@@ -99,7 +99,7 @@ def late_histories() -> st.SearchStrategy[list[Act]]:
     return st.lists(st.one_of(*acts), min_size=30, max_size=50).map(lambda acts: begun + acts)
 
 
-def declared_histories() -> st.SearchStrategy[list[Act]]:
+def event_histories() -> st.SearchStrategy[list[Act]]:
     """Return histories, with all trouble, whose writers mostly declare and seldom share."""
     later = {domain: st.integers(0, 6) for domain in DOMAINS}
     own = [
@@ -136,7 +136,7 @@ def perform(world: World, act: Act) -> None:
     method(*parts)
 
 
-def lived(
+def make_world(
     settings: StreamSettings,
     history: list[Act],
     *,

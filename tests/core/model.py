@@ -58,13 +58,13 @@ class Writer:
     def position(self) -> Position:
         return self.log[-1].position if self.log else {}
 
-    def said_of(self, domain: str) -> list[Noted]:
+    def list_notes(self, domain: str) -> list[Noted]:
         """Return its notes of the domain since it began there (again)."""
         since = self.begun_at.get(domain, 0)
         return [noted for noted in self.log[since:] if noted.domain == domain]
 
     def time(self, domain: str) -> int:
-        times = (noted.time for noted in self.said_of(domain))
+        times = (noted.time for noted in self.list_notes(domain))
         return max((time for time in times if time is not None), default=NEVER)
 
     def vouches(self, domain: str) -> bool:
@@ -84,17 +84,17 @@ class Writer:
     def counts(self, domain: str) -> bool:
         return self.vouches(domain) and domain not in self.returned_late
 
-    def declared(self, domain: str) -> list[int]:
+    def list_event_times(self, domain: str) -> list[int]:
         since = self.begun_at.get(domain, 0)
         return [n.max_times[domain] for n in self.log[since:] if domain in n.max_times]
 
     def highest_event(self, domain: str) -> int:
         """Return the largest declared event time, or the noted time if none was declared."""
-        return max(self.declared(domain), default=self.time(domain))
+        return max(self.list_event_times(domain), default=self.time(domain))
 
     def is_undeclared(self, domain: str) -> bool:
         """Whether it wrote, and nothing it noted since says up to which time."""
-        is_unsaid = not self.declared(domain) and self.time(domain) != NEVER
+        is_unsaid = not self.list_event_times(domain) and self.time(domain) != NEVER
         return domain in self.undeclared or is_unsaid
 
     def begin_again(self, domain: str) -> None:
@@ -114,7 +114,7 @@ class Writer:
         Idle or finished is a note at +infinity, at the last position.
         """
         floor = self.floor.get(domain, {})
-        for noted in self.said_of(domain):
+        for noted in self.list_notes(domain):
             if noted.time is not None and noted.time >= lower:
                 return join(floor, noted.position)
         return floor if self.counts(domain) else self.position
@@ -226,7 +226,7 @@ class Model:
         writer.domains = after
         added = after - before if before is not None else frozenset()
         for each in added:
-            largest = max(writer.declared(each), default=None)
+            largest = max(writer.list_event_times(each), default=None)
             writer.begin_again(each)
             if largest is not None:
                 writer.log.append(Noted(each, None, {each: largest}, writer.position))
@@ -341,7 +341,7 @@ class Model:
                     noted.at
                     for other in self.writers.values()
                     if other is not writer and other.excluded != "removed"
-                    for noted in other.said_of(domain)
+                    for noted in other.list_notes(domain)
                     if noted.time is not None and noted.time > writer.time(domain)
                 )
                 moments.append(max(writer.noted_at, min([held, *above])))

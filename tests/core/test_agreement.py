@@ -16,7 +16,7 @@ from tests.support.streams import restart
 @given(settings=starts, history=steps)
 def test_aggregator_agrees_with_the_model(settings: StreamSettings, history: list[Step]) -> None:
     """Answers, marks, cuts, holders and timeouts are those of a model that forgets nothing."""
-    twins = Twins.after(settings, history)
+    twins = Twins.replay(settings, history)
 
     assert list(twins.code.writers()) == list(twins.model.writers)
 
@@ -40,7 +40,7 @@ def test_writer_is_excluded_only_after_its_timeout(
 def test_lower_without_a_writer_predicts_its_exclusion(
     settings: StreamSettings, history: list[Step]
 ) -> None:
-    twins = Twins.after(settings, history)
+    twins = Twins.replay(settings, history)
     domains = list(twins.model.marks)
 
     code = twins.code.domains
@@ -62,7 +62,7 @@ def test_dry_run_predicts_the_next_mark(
     settings: StreamSettings, history: list[Step], removed: set[str], timeout_ms: int | None
 ) -> None:
     """Removing the writers, or changing the writer timeout, then leads to exactly that mark."""
-    twins = Twins.after(settings, history)
+    twins = Twins.replay(settings, history)
     names = sorted(name for name in removed if name in twins.code)
 
     for domain in twins.model.marks:
@@ -85,7 +85,7 @@ def test_dry_run_predicts_the_next_mark(
         assert (foretold.decision, foretold.lower, foretold.cut, foretold.excluded) == come
 
 
-def to_come(stream: Aggregator, now: int) -> list[object]:
+def predict_marks(stream: Aggregator, now: int) -> list[object]:
     """Return for each domain its holders, and what no restart may change of its next marks."""
     come: list[object] = []
     for domain in stream.settings.domains:
@@ -104,11 +104,11 @@ def test_a_restart_changes_neither_times_nor_holders(
     settings: StreamSettings, history: list[Step]
 ) -> None:
     """All that sets a member apart is durable: its timeout, its domains, that it is late."""
-    twins = Twins.after(settings, history)
+    twins = Twins.replay(settings, history)
 
     again = restart(twins.code, twins.appended_at, twins.declared_at)
 
-    assert to_come(again, twins.now) == to_come(twins.code, twins.now)
+    assert predict_marks(again, twins.now) == predict_marks(twins.code, twins.now)
 
 
 @given(settings=starts, history=steps)
@@ -150,7 +150,7 @@ def test_windows_and_cuts_name_the_writers_time_advanced_without(
     settings: StreamSettings, history: list[Step], size: int, start: int
 ) -> None:
     """Exactly those whose interval meets the window, or is open at the mark (S18)."""
-    twins = Twins.after(settings, history)
+    twins = Twins.replay(settings, history)
 
     for domain, missing in twins.missing.items():
         last = twins.model.lower(domain)

@@ -85,7 +85,7 @@ def test_lag_grows_while_no_writer_notes(case: dict[str, Any]) -> None:
     ]
 
 
-def found(policy: BacklogPolicy, *looks: tuple[int | None, int | None]) -> list[bool]:
+def list_flags(policy: BacklogPolicy, *looks: tuple[int | None, int | None]) -> list[bool]:
     """Return the flag after each look at (own lower, last lower)."""
     backlog = Backlog(policy)
     return [backlog.look(NOW, *look).backlog for look in looks]
@@ -95,7 +95,7 @@ def test_reader_behind_the_last_mark_has_a_backlog() -> None:
     """At the threshold a reader is not behind."""
     policy = BacklogPolicy(behind_ms=10)
 
-    assert found(policy, (None, None), (None, 5), (0, 11), (1, 11), (-30, 11)) == [
+    assert list_flags(policy, (None, None), (None, 5), (0, 11), (1, 11), (-30, 11)) == [
         False,
         True,
         True,
@@ -110,14 +110,14 @@ def test_a_stream_of_1971_is_late_by_the_wall_clock() -> None:
     policy = BacklogPolicy(watermark_lag_ms=1)
 
     assert format_time(lower).startswith("1971-")
-    assert found(policy, (lower, lower)) == [True]
+    assert list_flags(policy, (lower, lower)) == [True]
 
 
 @pytest.mark.parametrize("lower", [0, UNIX_MS.start - 1, UNIX_MS.stop, 2**62, -5])
 def test_only_unix_times_are_late_by_the_wall_clock(lower: int) -> None:
     both = BacklogPolicy(watermark_lag_ms=1, behind_ms=1)
 
-    assert found(both, (lower, lower), (lower, lower + 2)) == [False, True]
+    assert list_flags(both, (lower, lower), (lower, lower + 2)) == [False, True]
 
 
 def test_every_reason_is_named_and_since_when() -> None:

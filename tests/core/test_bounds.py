@@ -10,18 +10,20 @@ from noted_time.open_enum import list_names
 from noted_time.reading import MarkHistory, Tiling, find_complete_windows
 from noted_time.rules import Aggregator
 from noted_time.values import MAX_INT64, Accepted, Note, Refused, State, StreamSettings
-from tests.core.acts import WRITERS, Act, declared_histories, histories, lived, streams
+from tests.core.acts import WRITERS, Act, event_histories, histories, make_world, streams
 from tests.support.streams import advance_after, advance_all, restart, seal
 
 FORGOTTEN_MS = 6
 
 
-@given(settings=streams, history=declared_histories(), seals=st.booleans())
+@given(settings=streams, history=event_histories(), seals=st.booleans())
 def test_event_below_the_cut_is_at_or_below_the_bound(
     settings: StreamSettings, history: list[Act], *, seals: bool
 ) -> None:
     """Through lost answers, kills, narrowing, shared segments, removals, in two domains."""
-    world = lived(replace(settings, writer_retention_ms=FORGOTTEN_MS), history, names_first=True)
+    world = make_world(
+        replace(settings, writer_retention_ms=FORGOTTEN_MS), history, names_first=True
+    )
     made = [(each.domain, each.mark, each.unbound) for each in world.made]
     if seals:
         seal(world.stream, now=world.now)
@@ -33,11 +35,13 @@ def test_event_below_the_cut_is_at_or_below_the_bound(
     assert [each for each in made if each[1].upper_is_bound and each[2]] == []
 
 
-@given(settings=streams, history=declared_histories(), size=st.integers(1, 9))
+@given(settings=streams, history=event_histories(), size=st.integers(1, 9))
 def test_an_exact_window_has_all_its_rows(
     settings: StreamSettings, history: list[Act], size: int
 ) -> None:
-    world = lived(replace(settings, writer_retention_ms=FORGOTTEN_MS), history, names_first=True)
+    world = make_world(
+        replace(settings, writer_retention_ms=FORGOTTEN_MS), history, names_first=True
+    )
     lost = []
     for domain in world.domains:
         marks = MarkHistory(made.mark for made in world.made if made.domain == domain)
@@ -61,7 +65,7 @@ def test_upper_is_a_bound_if_all_declare_their_segments(
     """Each writer has a segment, and declares all domains."""
     own: list[Act] = [("write", (writer, 0, {})) for writer in WRITERS]
     own += [act for act in history if act[0] != "note" or act[1][-1] == "all"]
-    world = lived(settings, [_alone(*act) for act in own], segments=len(WRITERS))
+    world = make_world(settings, [_alone(*act) for act in own], segments=len(WRITERS))
 
     assert [made for made in world.made if made.unbound or not made.mark.upper_is_bound] == []
 
@@ -96,11 +100,11 @@ def test_restart_keeps_answers_to_notes(positions: list[tuple[str, dict[int, int
     again = restart(stream)
 
     asked = [Note("AA", 99, {segment: offset}) for segment in range(5) for offset in (0, 2**61)]
-    refused = [_judged(one, note) for one in (stream, again) for note in asked]
+    refused = [_answer_after_restart(one, note) for one in (stream, again) for note in asked]
     assert refused[: len(asked)] == refused[len(asked) :]
 
 
-def _judged(stream: Aggregator, note: Note) -> Accepted | Refused:
+def _answer_after_restart(stream: Aggregator, note: Note) -> Accepted | Refused:
     return restart(stream).note(note, 0)
 
 
@@ -117,7 +121,7 @@ happenings = st.lists(
 )
 
 
-def counted(stream: Aggregator) -> dict[str, int]:
+def count_states(stream: Aggregator) -> dict[str, int]:
     records = map(stream.record, stream.writers())
     found = Counter("excluded" if each.exclusion else each.state for each in records)
     return {state: found[state] for state in stream.domains.census.members}
@@ -141,4 +145,4 @@ def test_every_member_is_counted_in_its_state(history: list[Note | str]) -> None
         else:
             stream = restart(stream)
 
-    assert stream.domains.census.members == counted(stream)
+    assert stream.domains.census.members == count_states(stream)

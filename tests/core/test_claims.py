@@ -144,7 +144,7 @@ FIRST = commit(0, record(0, table=""))
 SECOND = commit(1, record(1, 50, after=0, after_id="r0", seen=0))
 
 
-def remembered(*claims: Claim, run: str = "") -> tuple[RememberedBatch, ...]:
+def remember(*claims: Claim, run: str = "") -> tuple[RememberedBatch, ...]:
     return tuple(
         RememberedBatch(each.batch, {each.part: each}, {each.part: run}) for each in claims
     )
@@ -166,15 +166,15 @@ def test_part_written_twice_by_one_run_is_refused() -> None:
     whole, claim = history(FIRST, SECOND), record(1, 50)
 
     with pytest.raises(Rejected, match="give each write a part="):
-        committing.find_committed_part(whole, claim, remembered(claim, run="r"), run="r")
-    assert committing.find_committed_part(whole, claim, remembered(claim, run="r"), run="s")
+        committing.find_committed_part(whole, claim, remember(claim, run="r"), run="r")
+    assert committing.find_committed_part(whole, claim, remember(claim, run="r"), run="s")
 
 
 def test_record_carries_every_name_ever_found() -> None:
     """So a name whose records have expired is not forgotten."""
     other = Claim("landings", None, "time", "p", 0, id="o", table="t")
     table = history(FIRST, commit(1, other))
-    claim = prepare_commit(table, record(1, 50), remembered(record(0)))
+    claim = prepare_commit(table, record(1, 50), remember(record(0)))
     kept = history(commit(2, replace(claim, id="n")))
 
     assert claim.names == {"landings": None}
@@ -182,7 +182,7 @@ def test_record_carries_every_name_ever_found() -> None:
     assert kept.standings()["landings"].at == 2
     full = history(commit(0, record(0, table="", names={str(n): None for n in range(100)})))
     with pytest.raises(Rejected, match="under 101 names, but a commit can contain only 100"):
-        prepare_commit(full, record(1), remembered(record(0)))
+        prepare_commit(full, record(1), remember(record(0)))
 
 
 def test_a_query_starts_over_once() -> None:
@@ -192,10 +192,10 @@ def test_a_query_starts_over_once() -> None:
     again = record(1, 30, query="new")
 
     assert prepare_commit(history(FIRST), taken, (), start_over=True).starts
-    found = prepare_commit(table, again, remembered(taken), start_over=True)
+    found = prepare_commit(table, again, remember(taken), start_over=True)
     assert (found.complete_to, found.starts) == (None, False)
     with pytest.raises(Rejected, match="which works once"):
-        prepare_commit(table, record(2, 60), remembered(record(1)), start_over=True)
+        prepare_commit(table, record(2, 60), remember(record(1)), start_over=True)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_record_names_its_predecessor() -> None:
     table = history(FIRST, SECOND, commit(2, other), commit(3))
     claim = record(2, 60, table="")
 
-    assert prepare_commit(table, claim, remembered(record(1))) == replace(
+    assert prepare_commit(table, claim, remember(record(1))) == replace(
         claim, table="t", after=1, after_id="r1", names={"landings": 70}, seen=3
     )
 
@@ -313,18 +313,18 @@ def test_record_names_its_predecessor() -> None:
     [
         (2, (), "its checkpoint does not show that the batches before batch 2"),
         (0, (), ""),
-        (2, remembered(record(0), record(1)), ""),
-        (2, remembered(record(0, id="lost"), record(1)), ""),
-        (2, remembered(record(1, id="lost"), record(0)), "batch 1 is not in the table"),
-        (2, remembered(record(1, table="u")), "the table was created again after batch 1"),
-        (2, remembered(record(2, id="own")), "its checkpoint does not show"),
-        (2, remembered(record(1), record(2, id="own")), ""),
-        (2, remembered(record(1), record(2, id="lost", part="x")), "batch 2 is not in the table"),
-        (2, remembered(record(1, continues=True)), "batch 1 is not wholly in the table"),
-        (2, remembered(record(1, merges=True)), "batch 1 is not wholly in the table"),
-        (3, remembered(record(1)), "batch 2 is not in the table: it was neither written nor"),
-        (3, (*remembered(record(1)), RememberedBatch(2, {}, {}, 2)), ""),
-        (4, (*remembered(record(1)), RememberedBatch(2, {}, {}, 2)), "batch 3 is not in the table"),
+        (2, remember(record(0), record(1)), ""),
+        (2, remember(record(0, id="lost"), record(1)), ""),
+        (2, remember(record(1, id="lost"), record(0)), "batch 1 is not in the table"),
+        (2, remember(record(1, table="u")), "the table was created again after batch 1"),
+        (2, remember(record(2, id="own")), "its checkpoint does not show"),
+        (2, remember(record(1), record(2, id="own")), ""),
+        (2, remember(record(1), record(2, id="lost", part="x")), "batch 2 is not in the table"),
+        (2, remember(record(1, continues=True)), "batch 1 is not wholly in the table"),
+        (2, remember(record(1, merges=True)), "batch 1 is not wholly in the table"),
+        (3, remember(record(1)), "batch 2 is not in the table: it was neither written nor"),
+        (3, (*remember(record(1)), RememberedBatch(2, {}, {}, 2)), ""),
+        (4, (*remember(record(1)), RememberedBatch(2, {}, {}, 2)), "batch 3 is not in the table"),
         (2, (RememberedBatch(5, {}, {}, 0),), "its checkpoint does not show"),
     ],
 )
@@ -339,14 +339,14 @@ def test_record_after_a_lost_batch_claims_nothing(
 
 
 def test_batch_with_an_expired_commit_may_be_lost() -> None:
-    found = prepare_commit(history(SECOND), record(2, 60), remembered(record(1, id="gone")))
+    found = prepare_commit(history(SECOND), record(2, 60), remember(record(1, id="gone")))
 
     assert found.ended == "batch 1 may not be in the table: its commit has expired or is lost"
 
 
 def test_part_without_watermark_needs_no_other_parts() -> None:
     """They follow."""
-    memory = remembered(record(1), record(2, part="x"))
+    memory = remember(record(1), record(2, part="x"))
 
     assert prepare_commit(history(FIRST, SECOND), record(2), memory).ended == ""
 

@@ -24,7 +24,7 @@ from noted_time.values import (
 )
 
 
-def asked_in_turn(controllers: Controllers, call: Callable[[str], Reply]) -> str:
+def ask_controllers(controllers: Controllers, call: Callable[[str], Reply]) -> str:
     """Ask a question about a stream, and return the URL that answered."""
     routine = ask_in_turn(
         controllers, lambda: Question("GET", "/v1/streams/s"), lambda reply: reply.headers["url"]
@@ -44,8 +44,8 @@ def test_controller_that_answered_is_asked_again() -> None:
         asked.append(url)
         return away(url) if url == "http://a" else Reply(200, {"url": url}, b"{}")
 
-    asked_in_turn(controllers, only_b)
-    asked_in_turn(controllers, only_b)
+    ask_controllers(controllers, only_b)
+    ask_controllers(controllers, only_b)
 
     assert asked == ["http://a", "http://b", "http://b"]
 
@@ -55,7 +55,7 @@ def test_all_controllers_are_asked_once_before_failure() -> None:
     controllers = Controllers("http://a,http://b")
 
     with pytest.raises(Unreachable, match="http://b"):
-        asked_in_turn(controllers, away)
+        ask_controllers(controllers, away)
 
     assert controllers.current == "http://a"
 
@@ -68,7 +68,7 @@ def test_a_refusal_is_an_answer() -> None:
         raise UnknownStream(url)
 
     with pytest.raises(UnknownStream, match="http://a"):
-        asked_in_turn(controllers, refuse)
+        ask_controllers(controllers, refuse)
 
     assert controllers.current == "http://a"
 

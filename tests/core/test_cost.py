@@ -40,13 +40,13 @@ def crowd(members: int) -> Aggregator:
     return stream
 
 
-def permuted(members: int) -> list[str]:
+def shuffle_names(members: int) -> list[str]:
     return [str(number * 7919 % members) for number in range(members)]
 
 
 def settle(stream: Aggregator) -> None:
     """Let all members note distinct times in a shuffled order, then let time advance once."""
-    for number, writer in enumerate(permuted(len(stream))):
+    for number, writer in enumerate(shuffle_names(len(stream))):
         stream.note(Note(writer, CountedTime(number), {number % SEGMENTS: number + 1}), now=0)
     stream.advance("default", now=0, written_at=0)
 
@@ -56,7 +56,7 @@ def bill(members: int) -> Bill:
     stream = crowd(members)
     settle(stream)
     notes, advances = [], []
-    for turn, writer in enumerate(permuted(members)[:FEW]):
+    for turn, writer in enumerate(shuffle_names(members)[:FEW]):
         said = Note(writer, CountedTime(members + turn), {turn % SEGMENTS: members + turn + 1})
         with count_cost() as note:
             stream.note(said, now=0)
@@ -153,7 +153,7 @@ WRITERS = "ABCDEF"
 
 
 @contextmanager
-def sliced() -> Iterator[None]:
+def use_slices_of_one() -> Iterator[None]:
     with patch.object(domain, "BATCH_SIZE", 1), patch.object(queues, "BATCH_SIZE", 1):
         yield
 
@@ -192,13 +192,13 @@ def test_slices_give_the_same_result_as_one_pass(
             times[writer] += later
             ends[writer] += 1
             note = Note(writer, times[writer], {WRITERS.index(writer): ends[writer]}, state=is_now)
-            with sliced():
+            with use_slices_of_one():
                 again = piecewise.note(note, now)
             assert whole.note(note, now) == again
         marks = [advance(whole, now)]
         gone = expire(whole, now)
         marks.append(advance(whole, now))
-        with sliced():
+        with use_slices_of_one():
             assert marks[0] == advance(piecewise, now)
             while not piecewise.settle_members(KEY):
                 pass
@@ -213,7 +213,7 @@ def test_slices_give_the_same_result_as_one_pass(
 def test_member_noting_between_slices_does_not_hold() -> None:
     """Its turn comes later, and finds that it is ahead again."""
     stream = make_stream("UA", "DL", "AA")
-    with sliced():
+    with use_slices_of_one():
         for writer in ("UA", "DL", "AA"):
             stream.note(Note(writer, 5), 0)
         assert advance(stream, 0) is not None
@@ -231,7 +231,7 @@ def test_member_noting_between_slices_does_not_hold() -> None:
 @pytest.mark.parametrize("ahead", range(2, len(WRITERS)))
 async def test_outdated_entries_are_skipped_without_a_note(ahead: int) -> None:
     holder, others = WRITERS[0], list(WRITERS[1 : ahead + 1])
-    with sliced():
+    with use_slices_of_one():
         async with serve_stream(WatchedMemory()) as controller:
             await controller.put_stream("s", {"mark_interval_ms": 0})
             await deliver(controller, *(Note(writer) for writer in (holder, *others)))

@@ -102,7 +102,7 @@ increments = st.tuples(
 positions = st.dictionaries(st.integers(0, 6), st.integers(0, 9), max_size=5)
 
 
-def following(mark: Mark, step: tuple[int, int, dict[int, int]]) -> Mark:
+def append_mark(mark: Mark, step: tuple[int, int, dict[int, int]]) -> Mark:
     later, higher, gains = step
     offsets = dict(mark.cut.offsets)
     for segment, gain in gains.items():
@@ -117,11 +117,11 @@ def following(mark: Mark, step: tuple[int, int, dict[int, int]]) -> Mark:
 BEFORE = Mark(0, 0, 0, StreamCut({}))
 
 chains = st.lists(increments, max_size=12).map(
-    lambda steps: list(accumulate(steps, following, initial=BEFORE))[1:]
+    lambda steps: list(accumulate(steps, append_mark, initial=BEFORE))[1:]
 )
 
 
-def scanned(marks: list[Mark], position: dict[int, int]) -> TimeWindow:
+def scan_marks(marks: list[Mark], position: dict[int, int]) -> TimeWindow:
     """Answer by looking at every mark, in the words of rule 9."""
     place = StreamCut(position)
     lower = [mark for mark in marks if place.reaches(mark.cut)][-1:]
@@ -144,7 +144,7 @@ def test_window_equals_a_scan_of_all_marks(
     kept = [mark for mark in marks if mark.seq > through] or marks[-1:]
     places = [position, *(dict(mark.cut.offsets) for mark in marks)]
 
-    assert [history.window(p) for p in places] == [scanned(kept, p) for p in places]
+    assert [history.window(p) for p in places] == [scan_marks(kept, p) for p in places]
 
 
 @given(early=chains, steps=st.lists(increments, max_size=6), position=positions)
@@ -152,14 +152,14 @@ def test_marks_append_after_others_were_forgotten(
     early: list[Mark], steps: list[tuple[int, int, dict[int, int]]], position: dict[int, int]
 ) -> None:
     """Forgetting at one end and appending at the other do not meet."""
-    later = list(accumulate(steps, following, initial=early[-1] if early else BEFORE))[1:]
+    later = list(accumulate(steps, append_mark, initial=early[-1] if early else BEFORE))[1:]
     history = MarkHistory(early)
     history.forget_through(len(early))
     for mark in later:
         history.append(mark)
     kept = early[-1:] + later
 
-    assert (history.window(position), history.after(0, 99)) == (scanned(kept, position), kept)
+    assert (history.window(position), history.after(0, 99)) == (scan_marks(kept, position), kept)
 
 
 @given(marks=chains, time=st.integers(0, 40))
@@ -176,7 +176,7 @@ def test_complete_to_is_the_first_mark_at_or_above_the_time(marks: list[Mark], t
 
 
 @given(marks=chains, time=st.integers(0, 40), seq=st.integers(0, 13))
-@example(marks=[following(BEFORE, (1, 2, {}))], time=1, seq=1)
+@example(marks=[append_mark(BEFORE, (1, 2, {}))], time=1, seq=1)
 def test_last_bound_below_a_time_equals_a_scan(marks: list[Mark], time: int, seq: int) -> None:
     below = [m for m in marks if m.seq <= seq and m.upper_is_bound and m.upper < time]
 
@@ -262,7 +262,7 @@ stretches = st.lists(st.tuples(increments, st.integers(1, LONG)), min_size=1, ma
 
 def chain_of(steps: list[tuple[tuple[int, int, dict[int, int]], int]]) -> list[Mark]:
     repeated = [step for step, times in steps for _ in range(times)]
-    return list(accumulate(repeated, following, initial=BEFORE))[1:]
+    return list(accumulate(repeated, append_mark, initial=BEFORE))[1:]
 
 
 @given(steps=stretches, place=st.integers(0, 4 * LONG), ahead=st.integers(0, 2))
@@ -277,7 +277,7 @@ def test_lookup_is_equal_for_dense_and_sparse_segments(
     cut = dict(marks[place % len(marks)].cut.offsets)
     positions = [cut, {s: offset + ahead for s, offset in cut.items()}, {0: ahead, 9: ahead}]
 
-    assert [history.window(p) for p in positions] == [scanned(kept, p) for p in positions]
+    assert [history.window(p) for p in positions] == [scan_marks(kept, p) for p in positions]
     assert [history.times(p) for p in positions] == [times_of(kept, p) for p in positions]
     ends = {segment: end for segment, end in kept[-1].cut.offsets.items() if end}
     moved = {s: next(m for m in kept if m.cut.offsets.get(s, 0) == end) for s, end in ends.items()}

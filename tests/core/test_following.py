@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 
 from noted_time.values import StreamSettings
-from tests.core.acts import DOMAINS, Act, histories, lived, streams
+from tests.core.acts import DOMAINS, Act, histories, make_world, streams
 from tests.support.following import Answer, find_contradictions
 from tests.support.http import as_json
 from tests.support.streams import seal
@@ -14,7 +14,7 @@ from tests.support.streams import seal
 @given(settings=streams, history=histories("waits", "scales", "restarts", "late"))
 def test_a_follower_may_rely_on_every_chain(settings: StreamSettings, history: list[Act]) -> None:
     """Also after the seal, from any mark on; an upper never falls."""
-    world = lived(settings, history)
+    world = make_world(settings, history)
     made = {domain: [m.mark for m in world.made if m.domain == domain] for domain in DOMAINS}
     seal(world.stream)
     for domain, marks in made.items():

@@ -21,7 +21,7 @@ def domains_of(case: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(key) for key in sorted(used)) or ("0",)
 
 
-def taken(stream: Aggregator, step: dict[str, Any]) -> list[list[int]]:
+def take_step(stream: Aggregator, step: dict[str, Any]) -> list[list[int]]:
     """Take one step, and return [key, lower] of every new mark."""
     domains = stream.settings.domains
     domain = str(step.get("key", domains[0]))
@@ -43,4 +43,6 @@ def test_the_file_of_cases_is_whole() -> None:
 def test_marks_match_watermarks_of_other_engines(case: dict[str, Any]) -> None:
     stream = make_stream(*(f"input-{i}" for i in range(case["inputs"])), domains=domains_of(case))
 
-    assert [taken(stream, step) for step in case["steps"]] == [s["expect"] for s in case["steps"]]
+    assert [take_step(stream, step) for step in case["steps"]] == [
+        s["expect"] for s in case["steps"]
+    ]

@@ -24,39 +24,39 @@ def origin(path: Path, **more: object) -> dict[str, Any]:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def plain_start(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Have nothing say how this process was started."""
     monkeypatch.delenv(PROGRAM_VARIABLE, raising=False)
     return monkeypatch
 
 
-def test_the_program_has_the_name_that_run_passes(started: pytest.MonkeyPatch) -> None:
+def test_the_program_has_the_name_that_run_passes(plain_start: pytest.MonkeyPatch) -> None:
     """In a clone, `noted-time` alone is not found."""
-    started.setenv(PROGRAM_VARIABLE, "./run noted-time")
+    plain_start.setenv(PROGRAM_VARIABLE, "./run noted-time")
 
     assert name_program() == "./run noted-time"
 
 
 @pytest.mark.parametrize("package", ["noted_time_cli", "noted_time", "controller"])
-def test_the_program_is_named_as_a_module(started: pytest.MonkeyPatch, package: str) -> None:
+def test_the_program_is_named_as_a_module(plain_start: pytest.MonkeyPatch, package: str) -> None:
     """With the Python that the user typed."""
     spec = ModuleSpec(f"{package}.__main__", None)
-    started.setattr(sys.modules["__main__"], "__spec__", spec)
-    started.setattr(sys, "orig_argv", ["/a b/python", "-m", package, "serve"])
+    plain_start.setattr(sys.modules["__main__"], "__spec__", spec)
+    plain_start.setattr(sys, "orig_argv", ["/a b/python", "-m", package, "serve"])
 
     assert name_program() == f"'/a b/python' -m {package}"
 
 
-def test_the_program_is_named_with_uvx(started: pytest.MonkeyPatch) -> None:
+def test_the_program_is_named_with_uvx(plain_start: pytest.MonkeyPatch) -> None:
     """Its environment is not on the user's PATH."""
-    started.setattr(sys, "prefix", "/home/kim/.cache/uv/archive-v0/2Zx")
+    plain_start.setattr(sys, "prefix", "/home/kim/.cache/uv/archive-v0/2Zx")
 
     assert name_program() == f'uvx --from "{ROOT}[controller]" noted-time'
 
 
-def test_program_elsewhere_has_its_own_name(started: pytest.MonkeyPatch) -> None:
+def test_program_elsewhere_has_its_own_name(plain_start: pytest.MonkeyPatch) -> None:
     """As in a script of a user, and by the installed command."""
-    started.setattr(sys.modules["__main__"], "__spec__", None)
+    plain_start.setattr(sys.modules["__main__"], "__spec__", None)
 
     assert name_program() == "noted-time"
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from noted_time.rules import Aggregator
 from noted_time.values import Accepted, Mark, Note, State, StreamCut, StreamSettings
-from tests.core.acts import DOMAINS, WRITERS, Act, histories, lived, streams
+from tests.core.acts import DOMAINS, WRITERS, Act, histories, make_world, streams
 from tests.support.streams import advance_all, deliver, make_stream, restart
 
 times = st.integers(0, 20)
@@ -89,7 +89,7 @@ def test_replaying_any_prefix_changes_nothing(
     Changes of state are not replayed, and neither are the numbers of requests, as old ones would be
     refused.
     """
-    world = lived(settings, history)
+    world = make_world(settings, history)
     live = {n for n, author in world.authors.items() if author.state == "live"}
     live -= {n for n, author in world.authors.items() if author.excluded}
     notes = [n for n in world.notes[:upto] if n.writer in live and n.state == "live"]
@@ -147,7 +147,7 @@ def test_a_restart_only_loosens(
 
 @given(settings=streams, history=histories("waits", "scales", "restarts"))
 def test_record_is_unchanged_by_a_restart(settings: StreamSettings, history: list[Act]) -> None:
-    stream = lived(settings, history).stream
+    stream = make_world(settings, history).stream
 
     again = restart(stream)
 

@@ -126,7 +126,7 @@ class Listed:
         return named
 
 
-def listed(taken: list[Step]) -> Listed:
+def replay_steps(taken: list[Step]) -> Listed:
     found = Listed()
     for step in taken:
         found.take(step)
@@ -144,7 +144,7 @@ def test_window_names_writers_missing_within_it(
     taken: list[Step], first: int, size: int, count: int
 ) -> None:
     """A writer counts once as a member, and once as one that joined later."""
-    found = listed(taken)
+    found = replay_steps(taken)
     borders = [first + n * size for n in range(count + 1)]
     starts = borders[:-1]
     expected = []
@@ -158,7 +158,7 @@ def test_window_names_writers_missing_within_it(
 @given(taken=steps)
 def test_mark_names_the_writers_it_lacks(taken: list[Step]) -> None:
     """Members come first."""
-    found = listed(taken)
+    found = replay_steps(taken)
     for mark in found.marks:
         answer, expected = found.missing.find_at_mark(mark), found.at(mark)
 
@@ -177,7 +177,7 @@ def test_the_first_mark_without_missing_members_is_found(
     taken: list[Step], first: int, more: int
 ) -> None:
     """Without one, a mark is returned with its missing members."""
-    found, last = listed(taken), first + more
+    found, last = replay_steps(taken), first + more
     absent = {
         seq: [
             each.writer
@@ -200,7 +200,7 @@ def test_the_first_mark_without_missing_members_is_found(
 @given(taken=steps, at=st.integers(0, 90), members=st.sets(st.sampled_from("abc")))
 def test_forgotten_intervals_are_unknown(taken: list[Step], at: int, members: set[str]) -> None:
     """Below the ends of what is forgotten; an open interval stays while its writer is a member."""
-    found = listed(taken)
+    found = replay_steps(taken)
     last = found.marks[-1].lower if found.marks else None
     found.missing.forget_before(at, last, members)
     old = [

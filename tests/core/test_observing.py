@@ -182,7 +182,7 @@ steps = st.tuples(st.integers(0, 2), st.integers(0, 50), st.integers(0, 6))
 """A segment, the time of its event, and how long after the step before."""
 
 
-def taken(clocks: SegmentClocks, step: dict[str, Any]) -> list[Outcome]:
+def take_step(clocks: SegmentClocks, step: dict[str, Any]) -> list[Outcome]:
     """Take one step of Jet's; segments are numbered as they are added."""
     now = step["now"]
     match step["op"]:
@@ -211,7 +211,7 @@ def idle_checks(case: dict[str, Any]) -> list[bool]:
     return found
 
 
-def expected_checks(case: dict[str, Any]) -> list[bool]:
+def read_expected_checks(case: dict[str, Any]) -> list[bool]:
     return [step["expect"]["idle"] for step in case["steps"] if step["op"] == "check"]
 
 
@@ -224,13 +224,15 @@ def test_the_files_of_cases_are_whole() -> None:
 def test_times_match_watermarks_of_jet(case: dict[str, Any]) -> None:
     clocks = SegmentClocks(case["idle_timeout"], case["lag"])
 
-    assert [taken(clocks, step) for step in case["steps"]] == [s["expect"] for s in case["steps"]]
+    assert [take_step(clocks, step) for step in case["steps"]] == [
+        s["expect"] for s in case["steps"]
+    ]
 
 
 @pytest.mark.parametrize("case", TIMERS, ids=lambda case: case["name"])
 def test_segment_is_idle_when_flink_says_so(case: dict[str, Any]) -> None:
     """Idle is: silent for more than Flink's timeout, which is our timeout less 1 ms."""
-    assert idle_checks(case) == expected_checks(case)
+    assert idle_checks(case) == read_expected_checks(case)
 
 
 def test_silence_begins_at_the_last_event() -> None:
@@ -238,7 +240,7 @@ def test_silence_begins_at_the_last_event() -> None:
     (case,) = (case for case in IDLE_TIMERS if case["name"] == COUNTED_OTHERWISE)
 
     assert idle_checks(case) == [False, False, True, True, True]
-    assert expected_checks(case) == [False, False, False, False, True]
+    assert read_expected_checks(case) == [False, False, False, False, True]
 
 
 @pytest.mark.parametrize(("idle_timeout_ms", "delay_ms"), [(-1, 0), (0, -1)])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from noted_time.progress import Lag, SegmentTimes
 from noted_time.reading import MarkHistory, ReaderGroup, ReaderPlace, locate_reader
 from noted_time.values import Mark, ScaleEvent, StreamCut, StreamSettings, Succession
-from tests.core.acts import DOMAINS, Act, histories, lived, streams
+from tests.core.acts import DOMAINS, Act, histories, make_world, streams
 from tests.core.world import World
 
 names = st.sampled_from(("a", "b", "c"))
@@ -19,7 +19,7 @@ reports = st.lists(
 )
 
 
-def group_of(acts: list[tuple[bool, str, dict[int, int]]]) -> ReaderGroup:
+def make_group(acts: list[tuple[bool, str, dict[int, int]]]) -> ReaderGroup:
     """Return the group after the acts; each starts with whether the reader goes offline."""
     group = ReaderGroup()
     for offline, reader, position in acts:
@@ -41,7 +41,7 @@ def test_segment_position_is_the_last_report_of_its_owner(
             if not offline or (segment in expected and expected[segment][1] == reader):
                 expected[segment] = (offset, reader)
 
-    assert group_of(acts).position == {s: offset for s, (offset, _) in expected.items()}
+    assert make_group(acts).position == {s: offset for s, (offset, _) in expected.items()}
 
 
 @given(acts=reports)
@@ -51,7 +51,7 @@ def test_group_has_the_readers_that_are_online(
     """With segments or without."""
     last = {reader: offline for offline, reader, _ in acts}
 
-    assert group_of(acts).readers == {reader for reader, offline in last.items() if not offline}
+    assert make_group(acts).readers == {reader for reader, offline in last.items() if not offline}
 
 
 # How far a position is in each segment, and which one to read next
@@ -74,7 +74,7 @@ def places(world: World, readings: list[dict[int, int]]) -> list[dict[int, int]]
     return positions + [dict(made.mark.cut.offsets) for made in world.made]
 
 
-def scanned(marks: list[Mark], position: dict[int, int]) -> dict[int, int | None]:
+def scan_marks(marks: list[Mark], position: dict[int, int]) -> dict[int, int | None]:
     segments = {segment for mark in marks for segment in mark.cut.offsets} | position.keys()
     times: dict[int, int | None] = {}
     for segment in segments:
@@ -95,7 +95,7 @@ def test_segment_times_equal_a_scan_of_all_marks(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
 ) -> None:
     """Across scaling, also of empty segments, and once early marks are forgotten."""
-    world = lived(settings, history)
+    world = make_world(settings, history)
     found, expected = [], []
     for marks in chains(world).values():
         kept = MarkHistory(marks)
@@ -103,7 +103,7 @@ def test_segment_times_equal_a_scan_of_all_marks(
         seqs = {each.seq for each in kept.after(0, len(marks))}
         for position in places(world, readings):
             found.append(kept.times(position))
-            expected.append(scanned([each for each in marks if each.seq in seqs], position))
+            expected.append(scan_marks([each for each in marks if each.seq in seqs], position))
 
     assert found == expected
 
@@ -113,7 +113,7 @@ def test_least_segment_time_is_the_window_lower(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
 ) -> None:
     """Also with successors and truncated histories."""
-    world = lived(settings, history)
+    world = make_world(settings, history)
     kept = [MarkHistory(marks) for marks in chains(world).values()]
     for each in kept:
         each.forget_through(through)
@@ -128,14 +128,17 @@ def test_least_segment_time_is_the_window_lower(
 def test_vouched_events_below_a_segment_time_were_read(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]]
 ) -> None:
-    world = lived(settings, history)
+    world = make_world(settings, history)
     lost = [
         (domain, position, segment, time)
         for domain, marks in chains(world).items()
         for position in places(world, readings)
         for segment, time in MarkHistory(marks).times(position).items()
         if time is not None
-        and any(missed.segment == segment for missed in world.missed(domain, time, position))
+        and any(
+            list_missed.segment == segment
+            for list_missed in world.list_missed(domain, time, position)
+        )
     ]
 
     assert lost == []
@@ -148,7 +151,7 @@ def test_next_segments_read_all_predecessors_first(
     settings: StreamSettings, history: list[Act], reading: dict[int, int]
 ) -> None:
     """Row by row to the last cut; no successor is begun before the ends of its predecessors."""
-    world = lived(settings, history)
+    world = make_world(settings, history)
     succession = world.stream.succession
     marks = MarkHistory(chains(world)[DOMAINS[0]])
     ends = dict(marks.last.cut.offsets) if marks.last else {}
@@ -224,7 +227,7 @@ def test_lacking_segments_lead_to_the_next_mark(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
 ) -> None:
     """Not a row below what is needed in any of them suffices, and nothing else is."""
-    world = lived(settings, history)
+    world = make_world(settings, history)
     for marks in chains(world).values():
         kept = MarkHistory(marks)
         kept.forget_through(through)

@@ -9,7 +9,7 @@ SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
 MERGE = ScaleEvent({2: 30, 3: 40}, {4: (2, 3)})
 
 
-def scaled(*events: ScaleEvent) -> Succession:
+def make_succession(*events: ScaleEvent) -> Succession:
     succession = Succession()
     for event in events:
         succession.scale(event, known={0, 1})
@@ -24,7 +24,7 @@ positions = st.fixed_dictionaries(
 
 @given(position=positions)
 def test_normalising_twice_is_normalising_once(position: dict[int, int]) -> None:
-    succession = scaled(SPLIT, MERGE)
+    succession = make_succession(SPLIT, MERGE)
     once = succession.normalise(position)
 
     assert succession.normalise(once) == once
@@ -33,14 +33,14 @@ def test_normalising_twice_is_normalising_once(position: dict[int, int]) -> None
 @given(position=positions)
 def test_normal_position_reaches_its_source(position: dict[int, int]) -> None:
     """Up to the ends of the segments nothing is taken away."""
-    normal = StreamCut(scaled(SPLIT, MERGE).normalise(position))
+    normal = StreamCut(make_succession(SPLIT, MERGE).normalise(position))
 
     assert normal.reaches(StreamCut(position))
 
 
 @given(one=positions, other=positions)
 def test_the_join_of_normal_cuts_is_normal(one: dict[int, int], other: dict[int, int]) -> None:
-    succession = scaled(SPLIT, MERGE)
+    succession = make_succession(SPLIT, MERGE)
     joined = StreamCut(one).join(StreamCut(other))
 
     apart = StreamCut(succession.normalise(one)).join(StreamCut(succession.normalise(other)))
@@ -50,7 +50,7 @@ def test_the_join_of_normal_cuts_is_normal(one: dict[int, int], other: dict[int,
 
 @given(one=positions, other=positions)
 def test_normal_cuts_keep_their_order(one: dict[int, int], other: dict[int, int]) -> None:
-    succession = scaled(SPLIT, MERGE)
+    succession = make_succession(SPLIT, MERGE)
     above = StreamCut(one).join(StreamCut(other))
 
     assert StreamCut(succession.normalise(above.offsets)).reaches(

@@ -34,7 +34,7 @@ from noted_time.values import (
     Session,
     StreamSettings,
 )
-from tests.core.test_vouching import tallied
+from tests.core.test_vouching import count_vouching
 from tests.support.paragraphs import read_paragraphs
 from tests.support.streams import TIMEOUT_MS, advance_all, deliver, restart, seal, waiting
 
@@ -55,15 +55,15 @@ def value_of(word: str) -> Any:  # noqa: ANN401 - any field of a note
     return int(word) if word.lstrip("-").isdigit() else None if word == "none" else word
 
 
-def given(words: Iterable[str]) -> tuple[list[Any], dict[str, Any]]:
+def parse_words(words: Iterable[str]) -> tuple[list[Any], dict[str, Any]]:
     """Return the plain words, and those with a name."""
     parts = [word.rpartition("=") for word in words]
     named = {name: value_of(value) for name, is_named, value in parts if is_named}
     return [value_of(value) for _, is_named, value in parts if not is_named], named
 
 
-def note_of(text: str) -> Note:
-    values, named = given(text.split())
+def parse_note(text: str) -> Note:
+    values, named = parse_words(text.split())
     return build_note(*values, **named)
 
 
@@ -75,17 +75,17 @@ def build_note(writer: str, *values: Any, **named: Any) -> Note:  # noqa: ANN401
     return Note(writer, **plain, **named)
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     if isinstance(value, Accepted):
         rest = {name: each for name, each in asdict(value).items() if each is not None}
         rest |= {} if value.exclusion is None else {"exclusion": value.exclusion}
         lower = rest.pop("lower", "")
-        return " ".join([f"ok {lower}".strip(), *(f"{k}={shown(v)}" for k, v in rest.items())])
+        return " ".join([f"ok {lower}".strip(), *(f"{k}={show_value(v)}" for k, v in rest.items())])
     if isinstance(value, Refused):
         parts = (value.status, value.last, value.beyond)
-        return " ".join(shown(each) for each in parts if each is not None)
+        return " ".join(show_value(each) for each in parts if each is not None)
     if isinstance(value, Session):
-        lost = shown([each.id for each in value.lost])
+        lost = show_value([each.id for each in value.lost])
         value = f"{value.id} {value.label} @{value.since} {lost}"
     if isinstance(value, Beyond | ExcludedSince):
         return "@".join(map(str, asdict(value).values()))
@@ -96,7 +96,7 @@ def shown(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def reported(domain: str, report: LateReport) -> str:
+def show_report(domain: str, report: LateReport) -> str:
     found = asdict(report)
     more = ("rows", "behind", "unknown", "first_seen", "last_seen")
     rest = (f"{name}={found[name]}" for name in more if found[name])
@@ -104,7 +104,7 @@ def reported(domain: str, report: LateReport) -> str:
 
 
 def rows(found: Iterable[object], fields: list[str]) -> str:
-    each = (" ".join(shown(attrgetter(name)(one)) for name in fields) for one in found)
+    each = (" ".join(show_value(attrgetter(name)(one)) for name in fields) for one in found)
     return "; ".join(each) or "-"
 
 
@@ -122,7 +122,7 @@ class Scenario:
         assert act
         self.now = int(act["now"] or self.now)
         verb, *words = act["act"].split()
-        values, named = given(words)
+        values, named = parse_words(words)
         if verb in {"stream", "restart"}:
             getattr(self, verb)(*values, **named)
             return
@@ -146,13 +146,15 @@ class Scenario:
         self.streams.append(restart(self.streams[0], self.appended_at, self.declared_at))
 
     def notes(self, stream: Aggregator, text: str) -> str:
-        return "; ".join(shown(stream.note(note_of(each), self.now)) for each in text.split("; "))
+        return "; ".join(
+            show_value(stream.note(parse_note(each), self.now)) for each in text.split("; ")
+        )
 
     def report(self, stream: Aggregator, *values: Any, **named: Any) -> str:  # noqa: ANN401 - any field
         """Note, and show by domain which rows may be late."""
         note = build_note(*values, **named)
         assert isinstance(stream.note(note, self.now), Accepted)
-        return "; ".join(reported(*each) for each in stream.report_late(note, self.now)) or "-"
+        return "; ".join(show_report(*each) for each in stream.report_late(note, self.now)) or "-"
 
     def clock(self, stream: Aggregator, unix_ahead: int) -> None:
         """Let the clock of the controller's machine be ahead of the service clock."""
@@ -172,18 +174,18 @@ class Scenario:
         return type(stream.decide("default", now=self.now)).__name__.lower()
 
     def expire(self, stream: Aggregator) -> str:
-        return shown(stream.expire(self.now))
+        return show_value(stream.expire(self.now))
 
     def next_timeout(self, stream: Aggregator) -> str:
-        return shown(stream.next_timeout())
+        return show_value(stream.next_timeout())
 
     def without(self, stream: Aggregator, *writers: str, **within: str) -> str:
         """Show where time would be without each of them."""
         domain = stream.domains[within.get("in", "default")]
-        return ", ".join(shown(lower_without(domain, each)) for each in writers)
+        return ", ".join(show_value(lower_without(domain, each)) for each in writers)
 
     def members(self, stream: Aggregator) -> str:
-        return shown(list(stream.writers()))
+        return show_value(list(stream.writers()))
 
     def record(self, stream: Aggregator, writer: str, *fields: str) -> str:
         record = stream.record(writer)
@@ -194,9 +196,9 @@ class Scenario:
 
     def vouched(self, stream: Aggregator, seq: int, time: int) -> str:
         """Show who vouches for a time at a mark, and who does not."""
-        found = tallied(stream, "default", seq, time)
+        found = count_vouching(stream, "default", seq, time)
         others = rows(found.not_vouching, ["writer", "reason", "until"])
-        return f"{shown(found.names)}; {others}"
+        return f"{show_value(found.names)}; {others}"
 
     def joined(self, stream: Aggregator, *fields: str) -> str:
         """Show the writers that joined at the last mark, and those not counted yet."""
@@ -209,7 +211,7 @@ class Scenario:
 
     def returned(self, stream: Aggregator) -> str:
         """Show the writers that are no longer missing since the last mark."""
-        return shown(stream.domains["default"].roster.returned)
+        return show_value(stream.domains["default"].roster.returned)
 
     def would(self, stream: Aggregator, *removed: str, **within: str) -> str:
         """Show the outcome of a dry run without these writers."""
@@ -221,7 +223,7 @@ class Scenario:
         return rows([found], ["at", "lower", "writers"]) if found else "-"
 
     def expect(self, stream: Aggregator, writer: str) -> str:
-        return shown(stream.expect([writer], now=self.now))
+        return show_value(stream.expect([writer], now=self.now))
 
     def hold(self, stream: Aggregator, writer: str, until: int) -> None:
         stream.hold(writer, until)
@@ -234,7 +236,7 @@ class Scenario:
 
     def forget(self, stream: Aggregator, most: int = 100) -> str:
         """Forget writers that are gone for long."""
-        return shown(stream.forget_departed(self.now, most))
+        return show_value(stream.forget_departed(self.now, most))
 
     def scale(self, stream: Aggregator, sealed: dict[int, int], **created: tuple[str, ...]) -> None:
         after = {int(segment): tuple(map(int, before)) for segment, before in created.items()}
@@ -248,7 +250,7 @@ class Scenario:
         self, stream: Aggregator, cut: dict[int, int] | None = None, **final_times: int
     ) -> str:
         made = seal(stream, cut, final_times, now=self.now)
-        return f"{shown(made.final_cut)} {shown(made.never_noted)}"
+        return f"{show_value(made.final_cut)} {show_value(made.never_noted)}"
 
     def domain(self, stream: Aggregator, *fields: str, **within: str) -> str:
         return rows([stream.domains[within.get("in", "default")]], [*fields])

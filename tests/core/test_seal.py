@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from noted_time.reading import MarkHistory
 from noted_time.values import LARGEST_TIME, Mark, Note, Sealed, StreamCut, StreamSettings, reaches
-from tests.core.acts import DOMAINS, Act, histories, lived, streams
+from tests.core.acts import DOMAINS, Act, histories, make_world, streams
 from tests.core.model import NEVER
 from tests.core.twins import Step, Twins, starts, steps
 from tests.core.world import World
@@ -34,7 +34,7 @@ def test_a_window_at_the_final_cut_is_sealed() -> None:
         history.append(Mark(3, 99, 99, StreamCut({0: 99})))
 
 
-def declared(world: World, event: Event, domain: str) -> bool:
+def has_declared(world: World, event: Event, domain: str) -> bool:
     """Whether its writer noted a position beyond the event with its largest time in the domain."""
     return any(
         note.writer == event.writer
@@ -51,7 +51,7 @@ def declared(world: World, event: Event, domain: str) -> bool:
 def test_every_declared_event_lies_before_the_end(
     settings: StreamSettings, history: list[Act]
 ) -> None:
-    world = lived(settings, history)
+    world = make_world(settings, history)
     lowers = {domain: world.lower(domain) for domain in DOMAINS}
     final_cut = seal(world.stream).final_cut
 
@@ -59,7 +59,7 @@ def test_every_declared_event_lies_before_the_end(
         (domain, event)
         for domain in DOMAINS
         for event in world.events
-        if declared(world, event, domain)
+        if has_declared(world, event, domain)
         and not (
             event.offset < final_cut.get(event.segment, 0)
             and event.times[domain] < world.lower(domain)
@@ -74,7 +74,7 @@ def test_every_declared_event_lies_before_the_end(
 def test_after_any_history_a_seal_ends_the_stream(
     settings: StreamSettings, history: list[Step], *, restarts: bool
 ) -> None:
-    twins = Twins.after(settings, history)
+    twins = Twins.replay(settings, history)
     code, model = twins.code, twins.model
     before = {domain: code.domains[domain].last for domain in model.marks}
     if restarts:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from noted_time.reading import MarkHistory
 from noted_time.values import StreamCut, StreamSettings
-from tests.core.acts import DOMAINS, Act, histories, late_histories, lived, streams
+from tests.core.acts import DOMAINS, Act, histories, late_histories, make_world, streams
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_size=4)
@@ -17,7 +17,7 @@ def test_vouched_events_below_the_lower_are_below_the_cut(
     settings: StreamSettings, history: list[Act]
 ) -> None:
     """Soundness: through idling, leaving, timeouts, returns, scaling, restarts, late requests."""
-    world = lived(settings, history)
+    world = make_world(settings, history)
     event(f"marks: {min(len(world.made), 5)}")
 
     assert [made for made in world.made if made.lost] == []
@@ -26,7 +26,7 @@ def test_vouched_events_below_the_lower_are_below_the_cut(
 @given(settings=streams, history=late_histories())
 def test_late_requests_keep_marks_sound(settings: StreamSettings, history: list[Act]) -> None:
     """Soundness: every request was made twice, and the first may be delivered at any time."""
-    world = lived(replace(settings, domains=DOMAINS[:1]), history)
+    world = make_world(replace(settings, domains=DOMAINS[:1]), history)
 
     assert [made for made in world.made if made.lost] == []
 
@@ -36,7 +36,7 @@ def test_reader_has_read_vouched_events_below_its_lower(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]]
 ) -> None:
     """Soundness as a reader sees it: at any position, its window's lower holds."""
-    world = lived(settings, history)
+    world = make_world(settings, history)
     marks = {
         domain: MarkHistory(m.mark for m in world.made if m.domain == domain) for domain in DOMAINS
     }
@@ -48,7 +48,7 @@ def test_reader_has_read_vouched_events_below_its_lower(
         for domain, history_of_domain in marks.items()
         for position in positions
         if (window := history_of_domain.window(position)).lower is not None
-        and world.missed(domain, window.lower, position)
+        and world.list_missed(domain, window.lower, position)
     ]
 
     assert lost == []
@@ -57,7 +57,7 @@ def test_reader_has_read_vouched_events_below_its_lower(
 @given(settings=streams, history=histories("waits", "scales", "late"))
 def test_cut_is_the_smallest_sound_one(settings: StreamSettings, history: list[Act]) -> None:
     """Tightness: without restarts, the last offset of each segment may hold an event below."""
-    world = lived(settings, history)
+    world = make_world(settings, history)
 
     assert [made for made in world.made if made.needless] == []
 
@@ -67,7 +67,7 @@ def test_a_cut_is_never_above_the_latest_positions(
     settings: StreamSettings, history: list[Act]
 ) -> None:
     """Pravega joins the latest positions; ours stays within that, and the last cut within ours."""
-    world = lived(settings, history)
+    world = make_world(settings, history)
 
     assert [
         made

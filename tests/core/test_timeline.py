@@ -4,7 +4,7 @@ from hypothesis import event, given
 
 from noted_time.values import Mark, StreamSettings
 from tests.core.model import NEVER, Writer
-from tests.core.test_vouching import tallied
+from tests.core.test_vouching import count_vouching
 from tests.core.twins import DOMAINS, Step, Twins, starts, steps
 from tests.support.streams import restart, seal
 
@@ -48,7 +48,7 @@ class Timeline(Twins):
         counted = {name for name, each in self.model.writers.items() if is_counted(each, domain)}
         may = {name for name in self.model.writers if self.vouched[name, domain] >= time}
         for stream in (self.code, restart(self.code, self.appended_at, self.declared_at)):
-            said = {*tallied(stream, domain, mark.seq, time).names}
+            said = {*count_vouching(stream, domain, mark.seq, time).names}
             assert counted <= said <= counted | may
             assert time < mark.lower or not said & missing
         self.said.append((domain, mark.seq, time, said))
@@ -65,10 +65,10 @@ def test_timeline_counts_all_writers(settings: StreamSettings, history: list[Ste
 
     A writer that finished is the exception: the last mark may have had all its rows.
     """
-    timeline = Timeline.after(settings, history)
+    timeline = Timeline.replay(settings, history)
     event(f"marks: {min(len(timeline.said), 9)}")
     seal(timeline.code)
 
     for domain, seq, time, said in timeline.said:
-        later = {*tallied(timeline.code, domain, seq, time).names}
+        later = {*count_vouching(timeline.code, domain, seq, time).names}
         assert later <= said | timeline.finished

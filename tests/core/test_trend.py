@@ -30,13 +30,13 @@ def chain(start: int, taken: list[tuple[int, int, tuple[str, ...], bool]]) -> li
     return marks
 
 
-def kept(marks: list[Mark], forgotten: int) -> MarkHistory:
+def make_history(marks: list[Mark], forgotten: int) -> MarkHistory:
     history = MarkHistory(marks)
     history.forget_through(forgotten)
     return history
 
 
-def scanned(marks: list[Mark], start: int, end: int, most: int) -> list[Point]:
+def scan_marks(marks: list[Mark], start: int, end: int, most: int) -> list[Point]:
     before = {after.seq: mark.lower for mark, after in pairwise(marks)}
     slots: dict[int, list[Mark]] = {}
     for mark in marks:
@@ -83,10 +83,13 @@ def test_trend_points_equal_a_scan_of_all_marks(  # noqa: PLR0913, PLR0917 - dra
     most: int,
 ) -> None:
     marks = chain(start, taken)
-    history, left = kept(marks, forgotten), [m for m in marks if m.seq > forgotten] or marks[-1:]
+    history, left = (
+        make_history(marks, forgotten),
+        [m for m in marks if m.seq > forgotten] or marks[-1:],
+    )
     period = start + begins, start + begins + ends
 
-    assert history.trend().points(*period, most) == scanned(left, *period, most)
+    assert history.trend().points(*period, most) == scan_marks(left, *period, most)
 
 
 @given(start=starts, taken=steps, most=st.integers(1, 60))
@@ -110,7 +113,7 @@ def test_lag_uses_the_last_mark_written_earlier(
     """A mark of exactly the moment counts for its lag."""
     marks = chain(start, taken)
     left = [m for m in marks if m.seq > forgotten] or marks[-1:]
-    trend, moment = kept(marks, forgotten).trend(), start + begins
+    trend, moment = make_history(marks, forgotten).trend(), start + begins
     earlier = [mark.lower for mark in left if mark.written_at < moment]
     until = [mark.lower for mark in left if mark.written_at <= moment]
 
@@ -131,7 +134,9 @@ def test_trend_of_the_past_does_not_change(
     history.forget_through(forgotten)
 
     assert (trend.points(start, start + 999, 20), trend.lower_before(start + 999)) == before
-    everything = scanned(marks if not forgotten else marks[forgotten:] or marks[-1:], 0, 10**14, 9)
+    everything = scan_marks(
+        marks if not forgotten else marks[forgotten:] or marks[-1:], 0, 10**14, 9
+    )
     assert history.trend().points(0, 10**14, 9) == everything
 
 

@@ -10,7 +10,14 @@ from noted_time.reading import MarkHistory
 from noted_time.values import StreamCut, StreamSettings
 from noted_time.verdict import Requirement, Verdict, judge, judge_time
 from tests.core.acts import WRITERS, Act, live, streams
-from tests.core.test_vouching import OPENS_FIRST, TROUBLE, Witness, find_whole, known, rows_beyond
+from tests.core.test_vouching import (
+    OPENS_FIRST,
+    TROUBLE,
+    Witness,
+    find_spells,
+    find_whole,
+    rows_beyond,
+)
 from tests.support.judged import Domain
 
 LATER = 1000
@@ -25,7 +32,7 @@ def observe(world: Witness, domain: str, expected: Iterable[str]) -> Domain:
         history,
         world.missing[domain],
         world.late[domain],
-        {each: known(world.stream, each, domain, from_seq) for each in WRITERS},
+        {each: find_spells(world.stream, each, domain, from_seq) for each in WRITERS},
         sorted(expected),
         forgotten_seq=from_seq,
     )

@@ -37,7 +37,7 @@ from noted_time.values import (
     VouchedBy,
     WriterStanding,
 )
-from tests.core.acts import DOMAINS, WRITERS, Act, Kind, histories, lived, perform, streams
+from tests.core.acts import DOMAINS, WRITERS, Act, Kind, histories, make_world, perform, streams
 from tests.core.world import Author, Made, World
 from tests.support.honest import Event, is_below
 
@@ -50,14 +50,16 @@ OPENS_FIRST: list[Act] = [
 """The other writers join after the first mark."""
 
 
-def tallied(stream: Aggregator, domain: str, seq: int, time: int, from_seq: int = 0) -> VouchedBy:
+def count_vouching(
+    stream: Aggregator, domain: str, seq: int, time: int, from_seq: int = 0
+) -> VouchedBy:
     tally = CountsByWriter([(seq, time)])
     for name in stream.writers():
-        tally.add(name, *known(stream, name, domain, from_seq))
+        tally.add(name, *find_spells(stream, name, domain, from_seq))
     return tally.results(names_known=True)[0]
 
 
-def known(
+def find_spells(
     stream: Aggregator, name: str, domain: str, from_seq: int = 0
 ) -> tuple[Spells, WriterStanding]:
     """Return in which periods marks count a writer in a domain, and its state."""
@@ -79,10 +81,10 @@ def list_times(mark: Mark) -> Iterable[int]:
     return range(min(1, mark.lower), mark.lower + 1)
 
 
-def lost_by(world: World, domain: str, mark: Mark, time: int) -> list[str]:
+def find_lost_rows(world: World, domain: str, mark: Mark, time: int) -> list[str]:
     """Return the writers that vouch at a mark whose cut lacks a row of theirs."""
     from_seq = find_whole(world, domain)
-    vouching = tallied(world.stream, domain, mark.seq, time, from_seq).names
+    vouching = count_vouching(world.stream, domain, mark.seq, time, from_seq).names
     return [each for each in rows_beyond(world, domain, mark, time) if each in vouching]
 
 
@@ -110,16 +112,16 @@ def test_mark_has_all_rows_of_its_vouching_writers(
     may state the least time of their rows.
     """
     opening = OPENS_FIRST if states_since else []
-    world = lived(settings, opening + history, states_since=states_since)
+    world = make_world(settings, opening + history, states_since=states_since)
     asked = [
         (made.domain, made.mark, time) for made in world.made for time in list_times(made.mark)
     ]
-    vouched = [tallied(world.stream, domain, mark.seq, time) for domain, mark, time in asked]
+    vouched = [count_vouching(world.stream, domain, mark.seq, time) for domain, mark, time in asked]
     event(f"vouching: {min(sum(each.count for each in vouched), 9)}")
     stated = [world.stream.record(name).rows_from for name in world.stream.writers()]
     event(f"stated: {any(stated)}")
 
-    assert [each for each in asked if lost_by(world, *each)] == []
+    assert [each for each in asked if find_lost_rows(world, *each)] == []
 
 
 _ends = st.integers(0, 40) | st.none()
@@ -147,11 +149,11 @@ def test_tally_of_many_marks_equals_single_tallies(
     for name, (periods, standing) in members.items():
         tally.add(name, periods, standing)
 
-    scanned = [vouched_at(*mark, members, expected, known=known) for mark in marks]
+    scanned = [make_answer(*mark, members, expected, known=known) for mark in marks]
     assert tally.results(names_known=known) == scanned
 
 
-def vouched_at(
+def make_answer(
     seq: int,
     time: int,
     members: dict[str, tuple[Spells, WriterStanding]],
@@ -267,19 +269,19 @@ class Witness(World):
         new = Missing(tuple(self.stream.domains[domain].roster.not_joined))
         return Coverage(self.missing[domain], self.late[domain], None, new)
 
-    def named(self, domain: str, mark: Mark) -> set[str]:
+    def list_named(self, domain: str, mark: Mark) -> set[str]:
         """Return the writers that an answer about a mark names as missing or late."""
         found = self.coverage(domain).assess_mark(mark, None, MAX_INT64)
         missing = {each.writer for each in found.missing.writers}
         return missing | {each.writer for each in found.late.writers}
 
-    def named_in_window(self, domain: str, time: int) -> tuple[set[str], set[str]]:
+    def list_named_in_window(self, domain: str, time: int) -> tuple[set[str], set[str]]:
         """Return the missing members and the late writers of the window of a time."""
         (found,) = self.coverage(domain).assess_windows([time, time + 1])
         members = {each.writer for each in found.missing.writers if not each.joined_later}
         return members, {each.writer for each in found.late.writers}
 
-    def unlisted(self, domain: str) -> set[str]:
+    def list_unlisted(self, domain: str) -> set[str]:
         """Return the writers of late rows in windows that are not listed as changed."""
         marks, coverage = self.marks(domain), self.coverage(domain)
         found = find_changed_windows(MarkHistory(marks), Tiling(1), coverage, 0, after=None)
@@ -288,7 +290,7 @@ class Witness(World):
             row.writer
             for row in self.lacking(domain, *marks)
             if (row.writer, row.times[domain]) not in listed
-            and row.writer not in self.named_in_window(domain, row.times[domain])[0]
+            and row.writer not in self.list_named_in_window(domain, row.times[domain])[0]
         }
 
     def marks(self, domain: str) -> list[Mark]:
@@ -349,11 +351,13 @@ def test_writers_of_lacking_rows_are_named(settings: StreamSettings, history: li
         (domain, each)
         for domain in world.domains
         for each in world.lacking(domain, *world.marks(domain))
-        if each.writer not in set().union(*world.named_in_window(domain, each.times[domain]))
+        if each.writer not in set().union(*world.list_named_in_window(domain, each.times[domain]))
     ]
     marks = {(made.domain, made.mark.seq): made.mark for made in world.made}
     assert [
-        each for each in lacking if each[2] not in world.named(each[0], marks[each[0], each[1]])
+        each
+        for each in lacking
+        if each[2] not in world.list_named(each[0], marks[each[0], each[1]])
     ] + unnamed == []
 
 
@@ -367,9 +371,9 @@ def test_changed_windows_are_listed_or_not_known(
         unknown = late.writers_without_least(since=0)
         event(f"unknown: {len(unknown)}")
 
-        assert world.unlisted(domain) <= {*unknown}
+        assert world.list_unlisted(domain) <= {*unknown}
         for name in unknown:
             rows = [each.times[domain] for each in world.events if each.writer == name]
             note = Note(name, domain=domain, late=LateRows(1, min(rows, default=0)))
             world.hear(world.authors[name], replace(note, sequence=1000))
-        assert (world.unlisted(domain), late.writers_without_least(since=0)) == (set(), [])
+        assert (world.list_unlisted(domain), late.writers_without_least(since=0)) == (set(), [])

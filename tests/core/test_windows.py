@@ -40,7 +40,7 @@ from noted_time.values import (
     parse_time,
 )
 from noted_time.values.membership import MissingReason
-from tests.core.acts import WRITERS, Act, Kind, histories, lived, perform, streams
+from tests.core.acts import WRITERS, Act, Kind, histories, make_world, perform, streams
 from tests.core.test_cut import chains
 from tests.core.world import World
 from tests.support.honest import Event
@@ -72,14 +72,14 @@ _flow = st.lists(
 )
 
 
-def troubled(*kinds: Kind) -> st.SearchStrategy[list[Act]]:
+def histories_far_on(*kinds: Kind) -> st.SearchStrategy[list[Act]]:
     """Return histories with this trouble, after the watermark went far."""
     return st.builds(
         lambda *parts: [act for part in parts for act in part], _flow, histories(*kinds)
     )
 
 
-def scanned(marks: list[Mark], start: int, end: int) -> CompleteWindow:
+def scan_windows(marks: list[Mark], start: int, end: int) -> CompleteWindow:
     """Compute a window by looking at every mark."""
     to = next(mark for mark in marks if mark.lower >= end)
     before = [m for m in marks if m.seq <= to.seq and m.upper_is_bound and m.upper < start][-1:]
@@ -112,8 +112,8 @@ def test_windows_equal_a_scan_of_all_marks(
     kept = history.after(0, 99)
     found = list(find_complete_windows(history, tiling, after=after, limit=limit))
 
-    assert found == [scanned(kept, w.start, w.start + tiling.size_ms) for w in found]
-    assert [w.start for w in found] == expected_starts(kept, tiling, after)[:limit]
+    assert found == [scan_windows(kept, w.start, w.start + tiling.size_ms) for w in found]
+    assert [w.start for w in found] == list_expected_starts(kept, tiling, after)[:limit]
 
 
 def test_sparse_segment_bounds_positions() -> None:
@@ -126,7 +126,7 @@ def test_sparse_segment_bounds_positions() -> None:
     assert [history.window({1: each}).upper for each in offsets] == [1, 1, 39, 40, None]
 
 
-def expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -> list[int]:
+def list_expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -> list[int]:
     if not marks:
         return []
     ends = [t + tiling.size_ms for t in range(-80, 80) if (t - tiling.origin) % tiling.size_ms == 0]
@@ -164,7 +164,7 @@ def outside(world: World, domain: str, tiling: Tiling) -> list[Place]:
     ]
 
 
-@given(settings=streams, history=troubled("waits", "restarts", "late"), tiling=tilings)
+@given(settings=streams, history=histories_far_on("waits", "restarts", "late"), tiling=tilings)
 def test_window_rows_lie_between_its_cuts(
     settings: StreamSettings, history: list[Act], tiling: Tiling
 ) -> None:
@@ -178,12 +178,16 @@ def test_window_rows_lie_between_its_cuts(
     assert outside(world, "order", tiling) == []
 
 
-@given(settings=streams, history=troubled("waits", "scales", "restarts", "late"), tiling=tilings)
+@given(
+    settings=streams,
+    history=histories_far_on("waits", "scales", "restarts", "late"),
+    tiling=tilings,
+)
 def test_reading_to_its_end_finds_all_window_rows(
     settings: StreamSettings, history: list[Act], tiling: Tiling
 ) -> None:
     """Whichever writers share segments, however the stream scales: reading up to `to` finds all."""
-    world = lived(settings, history)
+    world = make_world(settings, history)
     places = [place for domain in world.domains for place in outside(world, domain, tiling)]
 
     assert [
@@ -287,14 +291,14 @@ def rows_of(late: Late) -> dict[str, int]:
     return {each.writer: each.rows for each in late.writers}
 
 
-def summed(of: list[LateReport]) -> dict[str, int]:
+def sum_rows(of: list[LateReport]) -> dict[str, int]:
     counts = Counter[str]()
     for each in of:
         counts[each.writer] += each.rows
     return dict(counts)
 
 
-def meeting(of: list[LateReport], start: int, end: int) -> list[LateReport]:
+def list_meeting(of: list[LateReport], start: int, end: int) -> list[LateReport]:
     return [each for each in of if each.first < end and each.most >= start]
 
 
@@ -308,11 +312,11 @@ def test_window_names_its_late_reports(given: list[LateReport], start: int, leng
     found = rows_of(late.find_between(first, end))
 
     kept = list(late)
-    assert summed(given) == summed(kept)
-    assert found == summed(meeting(kept, first, end))
-    assert Counter(found) >= Counter(summed(meeting(given, first, end)))
+    assert sum_rows(given) == sum_rows(kept)
+    assert found == sum_rows(list_meeting(kept, first, end))
+    assert Counter(found) >= Counter(sum_rows(list_meeting(given, first, end)))
     if first % HOUR_MS == end % HOUR_MS == 0:
-        assert found == summed(meeting(given, first, end))
+        assert found == sum_rows(list_meeting(given, first, end))
 
 
 @given(st.lists(reports, max_size=60), st.integers(1, 12), quarters)
@@ -333,10 +337,10 @@ def test_dropped_reports_make_windows_not_known(
 
     assert sorted(known.values(), key=repr) == sorted(late, key=repr)
     assert not found.is_known or Counter(rows_of(found)) >= Counter(
-        summed(meeting(given, first, end))
+        sum_rows(list_meeting(given, first, end))
     )
     if most >= len({each.writer for each in given}) * 4:
-        assert (summed(list(late)), found.is_known) == (summed(given), True)
+        assert (sum_rows(list(late)), found.is_known) == (sum_rows(given), True)
 
 
 @given(st.lists(reports, max_size=40), quarters, st.integers(1, 9))

@@ -198,7 +198,7 @@ class Twins:
         self.missing: dict[str, MissingWriters] = {}
 
     @classmethod
-    def after(cls, settings: StreamSettings, history: Iterable[Step]) -> Self:
+    def replay(cls, settings: StreamSettings, history: Iterable[Step]) -> Self:
         """Return both after these steps."""
         twins = cls(settings)
         for step in history:

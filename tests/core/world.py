@@ -205,7 +205,7 @@ class World(Log):
         author.promised[note.domain] = max(author.promised[note.domain], note.time or 0)
         self._change_state(author, note.state)
         author.returned_late = {
-            k for k in author.returned_late if note.state == "live" and self.noted(author, k)
+            k for k in author.returned_late if note.state == "live" and self.is_behind(author, k)
         }
 
     def _change_state(self, author: Author, state: State) -> None:
@@ -223,7 +223,7 @@ class World(Log):
         with suppress(UnknownWriter, NotLive):
             self.stream.hold(writer, None if ms is None else self.now + ms)
 
-    def noted(self, author: Author, domain: str) -> bool:
+    def is_behind(self, author: Author, domain: str) -> bool:
         """Whether what the writer noted is not above the last lower."""
         return self.stream.record(author.name).times.get(domain, NEVER) <= self.lower(domain)
 
@@ -301,7 +301,7 @@ class World(Log):
             mark,
             before,
             self.latest(),
-            lost=self.missed(domain, mark.lower, cut),
+            lost=self.list_missed(domain, mark.lower, cut),
             needless=self.needless(domain, mark, before),
             unbound=self.unbound(domain, mark),
         )
@@ -319,7 +319,7 @@ class World(Log):
                 latest[segment] = max(latest.get(segment, 0), offset)
         return dict(self.stream.succession.normalise(latest))
 
-    def missed(self, domain: str, lower: int, position: dict[int, int]) -> list[Event]:
+    def list_missed(self, domain: str, lower: int, position: dict[int, int]) -> list[Event]:
         """Return the vouched events with time < lower that do not lie below the position."""
         vouched = (event for event in self.events if domain in event.vouched)
         return find_left_out(vouched, domain, lower, position)

@@ -53,33 +53,33 @@ def lossless(figures: dict[str, Any]) -> list[str]:
     return [each["method"] for each in figures["methods"] if not each["lost"]]
 
 
-def test_noted_time_and_the_least_delay_lose_nothing(finished: Path) -> None:
+def test_noted_time_and_the_least_delay_lose_nothing(finished_demo: Path) -> None:
     """On the first day of 2013, measured by Spark against a real controller."""
-    figures = json.loads((finished / "flights.json").read_text())
+    figures = json.loads((finished_demo / "flights.json").read_text())
 
     assert lossless(figures)[0] == "noted time"
 
 
-def test_spark_measures_what_the_simulation_predicts(finished: Path) -> None:
+def test_spark_measures_what_the_simulation_predicts(finished_demo: Path) -> None:
     """Every row lost, every latency."""
-    figures = json.loads((finished / "flights.json").read_text())
+    figures = json.loads((finished_demo / "flights.json").read_text())
 
     assert (figures["as_simulated"], figures["own_watermark"]) == (True, "measured")
 
 
-def test_the_findings_are_drawn(finished: Path) -> None:
+def test_the_findings_are_drawn(finished_demo: Path) -> None:
     """The picture is a PNG."""
-    assert (finished / "flights.png").read_bytes().startswith(PNG)
+    assert (finished_demo / "flights.png").read_bytes().startswith(PNG)
 
 
-def test_nothing_is_left_behind(finished: Path) -> None:
+def test_nothing_is_left_behind(finished_demo: Path) -> None:
     """Log, database and checkpoints are gone."""
-    assert [path.name for path in (finished / "scratch").glob("noted-time-*")] == []
+    assert [path.name for path in (finished_demo / "scratch").glob("noted-time-*")] == []
 
 
-def test_flights_can_be_read_after_the_demo(finished: Path, tmp_path: Path) -> None:
+def test_flights_can_be_read_after_the_demo(finished_demo: Path, tmp_path: Path) -> None:
     """The database that stays has the stream with its last mark, and every carrier."""
-    with controller(finished / "flights.db", tmp_path) as url:
+    with controller(finished_demo / "flights.db", tmp_path) as url:
         stream = httpx.get(f"{url}/v1/streams/flights", trust_env=False).json()
         writers = httpx.get(f"{url}/v1/streams/flights/writers", trust_env=False).json()["writers"]
 
@@ -108,7 +108,7 @@ def _running(directory: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of a demo that ran to its end."""
     directory = tmp_path_factory.mktemp("demo")
     with demo(directory) as process:

@@ -36,7 +36,7 @@ COMPLETE_HOUR = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
 
 
 @pytest.fixture
-def copied(tmp_path: Path) -> Iterator[Copied]:
+def examples(tmp_path: Path) -> Iterator[Copied]:
     """Return a directory of copies, and a controller."""
     with ServeProcess(tmp_path).ready() as controller:
         yield Copied(Runner(tmp_path, controller.url))
@@ -97,66 +97,70 @@ def test_script_without_a_controller_fails_in_one_sentence(tmp_path: Path, name:
     assert run.returncode == 1
 
 
-def test_a_shell_notes_time(copied: Copied) -> None:
+def test_a_shell_notes_time(examples: Copied) -> None:
     """Three hours, each with the number of lines."""
-    (printed,) = copied.run("note_time.sh")
+    (printed,) = examples.run("note_time.sh")
 
     assert "receipts is complete to 2013-01-01T11:59:00Z" in printed
 
 
 @pytest.mark.spark
-def test_time_is_noted_and_counted_over_files(copied: Copied) -> None:
+def test_time_is_noted_and_counted_over_files(examples: Copied) -> None:
     """The hour of both shops comes out."""
-    noted, counted = copied.run("note_time.py", "count_files.py")
+    noted, counted = examples.run("note_time.py", "count_files.py")
 
     assert [line.split()[0] for line in noted.splitlines()] == ["berlin", "lima"]
     assert [counted.count(f"{COMPLETE_HOUR}|{shop}") for shop in ("berlin", "lima")] == [1, 1]
 
 
 @pytest.mark.spark
-def test_a_topic_is_noted_counted_and_read_by_the_hour(copied: Copied, broker: Broker) -> None:
+def test_a_topic_is_noted_counted_and_read_by_the_hour(examples: Copied, broker: Broker) -> None:
     """The departure before ten is in the one hour, in the stream and in the batch."""
-    copied.uses(broker, "flights")
-    *_, counted, read = copied.run("produce_to_kafka.py", "count_topic.py", "read_complete_hour.py")
+    examples.uses(broker, "flights")
+    *_, counted, read = examples.run(
+        "produce_to_kafka.py", "count_topic.py", "read_complete_hour.py"
+    )
 
     assert counted.count(f"{COMPLETE_HOUR}|EWR") == 1
     assert read == "1\n"
 
 
 @pytest.mark.spark
-def test_a_topic_becomes_a_table_whose_hour_is_complete(copied: Copied, broker: Broker) -> None:
+def test_a_topic_becomes_a_table_whose_hour_is_complete(examples: Copied, broker: Broker) -> None:
     """As the page of tables prints it, from the topic to the job that waits."""
-    copied.uses(broker, "flights")
+    examples.uses(broker, "flights")
     for name in ("produce_to_kafka.py", "claim_table.py"):
-        copied.command(name)
-    *_, floor = copied.runner.run_page("docs/guides/tables.md", "Try it")
+        examples.command(name)
+    *_, floor = examples.runner.run_page("docs/guides/tables.md", "Try it")
 
     assert floor.splitlines()[-1] == "2013-01-01T10:00:00Z"
 
 
-def test_an_observer_notes_for_a_topic_until_ctrl_c(copied: Copied, broker: Broker) -> None:
+def test_an_observer_notes_for_a_topic_until_ctrl_c(examples: Copied, broker: Broker) -> None:
     """The slower of two partitions counts, five minutes back."""
-    copied.uses(broker, "arrivals")
+    examples.uses(broker, "arrivals")
     broker.send("arrivals", [(0, "EWR", TEN + 3_600_000), (1, "JFK", TEN + 300_000)])
-    copied.command("observe_topic.py")
+    examples.command("observe_topic.py")
     with subprocess.Popen(
         [sys.executable, "observe_topic.py", "arrivals"],
-        cwd=copied.runner.directory,
-        env=copied.runner.environment,
+        cwd=examples.runner.directory,
+        env=examples.runner.environment,
     ) as observer:
         waited = "noted-time wait arrivals 2013-01-01T10:00Z --timeout 1m"
-        printed = copied.runner.run(Example("sh", waited, None))
+        printed = examples.runner.run(Example("sh", waited, None))
         observer.send_signal(signal.SIGINT)
 
     assert "arrivals is complete to 2013-01-01T10:00:00Z" in printed
     assert observer.returncode == 0
 
 
-def test_a_table_notes_times_once_their_rows_are_committed(copied: Copied, server: Server) -> None:
+def test_a_table_notes_times_once_their_rows_are_committed(
+    examples: Copied, server: Server
+) -> None:
     """A transaction that was rolled back notes nothing; an open one bounds what a reader notes."""
     page = read_section("docs/guides/writers.md", "Jobs with a database")
     noting, oldest = (block for language, block in BLOCK.findall(page) if language == "sql")
-    url = copied.runner.variables["DATABASE_URL"] = server.make_database()
+    url = examples.runner.variables["DATABASE_URL"] = server.make_database()
     server.execute("CREATE TABLE orders (updated_at timestamptz DEFAULT now())", url)
     with psycopg.connect(url) as job, psycopg.connect(url) as other:
         job.execute(noting.encode().replace(b"1357034400000", b"1357038000000"))
@@ -170,14 +174,14 @@ def test_a_table_notes_times_once_their_rows_are_committed(copied: Copied, serve
         ((bound,),) = server.execute(oldest, url)
         job.commit()
         ((missed,),) = server.execute("SELECT min(updated_at) FROM orders", url)
-    copied.command("note_table.py")
+    examples.command("note_table.py")
     with subprocess.Popen(
         [sys.executable, "note_table.py"],
-        cwd=copied.runner.directory,
-        env=copied.runner.environment,
+        cwd=examples.runner.directory,
+        env=examples.runner.environment,
     ) as loop:
         waited = "noted-time wait orders 2013-01-01T10:00Z --timeout 1m"
-        printed = copied.runner.run(Example("sh", waited, None))
+        printed = examples.runner.run(Example("sh", waited, None))
         loop.send_signal(signal.SIGINT)
 
     assert bound < missed < seen

@@ -38,16 +38,16 @@ def references(page: str) -> set[tuple[str, str]]:
 @cache
 def definitions(file: Path) -> frozenset[str]:
     """Return what a module defines, methods and class attributes as `Class.name`."""
-    return frozenset(_defined(ast.parse(file.read_text(encoding="utf-8")).body))
+    return frozenset(_list_definitions(ast.parse(file.read_text(encoding="utf-8")).body))
 
 
-def _defined(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[str]:
+def _list_definitions(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[str]:
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield prefix + node.name
         elif isinstance(node, ast.ClassDef):
             yield prefix + node.name
-            yield from _defined(node.body, f"{prefix}{node.name}.")
+            yield from _list_definitions(node.body, f"{prefix}{node.name}.")
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             yield from (prefix + each.id for each in targets if isinstance(each, ast.Name))

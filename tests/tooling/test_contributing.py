@@ -87,7 +87,7 @@ def run_program(program: str, tree: Path, url: str) -> subprocess.CompletedProce
 
 
 @pytest.fixture
-def changed_tree(root: Path, tmp_path: Path) -> Path:
+def tree_with_examples(root: Path, tmp_path: Path) -> Path:
     for top in ("controller", "noted_time", "noted_time_cli", "migrations"):
         shutil.copytree(root / top, tmp_path / top, ignore=shutil.ignore_patterns("__pycache__"))
     for path, before, after in list_steps((root / "CONTRIBUTING.md").read_text()):
@@ -98,11 +98,11 @@ def changed_tree(root: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_examples_add_a_field_and_a_setting(root: Path, changed_tree: Path) -> None:
+def test_examples_add_a_field_and_a_setting(root: Path, tree_with_examples: Path) -> None:
     """The setting is kept in a database that the code before the change has created."""
-    url = f"sqlite:///{changed_tree / 'noted.db'}"
-    done = [run_program(MIGRATE, tree, url) for tree in (root, changed_tree)]
-    played = run_program(PLAY, changed_tree, url)
+    url = f"sqlite:///{tree_with_examples / 'noted.db'}"
+    done = [run_program(MIGRATE, tree, url) for tree in (root, tree_with_examples)]
+    played = run_program(PLAY, tree_with_examples, url)
     older = run_program(OPEN, root, url)
 
     assert [each.returncode for each in done] == [0, 0], done

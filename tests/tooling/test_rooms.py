@@ -62,7 +62,7 @@ def test_a_sentence_of_a_docstring_or_an_error_is_short(root: Path) -> None:
     found = {
         f"{path.relative_to(root)}: {' '.join(sentence.split())}"
         for path in sorted(path for top in PACKAGES for path in (root / top).rglob("*.py"))
-        for text in said_in(ast.parse(path.read_text()))
+        for text in list_texts(ast.parse(path.read_text()))
         for paragraph in re.split(r"\n\s*\n", text)
         if not re.search(r">>>|\||│|===", paragraph)
         for sentence in re.split(r"(?<=[.?!:;])\s+", paragraph)
@@ -72,7 +72,7 @@ def test_a_sentence_of_a_docstring_or_an_error_is_short(root: Path) -> None:
     assert found == set()
 
 
-def said_in(module: ast.Module) -> Iterator[str]:
+def list_texts(module: ast.Module) -> Iterator[str]:
     """Yield the docstrings of a module and the texts of what it raises, `x` for each value."""
     for node in ast.walk(module):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

@@ -146,10 +146,10 @@ def test_environment_behind_a_link_is_made_at_its_target(tmp_path: Path) -> None
 def test_an_interrupted_install_is_done_again(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a finished install leaves a stamp."""
 
-    def interrupted(*_arguments: object) -> None:
+    def interrupt(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(install, "pip", interrupted)
+    monkeypatch.setattr(install, "pip", interrupt)
 
     with pytest.raises(KeyboardInterrupt):
         install.usual({})
@@ -340,7 +340,7 @@ def pins(lock: Path) -> dict[str, list[str]]:
     return found
 
 
-def declared(root: Path) -> set[str]:
+def list_requirements(root: Path) -> set[str]:
     """Return every distribution that pyproject.toml asks for."""
     project = tomllib.loads((root / "pyproject.toml").read_text())
     groups = [
@@ -370,7 +370,7 @@ def test_every_requirement_is_pinned_and_hashed(root: Path, lock: str) -> None:
 
 def test_lock_has_every_requirement_of_the_project(root: Path) -> None:
     """A dependency added without `./run lock` is noticed here."""
-    assert declared(root) - pins(root / "locks" / "all.lock").keys() == set()
+    assert list_requirements(root) - pins(root / "locks" / "all.lock").keys() == set()
 
 
 def test_image_has_the_tested_versions(root: Path) -> None:

@@ -11,7 +11,7 @@ RELEASES = re.compile(r"^## \[(\d+\.\d+\.\d+)\]", re.MULTILINE)
 WHEELS = re.compile(r"noted_time-(\d[\w.]*)-py3")
 
 
-def declared(project: Path) -> dict[str, str]:
+def read_project(project: Path) -> dict[str, str]:
     """Return the project's table of a `pyproject.toml`."""
     table: dict[str, str] = tomllib.loads((project / "pyproject.toml").read_text())["project"]
     return table
@@ -21,20 +21,20 @@ def test_version_differs_from_the_last_release(root: Path) -> None:
     """A wheel of today's code under the name of a release could not be told from it."""
     released = RELEASES.findall((root / "CHANGELOG.md").read_text())
 
-    assert declared(root)["version"] not in released
-    assert version("noted-time") == noted_time.__version__ == declared(root)["version"]
+    assert read_project(root)["version"] not in released
+    assert version("noted-time") == noted_time.__version__ == read_project(root)["version"]
 
 
 def test_the_chart_names_the_version_of_its_image(root: Path) -> None:
     """Helm lists it with each release."""
     chart = (root / "deploy" / "chart" / "Chart.yaml").read_text()
 
-    assert f"\nappVersion: {declared(root)['version']}\n" in chart
+    assert f"\nappVersion: {read_project(root)['version']}\n" in chart
 
 
 def test_airflow_provider_has_the_same_version(root: Path) -> None:
     """And needs no older one of the project."""
-    ours, provider = declared(root)["version"], declared(root / "integrations" / "airflow")
+    ours, provider = read_project(root)["version"], read_project(root / "integrations" / "airflow")
 
     assert provider["version"] == ours
     assert f"noted-time>={ours}" in provider["dependencies"]
@@ -61,4 +61,4 @@ def test_pages_name_the_wheel_of_this_version(root: Path) -> None:
         for each in WHEELS.findall(page.read_text("utf-8"))
     }
 
-    assert named == {declared(root)["version"]}
+    assert named == {read_project(root)["version"]}

@@ -38,7 +38,7 @@ class Installed(NamedTuple):
             check=False,
         )
 
-    def with_extra(self, extra: str) -> "Installed":
+    def add_extra(self, extra: str) -> "Installed":
         """Link to what an extra needs, too, once for all tests."""
         needed = self.wheel.with_name(extra)
         if not needed.exists():
@@ -47,7 +47,7 @@ class Installed(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def wheel_install(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """Install the wheel without any extra."""
     directory = tmp_path_factory.mktemp("installed")
     wheel = build(directory)
@@ -56,12 +56,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(wheel, command, f"{directory / 'own'}{os.pathsep}{directory / 'needed'}")
 
 
-def test_the_wheel_carries_types_migrations_and_pages(installed: Installed) -> None:
+def test_the_wheel_carries_types_migrations_and_pages(wheel_install: Installed) -> None:
     """Each package is marked as typed; the files of the dashboard are the same as here."""
     dashboard = [
         each for each in (ROOT / "controller/api/pages/dashboard").iterdir() if each.is_file()
     ]
-    with ZipFile(installed.wheel) as files:
+    with ZipFile(wheel_install.wheel) as files:
         names = set(files.namelist())
         information = next(each for each in names if each.endswith("/METADATA")).partition("/")[0]
         carried = {
@@ -75,7 +75,7 @@ def test_the_wheel_carries_types_migrations_and_pages(installed: Installed) -> N
     assert carried == {each.name: each.read_bytes() for each in dashboard} != {}
 
 
-def test_the_base_install_has_the_clients_only(installed: Installed, tmp_path: Path) -> None:
+def test_the_base_install_has_the_clients_only(wheel_install: Installed, tmp_path: Path) -> None:
     """They can be imported without what the controller, the command line and Spark need."""
     program = f"""
 import importlib.util
@@ -83,7 +83,7 @@ from reader_client import ReaderClient
 from writer_client import WriterClient
 print([name for name in {HEAVY} if importlib.util.find_spec(name)])
 """
-    done = installed.run("-c", program, cwd=tmp_path)
+    done = wheel_install.run("-c", program, cwd=tmp_path)
 
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
@@ -97,7 +97,7 @@ print([name for name in {HEAVY} if importlib.util.find_spec(name)])
     ],
 )
 def test_import_error_names_the_extra(
-    installed: Installed, tmp_path: Path, imported: str, says: str
+    wheel_install: Installed, tmp_path: Path, imported: str, says: str
 ) -> None:
     """It is an `ImportError`, so that what is optional can be left out.
 
@@ -105,10 +105,10 @@ def test_import_error_names_the_extra(
     """
     package, _, name = imported.partition(".")
     program = f"import {package}; {imported if name else ''}"
-    done = installed.run("-c", program, cwd=tmp_path)
+    done = wheel_install.run("-c", program, cwd=tmp_path)
 
     needs, extra = says.split(": ")
-    expected = f'{imported} {needs}: pip install "{installed.wheel}{extra}"'
+    expected = f'{imported} {needs}: pip install "{wheel_install.wheel}{extra}"'
     assert done.stderr.rpartition("\nImportError: ")[2].strip() == expected
 
 
@@ -122,23 +122,23 @@ def test_import_error_names_the_extra(
     ],
 )
 def test_command_without_its_extra_names_the_wheel(
-    installed: Installed, tmp_path: Path, start: str, arguments: list[str]
+    wheel_install: Installed, tmp_path: Path, start: str, arguments: list[str]
 ) -> None:
     """In one sentence with status 2, whatever is asked of it and however it is started."""
-    words = [str(installed.command)] if start == "command" else ["-m", start]
-    done = installed.run(*words, *arguments, cwd=tmp_path)
+    words = [str(wheel_install.command)] if start == "command" else ["-m", start]
+    done = wheel_install.run(*words, *arguments, cwd=tmp_path)
 
     says = (
         "noted-time: the command line needs the extra cli, or controller to serve "
-        f"(No module named 'typer'): pip install \"{installed.wheel}[cli]\"\n"
+        f"(No module named 'typer'): pip install \"{wheel_install.wheel}[cli]\"\n"
     )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
 
 
-def test_the_extra_cli_calls_and_does_not_serve(installed: Installed, tmp_path: Path) -> None:
+def test_the_extra_cli_calls_and_does_not_serve(wheel_install: Installed, tmp_path: Path) -> None:
     """A machine that only waits has no server and no database; `serve` names what it needs."""
-    own = installed.with_extra("cli")
-    needed = installed.wheel.with_name("cli")
+    own = wheel_install.add_extra("cli")
+    needed = wheel_install.wheel.with_name("cli")
     waits = ["wait", "s", "5", "--timeout", "0s", "--url", "http://127.0.0.1:9"]
     waited = own.run(str(own.command), *waits, cwd=tmp_path)
     named = own.run(str(own.command), "stream", "list", "--url", "http://127.0.0.1:9", cwd=tmp_path)
@@ -162,10 +162,10 @@ def test_the_extra_cli_calls_and_does_not_serve(installed: Installed, tmp_path: 
     ],
 )
 def test_command_names_the_extra_it_needs(
-    installed: Installed, tmp_path: Path, words: str, says: str
+    wheel_install: Installed, tmp_path: Path, words: str, says: str
 ) -> None:
     """In one sentence with status 2, on a machine that has the extra `cli`."""
-    own = installed.with_extra("cli")
+    own = wheel_install.add_extra("cli")
     done = own.run(str(own.command), *words.split(), cwd=tmp_path)
 
     part, extra = says.split(": ")
@@ -173,9 +173,9 @@ def test_command_names_the_extra_it_needs(
     assert (done.returncode, done.stderr) == (2, expected)
 
 
-def test_extra_controller_is_enough_to_serve(installed: Installed, tmp_path: Path) -> None:
+def test_extra_controller_is_enough_to_serve(wheel_install: Installed, tmp_path: Path) -> None:
     """It starts, and serves; `[files]` and `[spark]` are not needed for it."""
-    own = installed.with_extra("controller")
+    own = wheel_install.add_extra("controller")
     version = own.run(str(own.command), "--version", cwd=tmp_path)
     served = own.run(
         "-c", "import controller.api.sockets.server, controller.store.open", cwd=tmp_path
@@ -194,7 +194,7 @@ READING_A_CLOCK = {"now", "utcnow", "today"}
 """The clock functions of `datetime`; converting a given time involves no chance."""
 
 
-def imported(module: Path) -> Iterator[str]:
+def list_imports(module: Path) -> Iterator[str]:
     """Yield the top-level names that a module imports from elsewhere."""
     for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.Import):
@@ -277,7 +277,7 @@ def test_core_imports_only_msgspec_and_standard_library(root: Path) -> None:
     beyond.add(core / "__main__.py")  # starts the command line
     modules = [each for each in core.rglob("*.py") if beyond.isdisjoint([each, *each.parents])]
 
-    assert {name for module in modules for name in imported(module)} - allowed == set()
+    assert {name for module in modules for name in list_imports(module)} - allowed == set()
 
 
 def test_the_core_reads_no_clock(root: Path) -> None:
@@ -300,13 +300,13 @@ def test_the_core_reads_no_clock(root: Path) -> None:
     "by_module", [False, True], ids=["the command, with PYTHONPATH", "python -m, from there"]
 )
 def test_command_finds_its_own_packages(
-    installed: Installed, tmp_path: Path, *, by_module: bool
+    wheel_install: Installed, tmp_path: Path, *, by_module: bool
 ) -> None:
     """The controller and the migrations that make its database are those beside the code."""
     (tmp_path / "controller").mkdir()
     text = "raise RuntimeError('a package of others')\n"
     (tmp_path / "controller" / "__init__.py").write_text(text)
-    own = installed.with_extra("controller")
+    own = wheel_install.add_extra("controller")
     path = own.path if by_module else f"{tmp_path}{os.pathsep}{own.path}"
     words = ["-m", "noted_time"] if by_module else [str(own.command)]
     done = own._replace(path=path).run(*words, "migrate", cwd=tmp_path)

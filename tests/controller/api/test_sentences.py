@@ -18,7 +18,7 @@ from controller.aggregation.views import silence
 from controller.service.maintenance import exclude_silent_writers, forget_departed
 from noted_time.rules import decisions
 from noted_time.values import format_time
-from tests.core.test_scenarios import note_of
+from tests.core.test_scenarios import parse_note
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller
 from tests.support.paragraphs import read_paragraphs
@@ -52,7 +52,7 @@ class Acts:
     async def note(self, notes: str) -> None:
         """Send notes, which declare their time as the largest of their events."""
         in_ms = CLOCK_TIME.sub(lambda at: str(DAY + 60_000 * (60 * int(at[1]) + int(at[2]))), notes)
-        bodies = [asdict(note_of(each)) for each in in_ms.split("; ")]
+        bodies = [asdict(parse_note(each)) for each in in_ms.split("; ")]
         declared = [body | {"max_time": body["time"]} for body in bodies]
         await self.call.note(*({k: v for k, v in body.items() if v} for body in declared))
 
