@@ -24,7 +24,7 @@ def database(database_template: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def emptied(server: Server, reusable_database: str) -> str:
+def postgres_url(server: Server, reusable_database: str) -> str:
     """The URL of one in PostgreSQL."""
     server.empty(reusable_database)
     return reusable_database

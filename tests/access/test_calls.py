@@ -19,7 +19,7 @@ from tests.support.gates import Guarded, serve_gate
 S = "/v1/streams/s"
 
 
-def calls() -> Iterator[tuple[str, str]]:
+def list_calls() -> Iterator[tuple[str, str]]:
     """Yield every call that the document knows, with names for its parameters."""
     paths = create_api(Controller(MemoryStore())).openapi()["paths"]
     for path, operations in paths.items():
@@ -27,7 +27,7 @@ def calls() -> Iterator[tuple[str, str]]:
             yield (method.upper(), path.format(stream="s", group="g", reader="r", writer="w"))
 
 
-ASKING = [(method, path) for method, path in calls() if path not in OPEN_PATHS]
+ASKING = [(method, path) for method, path in list_calls() if path not in OPEN_PATHS]
 
 
 @pytest.mark.parametrize(("method", "path"), ASKING)
@@ -50,7 +50,7 @@ async def test_every_call_needs_a_token(method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted({"/healthz", "/readyz", "/openapi.json"} | PAGE_PATHS))
-async def test_whether_it_lives_may_be_asked_by_anybody(path: str) -> None:
+async def test_health_calls_and_pages_need_no_token(path: str) -> None:
     """Supervisors of processes need not hold tokens, and the pages are not secret."""
     guarded = Guarded()
     guarded.token("admin")
@@ -66,7 +66,7 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("scope", GIVEN)
-async def test_a_token_gives_the_rights_of_its_scope_and_no_other(scope: str) -> None:
+async def test_token_has_exactly_the_rights_of_its_scope(scope: str) -> None:
     """Whatever is sent: an invalid body is only looked at if its sender may send it."""
     guarded = Guarded()
     token = guarded.token(scope)
@@ -77,7 +77,7 @@ async def test_a_token_gives_the_rights_of_its_scope_and_no_other(scope: str) ->
     assert refused == lacking
 
 
-async def test_a_change_is_recorded_by_the_label_and_the_id_of_the_token() -> None:
+async def test_change_is_recorded_with_label_and_token_id() -> None:
     """In the changes, in the ledger and in the log; who holds a writer is named by the label."""
     guarded = Guarded()
     token = guarded.token("admin", label="ops, Kim")
@@ -106,7 +106,7 @@ async def test_a_change_is_recorded_by_the_label_and_the_id_of_the_token() -> No
     assert [each["by"] for each in logs if each["event"] == "stream_changed"] == [who]
 
 
-async def test_the_audit_log_has_refused_and_administering_callers_but_no_secret() -> None:
+async def test_audit_log_has_refusals_and_changes_but_no_secret() -> None:
     """The outcome, the label beside the id of the token, the call, the stream and the address."""
     guarded = Guarded()
     admin, carrier, reader = tokens = [
@@ -143,9 +143,7 @@ async def test_the_audit_log_has_refused_and_administering_callers_but_no_secret
     ("label", "shown"),
     [("ops\n\x1b[2J\u202eKim", "ops [2JKim"), ("x" * 1000, 128 * "x"), ("", None)],
 )
-async def test_a_change_is_recorded_by_the_label_as_one_short_line(
-    label: str, shown: str | None
-) -> None:
+async def test_label_in_changes_is_one_short_line(label: str, shown: str | None) -> None:
     """The command takes whatever the operator types; without a label the id alone is shown."""
     guarded = Guarded()
     token = guarded.token("admin", label=label)
@@ -158,7 +156,7 @@ async def test_a_change_is_recorded_by_the_label_as_one_short_line(
     assert (change["by"], change["comment"]) == (by, "slow")
 
 
-async def test_a_token_that_is_made_while_it_serves_is_asked_for() -> None:
+async def test_token_is_required_once_the_first_is_created() -> None:
     """The document shows it from then on, as an HTTP bearer scheme but for the open calls."""
     guarded = Guarded()
     async with serve_gate(guarded.gate) as door:
@@ -179,9 +177,9 @@ async def test_a_token_that_is_made_while_it_serves_is_asked_for() -> None:
     )
 
 
-def test_every_documented_call_but_operators_changes_needs_a_named_right() -> None:
+def test_only_operators_changes_need_the_right_to_administer() -> None:
     """A route without an entry among the rights would need that to administer."""
-    rights = {(method, path): find_need(method, path).right for method, path in calls()}
+    rights = {(method, path): find_need(method, path).right for method, path in list_calls()}
 
     administering = {call for call, right in rights.items() if right == "administer"}
     assert administering == {
@@ -265,7 +263,7 @@ async def test_two_headers_count_as_no_token() -> None:
     ],
 )
 @pytest.mark.parametrize(("method", "body"), [("GET", None), ("PUT", {})])
-async def test_a_name_that_was_rebound_to_the_loopback_is_foreign(
+async def test_host_name_rebound_to_loopback_is_refused(
     name: str, names: list[str] | None, answer: tuple[int, str], method: str, body: object
 ) -> None:
     """Without tokens, if page and controller have the same name, the name must be our own.
@@ -278,7 +276,7 @@ async def test_a_name_that_was_rebound_to_the_loopback_is_foreign(
     assert found == answer
 
 
-async def test_by_a_rebound_name_only_what_strangers_may_see_is_shown() -> None:
+async def test_rebound_host_name_gets_only_the_health_call() -> None:
     """A page reads that the controller is alive, but nothing of any stream."""
     async with serve_gate(Gate(), "http://rebound.example:7464") as door:
         paths = ("/healthz", "/v1/streams", "/v1/overview", "/v1/access", "/metrics")

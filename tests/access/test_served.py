@@ -38,57 +38,66 @@ EXPIRY = "noted_time_certificate_expiry_seconds"
 NOTES = {"notes": [{"writer": "UA"}]}
 
 
-def make(directory: Path, *options: str) -> str:
+def create_token(directory: Path, *options: str) -> str:
     """Make a token on the command line."""
     made = run_command("token", "create", *options, cwd=directory)
     assert made.returncode == 0, made.stderr
     return made.stdout.strip()
 
 
-def bearer(token: str) -> dict[str, str]:
+def build_headers(token: str) -> dict[str, str]:
     """Return the header that shows it."""
     return {"authorization": f"Bearer {token}"}
 
 
 @pytest.mark.acceptance
-def test_a_token_that_is_revoked_while_it_serves_is_refused_soon(tmp_path: Path) -> None:
+def test_revoked_token_is_refused_by_a_running_controller(tmp_path: Path) -> None:
     """The command works on the database, beside the controller; others keep working."""
-    gone, stays = make(tmp_path, "--scope", "admin"), make(tmp_path, "--scope", "admin")
+    gone, stays = (
+        create_token(tmp_path, "--scope", "admin"),
+        create_token(tmp_path, "--scope", "admin"),
+    )
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
-        before = [httpx.put(url, headers=bearer(token)).status_code for token in (gone, stays)]
+        before = [
+            httpx.put(url, headers=build_headers(token)).status_code for token in (gone, stays)
+        ]
         revoked = run_command("token", "revoke", gone.split("_")[1], cwd=tmp_path)
-        wait_until(lambda: httpx.get(url, headers=bearer(gone)).status_code == 401)
-        after = httpx.get(url, headers=bearer(stays)).status_code
+        wait_until(lambda: httpx.get(url, headers=build_headers(gone)).status_code == 401)
+        after = httpx.get(url, headers=build_headers(stays)).status_code
     assert (before, revoked.returncode, after) == ([201, 200], 0, 200)
 
 
 @pytest.mark.acceptance
-def test_a_token_is_replaced_while_notes_go_on(tmp_path: Path) -> None:
+def test_token_is_replaced_without_losing_notes(tmp_path: Path) -> None:
     """The old one is refused for good, the new one counts, and no accepted note is lost."""
-    old, answers, done = make(tmp_path, "--scope", "admin"), list[tuple[str, int]](), Event()
+    old, answers, done = (
+        create_token(tmp_path, "--scope", "admin"),
+        list[tuple[str, int]](),
+        Event(),
+    )
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
-        httpx.put(url, headers=bearer(old))
+        httpx.put(url, headers=build_headers(old))
 
         def note(tokens: Sequence[str]) -> None:
             while not done.is_set():
                 for token in tokens:
                     at = len(answers)
                     notes = {"notes": [{"writer": "UA", "time": at, "position": {"0": at}}]}
-                    answer = client.post(f"{url}/notes", json=notes, headers=bearer(token))
+                    answer = client.post(f"{url}/notes", json=notes, headers=build_headers(token))
                     answers.append((token, answer.status_code))
 
         with httpx.Client() as client:
             noting = Thread(target=note, args=[held := [old]])
             noting.start()
-            held.append(new := make(tmp_path, "--scope", "admin"))
+            held.append(new := create_token(tmp_path, "--scope", "admin"))
             wait_until(lambda: (new, 200) in answers)
             run_command("token", "revoke", old.split("_")[1], cwd=tmp_path)
             wait_until(lambda: answers.count((old, 401)) > 9)
             done.set()
             noting.join()
-        row = httpx.get(f"{url}/writers/UA", headers=bearer(new)).json()
+        row = httpx.get(f"{url}/writers/UA", headers=build_headers(new)).json()
 
     def changes(token: str) -> list[int]:
         return [
@@ -101,7 +110,7 @@ def test_a_token_is_replaced_while_notes_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.acceptance
-def test_tls_is_served_by_flags(tmp_path: Path) -> None:
+def test_tls_flags_serve_https_only(tmp_path: Path) -> None:
     """Notes go through the same short cut, and plain HTTP gets no answer."""
     trusted = ssl.create_default_context(cafile=str(CERTIFICATE))
     with ServeProcess(tmp_path, *TLS).ready() as controller:
@@ -116,7 +125,7 @@ def test_tls_is_served_by_flags(tmp_path: Path) -> None:
 
 @pytest.mark.acceptance
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
-def test_a_renewed_certificate_is_loaded_while_it_serves(tmp_path: Path) -> None:
+def test_renewed_certificate_is_loaded_without_restart(tmp_path: Path) -> None:
     """Once its key is there, too; the metric shows when it ends."""
     cert, key = (Path(shutil.copy(each, tmp_path)) for each in (CERTIFICATE, KEY))
     new = [tmp_path / "new.pem", tmp_path / "new-key.pem"]
@@ -167,8 +176,8 @@ def test_a_certificate_without_its_key_is_reported(
 def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
     """Id, state, rights and label, the oldest first."""
     options = ["--scope", "write", "--scope", "read", "--stream", "f*", "--writer", "UA"]
-    first = make(tmp_path, *options, "--label", "carrier UA")
-    second = make(tmp_path, "--scope", "admin", "--expires-in", "1s")
+    first = create_token(tmp_path, *options, "--label", "carrier UA")
+    second = create_token(tmp_path, "--scope", "admin", "--expires-in", "1s")
     ids = [token.split("_")[1] for token in (first, second)]
     revoked = [run_command("token", "revoke", ids[0], cwd=tmp_path).stdout for _ in range(2)]
     time.sleep(1)
@@ -200,7 +209,7 @@ def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
         (["create", "--scope", "read", "--stream", "a?"], 2, "pattern 'a?' is not"),
     ],
 )
-def test_a_token_command_that_cannot_be_done_is_reported(
+def test_invalid_token_command_is_reported(
     tmp_path: Path, arguments: list[str], status: int, says: str
 ) -> None:
     """In a sentence, with no token shown and no database made."""
@@ -213,7 +222,7 @@ def test_a_token_command_that_cannot_be_done_is_reported(
 @pytest.mark.acceptance
 def test_an_unknown_token_is_reported_with_the_database(tmp_path: Path) -> None:
     """The command that lists them names it as well."""
-    make(tmp_path, "--scope", "read")
+    create_token(tmp_path, "--scope", "read")
     done = run_command("token", "revoke", "0123456789ab", cwd=tmp_path)
 
     says = (
@@ -230,14 +239,14 @@ ANYWHERE = "0.0.0.0"  # noqa: S104 - nothing is bound here
 LOOPBACK = ("127.0.0.1", "127.0.0.2", "localhost", "::1")
 
 
-def warned(gate: Gate, place: ListenAddress) -> list[str]:
+def list_warnings(gate: Gate, place: ListenAddress) -> list[str]:
     """Return the events of the warnings that the address gives rise to."""
     with capture_logs() as logs:
         _check_address(gate, place, "sqlite:///a.db", None)
     return [line["event"] for line in logs]
 
 
-def with_a_token() -> Gate:
+def make_guarded_gate() -> Gate:
     """Return a gate that asks for tokens."""
     guarded = Guarded()
     guarded.token("admin")
@@ -249,25 +258,25 @@ def with_a_token() -> Gate:
     [
         *((Gate(), ListenAddress(each, 0), []) for each in LOOPBACK),
         (Gate(require=True), ListenAddress(ANYWHERE, 0), ["tokens_in_clear"]),
-        (with_a_token(), ListenAddress(ANYWHERE, 0), ["tokens_in_clear"]),
-        (with_a_token(), ListenAddress(ANYWHERE, 0, CERTIFICATE, KEY), []),
+        (make_guarded_gate(), ListenAddress(ANYWHERE, 0), ["tokens_in_clear"]),
+        (make_guarded_gate(), ListenAddress(ANYWHERE, 0, CERTIFICATE, KEY), []),
     ],
 )
-def test_only_tokens_in_clear_are_warned_of(
+def test_tokens_over_plain_http_log_a_warning(
     gate: Gate, place: ListenAddress, events: list[str]
 ) -> None:
     """The loopback needs none; a controller that asks for tokens may be served anywhere."""
-    assert warned(gate, place) == events
+    assert list_warnings(gate, place) == events
 
 
 @pytest.mark.parametrize("host", [ANYWHERE, "::", "10.0.0.1", "controller.example", ""])
-def test_no_other_address_is_served_without_tokens(host: str) -> None:
+def test_network_address_is_refused_without_tokens(host: str) -> None:
     """Strangers could move the time of every stream."""
     with pytest.raises(Rejected, match="there is no token"):
-        warned(Gate(), ListenAddress(host, 0))
+        list_warnings(Gate(), ListenAddress(host, 0))
 
 
-def test_the_operator_may_let_everybody_in() -> None:
+def test_open_controller_logs_a_warning() -> None:
     """The log has it, with what they may do and the names by which they do it."""
     place = ListenAddress(ANYWHERE, 0)
     names = _list_names(place, "http://controller-1:7464", "time.example, ,a.example")
@@ -351,7 +360,7 @@ def read(transport: Answers, token: str | None = None) -> None:
 
 
 @pytest.mark.parametrize("act", [write, read])
-def test_a_client_shows_its_token_or_that_of_the_environment(
+def test_client_sends_its_token_or_the_environments(
     act: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With every request; if there is neither, it sends nothing."""
@@ -366,7 +375,7 @@ def test_a_client_shows_its_token_or_that_of_the_environment(
     assert [each.shown for each in (given, without, within)] == [shown, {None}, shown]
 
 
-def test_a_client_does_not_show_its_token_to_people() -> None:
+def test_client_repr_has_no_token() -> None:
     """In no representation of itself or of what it holds."""
     with (
         WriterClient(URL, "s", "UA", token=TOKEN, transport=Answers()) as writer,
@@ -381,7 +390,7 @@ def test_a_client_does_not_show_its_token_to_people() -> None:
 
 
 @pytest.mark.parametrize("token", ["nt_1 x", "nt_1\r\nx: y", "nt_ä"])
-def test_a_token_that_no_header_may_hold_is_refused_without_repeating_it(token: str) -> None:
+def test_token_with_invalid_characters_is_refused_unrepeated(token: str) -> None:
     """When the client is made."""
     with pytest.raises(Rejected) as refused:
         WriterClient(URL, "s", "UA", token=token, transport=Answers())
@@ -390,7 +399,7 @@ def test_a_token_that_no_header_may_hold_is_refused_without_repeating_it(token: 
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_writer_that_is_not_let_in_keeps_its_notes(
+def test_writer_keeps_notes_while_its_token_is_refused(
     status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`flush` raises it; a controller that learns the token later gets what was noted."""
@@ -408,7 +417,7 @@ def test_a_writer_that_is_not_let_in_keeps_its_notes(
     assert "responds again" in answered
 
 
-def test_a_reader_that_may_not_go_offline_is_not_taken_for_offline() -> None:
+def test_offline_raises_if_the_token_is_refused() -> None:
     """A refusal that another token would not meet is raised at once."""
     transport = Answers(*[403] * 1000)
     with (
@@ -421,12 +430,12 @@ def test_a_reader_that_may_not_go_offline_is_not_taken_for_offline() -> None:
 
 
 @pytest.mark.acceptance
-def test_writer_and_reader_meet_through_a_controller_that_asks(tmp_path: Path) -> None:
+def test_writer_and_reader_work_with_tokens(tmp_path: Path) -> None:
     """Each with its own right only."""
-    admin, write, read = (make(tmp_path, *options) for options in (ADMIN, WRITE, READ))
+    admin, write, read = (create_token(tmp_path, *options) for options in (ADMIN, WRITE, READ))
     with ServeProcess(tmp_path).ready() as controller:
         url = controller.url
-        httpx.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}, headers=bearer(admin))
+        httpx.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}, headers=build_headers(admin))
         with (
             ReaderClient(url, "s", token=read) as reader,
             WriterClient(url, "s", "UA", token=write) as writer,

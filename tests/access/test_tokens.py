@@ -27,22 +27,22 @@ from tests.support.gates import NOW, Guarded
 READ = Grant.of(["read"])
 
 
-def bearer(token: str) -> bytes:
+def build_header(token: str) -> bytes:
     """Return the header's value."""
     return f"Bearer {token}".encode()
 
 
-def test_a_token_opens(tokens: Tokens) -> None:
+def test_valid_token_is_found_with_its_grant(tokens: Tokens) -> None:
     """It is known by its id, with its own grant."""
     guarded = Guarded(tokens)
     token = guarded.token("read", streams=["s"])
-    holder = guarded.cache.holder(bearer(token))
+    holder = guarded.cache.holder(build_header(token))
 
     assert holder is not None
     assert (holder.token_id, holder.grant) == (token.split("_")[1], Grant.of(["read"], ["s"]))
 
 
-def test_a_secret_has_256_bits_and_is_not_kept() -> None:
+def test_token_secret_has_256_bits_and_only_its_hash_is_stored() -> None:
     """Only its SHA-256 is kept, which cannot be reversed."""
     token, record = mint(READ, label="", now_ms=NOW, lifetime_ms=None)
     _, _, secret = token.split("_", 2)
@@ -51,7 +51,7 @@ def test_a_secret_has_256_bits_and_is_not_kept() -> None:
     assert (len(secret) * 6 >= 256, kept) == (True, (sha256(secret.encode()).hexdigest(), False))
 
 
-def test_no_two_tokens_are_alike() -> None:
+def test_tokens_have_unique_ids_and_secrets() -> None:
     """Neither in their id nor in their secret."""
     made = [mint(READ, label="", now_ms=NOW, lifetime_ms=None) for _ in range(100)]
 
@@ -71,34 +71,34 @@ def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) 
     guarded = Guarded()
     token = guarded.token("read")
     for shown in (token, "nt_0123456789ab_" + 43 * "x"):
-        guarded.cache.holder(bearer(shown))
+        guarded.cache.holder(build_header(shown))
 
     assert [len(str(each)) for pair in compared for each in pair] == [64, 64, 64, 64]
 
 
-def test_an_expired_token_opens_no_more() -> None:
+def test_expired_token_is_refused() -> None:
     """From that moment on, also if its header was seen before."""
     guarded = Guarded()
     token = guarded.token("read", lifetime_ms=1000)
     guarded.now += 999
-    before = guarded.cache.holder(bearer(token))
+    before = guarded.cache.holder(build_header(token))
     guarded.now += 1
 
-    assert (before is None, guarded.cache.holder(bearer(token))) == (False, None)
+    assert (before is None, guarded.cache.holder(build_header(token))) == (False, None)
 
 
-def test_a_revoked_token_opens_no_more(tokens: Tokens) -> None:
+def test_revoked_token_is_refused(tokens: Tokens) -> None:
     """From the next look on, also if its header was seen before; others keep working."""
     guarded = Guarded(tokens)
     revoked, other = guarded.token("read"), guarded.token("read")
-    before = guarded.cache.holder(bearer(revoked))
+    before = guarded.cache.holder(build_header(revoked))
     guarded.revoke(revoked)
 
-    after = [guarded.cache.holder(bearer(each)) is None for each in (revoked, other)]
+    after = [guarded.cache.holder(build_header(each)) is None for each in (revoked, other)]
     assert (before is None, after) == (False, [True, False])
 
 
-def test_the_last_token_revoked_opens_no_door() -> None:
+def test_tokens_stay_required_after_the_last_is_revoked() -> None:
     """A controller that once required tokens keeps requiring them."""
     guarded = Guarded()
     before = guarded.gate.is_token_required()
@@ -107,7 +107,7 @@ def test_the_last_token_revoked_opens_no_door() -> None:
     assert (before, guarded.gate.is_token_required()) == (False, True)
 
 
-def test_a_token_may_be_required_before_there_is_one() -> None:
+def test_required_token_refuses_all_until_one_is_created() -> None:
     """Then no caller is admitted."""
     gate = Gate(Guarded().cache, require=True)
 
@@ -115,7 +115,7 @@ def test_a_token_may_be_required_before_there_is_one() -> None:
         gate.admit(Need("a token"), RequestInfo("GET", "/v1/streams", [], ""))
 
 
-def test_a_look_reads_no_rows_if_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_refresh_reads_no_rows_without_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two counts show it."""
     guarded = Guarded()
     guarded.token("read")
@@ -125,7 +125,7 @@ def test_a_look_reads_no_rows_if_nothing_changed(monkeypatch: pytest.MonkeyPatch
     assert guarded.gate.is_token_required()
 
 
-def test_spellings_of_a_header_do_not_pile_up() -> None:
+def test_spellings_of_a_header_are_cached_within_a_limit() -> None:
     """With any mix of letters and spaces before a token."""
     guarded = Guarded()
     token = guarded.token("read").encode()
@@ -159,7 +159,7 @@ forms = st.one_of(
     st.binary(max_size=200),
     st.from_regex(rb"[Bb]earer +nt_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", fullmatch=True),
     st.tuples(st.integers(0, len(TOKEN) + 6), st.binary(min_size=1, max_size=3)).map(
-        lambda cut: bearer(TOKEN)[: cut[0]] + cut[1] + bearer(TOKEN)[cut[0] + 1 :]
+        lambda cut: build_header(TOKEN)[: cut[0]] + cut[1] + build_header(TOKEN)[cut[0] + 1 :]
     ),
 )
 
@@ -173,7 +173,7 @@ forms = st.one_of(
 @example(TOKEN.encode())
 @example(b"Bearer nt__")
 @example(b"Bearer nt_\xd9\xa0_\xff")
-def test_no_other_header_opens(header: bytes) -> None:
+def test_no_other_header_is_accepted(header: bytes) -> None:
     """Whatever it consists of, it neither opens nor breaks anything."""
     holder = GUARDED.cache.holder(header)
 
@@ -190,16 +190,14 @@ patterns = st.text("ab.*", min_size=1, max_size=8)
 
 
 @given(patterns, letters)
-def test_a_pattern_matches_as_the_regular_expression_of_its_meaning(
-    pattern: str, name: str
-) -> None:
+def test_pattern_matches_like_its_regular_expression(pattern: str, name: str) -> None:
     """A star is any number of characters, all else is itself."""
     meaning = ".*".join(map(re.escape, pattern.split("*")))
 
     assert Patterns((pattern,)).match(name) == bool(re.fullmatch(meaning, name, re.DOTALL))
 
 
-def test_a_pattern_of_many_stars_takes_no_time() -> None:
+def test_pattern_of_many_stars_is_matched_fast() -> None:
     """No pattern makes the controller search for long, whatever the name."""
     pattern = Patterns(("*a" * 124 + "b",))
     begun = time.process_time()
@@ -209,7 +207,7 @@ def test_a_pattern_of_many_stars_takes_no_time() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["", "a?", "[ab]", "a/b", "a b", "ä", "a\n", "a" * 250])
-def test_a_pattern_of_other_signs_is_refused(pattern: str) -> None:
+def test_pattern_with_invalid_characters_is_refused(pattern: str) -> None:
     """They might be meant as patterns."""
     with pytest.raises(Rejected, match="is not 1 to 249 characters"):
         Patterns((pattern,))
@@ -226,7 +224,7 @@ def test_a_pattern_of_other_signs_is_refused(pattern: str) -> None:
         (["read"], ["a"] * 1001, [], "more than 1000 patterns"),
     ],
 )
-def test_what_would_narrow_nothing_is_refused(
+def test_limits_that_a_scope_would_ignore_are_refused(
     scopes: list[str], streams: list[str], writers: list[str], says: str
 ) -> None:
     """The token would seem narrower than it is."""
@@ -243,13 +241,13 @@ def test_what_would_narrow_nothing_is_refused(
         writers=st.lists(patterns).map(tuple).map(Patterns),
     )
 )
-def test_a_grant_comes_back_as_it_was_kept(grant: Grant) -> None:
+def test_grant_survives_json(grant: Grant) -> None:
     """Through plain JSON."""
     assert Grant.from_json(grant.to_json()) == grant
 
 
 @pytest.mark.parametrize("kept", [{}, {"admin": 1}, {"admin": "true"}, {"writers": ["*"]}])
-def test_what_was_not_granted_explicitly_is_not_granted(kept: dict[str, object]) -> None:
+def test_malformed_grant_permits_nothing(kept: dict[str, object]) -> None:
     """A row of another make opens nothing."""
     grant = Grant.from_json(kept)
 
@@ -267,7 +265,7 @@ FIRST = TokenRecord("a1", "d1g35t", SCOPES, "the dashboard", created_at=5)
 SECOND = replace(FIRST, id="a0", created_at=7, expires_at=9)
 
 
-def test_a_token_comes_back_as_it_was_kept(tokens: Tokens) -> None:
+def test_token_table_returns_tokens_oldest_first(tokens: Tokens) -> None:
     """Every field, and the oldest first."""
     tokens.add(SECOND)
     tokens.add(FIRST)
@@ -275,7 +273,7 @@ def test_a_token_comes_back_as_it_was_kept(tokens: Tokens) -> None:
     assert (tokens.all(), tokens.counts()) == ([FIRST, SECOND], (2, 0))
 
 
-def test_an_id_is_given_once(tokens: Tokens) -> None:
+def test_token_id_is_unique(tokens: Tokens) -> None:
     """The second token of an id is refused, and the first stays."""
     tokens.add(FIRST)
 
@@ -293,7 +291,7 @@ def test_a_token_is_revoked_once(tokens: Tokens) -> None:
     assert (done, kept) == ([True, False, False], ([replace(FIRST, revoked_at=11)], (1, 1)))
 
 
-def test_another_process_finds_them(database: str) -> None:
+def test_tokens_are_read_by_another_process(database: str) -> None:
     """What is added through one is read through the other, which was open before."""
     with closing(open_tokens(database)) as reader, closing(open_tokens(database)) as writer:
         before = reader.counts()

@@ -40,7 +40,7 @@ def test_a_reader_follows_another_controller() -> None:
 # What clients take from chance
 
 
-def test_the_clients_leave_the_random_numbers_of_the_program_alone() -> None:
+def test_clients_do_not_draw_from_the_programs_random_numbers() -> None:
     """A program that seeded `random` draws the same numbers, whatever a client retries."""
     before = random.getstate()
     drawn = (draw_chance(), draw_chance())

@@ -34,7 +34,7 @@ HUNG_UP = threading.Event()
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
-def dripped(begin: bytes, end: bytes, drop: bytes = b" ", drops: int = 60) -> Iterator[bytes]:
+def drip(begin: bytes, end: bytes, drop: bytes = b" ", drops: int = 60) -> Iterator[bytes]:
     """Yield an answer within six seconds, of which none is without a byte."""
     yield begin
     for _ in range(drops):
@@ -44,7 +44,7 @@ def dripped(begin: bytes, end: bytes, drop: bytes = b" ", drops: int = 60) -> It
 
 
 @cache
-def packed() -> list[bytes]:
+def compress_answer() -> list[bytes]:
     """Return an answer of 256 MiB, compressed."""
     packer = zlib.compressobj(wbits=31)  # as gzip
     bomb = b"".join([*map(packer.compress, repeat(PART, 256)), packer.flush()])
@@ -53,18 +53,18 @@ def packed() -> list[bytes]:
 
 QUICK = OK + b"content-length: 2\r\n\r\n{}"
 DRIPS: dict[str, Callable[[], Iterable[bytes]]] = {
-    "header": lambda: dripped(OK + b"x: ", b"\r\ncontent-length: 2\r\n\r\n{}"),
-    "interim": lambda: dripped(b"", QUICK, b"HTTP/1.1 103 Early Hints\r\n\r\n"),
-    "body": lambda: dripped(OK + b"content-length: 62\r\n\r\n", b"{}"),
-    "endless": lambda: dripped(OK + b"connection: close\r\n\r\n{", b"}"),
+    "header": lambda: drip(OK + b"x: ", b"\r\ncontent-length: 2\r\n\r\n{}"),
+    "interim": lambda: drip(b"", QUICK, b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+    "body": lambda: drip(OK + b"content-length: 62\r\n\r\n", b"{}"),
+    "endless": lambda: drip(OK + b"connection: close\r\n\r\n{", b"}"),
 }
 """Answers that are dripped, in different parts."""
 
 LONG = OK + b"content-length: %d\r\n\r\n" % (8 * MOST_BYTES)
 ANSWERS = DRIPS | {
     "quick": lambda: [QUICK],
-    "slow": lambda: dripped(OK + b"content-length: 17\r\n\r\n", b"{}", drops=15),
-    "packed": packed,
+    "slow": lambda: drip(OK + b"content-length: 17\r\n\r\n", b"{}", drops=15),
+    "packed": compress_answer,
     "long": lambda: chain([LONG], repeat(PART, 8 * MOST_BYTES // MIB)),
 }
 """What a request is answered with, by how its path begins."""
@@ -104,7 +104,7 @@ def url() -> Iterator[str]:
         server.shutdown()
 
 
-async def until_answered(wait: Callable[[float], object]) -> None:
+async def wait_for_answer(wait: Callable[[float], object]) -> None:
     """Wait again until there was an answer, for which a busy machine takes its time."""
     for _ in range(TRIES):
         try:
@@ -130,7 +130,7 @@ async def note(client: WriterClient | AsyncWriterClient) -> None:
     """Note a time until there was an answer."""
     client.note_time(5, {0: 1})
     try:
-        await until_answered(client.flush)
+        await wait_for_answer(client.flush)
     finally:
         if (closing := client.close(0.01)) is not None:
             await closing
@@ -139,13 +139,13 @@ async def note(client: WriterClient | AsyncWriterClient) -> None:
 async def read(url: str) -> None:
     """Ask by the client for threads."""
     with ReaderClient(url, "s") as client:
-        await until_answered(client.catch_up)
+        await wait_for_answer(client.catch_up)
 
 
 async def read_on_a_loop(url: str) -> None:
     """Ask by the client for tasks."""
     async with AsyncReaderClient(url, "s") as client:
-        await until_answered(client.catch_up)
+        await wait_for_answer(client.catch_up)
 
 
 async def command(url: str) -> None:
@@ -158,7 +158,7 @@ async def command(url: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "why"), [("packed", "the answer is compressed"), ("long", f"over {MOST_BYTES} bytes")]
 )
-async def test_an_answer_beyond_the_bound_is_not_read(
+async def test_answer_over_the_size_limit_is_not_read(
     url: str, call: Callable[[str], Awaitable[None]], kind: str, why: str
 ) -> None:
     """It is read no further, and nothing is unpacked."""
@@ -196,7 +196,7 @@ async def ask_on_a_loop(url: str) -> None:
 
 @pytest.mark.parametrize("call", [ask, ask_again, ask_on_a_loop])
 @pytest.mark.parametrize("kind", DRIPS)
-async def test_an_answer_that_drips_ends_in_time(
+async def test_slow_answer_ends_at_the_timeout(
     url: str, call: Callable[[str], Awaitable[None]], kind: str
 ) -> None:
     """Whichever part of it does, though no byte is late: the call hangs up."""
@@ -207,9 +207,7 @@ async def test_an_answer_that_drips_ends_in_time(
     assert await asyncio.to_thread(HUNG_UP.wait, 90)
 
 
-def test_a_writer_posts_again_after_an_answer_that_drips(
-    url: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_writer_posts_again_after_a_slow_answer(url: str, caplog: pytest.LogCaptureFixture) -> None:
     """Within its `request_timeout_ms`: the thread that sends is not held."""
     client = WriterClient(f"{url}/body", "s", "UA", pace=Pace(request_timeout_ms=1000))
     client.note_time(5, {0: 1})
@@ -218,23 +216,23 @@ def test_a_writer_posts_again_after_an_answer_that_drips(
         client.close(0.01)
 
 
-def test_a_call_that_was_late_takes_none_of_the_others_with_it(url: str) -> None:
+def test_timeout_of_one_call_leaves_others_alone(url: str) -> None:
     """Each has a connection of its own, and later ones are made again."""
     with closing(Transport(url, timeout_s=1)) as transport:
-        late = threading.Thread(target=late_answer, args=(transport,))
+        late = threading.Thread(target=ask_for_slow_answer, args=(transport,))
         late.start()
         while late.is_alive():
             assert transport.ask(Question("GET", "/quick")) == {}
         assert transport.ask(Question("GET", "/quick")) == {}
 
 
-def late_answer(transport: Transport) -> None:
+def ask_for_slow_answer(transport: Transport) -> None:
     """Ask for an answer that drips."""
     with pytest.raises(Unreachable, match=ANSWER_TOO_LATE):
         transport.ask(Question("GET", "/body"))
 
 
-def test_a_long_answer_may_take_longer(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_large_answer_gets_a_longer_timeout(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     """By its bytes, as long pages do on slow lines."""
     monkeypatch.setattr("noted_time.client.transport.BYTES_PER_S", 0.1)
     with closing(Transport(url, timeout_s=1)) as transport:
@@ -250,7 +248,7 @@ def test_a_long_explanation_is_cut(status: int) -> None:
     assert len(str(error)) < 5000
 
 
-def test_a_forked_child_ends_its_calls_in_time_too(url: str) -> None:
+def test_timeout_applies_in_a_forked_child(url: str) -> None:
     """Whatever the watch of its parent was doing at the fork."""
     with closing(Transport(url)) as parent:
         parent.ask(Question("GET", "/quick", {}))

@@ -89,7 +89,7 @@ def test_a_time_that_is_not_an_int64_is_refused(
 @pytest.mark.parametrize("odd", ODD, ids=str)
 @pytest.mark.parametrize("result", [{"status": "accepted"}, {"status": "invalid_time"}])
 @pytest.mark.parametrize("status", [200, 422])
-def test_an_odd_time_in_a_result_of_a_note_is_refused(
+def test_note_result_with_an_odd_time_is_refused(
     status: int, result: dict[str, Any], odd: object
 ) -> None:
     refusal = {"type": "urn:noted-time:problem:notes_refused"} if status != OK_STATUS else {}
@@ -129,7 +129,7 @@ def test_an_answer_that_is_not_json_is_unexpected(content: bytes) -> None:
         Reply(200, {}, content).read(Question("GET", PATH, answer=StreamReply))
 
 
-def test_names_that_people_choose_and_new_fields_pass() -> None:
+def test_domain_named_like_a_field_and_new_fields_pass() -> None:
     """A domain may be called as a field is, and a newer controller adds fields."""
     marks = {"lower": MARK | {"new": {"lower": "?"}}, "marks": None}
     content = json.dumps(STREAM | {"marks": marks, "seal": None, "later": [[{}]]}).encode()
@@ -138,7 +138,7 @@ def test_names_that_people_choose_and_new_fields_pass() -> None:
     assert read.marks == {"lower": Mark(1, 5, 5, StreamCut({0: 7}), 1), "marks": None}
 
 
-def test_what_gateways_answer_keeps_its_meaning() -> None:
+def test_gateway_status_decides_the_error() -> None:
     """Their own documents may have fields of these names."""
     body = json.dumps({"time": "Tue, 01 Jan 2013", "status": "busy"}).encode()
     errors = []
@@ -152,7 +152,7 @@ def test_what_gateways_answer_keeps_its_meaning() -> None:
 
 
 @pytest.mark.parametrize("ask", ASKS, ids=["reader", "sensor", "complete-to", "wait", "doctor"])
-def test_whoever_asks_for_a_time_ends(ask: Callable[[str], None]) -> None:
+def test_malformed_time_ends_every_wait(ask: Callable[[str], None]) -> None:
     """`x in range(…)` would walk 7 * 10^12 steps for what is no int, past every timeout."""
     problem = 404, {"type": PROBLEM, "complete_to": 7, "lower": "1357034220000"}
 

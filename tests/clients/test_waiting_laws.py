@@ -67,7 +67,7 @@ class Trial:
 
 
 @given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), max_size=9), TIMEOUTS)
-def test_it_ends_when_it_is_complete_and_not_before(
+def test_wait_ends_exactly_when_the_time_is_complete(
     before: list[tuple[NotedTimeError, float]], timeout_s: float
 ) -> None:
     """With the answer, or with the last reason why there was none."""
@@ -84,7 +84,9 @@ def test_it_ends_when_it_is_complete_and_not_before(
 
 
 @given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), max_size=9), TIMEOUTS)
-def test_it_ends_in_time(before: list[tuple[NotedTimeError, float]], timeout_s: float) -> None:
+def test_wait_ends_at_the_timeout(
+    before: list[tuple[NotedTimeError, float]], timeout_s: float
+) -> None:
     """At most one answer later, and not before: the last look is when time is up."""
     trial = Trial(before)
     with pytest.raises((Conflict, Unreachable)):
@@ -97,7 +99,7 @@ def test_it_ends_in_time(before: list[tuple[NotedTimeError, float]], timeout_s: 
 
 
 @given(st.lists(st.tuples(REASONS, LATENESS), max_size=9), TIMEOUTS)
-def test_it_never_asks_more_often_than_the_pause(
+def test_wait_pauses_between_polls(
     before: list[tuple[NotedTimeError, float]], timeout_s: float
 ) -> None:
     """That of the reason; the last look alone may be sooner, when time is up."""
@@ -128,7 +130,7 @@ def test_a_fault_is_retried_with_backoff(
 
 
 @given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), max_size=5))
-def test_a_refusal_ends_it_at_once(before: list[tuple[NotedTimeError, float]]) -> None:
+def test_refusal_ends_the_wait_at_once(before: list[tuple[NotedTimeError, float]]) -> None:
     """Although there is time left."""
     refusal = Rejected("no such domain")
     trial = Trial([*before, (refusal, 0.0)])

@@ -41,7 +41,7 @@ def read_until(process: subprocess.Popen[str], text: str) -> list[str]:
     return lines
 
 
-def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
+def test_trial_broker_runs_until_ctrl_c_and_keeps_topics(tmp_path: Path) -> None:
     """Ctrl-C reaches the broker as well; a second one is refused, be it over port or data."""
     port = free_port()
     with run_kafka(tmp_path, "--port", str(port), "--topic", "flights:4") as first:
@@ -125,7 +125,7 @@ def test_jars_are_fetched_once(
         ("absent", Unreachable, r"absent-1\.0\.jar could not be fetched .*--repository URL"),
     ],
 )
-def test_a_jar_that_is_not_as_it_should_be_is_not_kept(
+def test_jar_with_a_wrong_checksum_is_not_kept(
     repository: Path, tmp_path: Path, name: str, error: type[NotedTimeError], expected: str
 ) -> None:
     """Nor is a part of it."""

@@ -93,7 +93,7 @@ def worker(tmp_path: Path, broker: Broker, served: Served) -> Iterator[Worker]:
     worker.kill()
 
 
-def test_a_file_source_notes_every_line_over_a_kill_of_its_worker(
+def test_killed_connect_worker_notes_every_line(
     worker: Worker, broker: Broker, served: Served
 ) -> None:
     """The next process reads the file once more, as the first one had stored no offset."""

@@ -27,7 +27,7 @@ TEN, NOON = 1_357_034_400_000, 1_357_041_600_000
 
 
 @pytest.mark.parametrize("away", ["broker", "served"])
-def test_events_and_notes_wait_for_a_broker_or_a_controller_that_is_away(
+def test_events_wait_for_an_absent_broker_or_controller(
     broker: Broker, served: Served, start: Start, away: str
 ) -> None:
     """At most so many, in their order; the constructor returns at once."""
@@ -58,7 +58,7 @@ def test_events_and_notes_wait_for_a_broker_or_a_controller_that_is_away(
     assert (verdict.records, verdict.violations) == (3, ())
 
 
-def test_a_burst_that_meets_the_begin_is_sent_in_its_order(
+def test_burst_during_start_is_sent_in_order(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Those that wait before those that need not, each partition in the order of the calls."""
@@ -80,7 +80,7 @@ def test_a_burst_that_meets_the_begin_is_sent_in_its_order(
     assert judge_marks(broker, topic, controller=served).violations == ()
 
 
-def test_what_waited_is_held_against_what_a_former_process_noted(
+def test_waiting_events_are_checked_against_former_notes(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An event below is late, and a note below is refused, by the next call that can say so."""
@@ -96,7 +96,7 @@ def test_what_waited_is_held_against_what_a_former_process_noted(
     assert caplog.text.count(f"it noted {format_time(NOON)} before") == 1
 
 
-def test_an_event_that_kafka_would_refuse_takes_no_other_with_it(
+def test_event_that_kafka_refuses_spares_its_batch(
     broker: Broker, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Kafka fails the whole batch of an event far ahead, so one that waited is judged by itself."""
@@ -123,7 +123,7 @@ def test_an_event_that_kafka_would_refuse_takes_no_other_with_it(
     assert "an event of writer 'berlin' was not sent: " in caplog.text
 
 
-def test_a_begin_that_cannot_work_is_logged_once_and_raised_by_every_call(
+def test_failed_start_is_logged_once_and_raised_by_every_call(
     broker: Broker, served: Served, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An unknown topic, and an unknown stream; the writer is no member."""
@@ -153,7 +153,7 @@ def test_a_begin_that_cannot_work_is_logged_once_and_raised_by_every_call(
     assert served.get(f"{topic}/writers")["writers"] == []
 
 
-def test_an_event_that_waited_and_is_not_taken_is_a_failure(
+def test_waiting_event_that_is_refused_counts_as_failed(
     broker: Broker, topic: str, start: Start, served: Served
 ) -> None:
     """The topic's settings were not known when it was accepted."""
@@ -222,7 +222,7 @@ def consumer(broker: Broker, topic: str) -> Iterator[Consumer]:
     consumer.close()
 
 
-def test_a_loop_of_consume_transform_and_produce_notes_after_each_commit(
+def test_transform_loop_notes_after_each_commit(
     broker: Broker, served: Served, topic: str, start: Start, consumer: Consumer
 ) -> None:
     """With the calls of Confluent's: what is aborted counts for nothing, nor do its offsets."""
@@ -250,7 +250,7 @@ def test_a_loop_of_consume_transform_and_produce_notes_after_each_commit(
     assert (verdict.records, verdict.violations) == (1, ())
 
 
-def test_a_block_that_was_aborted_by_a_call_may_raise(topic: str, start: Start) -> None:
+def test_block_may_raise_after_an_abort_inside_it(topic: str, start: Start) -> None:
     """The next transaction begins as any other."""
     producer = start(config={"transactional.id": topic})
 
@@ -280,7 +280,7 @@ def test_close_aborts_the_transaction_that_is_open(
     assert [each.value for each in broker.records(topic)] == [b"b"] * 2
 
 
-def test_a_new_password_is_also_that_of_the_looks_at_the_topic(start: Start) -> None:
+def test_new_password_applies_to_all_of_the_producers_clients(start: Start) -> None:
     """They are calls of another client."""
     producer = start()
     producer.set_sasl_credentials("berlin", "new")
@@ -290,9 +290,7 @@ def test_a_new_password_is_also_that_of_the_looks_at_the_topic(start: Start) -> 
 
 
 @pytest.mark.parametrize("sign", ["-", "+"])
-def test_the_program_of_the_page_runs_before_and_after(
-    broker: Broker, served: Served, sign: str
-) -> None:
+def test_page_program_runs_with_both_producers(broker: Broker, served: Served, sign: str) -> None:
     """With Confluent's producer, and with this one, which notes."""
     (page,) = re.findall(
         r"```diff\n(.*?)```", read_page("docs/guides/kafka-producers.md"), re.DOTALL

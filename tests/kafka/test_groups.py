@@ -57,7 +57,7 @@ def note(broker: Broker, served: Served, topic: str, time: int, ends: dict[int, 
     served.call("POST", f"/{topic}/notes", {"notes": [note]})
 
 
-def aborted_tail(broker: Broker, topic: str, key: str | None = None) -> None:
+def write_aborted_tail(broker: Broker, topic: str, key: str | None = None) -> None:
     """Write a committed record to partition 0, and behind it one that is aborted."""
     producer = Producer({**broker.config, "transactional.id": topic})
     producer.init_transactions(60)
@@ -68,11 +68,11 @@ def aborted_tail(broker: Broker, topic: str, key: str | None = None) -> None:
         end(60)
 
 
-def test_what_lies_behind_the_last_record_counts_as_read(
+def test_markers_after_the_last_record_count_as_read(
     broker: Broker, served: Served, topic: str
 ) -> None:
     """Markers and aborted records: a sink commits its last record + 1, observers note the end."""
-    aborted_tail(broker, topic)
+    write_aborted_tail(broker, topic)
     wait_until(lambda: Topic(broker.config, topic).look(committed=True).ends[0] == 4)
     note(broker, served, topic, TEN, {0: 4})
     broker.commit(topic, topic, {0: 1})
@@ -88,13 +88,13 @@ def test_what_lies_behind_the_last_record_counts_as_read(
     assert again.complete_to == TEN
 
 
-def test_on_a_compacted_topic_committed_offsets_alone_count(
+def test_compacted_topic_counts_committed_offsets_only(
     broker: Broker, request: pytest.FixtureRequest
 ) -> None:
     """What the cleaner removed behind one looks as markers and aborted records do."""
     topic = str(request.node.name)
     broker.create(topic, 1, {"cleanup.policy": "compact,delete"})
-    aborted_tail(broker, topic, "key")
+    write_aborted_tail(broker, topic, "key")
     wait_until(lambda: Topic(broker.config, topic).look(committed=True).ends[0] == 4)
     broker.commit(topic, topic, {0: 1})
     read = committed_position(broker.config, topic, topic)
@@ -107,7 +107,7 @@ def test_on_a_compacted_topic_committed_offsets_alone_count(
     assert "removed records count as read" in ended.remarks[-1]
 
 
-def test_a_partition_without_an_offset_holds_the_answer_back(
+def test_group_waits_for_a_partition_without_offset(
     broker: Broker, served: Served, topic: str, run: Commands
 ) -> None:
     """And is named, unless there is nothing in it."""
@@ -126,7 +126,7 @@ def test_a_partition_without_an_offset_holds_the_answer_back(
     assert "has no offset of partitions [1], which count as 0: begin at earliest" in held.err
 
 
-def test_offsets_that_cannot_be_right_are_refused(
+def test_impossible_group_offsets_are_refused(
     broker: Broker, served: Served, topic: str, run: Commands
 ) -> None:
     """Status 1: records that were deleted before they were read, and what lies beyond the end."""
@@ -148,9 +148,7 @@ def test_offsets_that_cannot_be_right_are_refused(
     assert f"{unknown} where it began, and so do the deleted records of partitions [0]" in whole.err
 
 
-def test_a_group_that_is_none_is_named(
-    broker: Broker, served: Served, topic: str, run: Commands
-) -> None:
+def test_unknown_group_is_named(broker: Broker, served: Served, topic: str, run: Commands) -> None:
     """One that never committed, one of another topic, one of a topic that is created again."""
     broker.send(topic, [(0, "a", TEN)])
     note(broker, served, topic, TEN, {0: 1})
@@ -188,7 +186,7 @@ def acknowledge(broker: Broker, group: str, topic: str, records: int) -> None:
             consumer.commit_sync()
 
 
-def test_a_share_group_is_named_as_what_it_is(
+def test_share_group_is_named_as_share_group(
     broker: Broker, served: Served, topic: str, run: Commands
 ) -> None:
     """Its name is right, and there is no offset to commit: what it has instead is named."""
@@ -202,7 +200,7 @@ def test_a_share_group_is_named_as_what_it_is(
     assert f"kafka-share-groups.sh --describe --group {topic} shows them" in found.err
 
 
-def test_members_that_have_yet_to_commit_are_no_share_group(broker: Broker, topic: str) -> None:
+def test_group_before_its_first_commit_is_not_a_share_group(broker: Broker, topic: str) -> None:
     """A consumer group of either protocol may come before its first offset."""
     said = []
     for protocol in ("classic", "consumer"):
@@ -294,7 +292,7 @@ def test_wait_holds_while_a_group_is_rebalanced(
     assert found == [(0, 100), (0, 200), (0, 300)]
 
 
-def test_a_group_that_may_not_be_described_is_refused(
+def test_group_without_the_right_to_describe_is_refused(
     broker: Broker, served: Served, topic: str, run: Commands
 ) -> None:
     """With the right that is missing."""
@@ -333,16 +331,16 @@ class Refusing:
     def list_consumer_group_offsets(
         self, asked: list[ConsumerGroupTopicPartitions], **_: object
     ) -> dict[str, Future[Any]]:
-        return {each.group_id: _answered(next(self._codes)) for each in asked}
+        return {each.group_id: _complete(next(self._codes)) for each in asked}
 
     def describe_consumer_groups(self, groups: list[str], **_: object) -> dict[str, Future[Any]]:
-        return dict.fromkeys(groups, _answered(self._error))
+        return dict.fromkeys(groups, _complete(self._error))
 
     def list_groups(self, *_: object, **__: object) -> list[object]:
         return []
 
 
-def _answered(code: int | None) -> Future[Any]:
+def _complete(code: int | None) -> Future[Any]:
     future = Future[Any]()
     if code is None:
         future.set_result(None)
@@ -366,7 +364,7 @@ LOADS, UNKNOWN = KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.GROUP_ID_NO
     ],
     ids=["unknown", "loads", "loaded", "elsewhere"],
 )
-def test_a_group_whose_offsets_are_not_told_is_named(
+def test_group_with_unavailable_offsets_is_named(
     monkeypatch: pytest.MonkeyPatch,
     broker: Refusing,
     patience_s: float,

@@ -34,17 +34,17 @@ STREAM = {"max_time_ahead_ms": None}
 AHEAD = LogFact("unreadable", 1, 1, NINE, count=1)
 
 
-def by_field(broker: Broker, topic: str) -> KafkaFields:
+def watch_field(broker: Broker, topic: str) -> KafkaFields:
     """Return a look at a field of the records."""
     return KafkaFields(broker.config, topic, "at", start="earliest", clock=lambda: NINE)
 
 
-def by_read_timestamp(broker: Broker, topic: str) -> KafkaFields:
+def watch_read_timestamps(broker: Broker, topic: str) -> KafkaFields:
     """Return a look at the timestamps of the records."""
     return KafkaFields(broker.config, topic, get_timestamp, start="earliest", clock=lambda: NINE)
 
 
-def by_timestamp(broker: Broker, topic: str) -> KafkaTimes:
+def watch_newest_timestamps(broker: Broker, topic: str) -> KafkaTimes:
     """Return a look at the newest timestamps."""
     return KafkaTimes(broker.config, topic, clock=lambda: NINE)
 
@@ -55,8 +55,8 @@ def row(partition: int, time: int, key: str | None = None) -> dict[str, Any]:
     return {"value": value, "partition": partition, "timestamp": time, "key": key}
 
 
-@pytest.mark.parametrize("look_at", [by_field, by_read_timestamp, by_timestamp])
-def test_a_partition_with_an_open_transaction_is_not_idle(
+@pytest.mark.parametrize("look_at", [watch_field, watch_read_timestamps, watch_newest_timestamps])
+def test_partition_with_an_open_transaction_is_not_idle(
     broker: Broker, served: Served, topic: str, look_at: Callable[[Broker, str], Callable[[], Seen]]
 ) -> None:
     """Its record is below no lower until it is visible, and `explain` names the transaction."""
@@ -99,7 +99,7 @@ def test_a_partition_with_an_open_transaction_is_not_idle(
     assert judge_marks(broker, topic, controller=served).violations == ()
 
 
-def test_each_way_to_observe_names_an_open_transaction(broker: Broker, topic: str) -> None:
+def test_every_observer_names_an_open_transaction(broker: Broker, topic: str) -> None:
     """By its first offset, as long as it is open."""
     broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
     looks: list[Callable[[], Seen]] = [
@@ -118,7 +118,7 @@ def test_each_way_to_observe_names_an_open_transaction(broker: Broker, topic: st
     assert afterwards == [[]] * len(looks)
 
 
-def test_a_record_that_moves_time_ahead_of_the_clock_is_named(broker: Broker, topic: str) -> None:
+def test_record_ahead_of_the_clock_is_named(broker: Broker, topic: str) -> None:
     """By its offset and its key, until the clock has passed it; one far ahead moves nothing."""
     now = NINE
     times = KafkaFields(broker.config, topic, "at", start="earliest", clock=lambda: now)
@@ -148,7 +148,7 @@ def test_a_record_that_moves_time_ahead_of_the_clock_is_named(broker: Broker, to
     ("value", "tombstones", "offset"),
     [("no JSON", 20, 0), (f'{{"at": {NINE + 6 * MINUTE}}}', 1, 0), ('{"at": 1}', 1100, 1101)],
 )
-def test_a_restart_knows_the_record_that_was_passed_over(
+def test_restarted_observer_still_skips_the_record_ahead(
     broker: Broker, topic: str, value: str, tombstones: int, offset: int
 ) -> None:
     """Below a marker and tombstones; one that is ahead holds until the clock has passed it."""

@@ -83,7 +83,7 @@ def send_until_noted(
     wait_until(is_noted)
 
 
-def test_three_that_are_killed_have_their_notes_cover_what_they_wrote(
+def test_killed_producers_notes_cover_their_records(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """One of each version; partitions are added, and the controller is away meanwhile."""
@@ -112,7 +112,7 @@ def test_three_that_are_killed_have_their_notes_cover_what_they_wrote(
     assert max(each.partition for each in broker.records(topic)) > 1
 
 
-def test_a_producer_of_historic_times_takes_none_from_other_writers(
+def test_historic_producer_ignores_other_writers_times(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """It is started again, and finds records in the topic that are newer than any it will send."""
@@ -149,7 +149,7 @@ REFUSED = {
 }
 
 
-def test_what_cannot_be_noted_is_refused_and_the_producer_works(tmp_path: Path) -> None:
+def test_invalid_setting_is_logged_and_producing_continues(tmp_path: Path) -> None:
     """One sentence names the setting, and what to use instead."""
     settings = {"bootstrap.servers": NOWHERE, **java.interceptor("http://127.0.0.1:9", "w")}
     given = [dict([each.split("=")]) for each in REFUSED]
@@ -188,7 +188,7 @@ def test_historic_timestamps_are_noted_in_their_order(
 
 
 @pytest.mark.parametrize("version", java.VERSIONS)
-def test_records_that_the_producer_refuses_do_not_hold_time(
+def test_record_refused_by_the_producer_does_not_hold_time(
     broker: Broker, served: Served, topic: str, start: Start, version: str
 ) -> None:
     """One by its serializer, one by its size: nothing is lost or late; each kind is said once."""
@@ -218,7 +218,7 @@ SMALL = {"batch.size": 1000}
 QUICK = {"request.timeout.ms": 4000, "delivery.timeout.ms": 5000, "max.block.ms": 4000}
 
 
-def test_a_record_that_the_broker_refuses_holds_time_as_long_as_a_delivery_takes(
+def test_record_refused_by_the_broker_holds_time_for_a_while(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Then time advances; what is sent again, with its timestamp, is late."""
@@ -248,7 +248,7 @@ def test_a_record_that_the_broker_refuses_holds_time_as_long_as_a_delivery_takes
     assert "no more is noted" not in producer.log()
 
 
-def test_a_record_that_is_sent_in_place_of_a_refused_one_is_noted(
+def test_record_sent_in_place_of_a_refused_one_is_noted(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Its callback sends it within `send`; what is taken for the refused record is late at most."""
@@ -273,7 +273,7 @@ UNENDING = {"delivery.timeout.ms": 2**31 - 1, "max.block.ms": 2**63 - 1}
 @pytest.mark.parametrize(
     "stopping", [{"on.failure": "stop", "kafka": SMALL}, {"kafka": {**UNENDING, **SMALL}}]
 )
-def test_a_record_that_is_not_delivered_ends_the_notes(
+def test_undelivered_record_ends_the_notes(
     broker: Broker, served: Served, topic: str, start: Start, stopping: Mapping[str, Any]
 ) -> None:
     """If so set, or if a delivery may last for ever; producing continues, and time holds."""
@@ -293,7 +293,7 @@ def test_a_record_that_is_not_delivered_ends_the_notes(
     assert judge_marks(broker, topic, controller=served).violations == ()
 
 
-def test_notes_go_to_the_stream_and_for_the_topics_that_are_named(
+def test_notes_go_to_the_configured_stream_and_topics(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Closed, the producer of a topic that is not named would have noted at the latest."""
@@ -312,7 +312,7 @@ def test_notes_go_to_the_stream_and_for_the_topics_that_are_named(
     assert "noted time" not in unnamed.log()
 
 
-def test_a_client_that_is_too_old_is_named(broker: Broker, topic: str, start: Start) -> None:
+def test_outdated_kafka_client_is_named(broker: Broker, topic: str, start: Start) -> None:
     """Once; its producer delivers."""
     producer = start(version="2.8")
     producer.send(*now())
@@ -337,7 +337,7 @@ def test_a_topic_with_the_brokers_timestamps_is_refused(
     assert "message.timestamp.type=LogAppendTime, have `noted-time observe" in producer.log()
 
 
-def test_of_two_producers_of_one_name_the_younger_is_noted(
+def test_younger_java_producer_of_a_name_takes_over(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """The older says that no note covers it; what the younger sends meanwhile is late at most."""
@@ -355,7 +355,7 @@ def test_of_two_producers_of_one_name_the_younger_is_noted(
     assert re.search(r"no more is noted: another process, \S+:\d+, took the name", older.log())
 
 
-def test_two_producers_of_one_process_and_name_are_told_so(served: Served, start: Start) -> None:
+def test_two_producers_of_one_name_in_a_process_are_logged(served: Served, start: Start) -> None:
     def fence() -> Answer:
         label = re.search(rb'"label":"([^"]+)"', server.requests[-1])
         assert label
@@ -383,7 +383,7 @@ def test_a_producer_whose_stream_is_missing_closes_at_once(
     assert time.monotonic() - began_at < CLOSE_S
 
 
-def test_after_a_restored_backup_the_living_producer_takes_its_name_over_once_more(
+def test_living_producer_retakes_its_name_after_a_restore(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """The backup names the process before it; what it sent meanwhile is covered, too."""
@@ -414,7 +414,7 @@ def test_after_a_restored_backup_the_living_producer_takes_its_name_over_once_mo
     assert judge_marks(broker, topic, controller=served).violations == ()
 
 
-def test_a_topic_that_is_created_again_is_noted_no_more(
+def test_recreated_topic_ends_the_interceptors_notes(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """The running producer says so, and one that is started before the stream is created again."""
@@ -434,7 +434,7 @@ def test_a_topic_that_is_created_again_is_noted_no_more(
     assert judge_marks(broker, topic, controller=served).violations == ()
 
 
-def test_a_producer_joins_with_the_id_of_its_topic_and_no_other_stream(
+def test_producer_joins_only_the_stream_of_its_topic_id(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """As Kafka spells it, with a character that its clients in C spell otherwise."""
@@ -456,7 +456,7 @@ def test_a_producer_joins_with_the_id_of_its_topic_and_no_other_stream(
     assert other.log().count("no more is noted: ") == 1
 
 
-def test_what_is_sent_before_there_is_a_stream_is_covered_by_the_first_note(
+def test_first_note_covers_records_sent_before_the_stream(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """The controller that does not answer, and the stream that is missing, are each said once."""
@@ -500,7 +500,7 @@ HOSTILE: dict[str, Callable[[], Answer]] = {
 }
 
 
-def test_after_any_hostile_answer_the_notes_continue(
+def test_notes_continue_after_a_hostile_answer(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Each is given up in time, holds no memory, and is no acceptance; the log has few lines."""
@@ -521,7 +521,7 @@ def test_after_any_hostile_answer_the_notes_continue(
     assert len(max(log.splitlines(), key=len)) < 1200
 
 
-def test_a_controller_that_fails_now_and_then_fills_no_log(
+def test_repeated_failures_are_logged_within_a_limit(
     served: Served, topic: str, start: Start
 ) -> None:
     """Of fifty troubles, each another, some lines are logged; the last says that more follow."""

@@ -39,7 +39,7 @@ def run(program: str, *words: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, env=environment(), stdout=pipe, stderr=pipe, text=True)
 
 
-def test_events_that_failed_are_produced_again_from_their_callbacks_through_an_outage(
+def test_callbacks_produce_failed_events_again_in_an_outage(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Longer than events live, with a full queue: the callback cannot wait there, and keeps."""
@@ -48,10 +48,10 @@ def test_events_that_failed_are_produced_again_from_their_callbacks_through_an_o
     producer = start(config=quick, on_failure="hold")
 
     def send(value: str, time: int) -> None:
-        deliver = partial(sent, value, time)
+        deliver = partial(send_failed_again, value, time)
         producer.produce(value=value, event_time=time, on_delivery=deliver)
 
-    def sent(value: str, time: int, error: KafkaError | None, _: Message) -> None:
+    def send_failed_again(value: str, time: int, error: KafkaError | None, _: Message) -> None:
         if error is not None:
             try:
                 send(value, time)
@@ -110,7 +110,7 @@ def test_a_signal_handler_may_raise_inside_any_call(
     assert judge_marks(broker, topic, controller=served).violations == ()
 
 
-def test_what_a_signal_handler_raises_before_a_report_reaches_the_program(start: Start) -> None:
+def test_signal_before_a_delivery_report_raises_in_program(start: Start) -> None:
     """The signal comes while librdkafka waits: its handler runs as soon as a callback begins."""
     producer, main = start(config={"linger.ms": 1000}), threading.get_ident()
     raised: list[BaseException] = []

@@ -43,7 +43,7 @@ class Flights:
         reader = ReaderClient(self.served.url, self.topic, group="g", reader=name)
         return KafkaNotedConsumer(config, reader)
 
-    def known(self) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
+    def read_group(self) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
         """Return where the controller has the group, and its online readers."""
         found = self.served.get(f"{self.topic}/reader-groups/g")
         return found["position"], found["readers"]
@@ -68,7 +68,7 @@ def values(consumer: KafkaNotedConsumer, number: int) -> list[bytes | None]:
     return found
 
 
-def test_a_message_counts_once_the_next_one_is_asked_for(flights: Flights) -> None:
+def test_message_counts_once_the_next_is_requested(flights: Flights) -> None:
     """Not when it is handed out; and what was handed out last comes again."""
     flights.send(1, 5)
     flights.served.note(flights.topic, 2000, {"0": 5})
@@ -88,12 +88,12 @@ def test_a_message_counts_once_the_next_one_is_asked_for(flights: Flights) -> No
         [b"0.2", b"0.3", b"0.4"],
         None,
     )
-    assert flights.known() == ({"0": 5}, {})
+    assert flights.read_group() == ({"0": 5}, {})
 
 
 @pytest.mark.parametrize("flights", [4], indirect=True)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_two_consumers_share_and_hand_over(flights: Flights, strategy: str) -> None:
+def test_two_consumers_share_and_hand_over_partitions(flights: Flights, strategy: str) -> None:
     """Each reports the partitions that it has; no record is skipped when one of them leaves."""
     settings = {"partition.assignment.strategy": strategy}
     seen = set[bytes | None]()
@@ -107,7 +107,7 @@ def test_two_consumers_share_and_hand_over(flights: Flights, strategy: str) -> N
             def is_there() -> bool:
                 for each in consumers:
                     seen.update(message.value() for message in each.consume(20, 0.2))
-                position, readers = flights.known()
+                position, readers = flights.read_group()
                 held = [len(each) for each in readers.values()]
                 return position == expected and sum(held) == 4 and min(held) == 4 // len(consumers)
 
@@ -124,7 +124,7 @@ def test_two_consumers_share_and_hand_over(flights: Flights, strategy: str) -> N
     assert len(seen) == 4 * 50
 
 
-def test_nothing_is_said_of_partitions_that_were_taken_away(
+def test_consumer_does_not_report_revoked_partitions(
     flights: Flights, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As they are from a consumer that took longer than `max.poll.interval.ms`."""
@@ -138,7 +138,7 @@ def test_nothing_is_said_of_partitions_that_were_taken_away(
         assert (one.reader.position, "[0] were taken" in caplog.text) == ({0: 2}, True)
 
 
-def test_the_end_of_a_partition_is_read_though_no_message_is_there(flights: Flights) -> None:
+def test_aborted_records_at_the_end_count_as_read(flights: Flights) -> None:
     """An aborted transaction lies before it, which a cut covers and no reader is given."""
     begin_transaction(flights.broker, flights.topic, "aborted").abort_transaction(60)
     flights.served.note(flights.topic, 2000, {"0": 2})
@@ -146,7 +146,7 @@ def test_the_end_of_a_partition_is_read_though_no_message_is_there(flights: Flig
         wait_until(lambda: not one.consume(1, 0.1) and one.get_time_window().lower == 2000)
 
 
-def test_records_deleted_before_they_were_processed_are_named(
+def test_records_deleted_unread_are_named(
     flights: Flights, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The consumer begins at what is left without a word."""
@@ -161,11 +161,11 @@ def test_records_deleted_before_they_were_processed_are_named(
     assert "partition 0: the records from 3 to 7 were deleted" in caplog.text
 
 
-def died(flights: Flights, read: int, **settings: object) -> None:
+def kill_consumer(flights: Flights, read: int, **settings: object) -> None:
     """Have a consumer process so many messages, report it, and end without a commit."""
     one = flights.consumer("one", **{"enable.auto.commit": False, **settings})
     values(one, read + 1)
-    wait_until(lambda: flights.known()[1] == {"one": {"0": read}})
+    wait_until(lambda: flights.read_group()[1] == {"one": {"0": read}})
     one.consumer.close()
     one.reader.close()
 
@@ -175,7 +175,7 @@ BEGINS += [("largest", 5, None), ("error", 0, 1), ("earliest", 2, 99)]
 
 
 @pytest.mark.parametrize(("reset", "begin", "committed"), BEGINS)
-def test_partitions_without_a_valid_commit_are_reported_where_they_begin(
+def test_partition_without_valid_commit_starts_at_its_begin(
     broker: Broker, served: Served, reset: str, begin: int, committed: int | None
 ) -> None:
     """Never committed, committed what was deleted since, or beyond the end of what is there."""
@@ -193,10 +193,10 @@ def test_partitions_without_a_valid_commit_are_reported_where_they_begin(
         assert one.reader.position == {0: begin}
 
 
-def test_a_consumer_created_elsewhere_begins_with_what_kafka_gives_it(flights: Flights) -> None:
+def test_foreign_consumer_starts_at_kafkas_first_message(flights: Flights) -> None:
     """Nobody can ask it for its `auto.offset.reset`: until the first message it is at 0."""
     flights.send(1, 5)
-    died(flights, 4)
+    kill_consumer(flights, 4)
     flights.broker.truncate(flights.topic, {0: 2})
     config = {"group.id": flights.topic, "auto.offset.reset": "earliest"}
     own = Consumer({**flights.broker.config, **config, **KafkaNotedConsumer.SETTINGS})
@@ -207,7 +207,7 @@ def test_a_consumer_created_elsewhere_begins_with_what_kafka_gives_it(flights: F
         assert (first, two.reader.position) == ([b"0.2"], {0: 2})
 
 
-def test_no_record_of_an_open_transaction_counts_as_passed_over(flights: Flights) -> None:
+def test_open_transaction_is_not_skipped_by_latest(flights: Flights) -> None:
     """The end where `latest` begins is that of committed records, not that of all."""
     flights.send(1, 2)
     producer = begin_transaction(flights.broker, flights.topic, "open", partition=0)
@@ -219,7 +219,7 @@ def test_no_record_of_an_open_transaction_counts_as_passed_over(flights: Flights
     assert begin == {0: 2}
 
 
-def test_a_consumer_that_stores_offsets_by_itself_is_refused(flights: Flights) -> None:
+def test_consumer_with_auto_offset_store_is_refused(flights: Flights) -> None:
     """It would commit what is not processed yet."""
     flights.send(1, 2)
     config = {**flights.broker.config, "group.id": "own", "auto.offset.reset": "earliest"}
@@ -229,7 +229,7 @@ def test_a_consumer_that_stores_offsets_by_itself_is_refused(flights: Flights) -
         values(consumer, 2)
 
 
-def test_a_topic_that_does_not_exist_is_an_error(broker: Broker, served: Served) -> None:
+def test_missing_topic_raises_for_consumers(broker: Broker, served: Served) -> None:
     """At once with a configuration, and from the consumer itself when it is asked for messages."""
     broker.create("kept-for-mistakes")
     reader = ReaderClient(served.url, "nowhere")
@@ -243,7 +243,7 @@ def test_a_topic_that_does_not_exist_is_an_error(broker: Broker, served: Served)
         wait_until(lambda: consumer.poll(0.1))
 
 
-def test_a_topic_that_was_recreated_under_a_consumer_is_named(
+def test_topic_recreated_under_a_consumer_is_named(
     broker: Broker, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka's own consumer waits for ever at an offset that means another record now."""

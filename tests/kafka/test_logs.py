@@ -34,7 +34,7 @@ def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str
     name = str(request.node.originalname)
     served.stream(name, "default", "ingestion")
     broker.create(name, 2)
-    while ODD.isdisjoint(id_of(broker, name)):
+    while ODD.isdisjoint(read_id(broker, name)):
         broker.create(name, 2)
     return name
 
@@ -49,7 +49,7 @@ def mirror(broker: Broker, topic: str) -> str:
 
 
 @pytest.fixture
-def noted(broker: Broker, served: Served, topic: str) -> Iterator[KafkaNotedProducer]:
+def producer(broker: Broker, served: Served, topic: str) -> Iterator[KafkaNotedProducer]:
     """Return a producer that has noted."""
     with KafkaNotedProducer(broker.config, topic, served.url, "berlin") as producer:
         producer.produce(value="a", event_time=NOON, partition=0)
@@ -58,17 +58,17 @@ def noted(broker: Broker, served: Served, topic: str) -> Iterator[KafkaNotedProd
         yield producer
 
 
-def id_of(broker: Broker, topic: str) -> str:
+def read_id(broker: Broker, topic: str) -> str:
     """Return a topic's id."""
     return str(Topic(broker.config, topic).look().id)
 
 
-@pytest.mark.usefixtures("noted")
-def test_a_producer_and_observers_of_every_kind_note_the_id_as_kafka_spells_it(
+@pytest.mark.usefixtures("producer")
+def test_producer_and_observers_note_the_same_topic_id(
     broker: Broker, served: Served, topic: str
 ) -> None:
     """Whoever is first; and all of one topic are taken."""
-    known = id_of(broker, topic)
+    known = read_id(broker, topic)
     streams = [f"{topic}-{n}" for n in range(3)]
     for stream in streams:
         served.stream(stream, "default", "ingestion")
@@ -88,11 +88,11 @@ def test_a_producer_and_observers_of_every_kind_note_the_id_as_kafka_spells_it(
     assert [served.get(each)["logs"] for each in (topic, *streams)] == [[known]] * 4
 
 
-def test_who_notes_of_another_topic_is_refused_and_takes_no_name_over(
-    broker: Broker, served: Served, topic: str, mirror: str, noted: KafkaNotedProducer
+def test_writer_of_another_topic_is_refused(
+    broker: Broker, served: Served, topic: str, mirror: str, producer: KafkaNotedProducer
 ) -> None:
     """At the first note, in a sentence that names both, as with a second cluster."""
-    both = f"of log {id_of(broker, topic)}, and this is log {id_of(broker, mirror)}"
+    both = f"of log {read_id(broker, topic)}, and this is log {read_id(broker, mirror)}"
     before = served.get(f"{topic}/writers")["writers"]
     with pytest.raises(AnotherLog, match=both):
         KafkaNotedProducer(broker.config, mirror, served.url, "berlin", stream=topic)
@@ -101,14 +101,14 @@ def test_who_notes_of_another_topic_is_refused_and_takes_no_name_over(
         with pytest.raises(AnotherLog, match=both):
             noter.look()
     after = served.get(f"{topic}/writers")["writers"]
-    noted.note_time(NOON + 2)
-    noted.flush(60)
+    producer.note_time(NOON + 2)
+    producer.flush(60)
 
     assert [each["writer"] for each in after] == [each["writer"] for each in before] == ["berlin"]
     assert after[0]["session"] == before[0]["session"]
 
 
-@pytest.mark.usefixtures("noted")
+@pytest.mark.usefixtures("producer")
 def test_readers_and_a_relay_of_a_mirror_are_refused(
     broker: Broker, served: Served, topic: str, mirror: str
 ) -> None:
@@ -128,12 +128,12 @@ def test_readers_and_a_relay_of_a_mirror_are_refused(
     assert f"{mirror}.noted" not in broker.topics()
 
 
-@pytest.mark.usefixtures("noted")
-def test_a_log_with_the_same_offsets_is_taken_once_an_operator_says_so(
+@pytest.mark.usefixtures("producer")
+def test_operator_may_accept_a_log_with_the_same_offsets(
     broker: Broker, served: Served, topic: str, mirror: str
 ) -> None:
     """As a linked or restored one."""
-    body = {"log": id_of(broker, mirror), "same_offsets": True}
+    body = {"log": read_id(broker, mirror), "same_offsets": True}
     served.call("PUT", f"/{topic}", body)
     with KafkaNotedProducer(broker.config, mirror, served.url, "lima", stream=topic) as producer:
         producer.note_time(NOON + 2)
@@ -141,4 +141,4 @@ def test_a_log_with_the_same_offsets_is_taken_once_an_operator_says_so(
     with closing(KafkaRelay(broker.config, mirror, served.url, stream=topic)) as relay:
         relay.look()
 
-    assert served.get(topic)["logs"] == [id_of(broker, topic), id_of(broker, mirror)]
+    assert served.get(topic)["logs"] == [read_id(broker, topic), read_id(broker, mirror)]

@@ -133,7 +133,7 @@ def fields(broker: Broker, client: WriterClient) -> KafkaFields:
 
 
 @pytest.mark.parametrize("look_at", [timestamps, fields])
-def test_event_time_is_noted_over_transactions_growth_and_restarts(
+def test_event_time_is_exact_over_transactions_and_restarts(
     broker: Broker, served: Served, topic: str, look_at: Callable[..., Callable[[], Seen]]
 ) -> None:
     """No record below a lower lies beyond its cut, and in the end all but the delay is noted."""
@@ -161,7 +161,7 @@ def test_event_time_is_noted_over_transactions_growth_and_restarts(
     assert all(mark["upper_is_bound"] for mark in served.all_marks(topic))
 
 
-def test_ingestion_is_when_a_record_became_visible_and_not_its_stamp(
+def test_ingestion_time_is_when_a_record_became_visible(
     broker: Broker, served: Served, topic: str
 ) -> None:
     """One in a transaction is stamped before: by stamps it lies beyond the cut that covers it."""
@@ -223,7 +223,7 @@ def test_a_recreated_topic_stops_its_observer_and_the_next_one(
             noter.run()
 
 
-def test_ends_that_go_back_for_a_moment_stop_nobody(
+def test_ends_that_go_back_briefly_stop_no_observer(
     broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker that was killed reports lower ones once it is back, though nothing is lost."""
@@ -299,7 +299,7 @@ def test_timestamps_in_seconds_need_their_unit(broker: Broker, topic: str) -> No
     assert times().newest == {0: 1_795_694_400_000}
 
 
-def test_times_that_cannot_be_right_are_passed_over(
+def test_implausible_times_are_skipped(
     broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Their producer and their likely unit are named; a restart knows the newest of them."""
@@ -321,7 +321,7 @@ def test_times_that_cannot_be_right_are_passed_over(
     assert f"'{noon // 1000}' is among times that look like Unix seconds" in caplog.text
 
 
-def test_records_of_an_hour_that_is_twice_are_not_reported_as_late(
+def test_records_of_a_repeated_hour_are_not_late(
     broker: Broker, served: Served, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They are named and counted; time stands until a later hour is read."""
@@ -343,7 +343,7 @@ def test_records_of_an_hour_that_is_twice_are_not_reported_as_late(
     assert caplog.text.count("in an hour that the zone has twice are read as of the first") == 1
 
 
-def test_a_record_from_the_end_of_time_does_not_end_its_observer(
+def test_record_with_the_largest_time_keeps_its_observer(
     broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No larger time can be noted, so the upper of marks is no bound then; time advances."""
@@ -380,13 +380,13 @@ def test_an_observer_warns_of_transactions_whose_markers_count(
     assert fields().newest == {1: 1000}
 
 
-def in_value(message: Message) -> int:
+def read_value(message: Message) -> int:
     """Return the value of a record."""
     return int(message.value() or b"")
 
 
 @pytest.mark.parametrize("kind", [Unreachable, NotObservable])
-def test_what_cannot_be_decoded_now_is_read_again(
+def test_undecodable_record_is_read_again(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, kind: type[NotedTimeError]
 ) -> None:
     """With all records of its batch, of both partitions, even if Kafka reports no first offsets."""
@@ -394,13 +394,13 @@ def test_what_cannot_be_decoded_now_is_read_again(
     broker.send(topic, [(n % 2, f"{n}", 0) for n in range(1, 9)])
     asked: list[int] = []
 
-    def decoded(message: Message) -> int:
-        asked.append(in_value(message))
+    def decode(message: Message) -> int:
+        asked.append(read_value(message))
         if len(asked) == 3:
             raise kind("the schema registry is away")
         return asked[-1]
 
-    look = KafkaFields(broker.config, topic, decoded, start="earliest")
+    look = KafkaFields(broker.config, topic, decode, start="earliest")
 
     with pytest.raises(kind, match="registry"):
         look()
@@ -408,7 +408,7 @@ def test_what_cannot_be_decoded_now_is_read_again(
     assert sorted([*asked[:2], *asked[3:]]) == [*range(1, 9)]
 
 
-def in_minutes(message: Message) -> int | None:
+def read_minutes(message: Message) -> int | None:
     """Return the time of a record whose value is in minutes."""
     return None if message.value() == b"none" else int(message.value() or b"") * 60_000
 
@@ -426,7 +426,7 @@ UNUSABLE += ['{"at": "2013-01-01T10:00:00"}', f'{{"at": {2**70}}}', '{"at": {"at
         ("a.from", ['{"a": 9}', '{"a": {"from": 3}, "from": 8}'], 3, 1),
         ("a.at", ['{"a": [{}]}', '{"a": [{"at": 3}, {"at": [8, 5]}, {}]}', '{"a": []}'], 8, 1),
         ("at", ['[{"at": 3}, {"at": 8}]', '[{"at": 5}, {"at": "noon"}]', "[]"], 8, 1),
-        ("tests.kafka.test_looks:in_minutes", ["2", "two", "none"], 120_000, 1),
+        ("tests.kafka.test_looks:read_minutes", ["2", "two", "none"], 120_000, 1),
     ],
 )
 def test_times_are_read_from_records(  # noqa: PLR0913 - a table
@@ -456,7 +456,7 @@ def test_records_below_what_was_noted_are_reported_as_late(
     broker: Broker, served: Served, topic: str
 ) -> None:
     """With their number, their least and largest time; those that came while nobody looked, too."""
-    look = partial(KafkaFields, broker.config, topic, in_value, start="earliest", ahead_ms=None)
+    look = partial(KafkaFields, broker.config, topic, read_value, start="earliest", ahead_ms=None)
 
     def observe(end: int) -> object:
         """Look until all records are noted, and return the writer's late rows."""
@@ -477,14 +477,14 @@ def test_records_below_what_was_noted_are_reported_as_late(
     assert observe(7) == {"default": {"rows": 3, "least": 1002, "most": 1004}}
 
 
-def test_of_several_events_the_largest_counts_and_the_least_may_be_late(
+def test_record_of_several_events_counts_its_largest_time(
     broker: Broker, served: Served, topic: str
 ) -> None:
     """A record is late once."""
     broker.send(topic, [(0, "[1005]", 0), (1, "[1001, 1007]", 0)])
     with WriterClient(served.url, topic, "observer", domains=["default"]) as client:
         times = KafkaFields(
-            *(broker.config, topic, in_array), start="earliest", ahead_ms=None, client=client
+            *(broker.config, topic, read_array), start="earliest", ahead_ms=None, client=client
         )
         noter = EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0)
         look_until(noter, served, 1005)
@@ -496,12 +496,12 @@ def test_of_several_events_the_largest_counts_and_the_least_may_be_late(
     assert late == {"default": {"rows": 1, "least": 1002, "most": 1002}}
 
 
-def in_array(message: Message) -> list[int]:
+def read_array(message: Message) -> list[int]:
     """Return the times in the value of a record."""
     return [int(time) for time in (message.value() or b"").decode().strip("[]").split(",")]
 
 
-def test_reading_continues_where_records_are_left(
+def test_reading_continues_after_deleted_records(
     broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What was deleted before it was read is named; a topic that ends before that was recreated."""
@@ -544,18 +544,18 @@ class Ending:
     def describe_topics(self, *_: object, **__: object) -> dict[str, Future[Any]]:
         """Return a topic of one partition."""
         partition = SimpleNamespace(id=0, isr=[1])
-        return {"topic": _answered(SimpleNamespace(topic_id="id", partitions=[partition]))}
+        return {"topic": _complete(SimpleNamespace(topic_id="id", partitions=[partition]))}
 
     def list_offsets(
         self, asked: Iterable[TopicPartition], **_: object
     ) -> dict[TopicPartition, Future[Any]]:
         """Return the offset for each partition, and no error."""
         return {
-            each: _answered(SimpleNamespace(timestamp=-1, offset=self._offset)) for each in asked
+            each: _complete(SimpleNamespace(timestamp=-1, offset=self._offset)) for each in asked
         }
 
 
-def _answered(answer: object) -> Future[Any]:
+def _complete(answer: object) -> Future[Any]:
     future = Future[Any]()
     future.set_result(answer)
     return future

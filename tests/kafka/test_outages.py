@@ -17,7 +17,7 @@ MINUTE = 60_000
 NOON = GivenTime().wall
 
 
-def test_a_controller_that_is_away_for_an_hour_misses_nothing(
+def test_hour_without_controller_loses_no_time(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its end is said once to each observer, none is excluded, and all is noted when it is back."""

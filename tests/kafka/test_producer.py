@@ -39,7 +39,7 @@ pytestmark = pytest.mark.acceptance
 ELEVEN, NOON = 1_357_038_000_000, 1_357_041_600_000
 
 
-def transactional(topic: str) -> dict[str, Any]:
+def make_config(topic: str) -> dict[str, Any]:
     """Return a configuration with transactions."""
     return {"transactional.id": topic}
 
@@ -49,12 +49,12 @@ def give_up() -> None:
     raise ZeroDivisionError
 
 
-def sent_at(record: Record) -> int:
+def read_time(record: Record) -> int:
     """Return the time that is the record's value."""
     return int(record.value or 0)
 
 
-def faultless(broker: Broker, served: Calls, topic: str) -> Verdict:
+def check_marks(broker: Broker, served: Calls, topic: str) -> Verdict:
     """Return the verdict, which has marks and no violation."""
     verdict = judge_marks(broker, topic, controller=served)
     assert verdict.violations == ()
@@ -95,17 +95,17 @@ def test_threads_produce_and_note_while_partitions_are_added(
     for producer in producers:
         producer.finish(60)
 
-    verdict = faultless(broker, served, topic)
+    verdict = check_marks(broker, served, topic)
     assert (verdict.records, lower(served, topic)) == (3 * 2 * 20 * 200, NOON + 20_000)
     assert max(each.partition for each in broker.records(topic)) > 2
 
 
-def test_a_note_of_a_transaction_leaves_once_after_its_commit(
+def test_transaction_is_noted_once_after_its_commit(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Aborted events and times count for nothing, also not for the upper of marks."""
     chance, written = random.Random(7), 0
-    with start(config=transactional(topic)) as producer:
+    with start(config=make_config(topic)) as producer:
         for minute in range(12):
             aborts = minute % 3 == 1
             while True:
@@ -127,14 +127,14 @@ def test_a_note_of_a_transaction_leaves_once_after_its_commit(
         producer.finish(60)
 
     marks = served.get(f"{topic}/marks")["marks"]
-    assert faultless(broker, served, topic).records == written
+    assert check_marks(broker, served, topic).records == written
     assert [mark["lower"] for mark in marks][-1] == NOON + 12_000
     assert marks[-1]["upper"] < NOON + 12_000
 
 
 def test_a_time_that_goes_back_is_raised_before_the_commit(start: Start, topic: str) -> None:
     """The transaction is still open, so the program may note another time and commit."""
-    producer = start(config=transactional(topic))
+    producer = start(config=make_config(topic))
     with producer.transaction():
         producer.produce(value="sold", event_time=NOON)
         producer.note_time(NOON + 10)
@@ -147,12 +147,12 @@ def test_a_time_that_goes_back_is_raised_before_the_commit(start: Start, topic: 
     assert producer.flush(60).lower == NOON + 20
 
 
-def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
+def test_commit_without_answer_is_covered_by_the_next_note(
     broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing leaves before what became of it is found out, also not what is noted meanwhile."""
     monkeypatch.setattr(channel, "COMMIT_S", 1.0)
-    producer = start(config=transactional(topic))
+    producer = start(config=make_config(topic))
 
     def write() -> None:
         producer.produce(value="a", event_time=NOON)
@@ -176,10 +176,10 @@ def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
         producer.note_time(NOON + 5)
 
     assert producer.flush(60).lower == NOON + 5
-    assert faultless(broker, served, topic).records == 2
+    assert check_marks(broker, served, topic).records == 2
 
 
-def test_one_event_that_is_too_large_holds_the_notes_of_its_batch(
+def test_too_large_event_holds_the_notes_of_its_batch(
     broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Until what failed was produced again, by a program that handles it; the log repeats it."""
@@ -206,10 +206,10 @@ def test_one_event_that_is_too_large_holds_the_notes_of_its_batch(
     producer.forgive()
 
     assert producer.flush(60).lower == NOON + 20
-    assert faultless(broker, served, topic).records == 5
+    assert check_marks(broker, served, topic).records == 5
 
 
-def test_after_an_event_failed_every_call_raises_it_and_the_writer_is_shown_to_live(
+def test_failed_event_is_raised_by_every_call(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Until it is forgiven: then what was noted meanwhile is dropped, and noted again."""
@@ -245,10 +245,10 @@ def test_after_an_event_failed_every_call_raises_it_and_the_writer_is_shown_to_l
     alive = "alive, but 1 event was not delivered since 20"
     assert any(f"berlin is {alive}" in sentence for sentence in explained["sentences"])
     assert alive in " ".join(shown.split())
-    assert faultless(broker, served, topic).records == 1
+    assert check_marks(broker, served, topic).records == 1
 
 
-def test_of_two_producers_of_one_name_the_younger_continues(
+def test_younger_producer_of_a_name_takes_over(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """What the older wrote and did not note is covered, and it raises before it sends more."""
@@ -266,7 +266,7 @@ def test_of_two_producers_of_one_name_the_younger_continues(
     with pytest.raises(Fenced, match=r"took its name over .* 1 row written"):
         older.produce(value="c", event_time=NOON + 3)
 
-    assert faultless(broker, served, topic).records == 2
+    assert check_marks(broker, served, topic).records == 2
     mark = served.get(f"{topic}/marks")["marks"][-1]
     assert (mark["lower"], mark["upper"]) == (NOON + 10, NOON + 500)
     assert served.get(f"{topic}/writers/berlin")["state"] == "live"
@@ -276,8 +276,8 @@ def test_a_producer_fenced_by_kafka_says_so_and_is_not_finished(
     served: Served, topic: str, start: Start
 ) -> None:
     """Another one with its transactional.id has begun, whatever name that notes under."""
-    older = start("older", transactional(topic))
-    start("younger", transactional(topic))
+    older = start("older", make_config(topic))
+    start("younger", make_config(topic))
     with (
         pytest.raises(Fenced, match="another producer with its transactional"),
         older.transaction(),
@@ -289,7 +289,7 @@ def test_a_producer_fenced_by_kafka_says_so_and_is_not_finished(
     assert served.get(f"{topic}/writers/older")["state"] == "live"
 
 
-def test_the_end_of_a_process_delivers_notes_and_leaves_the_writer_a_member(
+def test_exit_delivers_notes_and_keeps_the_writer(
     broker: Broker, served: Served, topic: str
 ) -> None:
     """Also if it never flushed, closed or finished; librdkafka goes to the program's own log."""
@@ -305,7 +305,7 @@ producer.note_time({NOON} + 100)
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, env=environment(), capture_output=True, check=True)
 
-    assert (faultless(broker, served, topic).records, done.stderr) == (100, b"")
+    assert (check_marks(broker, served, topic).records, done.stderr) == (100, b"")
     assert lower(served, topic) == NOON + 100
     assert served.get(f"{topic}/writers/berlin")["state"] == "live"
 
@@ -322,7 +322,7 @@ def test_the_clock_is_noted_up_to_what_is_delivered(
             producer.produce(value="a", event_time=time)
             now = time
 
-    with start(config=transactional(topic), auto=ClockNotes(5, 1, lambda: now)) as producer:
+    with start(config=make_config(topic), auto=ClockNotes(5, 1, lambda: now)) as producer:
         with pytest.raises(Rejected, match="notes the clock"):
             producer.note_time(NOON)
         for part in range(1, 20):
@@ -335,12 +335,10 @@ def test_the_clock_is_noted_up_to_what_is_delivered(
                 produce(producer, NOON + 100 * part)
         assert eventually(lambda: lower(served, topic), now - 5)
 
-    assert faultless(broker, served, topic).records > 1800
+    assert check_marks(broker, served, topic).records > 1800
 
 
-def test_rows_below_a_time_noted_are_late_and_idle_is_not_waited_for(
-    served: Served, topic: str, start: Start
-) -> None:
+def test_rows_below_a_noted_time_are_late(served: Served, topic: str, start: Start) -> None:
     """In the one domain that the producer vouches for; an event brings it back."""
     served.make(topic, domains=["default", "ordered"])
     with start(domain="ordered") as producer:
@@ -359,7 +357,7 @@ def test_rows_below_a_time_noted_are_late_and_idle_is_not_waited_for(
     assert (row["state"], row["times"]) == ("live", {"ordered": NOON + 20})
 
 
-def test_rows_below_the_last_time_are_reported_without_a_further_note(
+def test_late_rows_are_reported_without_another_note(
     served: Served, topic: str, start: Start
 ) -> None:
     """By `flush`, and by `idle` and the end."""
@@ -372,7 +370,7 @@ def test_rows_below_the_last_time_are_reported_without_a_further_note(
             assert served.get(f"{topic}/writers/berlin")["late"]["default"]["rows"] == count
 
 
-def test_a_clock_that_was_set_back_leaves_no_silent_loss(
+def test_late_rows_after_a_clock_set_back_are_reported(
     broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What the program stamps by it is late and reported; what the producer stamps is not late."""
@@ -395,7 +393,7 @@ def test_a_clock_that_was_set_back_leaves_no_silent_loss(
     assert caplog.text.count("its clock is 30.0 s behind the last time that it noted") == 1
 
 
-def test_a_clock_that_was_years_ahead_is_noted_again_once_it_is_right(
+def test_clock_is_noted_again_once_it_is_corrected(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Its time was refused, so it is none that was noted."""
@@ -435,13 +433,13 @@ def test_event_times_of_two_domains_are_noted_apart(
         bounds.append([served.all_marks(topic, each)[-1]["upper_is_bound"] for each in domains])
 
     assert bounds == [[True, True], [True, False]]
-    assert faultless(broker, served, topic).records == 602
-    verdict = judge_marks(broker, topic, controller=served, domain="sent", time_of=sent_at)
+    assert check_marks(broker, served, topic).records == 602
+    verdict = judge_marks(broker, topic, controller=served, domain="sent", time_of=read_time)
     assert verdict.marks > 10
     assert [each.record.time for each in verdict.violations] == [ELEVEN] * 2
 
 
-def test_event_times_of_a_domain_that_is_not_named_are_refused(
+def test_event_time_of_an_undeclared_domain_is_refused(
     served: Served, topic: str, start: Start
 ) -> None:
     """Before the event is sent, as is a second time of the first domain."""
@@ -466,7 +464,7 @@ def test_a_producer_goes_idle_by_itself(served: Served, topic: str, start: Start
     def state() -> object:
         return served.get(noted)["state"]
 
-    with start(config=transactional(topic), idle_after_ms=50) as producer:
+    with start(config=make_config(topic), idle_after_ms=50) as producer:
         for part in (0, 1):
             with producer.transaction():
                 producer.produce(value="a", event_time=NOON + part)
@@ -488,7 +486,7 @@ def test_a_producer_goes_idle_by_itself(served: Served, topic: str, start: Start
         start(pace=None)
 
 
-def test_an_event_of_another_thread_beside_idle_is_waited_for(
+def test_event_of_another_thread_during_idle_is_waited_for(
     served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It joins after the writer went idle, however the threads meet."""
@@ -536,7 +534,7 @@ def test_an_event_after_idle_and_a_note_waits_for_the_controller(
     assert [each.value for each in broker.records(topic)] == [b"b"]
 
 
-def test_a_recreated_topic_is_reported_to_its_writer_and_at_the_next_start(
+def test_recreated_topic_is_reported_to_writer_and_successor(
     broker: Broker, topic: str, start: Start
 ) -> None:
     """Their stream still has the offsets of the former topic."""
@@ -572,7 +570,7 @@ def test_a_stream_that_was_noted_for_files_is_refused(
     assert served.writers(topic).keys() == writers
 
 
-def test_a_topic_created_again_that_is_longer_is_reported_to_its_running_writer(
+def test_longer_recreated_topic_is_reported_to_its_writer(
     broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its id: no offset goes back. What is delivered from then on is not noted."""
@@ -622,7 +620,7 @@ def test_a_producer_that_was_created_is_a_member(
     assert sorted(each["writer"] for each in joined) == ["berlin", "lima"]
 
 
-def test_a_producer_whose_controller_is_away_goes_on_in_the_background(
+def test_producer_retries_an_absent_controller_in_background(
     broker: Broker, served: Served, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing is raised for that, and one warning says so."""
@@ -637,7 +635,7 @@ def test_a_producer_whose_controller_is_away_goes_on_in_the_background(
     assert "'berlin' has not begun after 0.001 s" in said
 
 
-def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(
+def test_event_beyond_the_topics_limits_is_refused(
     broker: Broker, topic: str, start: Start
 ) -> None:
     """Before it is sent, with the limit: Kafka takes 0 for now, and fails a whole batch."""
@@ -655,13 +653,13 @@ def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(
         with pytest.raises(Rejected, match=f"the event was not sent: .*{says}"):
             producer.produce(value="a", event_time=time)
     broker.set(topic, "message.timestamp.after.max.ms", 9_000_000)
-    assert eventually(lambda: took(producer, now + 7_200_000), expected=True)
+    assert eventually(lambda: is_accepted(producer, now + 7_200_000), expected=True)
     producer.note_time(now)
 
     assert producer.flush(60).lower == now
 
 
-def took(producer: KafkaNotedProducer, time: int) -> bool:
+def is_accepted(producer: KafkaNotedProducer, time: int) -> bool:
     """Produce an event; returns whether that was accepted."""
     try:
         producer.produce(value="a", event_time=time)
@@ -670,7 +668,7 @@ def took(producer: KafkaNotedProducer, time: int) -> bool:
     return True
 
 
-def test_an_event_that_is_too_large_for_the_client_is_refused(start: Start) -> None:
+def test_event_too_large_for_the_client_is_refused(start: Start) -> None:
     """By librdkafka itself, before it is sent."""
     producer = start()
     with pytest.raises(Rejected, match="Message size too large"):
@@ -680,7 +678,7 @@ def test_an_event_that_is_too_large_for_the_client_is_refused(start: Start) -> N
     assert producer.flush(60).lower == NOON
 
 
-def test_a_topic_that_stamps_its_records_itself_is_named_in_the_log(
+def test_topic_with_broker_timestamps_is_logged(
     broker: Broker, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its timestamps are not the event times; the program's own callbacks run as well."""

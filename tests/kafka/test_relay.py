@@ -56,12 +56,12 @@ def start(broker: Broker, served: Served, topic: str) -> Iterator[Start]:
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def shorten_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a look wait for a mark only shortly."""
     monkeypatch.setattr("reader_client.kafka.relay.LOOK_MS", 20)
 
 
-def noted(broker: Broker, topic: str) -> list[NotedRecord]:
+def read_relayed(broker: Broker, topic: str) -> list[NotedRecord]:
     """Return what was relayed."""
     return [NotedRecord.read(each.value) for each in broker.records(f"{topic}.noted")]
 
@@ -74,7 +74,7 @@ def write(broker: Broker, served: Served, topic: str, time: int, **options: Any)
 
 
 @contextmanager
-def running(work: Callable[[threading.Event], None]) -> Iterator[None]:
+def run_in_thread(work: Callable[[threading.Event], None]) -> Iterator[None]:
     """Run it in a thread, until its event is set."""
     stopping = threading.Event()
     thread = threading.Thread(target=work, args=[stopping])
@@ -87,7 +87,7 @@ def running(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 
 @contextmanager
-def judging(broker: Broker, topic: str) -> Iterator[list[Json]]:
+def judge_relay(broker: Broker, topic: str) -> Iterator[list[Json]]:
     """Read the noted topic as a reader does, and look at the events' topic at each record."""
     found: list[Json] = []
     unreadable, events = [], Topic(broker.config, topic)
@@ -102,15 +102,15 @@ def judging(broker: Broker, topic: str) -> Iterator[list[Json]]:
                         unreadable.append(mark)
                     found.append(json.loads(message.value() or b""))
 
-    with running(judge):
+    with run_in_thread(judge):
         yield found
     assert unreadable == []
 
 
-def write_on(broker: Broker, served: Served, topic: str, stopping: threading.Event) -> None:
+def keep_writing(broker: Broker, served: Served, topic: str, stopping: threading.Event) -> None:
     """Write by two producers whose transactions overlap: marks name rows of open ones."""
 
-    def of(writer: str) -> KafkaNotedProducer:
+    def make_producer(writer: str) -> KafkaNotedProducer:
         own = {"transactional.id": f"{topic}-{writer}", "topic.metadata.refresh.interval.ms": 200}
         config = {**broker.config, **own, "linger.ms": 0}
         return KafkaNotedProducer(config, topic, served.url, writer)
@@ -120,7 +120,7 @@ def write_on(broker: Broker, served: Served, topic: str, stopping: threading.Eve
             producer.produce(value="a", event_time=time, key=key)
 
     time = NOON
-    with of("berlin") as berlin, of("lima") as lima:
+    with make_producer("berlin") as berlin, make_producer("lima") as lima:
         while not stopping.is_set():
             time += 10
             with berlin.transaction():
@@ -135,7 +135,7 @@ def write_on(broker: Broker, served: Served, topic: str, stopping: threading.Eve
 
 
 @contextmanager
-def killed(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+def kill_at_end(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """Have a process end with the block."""
     with process:
         try:
@@ -144,12 +144,15 @@ def killed(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]
             process.kill()
 
 
-def test_no_mark_is_there_before_its_rows(
+def test_relayed_mark_follows_its_rows(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Over transactions, a second relay that is killed, growth, and a controller that restarts."""
     words = [sys.executable, "-m", "noted_time", "relay", "kafka", broker.address, topic]
-    with judging(broker, topic) as found, running(partial(write_on, broker, served, topic)):
+    with (
+        judge_relay(broker, topic) as found,
+        run_in_thread(partial(keep_writing, broker, served, topic)),
+    ):
 
         def more() -> None:
             """Wait until later marks were relayed."""
@@ -158,7 +161,9 @@ def test_no_mark_is_there_before_its_rows(
 
         with start(new_partition_ms=200):
             more()
-        with killed(subprocess.Popen(words, env=environment(NOTED_TIME_URL=served.url))) as other:
+        with kill_at_end(
+            subprocess.Popen(words, env=environment(NOTED_TIME_URL=served.url))
+        ) as other:
             more()
             with start(new_partition_ms=200):
                 more()
@@ -174,7 +179,7 @@ def test_no_mark_is_there_before_its_rows(
     assert {mark["seq"] for mark in marks} >= {mark["seq"] for mark in found} > {1}
 
 
-def test_it_continues_where_the_noted_topic_ends(
+def test_relay_continues_at_the_end_of_its_topic(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """With one partition, compacted; each mark once, also of a domain that is added later."""
@@ -188,7 +193,7 @@ def test_it_continues_where_the_noted_topic_ends(
     wait_for_relay(start(), broker, 4)
     settings = Topic(broker.config, f"{topic}.noted").settings()
 
-    found = [(each.domain, each.mark.seq) for each in noted(broker, topic)]
+    found = [(each.domain, each.mark.seq) for each in read_relayed(broker, topic)]
     assert sorted(found) == [("default", 1), ("default", 2), ("default", 3), ("ingestion", 1)]
     assert [each.key for each in broker.records(f"{topic}.noted")] == [
         domain.encode() for domain, _ in found
@@ -196,7 +201,7 @@ def test_it_continues_where_the_noted_topic_ends(
     assert (settings["cleanup.policy"], broker.topics()[f"{topic}.noted"]) == ("compact", 1)
 
 
-def test_a_mark_that_waits_for_long_is_named(
+def test_relay_names_a_mark_that_waits_long(
     broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once, with the partition that it waits for."""
@@ -216,7 +221,7 @@ def test_a_mark_that_waits_for_long_is_named(
     assert "is readable to 0, and the cut has 1" in said
 
 
-def test_a_transaction_of_another_program_in_the_noted_topic_is_named(
+def test_relay_names_a_foreign_transaction_in_its_topic(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """What it hides might be marks of another stream; the relay continues after its end."""
@@ -228,10 +233,10 @@ def test_a_transaction_of_another_program_in_the_noted_topic_is_named(
         relay.look()
     other.abort_transaction()
     write(broker, served, topic, 20)
-    wait_until(lambda: tried(relay) and len(noted(broker, topic)) == 2)
+    wait_until(lambda: look_once(relay) and len(read_relayed(broker, topic)) == 2)
 
 
-def tried(relay: KafkaRelay) -> bool:
+def look_once(relay: KafkaRelay) -> bool:
     """Look, as a relay that runs does."""
     with suppress(Unreachable):
         relay.look()
@@ -252,7 +257,7 @@ def tried(relay: KafkaRelay) -> bool:
         ("lower-of-the-past", "offset 2: mark 1 of .* has the lower 2000000 there, and 10 at"),
     ],
 )
-def test_it_ends_if_it_can_no_longer_be_exact(
+def test_relay_ends_if_it_can_no_longer_be_exact(
     broker: Broker, served: Served, act: str, sentence: str
 ) -> None:
     """While it runs, and with its next start."""
@@ -262,7 +267,7 @@ def test_it_ends_if_it_can_no_longer_be_exact(
     for time in (10, 20):
         write(broker, served, topic, time)
         wait_for_relay(relay, broker, time // 10)
-    first, record = noted(broker, topic)
+    first, record = read_relayed(broker, topic)
     if act == "stream":
         served.ask("DELETE", f"/streams/{topic}")
         served.make(topic)
@@ -293,17 +298,17 @@ def test_it_ends_if_it_can_no_longer_be_exact(
             wait_for_relay(each, broker, 9)
 
 
-def test_a_mark_that_the_controller_dropped_is_compared_with_its_next(
+def test_relay_compares_a_dropped_mark_with_its_successor(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """A relay that was away for longer than marks are kept continues; a forged mark ends it."""
     for time in (10, 20):
         write(broker, served, topic, time)
         wait_for_relay(start(), broker, time // 10)
-    first = noted(broker, topic)[0]
+    first = read_relayed(broker, topic)[0]
     broker.delete(f"{topic}.noted")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reader_client.kafka.relay.ask_marks", after_one)
+        patch.setattr("reader_client.kafka.relay.ask_marks", skip_first_mark)
         for lower, is_forged in ((10, False), (20, True)):
             values = replace(first, mark=replace(first.mark, lower=lower)).value
             broker.create(f"{topic}.noted", 1)
@@ -318,7 +323,7 @@ def test_a_mark_that_the_controller_dropped_is_compared_with_its_next(
                 wait_for_relay(relay, broker, 2)
 
 
-def after_one(stream: str, seq: int, *more: Any) -> Question[MarksAnswer]:  # noqa: ANN401 - any
+def skip_first_mark(stream: str, seq: int, *more: Any) -> Question[MarksAnswer]:  # noqa: ANN401 - any
     """Ask as if the controller had dropped the first mark."""
     return ask_marks(stream, max(seq, 1), *more)
 
@@ -330,7 +335,7 @@ def command(broker: Broker, served: Served, *words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_the_command_ends_with_the_final_mark(
+def test_relay_command_ends_with_the_final_mark(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
     """Of every domain, once its cut is readable."""
@@ -347,10 +352,10 @@ def test_the_command_ends_with_the_final_mark(
             f"{topic} is sealed, and its final mark is relayed",
         ],
     )
-    assert [each.mark.final for each in noted(broker, topic)] == [False, True]
+    assert [each.mark.final for each in read_relayed(broker, topic)] == [False, True]
 
 
-def test_what_cannot_be_relayed_is_refused(broker: Broker, served: Served, topic: str) -> None:
+def test_relay_refuses_invalid_settings(broker: Broker, served: Served, topic: str) -> None:
     """With status 1, and the reason in a sentence."""
     broker.create("relay-two.noted", 2)
     broker.create("relay-two", 1)

@@ -54,13 +54,13 @@ class Feed:
         self._broker.send(self._topic, [(partition, json.dumps(value), 0)], key)
 
 
-def updated(record: Record) -> int:
+def read_update_time(record: Record) -> int:
     """Return when a row was changed; other records are of no time."""
     found = json.loads(record.value or b"{}").get("updated", f"{2**62}")
     return int(found.split(".")[0]) // 1_000_000
 
 
-def test_resolved_records_are_noted_exactly_over_growth_and_restarts(
+def test_resolved_records_are_exact_over_growth_and_restarts(
     broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The least over the partitions; one without a resolved record yet holds."""
@@ -97,14 +97,14 @@ def test_resolved_records_are_noted_exactly_over_growth_and_restarts(
 
     times_of = [lower and lower - NOON for lower in lowers]
     assert times_of == [None, 0, 3000, 3000, 3000, 3000, 3000, 6000]
-    verdict = judge_marks(broker, topic, controller=served, time_of=updated)
+    verdict = judge_marks(broker, topic, controller=served, time_of=read_update_time)
     assert (verdict.marks, verdict.violations) == (3, ())
     assert times.unusable == 1
     assert "no resolved record in partitions [1]: time holds" in caplog.text
     assert 'is not a resolved record of CockroachDB: b\'{"resolved": "yesterday"}\'' in caplog.text
 
 
-def test_poison_in_a_changefeed_is_passed_over_and_counted(
+def test_malformed_changefeed_records_are_skipped_and_counted(
     broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A record nested too deeply, and one that resolves the future: what follows is noted."""
@@ -152,7 +152,7 @@ def test_offsets_are_found_by_time_above_what_was_deleted(broker: Broker) -> Non
     assert topic.largest_times() == {0: 4000}
 
 
-def test_a_topic_that_may_not_be_described_is_refused(broker: Broker) -> None:
+def test_topic_without_the_right_to_describe_is_refused(broker: Broker) -> None:
     """With the right that is missing, and not as a topic that is not there."""
     broker.create("hidden", 1)
     broker.hide("hidden")
@@ -173,7 +173,7 @@ def second(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield running
 
 
-def asking(node: int, broker: Broker, name: str) -> Topic:
+def open_topic(node: int, broker: Broker, name: str) -> Topic:
     """Return a topic whose client has that node for the controller; KRaft names any to each."""
     looking = iter(lambda: Topic(broker.config, name), None)
     return next(
@@ -183,16 +183,14 @@ def asking(node: int, broker: Broker, name: str) -> Topic:
     )
 
 
-def looked(topic: Topic) -> TopicLook | None:
+def try_look(topic: Topic) -> TopicLook | None:
     """Return what a topic shows; nothing while its client still asks the broker that was killed."""
     with suppress(Unreachable):
         return topic.look()
     return None
 
 
-def test_a_partition_without_a_leader_is_unknown_and_the_others_are_not(
-    broker: Broker, second: Broker
-) -> None:
+def test_only_the_partition_without_leader_is_unknown(broker: Broker, second: Broker) -> None:
     """Also for a client that had that broker for the controller; with it the end is back.
 
     An observer's look fails as a whole, as does what asks up to when a group has read.
@@ -200,17 +198,17 @@ def test_a_partition_without_a_leader_is_unknown_and_the_others_are_not(
     broker.create("led", leaders=(1, 2))
     broker.send("led", [(0, "a", 1000), (1, "b", 1000)])
     broker.commit("led", "led", {0: 1, 1: 1})
-    topic = asking(2, broker, "led")
+    topic = open_topic(2, broker, "led")
     topic_id = topic.look().id
     second.kill()
-    wait_until(lambda: looked(topic) == TopicLook(topic_id, {0: 1}, frozenset({1})))
+    wait_until(lambda: try_look(topic) == TopicLook(topic_id, {0: 1}, frozenset({1})))
     for call in (KafkaTimes(broker.config, "led"), GroupOffsets(broker.config, "led", "led")):
         with pytest.raises(
             Unreachable, match=r"Kafka topic 'led' has no leader for partitions \[1\]"
         ):
             call()
     second.start()
-    wait_until(lambda: looked(topic) == TopicLook(topic_id, {0: 1, 1: 1}))
+    wait_until(lambda: try_look(topic) == TopicLook(topic_id, {0: 1, 1: 1}))
     broker.delete("led")
 
 

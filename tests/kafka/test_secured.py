@@ -45,7 +45,7 @@ def cases(
     yield {"bootstrap.servers": "127.0.0.1:9"}, Unreachable, "failed: Connection refused"
 
 
-def test_what_is_wrong_with_a_connection_is_said(secured: SecuredBroker, tmp_path: Path) -> None:
+def test_failed_connection_is_explained(secured: SecuredBroker, tmp_path: Path) -> None:
     """In the words of Kafka's client, with the remedy; what no wait resolves at once."""
 
     def fail(config: Config, error: type[NotedTimeError]) -> NotedTimeError:

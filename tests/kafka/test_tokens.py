@@ -27,12 +27,12 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], s
     """Return what writes a module into the present directory, and names its function `config`."""
     monkeypatch.chdir(tmp_path)
 
-    def written(text: str) -> str:
+    def write_module(text: str) -> str:
         name = f"login_{abs(hash(text))}"
         (tmp_path / f"{name}.py").write_text(text)
         return f"{name}:config"
 
-    return written
+    return write_module
 
 
 def test_a_function_gives_the_configuration(module: Callable[[str], str]) -> None:
@@ -56,7 +56,7 @@ def test_a_function_gives_the_configuration(module: Callable[[str], str]) -> Non
         ("def config(): return 'a=b'", "returned str: it must return a mapping"),
     ],
 )
-def test_a_function_that_gives_none_is_named(
+def test_function_without_valid_configuration_is_named(
     module: Callable[[str], str], text: str, says: str
 ) -> None:
     """With what is wrong, and what to do."""
@@ -66,13 +66,13 @@ def test_a_function_that_gives_none_is_named(
 
 
 @pytest.mark.parametrize("name", ["nowhere:config", "json", "json:"])
-def test_a_name_of_no_function_says_how_to_write_one(name: str) -> None:
+def test_missing_function_is_explained(name: str) -> None:
     """And where its module has to be."""
     with pytest.raises(Rejected, match="Write it as module:function, and put the module on the PY"):
         resolve_config({FUNCTION_SETTING: name})
 
 
-def test_all_clients_keep_what_a_login_by_tokens_needs() -> None:
+def test_all_clients_keep_the_token_settings() -> None:
     """And nothing that is a producer's or a consumer's own."""
     names = ("oauth_cb", "sasl.oauthbearer.config", "sasl.oauthbearer.token.endpoint.url")
     others = ("https.ca.location", "client.dns.lookup", "broker.address.family")
@@ -97,7 +97,7 @@ class Tokens:
 
 
 @pytest.mark.acceptance
-def test_tokens_are_renewed_while_nobody_calls(secured: SecuredBroker) -> None:
+def test_tokens_are_renewed_in_the_background(secured: SecuredBroker) -> None:
     """In a thread of librdkafka's; a look needs the first."""
     tokens = Tokens(lasts_s=2)
     topic = Topic({**secured.bearer, "oauth_cb": tokens}, "flights")
@@ -130,15 +130,15 @@ def test_a_client_id_with_a_secret_needs_no_function(secured: SecuredBroker) -> 
 
 
 @pytest.mark.acceptance
-def test_a_token_that_is_refused_is_said_at_once(secured: SecuredBroker) -> None:
+def test_refused_token_raises_at_once(secured: SecuredBroker) -> None:
     """It has another's signature."""
 
-    def forged(_: str) -> tuple[str, float]:
+    def forge_token(_: str) -> tuple[str, float]:
         return make_token(USER, b"a key that the broker has not...."), time.time() + 3600
 
     says = 'refuses the login: SASL authentication error: {"status":"invalid_token"}'
     with pytest.raises(Rejected) as refused:
-        Topic({**secured.bearer, "oauth_cb": forged}, "flights").look(timeout_s=600)
+        Topic({**secured.bearer, "oauth_cb": forge_token}, "flights").look(timeout_s=600)
 
     assert says in str(refused.value)
 
@@ -153,7 +153,7 @@ def unusable(_: str) -> tuple[str, float]:
     return "", 0.0
 
 
-def test_without_a_token_nobody_gives_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_clients_retry_while_no_token_is_available(caplog: pytest.LogCaptureFixture) -> None:
     """As its server may be away for a moment; what the function raises is in the log at once."""
 
     def fail(oauth_cb: Callable[[str], object]) -> str:

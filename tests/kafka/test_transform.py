@@ -22,7 +22,7 @@ TEN, MINUTE, ROUNDS, EACH = 1_357_034_400_000, 60_000, 1, 60
 
 
 @contextmanager
-def running(program: Path) -> Iterator[None]:
+def run_program(program: Path) -> Iterator[None]:
     """Run the program, and kill it in the end."""
     with subprocess.Popen([sys.executable, program], env=environment()) as process:
         try:
@@ -47,28 +47,28 @@ def program(broker: Broker, served: Served, topic: str, tmp_path: Path) -> Path:
     return tmp_path / "clean.py"
 
 
-def test_a_killed_loop_gives_each_record_once_and_notes_no_time_too_early(
+def test_killed_transform_loop_writes_each_record_once(
     broker: Broker, served: Served, topic: str, program: Path
 ) -> None:
     """It is killed while it works, and alone writes to its topic: no record is below its notes."""
     out = f"{topic}-out"
 
-    def written() -> int:
+    def count_written() -> int:
         return len(broker.records(out))
 
     def is_in_work(number: int) -> Callable[[], bool]:
-        return lambda: written() > number * EACH
+        return lambda: count_written() > number * EACH
 
     with KafkaNotedProducer(broker.config, topic, served.url, "airline") as airline:
         for number in range(ROUNDS):
-            with running(program):
+            with run_program(program):
                 for n in range(EACH):
                     at = TEN + (number * EACH + n) * MINUTE
                     airline.produce(value=f"row {at}", event_time=at)
                     airline.note_time(at + 1)
                 airline.flush(60)
                 wait_until(is_in_work(number))
-        with running(program):
+        with run_program(program):
             wait_until(lambda: at + 1 in [mark["lower"] for mark in served.all_marks(out)])
 
     values = sorted((each.value or b"").decode() for each in broker.records(out))

@@ -15,7 +15,7 @@ MINUTE = 60_000
 
 
 @pytest.fixture
-def noted(broker: Broker, served: Served, topic: str) -> str:
+def noted_topic(broker: Broker, served: Served, topic: str) -> str:
     """Return a topic with a record in each of two minutes, which its producer noted."""
     for minute in (1, 2):
         end = TEN + minute * MINUTE
@@ -24,26 +24,24 @@ def noted(broker: Broker, served: Served, topic: str) -> str:
     return topic
 
 
-def test_a_group_that_lags_is_the_culprit(broker: Broker, served: Served, noted: str) -> None:
+def test_why_names_the_group_that_lags(broker: Broker, served: Served, noted_topic: str) -> None:
     """Until it has committed as far as the stream; and a group that never committed."""
-    run, group = Commands(served.url), f"group:{noted}@{broker.address}/{noted}"
+    run, group = Commands(served.url), f"group:{noted_topic}@{broker.address}/{noted_topic}"
     new = run("why", group)
-    broker.commit(noted, noted, {0: 1, 1: 0})
+    broker.commit(noted_topic, noted_topic, {0: 1, 1: 0})
     behind = run("why", group, str(TEN + 2 * MINUTE))
-    broker.commit(noted, noted, {0: 2, 1: 0})
+    broker.commit(noted_topic, noted_topic, {0: 2, 1: 0})
     read = run("why", group, str(TEN + 2 * MINUTE))
 
     assert [each.status for each in (new, behind, read)] == [3, 3, 0]
     assert f"because nothing is known of {group}: " in new.out
-    assert f"because {group} is 1m behind {noted}\n" in behind.out
+    assert f"because {group} is 1m behind {noted_topic}\n" in behind.out
     assert read.out.startswith(f"{group} is complete to 2013-01-01T10:02:00Z")
 
 
-def test_a_topic_without_a_stream_is_a_hop_that_says_so(
-    served: Served, noted: str, tmp_path: Path
-) -> None:
+def test_why_lists_a_topic_without_stream(served: Served, noted_topic: str, tmp_path: Path) -> None:
     """The query's other topic is followed."""
-    offsets = [{noted: {"0": 1, "1": 0}}, {"untracked": {"0": 5}}, {"sourceVersion": 1}]
+    offsets = [{noted_topic: {"0": 1, "1": 0}}, {"untracked": {"0": 5}}, {"sourceVersion": 1}]
     about = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
     plan(tmp_path, 0, *offsets, metadata=about)
     (tmp_path / "commits").mkdir()
@@ -52,7 +50,7 @@ def test_a_topic_without_a_stream_is_a_hop_that_says_so(
 
     hops = {each["dataset"]: each for each in done.json["hops"]}
     assert done.status == 3
-    assert [*hops] == [str(tmp_path), noted, "untracked"]
-    assert hops[noted]["complete_to"] == TEN + 2 * MINUTE
+    assert [*hops] == [str(tmp_path), noted_topic, "untracked"]
+    assert hops[noted_topic]["complete_to"] == TEN + 2 * MINUTE
     assert hops["untracked"]["sentence"].startswith("untracked cannot be read: there is no stream")
     assert "there is no stream 'untracked'" in done.json["sentence"]

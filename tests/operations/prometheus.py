@@ -19,7 +19,7 @@ FASTER = 15
 """The pages scrape every 15 s, a test every second; what the rules look back on shrinks alike."""
 
 
-def scrape_job() -> dict[str, Any]:
+def read_scrape_job() -> dict[str, Any]:
     """Return the scrape job of the operations page."""
     block = re.search(
         r"^```yaml\n(scrape_configs:.*?)^```$", MONITORING.read_text(), re.MULTILINE | re.DOTALL
@@ -29,21 +29,21 @@ def scrape_job() -> dict[str, Any]:
     return dict(job)
 
 
-def hastened_rules() -> dict[str, Any]:
+def shorten_rules() -> dict[str, Any]:
     """Return the alert rules with each range and each `for` a fifteenth of what it was."""
     rules: dict[str, Any] = yaml.safe_load(ALERTS.read_text())
     for group in rules["groups"]:
         group["interval"] = "1s"
         for rule in group["rules"]:
             rule["expr"] = re.sub(
-                r"\[(.*?)\]", lambda found: f"[{_hastened(found[1])}]", rule["expr"]
+                r"\[(.*?)\]", lambda found: f"[{_shorten(found[1])}]", rule["expr"]
             )
             if "for" in rule:
-                rule["for"] = _hastened(rule["for"])
+                rule["for"] = _shorten(rule["for"])
     return rules
 
 
-def _hastened(duration: str) -> str:
+def _shorten(duration: str) -> str:
     seconds = int(duration[:-1]) * {"s": 1, "m": 60}[duration[-1]]
     return f"{seconds // FASTER}s"
 
@@ -55,10 +55,10 @@ class Prometheus:
         """Start it in a directory of its own; `target` is the host and port of the controller."""
         program = shutil.which("prometheus")
         assert program
-        job = scrape_job() | {"scheme": "http", "static_configs": [{"targets": [target]}]}
+        job = read_scrape_job() | {"scheme": "http", "static_configs": [{"targets": [target]}]}
         job |= {"scrape_interval": "1s", "scrape_timeout": "1s"}
         del job["authorization"], job["tls_config"]
-        (directory / "rules.yml").write_text(yaml.safe_dump(hastened_rules()))
+        (directory / "rules.yml").write_text(yaml.safe_dump(shorten_rules()))
         config = {"rule_files": ["rules.yml"], "scrape_configs": [job]}
         (directory / "prometheus.yml").write_text(yaml.safe_dump(config))
         port = free_port()
@@ -71,14 +71,14 @@ class Prometheus:
 
     def ready(self) -> Self:
         """Wait for its first scrape; raises `AssertionError` with its log if there is none."""
-        self.seen("up == 1")
+        self.wait_for("up == 1")
         return self
 
-    def seen(self, query: str) -> None:
+    def wait_for(self, query: str) -> None:
         """Wait until a query has a result."""
         self._wait(lambda: bool(self._ask("query", query=query)["result"]), query)
 
-    def fired(
+    def wait_for_alerts(
         self, *names: str, meanwhile: Callable[[], object] = lambda: None
     ) -> dict[str, dict[str, str]]:
         """Wait until each alert fires, calling `meanwhile`; returns the labels of one of each."""

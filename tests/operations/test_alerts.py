@@ -59,7 +59,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             yield Watched(controller, prometheus.ready(), directory / "noted-time.db")
 
 
-def test_the_rules_are_well_formed_and_fire_when_they_should() -> None:
+def test_alert_rules_pass_their_timing_tests() -> None:
     """With the default settings and a scrape every 15 s."""
     done = subprocess.run(
         ["promtool", "test", "rules", "alerts.yml"],
@@ -77,10 +77,10 @@ def test_a_holder_is_reported_before_and_after_it_is_excluded(watched: Watched) 
     watched.note(writer="silent")
     watched.note(writer="quick", time=5)
 
-    held = watched.prometheus.fired("NotedTimeWriterHolds")["NotedTimeWriterHolds"]
+    held = watched.prometheus.wait_for_alerts("NotedTimeWriterHolds")["NotedTimeWriterHolds"]
     excluded_then = watched.total("noted_time_excluded_total")
     excluded = 'alertname="NotedTimeWriterExcluded", stream="s", writer="silent"'
-    watched.prometheus.seen(f'ALERTS{{{excluded}, alertstate="firing"}}')
+    watched.prometheus.wait_for(f'ALERTS{{{excluded}, alertstate="firing"}}')
 
     names = [held[name] for name in ("stream", "domain", "writer")]
     assert (names, excluded_then) == (["s", "default", "silent"], 0.0)
@@ -89,10 +89,10 @@ def test_a_holder_is_reported_before_and_after_it_is_excluded(watched: Watched) 
 def test_refused_notes_are_reported(watched: Watched) -> None:
     """From the second one on: a producer that is refused continues to be refused."""
     watched.note(writer="mistyped", time=1, domain="defualt")
-    watched.prometheus.seen('noted_time_notes_total{status="unknown_domain"} == 1')
+    watched.prometheus.wait_for('noted_time_notes_total{status="unknown_domain"} == 1')
     watched.note(writer="mistyped", time=2, domain="defualt")
 
-    refused = watched.prometheus.fired("NotedTimeNotesRefused")["NotedTimeNotesRefused"]
+    refused = watched.prometheus.wait_for_alerts("NotedTimeNotesRefused")["NotedTimeNotesRefused"]
 
     assert refused["status"] == "unknown_domain"
 
@@ -101,7 +101,9 @@ def test_rows_below_the_watermark_are_reported(watched: Watched) -> None:
     """With their stream and domain."""
     watched.note(writer="late", late={"rows": 3, "least": 1})
 
-    broken = watched.prometheus.fired("NotedTimePromisesBroken")["NotedTimePromisesBroken"]
+    broken = watched.prometheus.wait_for_alerts("NotedTimePromisesBroken")[
+        "NotedTimePromisesBroken"
+    ]
 
     assert (broken["stream"], broken["domain"]) == ("s", "default")
 
@@ -120,7 +122,9 @@ def test_a_controller_in_trouble_is_reported(
 ) -> None:
     """One whose disk is full, and one whose database is gone, while writers keep noting."""
     with trouble(watched.controller, watched.database):
-        fired = watched.prometheus.fired(*alerts, meanwhile=lambda: watched.note(writer="busy"))
+        fired = watched.prometheus.wait_for_alerts(
+            *alerts, meanwhile=lambda: watched.note(writer="busy")
+        )
 
     assert list(fired) == alerts
 

@@ -35,9 +35,7 @@ def run(script: str, directory: Path, **variables: str) -> str:
 
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="no sqlite3: apt install sqlite3")
-def test_a_backup_of_sqlite_replaces_that_of_the_night_before(
-    database_template: Path, tmp_path: Path
-) -> None:
+def test_sqlite_backup_replaces_the_previous_one(database_template: Path, tmp_path: Path) -> None:
     """While a controller serves the file, and after a backup that was interrupted."""
     (block,) = re.findall(r"^```sh\n(rm .*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
     script = block.replace("/var/lib/noted-time", ".").replace("/backup", "backup")
@@ -61,7 +59,7 @@ def read_jobs() -> list[Any]:
 
 
 @pytest.mark.skipif(not find_binaries() or not shutil.which("pg_dump"), reason="no PostgreSQL")
-def test_a_url_with_an_own_authority_suits_the_controller_and_backups(tmp_path: Path) -> None:
+def test_postgres_url_with_own_authority_is_backed_up(tmp_path: Path) -> None:
     """It is restored to another database of the server. A dump that fails replaces none."""
     directory = find_binaries()
     assert directory
@@ -93,9 +91,7 @@ def test_a_url_with_an_own_authority_suits_the_controller_and_backups(tmp_path: 
     assert (is_secure, found) == ("t\n", ([stream()], [1, 2]))
 
 
-def test_a_backup_in_kubernetes_is_made_each_night_and_restored(
-    database_template: Path, tmp_path: Path
-) -> None:
+def test_kubernetes_backup_is_made_and_restored(database_template: Path, tmp_path: Path) -> None:
     """By the programs of the page; what was lost is kept aside."""
     job, other, _ = read_jobs()
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]

@@ -19,16 +19,16 @@ from noted_time_cli.app import app
 from tests.operations.handbook import (
     MONITORING,
     PAGE,
-    dashboard,
-    explained_labels,
-    expressions,
-    headings,
-    labels_of,
-    logged_events,
-    names_in,
-    rows_of,
-    rules,
-    shown_here,
+    filter_available,
+    find_labels,
+    find_metrics,
+    list_headings,
+    list_logged_events,
+    list_queries,
+    list_rows,
+    read_dashboard,
+    read_labels,
+    read_rules,
 )
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import families, labels, samples
@@ -36,16 +36,16 @@ from tests.support.scrapes import families, labels, samples
 pytestmark = pytest.mark.acceptance
 
 
-def test_every_query_asks_for_a_metric() -> None:
+def test_every_query_names_a_metric() -> None:
     """One that names none would show nothing for ever."""
-    idle = [e for e in expressions() if e and not names_in(e) and not re.match(r"up\b", e)]
+    idle = [e for e in list_queries() if e and not find_metrics(e) and not re.match(r"up\b", e)]
 
     assert idle == []
 
 
 def test_every_metric_exposed_is_explained(scrape: str) -> None:
     """In the page's tables, which explain nothing else."""
-    assert shown_here(rows_of("Metrics")) == families(scrape).keys()
+    assert filter_available(list_rows("Metrics")) == families(scrape).keys()
 
 
 def test_metrics_are_explained_by_their_help(scrape: str) -> None:
@@ -60,26 +60,30 @@ def test_metrics_have_the_labels_explained(scrape: str) -> None:
     """Those of which this scrape has samples."""
     shown = labels(scrape)
 
-    assert {name: explained_labels()[name] for name in shown} == shown
+    assert {name: read_labels()[name] for name in shown} == shown
 
 
-def test_every_label_asked_for_is_on_its_metrics() -> None:
+def test_every_queried_label_is_on_its_metrics() -> None:
     """A query for another, such as one of an older release, would show nothing for ever."""
-    explained = explained_labels()
-    asked = {e: labels_of(e) for e in expressions()}
-    known = {e: set[str]().union(*(explained[name] for name in names_in(e))) for e in asked}
+    explained = read_labels()
+    asked = {e: find_labels(e) for e in list_queries()}
+    known = {e: set[str]().union(*(explained[name] for name in find_metrics(e))) for e in asked}
 
     assert {e: found for e in asked if (found := asked[e] - known[e])} == {}
 
 
 def test_every_label_in_a_text_is_on_its_query() -> None:
     """Of the summaries of alerts and the legends of panels."""
-    explained = explained_labels()
-    texts = [(rule["expr"], rule["annotations"]["summary"]) for rule in rules()]
-    panels = [target for panel in dashboard()["panels"] for target in panel["targets"]]
+    explained = read_labels()
+    texts = [(rule["expr"], rule["annotations"]["summary"]) for rule in read_rules()]
+    panels = [target for panel in read_dashboard()["panels"] for target in panel["targets"]]
     texts += [(target["expr"], target["legendFormat"]) for target in panels]
     used = [
-        (text, label, set[str]().union(*(explained.get(name, set()) for name in names_in(query))))
+        (
+            text,
+            label,
+            set[str]().union(*(explained.get(name, set()) for name in find_metrics(query))),
+        )
         for query, text in texts
         for label in re.findall(r"{{ ?(?:\$labels\.)?([a-z]+) ?}}", text)
     ]
@@ -94,7 +98,7 @@ def test_names_follow_the_conventions(scrape: str) -> None:
     assert counters == {name for name in families(scrape) if name.endswith("_total")}
 
 
-def test_the_process_shows_what_it_did(scrape: str) -> None:
+def test_metrics_count_notes_marks_and_commits(scrape: str) -> None:
     """Two commits with one note and one mark, and it serves."""
     names = ("notes_total", "marks_total", "commit_members_count")
     shown = [samples(scrape, f"noted_time_{name}") for name in names]
@@ -107,11 +111,11 @@ def test_the_process_shows_what_it_did(scrape: str) -> None:
 
 def test_every_alert_has_a_section_with_what_to_do() -> None:
     """To which its runbook leads."""
-    runbooks = {rule["alert"]: rule["annotations"]["runbook"] for rule in rules()}
+    runbooks = {rule["alert"]: rule["annotations"]["runbook"] for rule in read_rules()}
 
     assert runbooks == {
         name: f"docs/reference/monitoring.md#{name.lower()}"
-        for name in headings()
+        for name in list_headings()
         if name.startswith("NotedTime")
     }
 
@@ -120,7 +124,7 @@ def test_every_alert_has_a_severity() -> None:
     """With a summary that names what it is about."""
     missing = [
         rule["alert"]
-        for rule in rules()
+        for rule in read_rules()
         if rule["labels"]["severity"] not in {"info", "warning", "critical"}
         or "{{" not in rule["annotations"]["summary"]
     ]
@@ -130,7 +134,7 @@ def test_every_alert_has_a_severity() -> None:
 
 def test_every_log_event_is_explained() -> None:
     """And no other."""
-    assert rows_of("Log events") == logged_events()
+    assert list_rows("Log events") == list_logged_events()
 
 
 def test_every_setting_of_serve_is_listed() -> None:
@@ -143,9 +147,9 @@ def test_every_setting_of_serve_is_listed() -> None:
     assert set(re.findall(r"`(NOTED_TIME_[A-Z_]+)`", PAGE.read_text())) == variables
 
 
-def test_panels_have_ids_places_and_data_of_their_own() -> None:
+def test_dashboard_panels_have_unique_ids_and_places() -> None:
     """So that Grafana imports the dashboard as it is."""
-    board = dashboard()
+    board = read_dashboard()
     panels = board["panels"]
     cells = [
         (panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)
@@ -237,7 +241,7 @@ def test_calls_and_commits_are_traced(tmp_path: Path, collector: Collector) -> N
     assert "noted-time: GET /v1/streams/{stream}/marks" in traced
 
 
-def test_a_missing_collector_does_no_harm(tmp_path: Path) -> None:
+def test_controller_runs_without_its_trace_collector(tmp_path: Path) -> None:
     """Notes are taken, and the controller stops by itself."""
     nowhere = "http://127.0.0.1:9"
     with ServeProcess(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=nowhere).ready() as process:

@@ -11,9 +11,7 @@ from tests.support.processes import ROOT, ServeProcess
 CHECK = ROOT / "deploy" / "healthcheck.py"
 
 
-def test_the_health_check_asks_the_controller_and_no_proxy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_health_check_bypasses_the_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container with `http_proxy` has it for what is elsewhere."""
     monkeypatch.setattr(Path, "read_bytes", lambda _: b"noted-time\0serve\0")  # of process 1
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
@@ -29,9 +27,7 @@ def test_the_health_check_asks_the_controller_and_no_proxy(
     assert (healthy, main()) == (0, 1)
 
 
-def test_the_health_check_asks_an_observer_where_it_answers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_health_check_calls_the_observers_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a port, a container that runs is healthy."""
     monkeypatch.setattr(Path, "read_bytes", lambda _: b"noted-time\0observe\0")
     main = runpy.run_path(str(CHECK))["main"]

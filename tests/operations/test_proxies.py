@@ -37,7 +37,7 @@ def stream(name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
             yield f"{proxy.ready().url}/v1/streams/s"
 
 
-def test_notes_are_taken_and_marks_are_read(client: httpx.Client, stream: str) -> None:
+def test_notes_and_marks_pass_the_proxy(client: httpx.Client, stream: str) -> None:
     """Every time, although one of the two addresses is not served."""
     statuses = []
     for time in range(1, 21):
@@ -56,12 +56,12 @@ def test_a_batch_near_the_limit_passes(client: httpx.Client, stream: str) -> Non
 
 
 @pytest.mark.parametrize("size", [MIB + 1, 8 * MIB])
-def test_too_large_a_body_is_refused(client: httpx.Client, stream: str, size: int) -> None:
+def test_body_over_the_limit_is_refused(client: httpx.Client, stream: str, size: int) -> None:
     """By the proxy or by the controller."""
     assert client.post(f"{stream}/notes", content=b" " * size).status_code == 413
 
 
-def test_too_large_a_head_is_refused(client: httpx.Client, stream: str) -> None:
+def test_headers_over_the_limit_are_refused(client: httpx.Client, stream: str) -> None:
     """Of 100 KiB; each proxy has its own status for that."""
     answer = client.get(stream, headers={f"x-{number}": "x" * 4000 for number in range(25)})
 

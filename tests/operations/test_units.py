@@ -33,14 +33,14 @@ def analyze(*words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_there_are_no_other_units() -> None:
+def test_every_systemd_unit_is_tested() -> None:
     """So each is tested here."""
     assert sorted(each.name for each in UNITS.iterdir()) == sorted(NAMES)
 
 
 @needs_systemd
 @pytest.mark.parametrize("name", NAMES)
-def test_a_unit_exposes_little(name: str) -> None:
+def test_systemd_unit_exposure_is_low(name: str) -> None:
     """At most 2.0 of 10, as systemd counts."""
     status, told = analyze(
         "security", "--offline=true", f"--threshold={WORST}", "--no-pager", str(UNITS / name)
@@ -51,7 +51,7 @@ def test_a_unit_exposes_little(name: str) -> None:
 
 @needs_systemd
 @pytest.mark.parametrize("name", NAMES)
-def test_systemd_understands_all_of_a_unit(name: str, tmp_path: Path) -> None:
+def test_systemd_verifies_every_unit(name: str, tmp_path: Path) -> None:
     """It only warns of a setting that it does not know. The program is there; so is an instance."""
     text = (UNITS / name).read_text()
     program = re.search(r"^ExecStart=(\S+)", text, re.MULTILINE)
@@ -63,7 +63,7 @@ def test_systemd_understands_all_of_a_unit(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_unit_starts_a_command_that_there_is(name: str) -> None:
+def test_unit_starts_an_existing_command(name: str) -> None:
     """With what its file of variables has, as the page shows it."""
     unit = configparser.RawConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
@@ -78,7 +78,7 @@ def test_a_unit_starts_a_command_that_there_is(name: str) -> None:
 
 
 @pytest.mark.acceptance
-def test_a_controller_works_where_no_memory_becomes_code(tmp_path: Path) -> None:
+def test_controller_works_without_executable_memory(tmp_path: Path) -> None:
     """As with MemoryDenyWriteExecute=: neither the event loop nor a driver makes code at run time.
 
     The kernel refuses it to the process and its children, in place of systemd's filter.

@@ -26,13 +26,11 @@ def trial(
 
 @pytest.mark.parametrize("operator", TRUTHS)
 @pytest.mark.parametrize("marks", WAYS)
-def test_kills_between_all_batches_leave_each_result_once(
-    trial: Trial, marks: str, operator: str
-) -> None:
+def test_killed_drivers_write_each_result_once(trial: Trial, marks: str, operator: str) -> None:
     """As counted from all records: no row is missing, late or repeated, and each timer fires."""
     assert trial.faults(marks, operator) == []
 
 
-def test_drivers_were_killed_at_each_place_under_each_kind_of_marks(trial: Trial) -> None:
+def test_drivers_were_killed_at_every_place(trial: Trial) -> None:
     """A batch is planned, has written its output, or is committed."""
     assert trial.killed.keys() == set(product(WAYS, PLACES))

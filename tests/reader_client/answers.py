@@ -76,7 +76,7 @@ def marks_answer(
     return answer
 
 
-def readers_of(served: Served, stream: str) -> object:
+def list_readers(served: Served, stream: str) -> object:
     """Return the readers of the group `g`, `None` if it is not there."""
     try:
         return served.call("GET", f"/{stream}/reader-groups/g")["readers"]

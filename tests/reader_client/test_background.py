@@ -22,7 +22,7 @@ from reader_client.group import reporting
 from reader_client.marks.follower import Follower
 from reader_client.protocol import questions
 from reader_client.protocol.answers import GroupReply
-from tests.reader_client.answers import readers_of, stream_answer
+from tests.reader_client.answers import list_readers, stream_answer
 from tests.support.faults import Fault, Faults
 from tests.support.http import read_json
 
@@ -82,7 +82,7 @@ OTHER_SHAPES = [httpx.Response(200, json=body) for body in other_shapes()]
 
 @pytest.mark.parametrize("domains", [None, ["default"]])
 @pytest.mark.parametrize("answer", [*FAULTS, *PAGES, *OTHER_SHAPES])
-def test_the_question_is_asked_again_until_a_controller_answers_it(
+def test_question_is_repeated_until_a_controller_answers(
     served: Served, stream: str, answer: Fault | httpx.Response, domains: list[str] | None
 ) -> None:
     """A page of a proxy refuses nothing, and nothing of an answer of another shape is taken in."""
@@ -157,18 +157,18 @@ def test_a_fault_of_the_client_is_raised_by_every_later_call(
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
-def test_a_reader_that_was_taken_offline_reports_again(served: Served, stream: str) -> None:
+def test_reader_taken_offline_reports_again(served: Served, stream: str) -> None:
     """All it has read, as the controller knows none of it for the reader's any more."""
     with ReaderClient(served.url, stream, group="g", reader="r", refresh_ms=20) as client:
         client.advance({0: 100, 1: 7})
-        eventually(lambda: readers_of(served, stream), {"r": {"0": 100, "1": 7}})
+        eventually(lambda: list_readers(served, stream), {"r": {"0": 100, "1": 7}})
         served.call("POST", f"/{stream}/reader-groups/g/readers/r/offline", {"position": {}})
 
-        eventually(lambda: readers_of(served, stream), {"r": {"0": 100, "1": 7}})
+        eventually(lambda: list_readers(served, stream), {"r": {"0": 100, "1": 7}})
 
 
 @pytest.mark.parametrize("call", ["offline", "close"])
-def test_a_reader_that_timed_out_leaves_all_the_same(
+def test_timed_out_reader_can_go_offline(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture, call: str
 ) -> None:
     """The controller no longer knows it, which is the desired outcome."""
@@ -188,7 +188,7 @@ def test_a_reader_that_timed_out_leaves_all_the_same(
     assert (served.call("GET", readers)["readers"], caplog.messages) == ({}, [])
 
 
-def test_a_reader_that_went_offline_stays_so(served: Served, stream: str) -> None:
+def test_offline_reader_stays_offline(served: Served, stream: str) -> None:
     """It is not taken for one that was silent for too long, and comes back by itself alone."""
     network = Faults()
     with ReaderClient(
@@ -198,14 +198,14 @@ def test_a_reader_that_went_offline_stays_so(served: Served, stream: str) -> Non
         client.offline()
         tried = len(network.bodies)
         eventually(lambda: len(network.bodies) > tried + 3, expected=True)
-        away = readers_of(served, stream)
+        away = list_readers(served, stream)
         client.advance({0: 100})
         eventually(lambda: {"position": {"0": 100}} in network.bodies[tried:], expected=True)
 
     assert away == {}
 
 
-def test_a_reader_without_news_gives_signs_of_life(
+def test_reader_without_news_sends_empty_reports(
     served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that it does not count as gone: empty reports."""
@@ -230,7 +230,7 @@ def test_signs_of_life_fit_into_the_streams_timeout() -> None:
     )
 
 
-def test_a_group_that_takes_no_reader_is_reported(served: Served, stream: str) -> None:
+def test_group_without_reader_is_reported(served: Served, stream: str) -> None:
     """Its window would be empty for ever."""
     full = {
         "type": "urn:noted-time:problem:limit_reached",
@@ -250,7 +250,7 @@ def test_a_group_that_takes_no_reader_is_reported(served: Served, stream: str) -
             client.get_time_window()
 
 
-def test_a_forked_child_has_to_make_its_own(
+def test_reader_refuses_to_work_in_a_forked_child(
     served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No thread follows there, so a wait would be in vain."""
@@ -260,9 +260,7 @@ def test_a_forked_child_has_to_make_its_own(
             client.wait_for(99, PATIENCE_S)
 
 
-def test_a_thread_that_begins_while_the_reader_is_closed_ends_as_well(
-    served: Served, stream: str
-) -> None:
+def test_thread_started_during_close_ends(served: Served, stream: str) -> None:
     """The thread of a domain begins with the first answer, which may come at that moment."""
 
     def step() -> questions.Steps:
@@ -277,7 +275,7 @@ def test_a_thread_that_begins_while_the_reader_is_closed_ends_as_well(
     assert not late._thread.is_alive()
 
 
-def test_closing_interrupts_any_line_of_the_reader(served: Served, stream: str) -> None:
+def test_close_may_interrupt_any_line_of_the_reader(served: Served, stream: str) -> None:
     """As a signal handler does, in the midst of `advance` or a wait: nothing waits for ever.
 
     Each run tries a third of the lines.

@@ -21,7 +21,7 @@ OPTIONS: dict[str, Any] = {"group": "g", "refresh_ms": 20, "backoff": SOON}
 REPORTED = BacklogState(backlog=True, because=("reported",), since=7)
 
 
-def in_group(served: Served, stream: str, name: str = "r") -> ReaderClient:
+def make_reader(served: Served, stream: str, name: str = "r") -> ReaderClient:
     """Return a reader of the group `g`."""
     return ReaderClient(served.url, stream, reader=name, **OPTIONS)
 
@@ -36,7 +36,7 @@ def test_a_reader_learns_of_its_backlog_and_of_its_end(served: Served, stream: s
     set_policy(served, stream, 5)
     served.note(stream, 20, {"0": 200})
     flags: list[bool] = []
-    with in_group(served, stream) as reader:
+    with make_reader(served, stream) as reader:
         reader.on_backlog(lambda state: flags.append(state.backlog))
         eventually(lambda: reader.backlog().because, ("behind",))
         eventually(lambda: flags, [True])
@@ -45,9 +45,9 @@ def test_a_reader_learns_of_its_backlog_and_of_its_end(served: Served, stream: s
         eventually(lambda: flags, [True, False])
 
 
-def test_what_one_reader_reports_reaches_all_of_them(served: Served, stream: str) -> None:
+def test_backlog_of_one_reader_reaches_all_readers(served: Served, stream: str) -> None:
     """Until it takes it back or leaves; it knows itself at once."""
-    with in_group(served, stream, "one") as one, in_group(served, stream, "two") as two:
+    with make_reader(served, stream, "one") as one, make_reader(served, stream, "two") as two:
         one.set_backlog(True)
         at_once = one.backlog().because
         eventually(lambda: two.backlog().because, ("reported",))
@@ -61,25 +61,23 @@ def test_what_one_reader_reports_reaches_all_of_them(served: Served, stream: str
     assert at_once == ("reported",)
 
 
-def test_a_report_survives_an_outage_and_the_removal_of_the_group(
-    served: Served, stream: str
-) -> None:
+def test_backlog_report_survives_outage_and_group_removal(served: Served, stream: str) -> None:
     """It is reported again, like the position."""
-    with in_group(served, stream) as reader:
+    with make_reader(served, stream) as reader:
         reader.advance({0: 5})
         eventually(lambda: reader.backlog().since is None, expected=True)
         served.stop()
         reader.set_backlog(True)
         served.start()
 
-        def known() -> list[tuple[bool, dict[str, int]]]:
+        def list_backlogs() -> list[tuple[bool, dict[str, int]]]:
             rows = served.call("GET", f"/{stream}/reader-groups")["groups"]
             found = [served.call("GET", f"/{stream}/reader-groups/{row['group']}") for row in rows]
             return [(each["backlog"], each["position"]) for each in found]
 
-        assert eventually(known, [(True, {"0": 5})])
+        assert eventually(list_backlogs, [(True, {"0": 5})])
         served.call("DELETE", f"/{stream}/reader-groups/g")
-        assert eventually(known, [(True, {"0": 5})])
+        assert eventually(list_backlogs, [(True, {"0": 5})])
 
 
 def fails(state: BacklogState) -> None:
@@ -87,12 +85,12 @@ def fails(state: BacklogState) -> None:
     raise ValueError(state)
 
 
-def test_a_callback_that_fails_is_logged_and_the_reader_continues(
+def test_failing_callback_is_logged_and_reader_continues(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The others are called, too."""
     flags: list[BacklogState] = []
-    with in_group(served, stream) as reader:
+    with make_reader(served, stream) as reader:
         reader.on_backlog(fails)
         reader.on_backlog(flags.append)
         reader.set_backlog(True)
@@ -101,7 +99,7 @@ def test_a_callback_that_fails_is_logged_and_the_reader_continues(
     assert "a callback of on_backlog failed; the reader continues" in caplog.messages
 
 
-def test_what_changes_meanwhile_is_reported_next() -> None:
+def test_backlog_change_during_a_report_is_reported_next() -> None:
     """An answer heeds what was under way, and nothing that came after it."""
     backlog = ReportedBacklog()
     backlog.set_backlog(backlog=True)
@@ -117,7 +115,7 @@ def test_what_changes_meanwhile_is_reported_next() -> None:
     assert reports == [{"backlog": True}, *[{"backlog": None}] * 2, {}, {"backlog": None}]
 
 
-def test_a_reason_that_a_later_controller_names_leaves_the_backlog_what_it_is() -> None:
+def test_unknown_backlog_reason_is_ignored() -> None:
     """Those that this client knows are named once each."""
     reasons = ("behind", "new", "behind")
     because = [{"reason": each, "domain": None, "reader": None} for each in reasons]
@@ -127,7 +125,7 @@ def test_a_reason_that_a_later_controller_names_leaves_the_backlog_what_it_is() 
     assert state == BacklogState(backlog=True, because=("behind",), since=5)
 
 
-async def test_the_client_for_asyncio_does_the_same(served: Served, stream: str) -> None:
+async def test_async_reader_reports_its_backlog(served: Served, stream: str) -> None:
     """The callback is called in the loop."""
     set_policy(served, stream, 5)
     served.note(stream, 20, {"0": 200})

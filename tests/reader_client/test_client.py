@@ -16,7 +16,7 @@ from noted_time.client import Backoff
 from noted_time.values import UnknownDomain
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.marks.follower import Follower
-from tests.reader_client.answers import readers_of
+from tests.reader_client.answers import list_readers
 from tests.support.faults import Faults
 from tests.support.following import Answer, find_contradictions
 from tests.support.http import as_json
@@ -33,7 +33,7 @@ def reader(served: Served, stream: str, **options: Any) -> ReaderClient:  # noqa
     return client
 
 
-def test_a_position_accumulates(served: Served, stream: str) -> None:
+def test_reported_positions_accumulate(served: Served, stream: str) -> None:
     """Segments that are not named keep their offsets; a named one may go back."""
     with reader(served, stream) as client:
         client.advance({0: 100, 1: 7})
@@ -42,7 +42,7 @@ def test_a_position_accumulates(served: Served, stream: str) -> None:
         assert (client.position, client.get_time_window().lower) == ({0: 100, 1: 5}, 10)
 
 
-def test_a_cut_bounds_how_far_to_read(served: Served, stream: str) -> None:
+def test_cut_is_found_for_a_time(served: Served, stream: str) -> None:
     """The first mark that is complete to a time, and an error until there is one."""
     with reader(served, stream) as client:
         mark = client.cut_at(10)
@@ -94,7 +94,7 @@ def test_each_domain_is_followed(served: Served) -> None:
     assert lowers == [10, None]
 
 
-def test_a_group_has_the_window_of_all_itsreaders_of(served: Served, stream: str) -> None:
+def test_group_window_covers_all_its_readers(served: Served, stream: str) -> None:
     """A reader gets the group's window, whichever segments are its own."""
     served.note(stream, 20, {"0": 100, "1": 50})
     with (
@@ -118,7 +118,7 @@ def test_a_readers_own_progress_counts_at_once(served: Served, stream: str) -> N
         assert client.get_time_window().lower == 10
 
 
-def test_a_group_is_not_guessed_at(served: Served, stream: str) -> None:
+def test_group_position_is_unknown_until_heard(served: Served, stream: str) -> None:
     """Before the group's position is known, its time is unknown."""
     network = Faults()
     network.gate.clear()
@@ -142,7 +142,7 @@ def test_a_reader_that_goes_offline_puts_its_segments_back(served: Served, strea
     assert (group["position"], group["readers"], window.lower) == ({"0": 60}, {}, None)
 
 
-def test_closing_reports_what_is_left(served: Served, stream: str) -> None:
+def test_close_reports_the_last_position(served: Served, stream: str) -> None:
     """The last position of a reader arrives, and the reader stays in its group."""
     with reader(served, stream, group="g", reader="a") as client:
         for offset in range(100):
@@ -163,9 +163,9 @@ def test_reports_outlast_a_controller_that_is_away() -> None:
                 client.offline(timeout=0.1)
             client.advance({0: 50})
             served.start()
-            wait_until(lambda: readers_of(served, "flights") not in (None, {"a": {}}))
+            wait_until(lambda: list_readers(served, "flights") not in (None, {"a": {}}))
 
-            assert readers_of(served, "flights") == {"a": {"0": 50}}
+            assert list_readers(served, "flights") == {"a": {"0": 50}}
 
 
 def test_a_reader_without_a_group_cannot_go_offline(served: Served, stream: str) -> None:
@@ -191,7 +191,7 @@ def test_closing_does_not_wait_for_a_long_poll(served: Served, stream: str) -> N
     assert (left, time.monotonic() - began < 20) == ([], True)
 
 
-def test_names_are_checked_before_anything_is_asked(served: Served) -> None:
+def test_invalid_names_are_refused_before_any_call(served: Served) -> None:
     """A bad name, or half of a reader's, is refused at once."""
     with pytest.raises(InvalidName, match="group 'a/b'"):
         ReaderClient(served.url, "flights", group="a/b", reader="r")
@@ -202,14 +202,14 @@ def test_names_are_checked_before_anything_is_asked(served: Served) -> None:
 # The client of asyncio
 
 
-def of_asyncio(served: Served, stream: str, **options: Any) -> AsyncReaderClient:  # noqa: ANN401
+def make_async_reader(served: Served, stream: str, **options: Any) -> AsyncReaderClient:  # noqa: ANN401
     """Return a reader that is not open yet."""
     return AsyncReaderClient(served.url, stream, backoff=SOON, **options)
 
 
-async def test_a_time_is_awaited(served: Served, stream: str) -> None:
+async def test_async_reader_waits_for_a_time(served: Served, stream: str) -> None:
     """The mark arrives by long poll; a date is as good as a number."""
-    async with of_asyncio(served, stream) as reader:
+    async with make_async_reader(served, stream) as reader:
         waiting = asyncio.create_task(
             reader.wait_for(datetime.fromtimestamp(0.02, UTC), PATIENCE_S)
         )
@@ -222,7 +222,7 @@ async def test_a_time_is_awaited(served: Served, stream: str) -> None:
 async def test_marks_are_an_async_iterator(served: Served, stream: str) -> None:
     """Those that are known, then those that come, until the client is closed."""
     seen: list[int] = []
-    reader = of_asyncio(served, stream)
+    reader = make_async_reader(served, stream)
 
     async def follow() -> None:
         async for mark in reader.marks(wait=None):
@@ -251,7 +251,7 @@ async def test_a_fault_of_the_client_is_raised_by_every_later_call(
 
     monkeypatch.setattr(Follower, "take_marks", take_marks)
 
-    async with of_asyncio(served, stream) as reader:
+    async with make_async_reader(served, stream) as reader:
         with pytest.raises(ClientFailed) as raised:
             await reader.wait_for(10, PATIENCE_S)
         with pytest.raises(ClientFailed):
@@ -263,7 +263,7 @@ async def test_a_fault_of_the_client_is_raised_by_every_later_call(
 async def test_closing_leaves_no_task_behind(served: Served, stream: str) -> None:
     """Nor does it wait for the long poll under way; a second call does nothing."""
     before = asyncio.all_tasks()
-    async with of_asyncio(served, stream, group="g", reader="r") as reader:
+    async with make_async_reader(served, stream, group="g", reader="r") as reader:
         await reader.catch_up()
         during = asyncio.all_tasks() - before
     await reader.close()
@@ -280,7 +280,7 @@ async def test_a_reader_that_is_not_open_explains_how_to_open_it(
 ) -> None:
     """It would wait for ever, as nothing is followed."""
     with pytest.raises(Rejected, match="use async with AsyncReaderClient"):
-        await of_asyncio(served, stream).wait_for(10, PATIENCE_S)
+        await make_async_reader(served, stream).wait_for(10, PATIENCE_S)
 
 
 def test_only_the_chosen_domains_are_followed(served: Served) -> None:

@@ -31,7 +31,7 @@ def mark(seq: int, lower: int, **cut: int) -> Mark:
 
 @laws
 @given(chains(), st.lists(st.integers(1, 5)), positions)
-def test_windows_do_not_depend_on_the_portions(
+def test_windows_do_not_depend_on_page_boundaries(
     chain: list[Mark], sizes: list[int], position: dict[int, int]
 ) -> None:
     """Marks that come by the page, some of them twice, give the windows of the whole history.
@@ -50,7 +50,7 @@ def test_windows_do_not_depend_on_the_portions(
 
 @laws
 @given(chains(), st.integers(1, 6), positions)
-def test_a_bounded_history_is_never_wrong(
+def test_limited_history_gives_no_wrong_window(
     chain: list[Mark], keep_last: int, position: dict[int, int]
 ) -> None:
     """From the last marks, a window is that of the whole history, or has no lower at all."""
@@ -71,7 +71,7 @@ def test_no_more_marks_are_kept_than_asked_for() -> None:
     assert (len(kept) <= 90, kept[-1].seq) == (True, 1000)
 
 
-def test_a_follower_asks_for_what_it_keeps() -> None:
+def test_follower_requests_only_marks_that_it_keeps() -> None:
     """Marks that would be forgotten at once are not asked for."""
     followed = Follower("default", keep_last=100)
     followed.take_stream(stream_answer(last=mark(5000, 5000, s0=1)))
@@ -97,7 +97,7 @@ def test_marks_forgotten_while_not_following_restart_the_history() -> None:
     )
 
 
-def test_a_stream_made_again_drops_the_windows_of_the_old() -> None:
+def test_recreated_stream_drops_the_old_windows() -> None:
     """Times and offsets of another stream of the same name mean nothing."""
     followed = follower(mark(1, 10, s0=100))
     followed.take_marks(marks_answer([mark(1, 3, s0=5)], stream_id="b"))
@@ -107,7 +107,7 @@ def test_a_stream_made_again_drops_the_windows_of_the_old() -> None:
     assert (asked, followed.after, followed.window({0: 100})) == (True, 0, NO_WINDOW)
 
 
-def test_a_chain_that_breaks_is_followed_again() -> None:
+def test_follower_restarts_when_the_chain_of_marks_breaks() -> None:
     """A controller restored from an old copy continues from there, and so does the reader."""
     followed = follower(mark(1, 10, s0=100), mark(2, 20, s0=200))
     restored = [mark(1, 10, s0=100), mark(2, 12, s0=120), mark(3, 14, s0=140)]
@@ -118,7 +118,7 @@ def test_a_chain_that_breaks_is_followed_again() -> None:
     assert followed.window({0: 120}) == TimeWindow(12, 19, 2, 3)
 
 
-def test_a_reader_that_is_ahead_of_the_stream_starts_again() -> None:
+def test_reader_ahead_of_the_stream_restarts() -> None:
     """A controller whose database lost marks, also for a reader that only kept their seq."""
     restored = mark(1, 10, s0=100)
     for followed in (
@@ -134,7 +134,7 @@ def test_a_reader_that_is_ahead_of_the_stream_starts_again() -> None:
         assert (asked, followed.after, followed.window({0: 100}).lower) == (2, 1, 10)
 
 
-def test_marks_wait_for_the_scale_events_they_rest_on() -> None:
+def test_marks_wait_for_their_scale_events() -> None:
     """A mark after a split counts once the split is known, and then for the successors' readers."""
     followed = follower(mark(1, 10, s0=100))
     split = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
@@ -147,7 +147,7 @@ def test_marks_wait_for_the_scale_events_they_rest_on() -> None:
     assert (before, followed.window({2: 7})) == (1, TimeWindow(20, None, 2, None))
 
 
-def test_a_follower_is_caught_up_at_the_last_mark_there_was() -> None:
+def test_follower_catches_up_to_the_last_mark_it_asked_for() -> None:
     """It is so at the mark that was the last when it asked, not before."""
     followed = Follower("default", keep_last=10)
     followed.take_stream(stream_answer(last=mark(2, 20, s0=2)))

@@ -61,7 +61,7 @@ class Topic:
         """Return where the partitions end."""
         return {n: len(log) for n, log in enumerate(self.partitions)}
 
-    def after_last(self, partition: int, offset: int) -> int | None:
+    def find_end(self, partition: int, offset: int) -> int | None:
         """Return the offset after the last record below an offset, `None` if there is none."""
         log = self.partitions[partition]
         found = [n + 1 for n in range(min(offset, len(log))) if log[n].is_visible]
@@ -138,7 +138,9 @@ class History:
         deliver(self.stream, Note(writer, self.promised[writer], position))
 
 
-def read_of(topic: Topic, committed: Mapping[int, int], cut: Mapping[int, int]) -> ReadOffsets:
+def find_read_offsets(
+    topic: Topic, committed: Mapping[int, int], cut: Mapping[int, int]
+) -> ReadOffsets:
     """Return how far a group has read, by what it committed."""
     begins = dict.fromkeys(topic.ends(), 0)
     places = find_lookup_starts(committed, begins, topic.ends(), cut)
@@ -152,14 +154,14 @@ def judge(history: History, committed: Mapping[int, int], to: int | None = None)
 
     def perform(step: Question[Any] | OffsetsUpTo) -> Any:  # noqa: ANN401 - of either
         if isinstance(step, OffsetsUpTo):
-            return read_of(topic, committed, step.cut)
+            return find_read_offsets(topic, committed, step.cut)
         return domain.answer(convert(step.body, Requirement, strict=False))
 
     group = OpenDataset(Dataset("group:g@localhost/s"), {"s": lambda _: ReadOffsets({})})
     return run(group.judge(Requirement(to=to)), perform)
 
 
-def reached(history: History, committed: Mapping[int, int]) -> tuple[int, int] | None:
+def find_time(history: History, committed: Mapping[int, int]) -> tuple[int, int] | None:
     """Return the time that a group has read to, and the seq of its mark, `None` if none is known.
 
     Each mark is judged alike.
@@ -174,7 +176,7 @@ def reached(history: History, committed: Mapping[int, int]) -> tuple[int, int] |
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_all_rows_below_the_time_were_read_or_their_writer_is_named(seed: int) -> None:
+def test_rows_below_the_reached_time_were_read(seed: int) -> None:
     """And once all was read, the time is the stream's lower."""
     advanced = 0
     for number in range(HISTORIES // 10):
@@ -184,13 +186,13 @@ def test_all_rows_below_the_time_were_read_or_their_writer_is_named(seed: int) -
         for _ in range(chance.randint(5, 50)):
             history.step()
         everything = {
-            n: end for n in topic.ends() if (end := topic.after_last(n, EVERYTHING)) is not None
+            n: end for n in topic.ends() if (end := topic.find_end(n, EVERYTHING)) is not None
         }
         some = {n: chance.randint(0, end) for n, end in topic.ends().items()}
         sinks = [everything, some]
-        sinks.append({n: end for n in some if (end := topic.after_last(n, some[n])) is not None})
+        sinks.append({n: end for n in some if (end := topic.find_end(n, some[n])) is not None})
         for committed in sinks:
-            found = reached(history, committed)
+            found = find_time(history, committed)
             if found is None:
                 continue
             advanced += 1
@@ -208,7 +210,10 @@ def test_all_rows_below_the_time_were_read_or_their_writer_is_named(seed: int) -
             ]
             assert unread == []
         if not history.open and history.marks and history.marks[-1].cut.offsets:
-            assert reached(history, everything) == (history.marks[-1].lower, history.marks[-1].seq)
+            assert find_time(history, everything) == (
+                history.marks[-1].lower,
+                history.marks[-1].seq,
+            )
     assert advanced > HISTORIES // 20
 
 
@@ -233,13 +238,13 @@ BOUNDS = "it has to be from 0 to 9223372036854775806; leave out a partition that
         ),
     ],
 )
-def test_offsets_that_are_none_are_refused(text: str, says: str) -> None:
+def test_malformed_offsets_are_refused(text: str, says: str) -> None:
     """With the partition, its value, and what to write."""
     with pytest.raises(Rejected, match=f"^{re.escape(says)}$"):
         parse_offsets(text)
 
 
-def test_offsets_that_a_log_lacks_are_refused() -> None:
+def test_offsets_outside_the_log_are_refused() -> None:
     """They were deleted, lie beyond its end, or are of an unknown partition."""
     deleted = (
         "partition 0: records 2 to 4 were deleted before this group read them: its output lacks "
@@ -257,7 +262,7 @@ def test_offsets_that_a_log_lacks_are_refused() -> None:
         check_known({0: 2, 7: 0, 8: 1}, {1, 0}, "s")
 
 
-def test_a_partition_that_retention_emptied_is_not_looked_up() -> None:
+def test_emptied_partition_counts_as_unread() -> None:
     """Nobody knows whether the group read what was there, so it counts as 0.
 
     A partition without an earlier begin is not refused.
@@ -272,7 +277,7 @@ def stream(served: Served) -> str:
     return served.two_minutes()
 
 
-def test_position_has_the_time_that_it_reaches(served: Served, stream: str) -> None:
+def test_position_gives_the_time_reached(served: Served, stream: str) -> None:
     """Late rows are named."""
     late = {"rows": 2, "least": TEN - 60_000, "most": TEN - 1}
     served.post(stream, {"writer": "shop", "late": late})

@@ -9,7 +9,7 @@ PAGE = "docs/guides/readers.md"
 TEN = 1_357_034_400_000
 
 
-def test_the_snippets_run_as_printed(served: Served) -> None:
+def test_readers_page_snippets_run(served: Served) -> None:
     """One after the other, against the stream that the page describes."""
     stream, printed = "orders-of-the-page", list[str]()
     served.create(stream)

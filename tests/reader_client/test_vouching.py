@@ -49,9 +49,7 @@ def read(
         return run(read_noted(stream, domain), ask)
 
 
-def test_writers_that_rest_return_and_join_later_vouch_in_periods(
-    served: Served, stream: str
-) -> None:
+def test_writers_that_pause_or_join_later_vouch_in_periods(served: Served, stream: str) -> None:
     """And the ledger says why marks went on without them."""
     served.post(stream, {"writer": "b", "state": "idle"})
     note(served, stream, "a", 20, {"0": 2})
@@ -75,7 +73,7 @@ def test_writers_that_rest_return_and_join_later_vouch_in_periods(
     assert found.owners == {0: ("a", 1), 1: ("b", 1), 2: ("c", 1)}
 
 
-def test_a_segment_that_others_noted_is_nobodys(served: Served, stream: str) -> None:
+def test_segment_noted_by_several_has_no_owner(served: Served, stream: str) -> None:
     """Members, observers, and those that are forgotten, whose rows marks still have."""
     served.post(stream, {"writer": "eye", "observes": True, "position": {"4": 1}})
     note(served, stream, "b", 11, {"0": 1})
@@ -94,7 +92,7 @@ def test_a_segment_that_others_noted_is_nobodys(served: Served, stream: str) -> 
     assert read(served, stream).owners == {}
 
 
-def test_a_segment_is_owned_from_a_cut_after_others_were_forgotten(
+def test_segment_has_an_owner_after_others_are_forgotten(
     served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows below may be of a forgotten writer; one that noted a segment alone owns the rest."""
@@ -112,7 +110,7 @@ def test_a_segment_is_owned_from_a_cut_after_others_were_forgotten(
     assert read(served, stream).owners == {0: ("a", 4), 1: ("b", 3), 2: ("a", 7)}
 
 
-def test_without_what_was_forgotten_no_segment_has_an_owner(served: Served, stream: str) -> None:
+def test_segment_has_no_owner_with_an_older_controller(served: Served, stream: str) -> None:
     """An older controller does not say it."""
     found = read(served, stream, forgotten_seq=None)
 
@@ -128,7 +126,7 @@ def test_lists_are_read_page_by_page(
     assert sorted(read(served, stream).words) == ["a", "b"]
 
 
-def test_without_a_mark_or_the_domain_there_is_nothing_to_judge(served: Served) -> None:
+def test_vouching_without_mark_or_domain_raises(served: Served) -> None:
     """The error says so."""
     name = served.new()
 

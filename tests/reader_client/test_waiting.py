@@ -65,7 +65,7 @@ waiting = pytest.mark.parametrize("wait", [wait_for, wait_for_marks, catch_up])
     ],
     ids=["stream", "domain", "token"],
 )
-def test_waiting_for_what_only_another_party_can_change_ends_at_once(  # noqa: PLR0913, PLR0917 - a table
+def test_wait_ends_at_once_if_only_others_can_help(  # noqa: PLR0913, PLR0917 - a table
     served: Served,
     stream: str,
     wait: Callable[[ReaderClient, float], object],
@@ -82,7 +82,7 @@ def test_waiting_for_what_only_another_party_can_change_ends_at_once(  # noqa: P
 
 
 @waiting
-def test_waiting_for_a_controller_that_is_away_names_it_when_time_is_up(
+def test_wait_timeout_names_an_absent_controller(
     wait: Callable[[ReaderClient, float], object],
 ) -> None:
     """With the last error; that the time is not complete would be a guess."""
@@ -93,7 +93,7 @@ def test_waiting_for_a_controller_that_is_away_names_it_when_time_is_up(
         wait(client, 0.05)
 
 
-def test_a_controller_that_came_back_is_not_taken_for_away(served: Served, stream: str) -> None:
+def test_controller_that_is_back_answers_the_first_poll(served: Served, stream: str) -> None:
     """The first poll after a failure does not wait, so that its answer comes at once."""
     network = Faults("no connection", "no connection", "no connection")
     with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
@@ -178,7 +178,7 @@ def post(reports: Reports, known: dict[int, int], fate: Fate) -> None:
 
 @settings(deadline=None)
 @given(st.lists(reported | fates))
-def test_the_last_offset_of_each_segment_arrives(acts: list[dict[int, int] | Fate]) -> None:
+def test_last_offset_of_each_segment_is_reported(acts: list[dict[int, int] | Fate]) -> None:
     """Whatever is lost or under way, the group's position has the reader's own last word."""
     reports, known, last = Reports(), {9: 9}, {9: 9}
     post(reports, known, "answered")
@@ -197,7 +197,7 @@ def test_the_last_offset_of_each_segment_arrives(acts: list[dict[int, int] | Fat
 
 @settings(deadline=None)
 @given(st.lists(reported | fates | st.frozensets(st.integers(0, 3))))
-def test_released_segments_are_another_readers_until_they_are_reported_again(
+def test_released_segment_belongs_to_its_next_reader(
     acts: list[dict[int, int] | Fate | frozenset[int]],
 ) -> None:
     """It reports each segment that it released at 100; this reader's offsets are below that."""

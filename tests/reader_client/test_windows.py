@@ -25,7 +25,7 @@ from reader_client.marks.following import Following
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 
 
-def test_windows_are_those_that_the_known_marks_complete(served: Served, stream: str) -> None:
+def test_windows_match_the_controllers_list(served: Served, stream: str) -> None:
     """The same that the controller lists; a writer that declares no largest times, begins at 0."""
     for time, offset in ((25, 150), (41, 200)):
         served.note(stream, time, {"0": offset})
@@ -45,7 +45,7 @@ def test_windows_are_those_that_the_known_marks_complete(served: Served, stream:
     assert hour == []
 
 
-def test_windows_of_a_zone_are_those_that_the_controller_lists(served: Served, stream: str) -> None:
+def test_zoned_windows_match_the_controllers_list(served: Served, stream: str) -> None:
     """Weeks of Berlin begin on Monday at midnight; one has a day of 25 hours."""
     for day in ("2026-10-19T00:00+02:00", "2026-11-02T00:00+01:00"):
         served.note(stream, unix_ms_of(datetime.fromisoformat(day)), {"0": 150})
@@ -62,7 +62,7 @@ def test_windows_of_a_zone_are_those_that_the_controller_lists(served: Served, s
     assert {each.missing_is_known for each in found} == {True}
 
 
-def test_a_further_window_is_waited_for(served: Served, stream: str) -> None:
+def test_next_window_is_waited_for(served: Served, stream: str) -> None:
     """As soon as a mark completes it; none if no mark does in time."""
     with ReaderClient(served.url, stream, backoff=SOON) as client:
         client.catch_up()
@@ -94,7 +94,7 @@ def test_windows_of_a_recreated_stream_start_again(served: Served, stream: str) 
     ]
 
 
-def test_what_cannot_be_answered_is_refused(served: Served, stream: str) -> None:
+def test_invalid_window_questions_are_refused(served: Served, stream: str) -> None:
     """A window without a size, a time without its zone, a stream that is not there."""
     with ReaderClient(served.url, stream, backoff=SOON) as client:
         client.catch_up()
@@ -193,7 +193,7 @@ def test_the_least_segment_time_is_the_lower_of_the_window(served: Served, two: 
         )
 
 
-def test_the_segment_that_is_least_far_is_next(served: Served, two: str) -> None:
+def test_next_segment_is_the_least_advanced(served: Served, two: str) -> None:
     """Of all, or of those that this reader has; no segment is next if there is none."""
     with ReaderClient(served.url, two) as reader:
         reader.catch_up()
@@ -204,7 +204,7 @@ def test_the_segment_that_is_least_far_is_next(served: Served, two: str) -> None
         assert (first, found) == (0, [1, 0, None])
 
 
-def test_a_successor_is_next_once_its_predecessor_was_read(served: Served, two: str) -> None:
+def test_successor_segment_follows_its_predecessor(served: Served, two: str) -> None:
     """The client learns of the scale event with the marks."""
     with ReaderClient(served.url, two) as reader:
         reader.catch_up()
@@ -237,7 +237,7 @@ choices = st.lists(st.none() | st.integers(0, 4), max_size=20)
 
 
 @given(lengths=lengths, turns=choices)
-def test_merging_yields_every_item_once_and_each_segment_in_its_order(
+def test_merge_yields_every_item_once_in_segment_order(
     lengths: dict[int, int], turns: list[int | None]
 ) -> None:
     """Whatever is next, and if nothing is."""

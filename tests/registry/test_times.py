@@ -38,18 +38,18 @@ OBJECT = {"title": "Flight", "type": "object", "properties": {"at": {"type": "st
 Serialize = Callable[[Any, SerializationContext], bytes]
 
 
-def avro(client: SchemaRegistryClient) -> tuple[Serialize, Any]:
+def write_avro(client: SchemaRegistryClient) -> tuple[Serialize, Any]:
     """Return what writes Avro, and a flight at ten."""
     return AvroSerializer(client, Schema(json.dumps(AVRO), "AVRO")), {"at": TEN}
 
 
-def of_json(client: SchemaRegistryClient) -> tuple[Serialize, Any]:
+def write_json(client: SchemaRegistryClient) -> tuple[Serialize, Any]:
     """Return what writes JSON by a schema, and a flight at ten."""
     schema = Schema(json.dumps(OBJECT), "JSON")
     return JSONSerializer(schema, client), {"at": "2013-01-01T11:00:00+01:00"}
 
 
-def protobuf(client: SchemaRegistryClient) -> tuple[Serialize, Any]:
+def write_protobuf(client: SchemaRegistryClient) -> tuple[Serialize, Any]:
     """Return what writes Protobuf, and a flight at ten."""
     flight = Flight()
     flight.at.FromDatetime(TEN)
@@ -75,8 +75,8 @@ def send(broker: Broker, registry: str, topic: str, writing: Writing) -> None:
     broker.send(topic, [(0, value, 0)])
 
 
-@pytest.mark.parametrize("writing", [avro, of_json, protobuf])
-def test_the_time_in_a_record_is_found(
+@pytest.mark.parametrize("writing", [write_avro, write_json, write_protobuf])
+def test_time_is_found_by_schema(
     broker: Broker, registry: str, topic: str, writing: Writing
 ) -> None:
     """By the type of its schema; a record of another form is passed over."""
@@ -89,11 +89,9 @@ def test_the_time_in_a_record_is_found(
     assert look.unusable == 2
 
 
-def test_a_registry_that_is_away_holds_what_it_describes(
-    broker: Broker, registry: str, topic: str
-) -> None:
+def test_absent_registry_skips_no_record(broker: Broker, registry: str, topic: str) -> None:
     """Nothing is passed over."""
-    send(broker, registry, topic, avro)
+    send(broker, registry, topic, write_avro)
     away = {"url": f"http://{LOOPBACK}:{free_ports(1)}", "max.retries": 0}
     look = KafkaFields(broker.config, topic, registered_time("at", away), start="earliest")
 
@@ -105,11 +103,11 @@ def test_a_registry_that_is_away_holds_what_it_describes(
 @pytest.mark.parametrize(
     ("field", "writing", "says"),
     [
-        ("nope", avro, "there is no 'nope' among at"),
-        ("at", protobuf, "needs --message module:Class"),
+        ("nope", write_avro, "there is no 'nope' among at"),
+        ("at", write_protobuf, "needs --message module:Class"),
     ],
 )
-def test_a_record_without_a_time_says_why(  # noqa: PLR0913 - fixtures and cases
+def test_record_without_a_time_is_explained(  # noqa: PLR0913 - fixtures and cases
     broker: Broker,
     registry: str,
     topic: str,
@@ -126,7 +124,7 @@ def test_a_record_without_a_time_says_why(  # noqa: PLR0913 - fixtures and cases
     assert says in caplog.text
 
 
-def test_settings_that_are_none_of_a_registrys_are_refused() -> None:
+def test_unknown_registry_settings_are_refused() -> None:
     """With what is wrong."""
     with pytest.raises(Rejected, match="the schema registry: Unrecognized properties: user"):
         registered_time("at", {"url": "http://a", "user": "b"})
@@ -136,7 +134,7 @@ def test_a_topic_is_analysed_and_observed_by_its_registry(
     broker: Broker, registry: str, topic: str, served: Served, tmp_path: Path
 ) -> None:
     """By a URL, or a file with the properties of the client."""
-    send(broker, registry, topic, avro)
+    send(broker, registry, topic, write_avro)
     file = tmp_path / "registry.properties"
     file.write_text(f"# Apicurio\nurl = {registry}\n")
     served.make(topic)

@@ -168,11 +168,11 @@ class Run:
             "last": position_to_wire(last) if isinstance(last, dict) else last,
         }
 
-    def claimed_at(self, note: Note) -> list[int]:
+    def find_claims(self, note: Note) -> list[int]:
         """Return the calls at which this time of the domain was claimed."""
         return self.claims[note.domain, note.time]
 
-    def passed(self, note: Note) -> dict[str, int]:
+    def find_passed(self, note: Note) -> dict[str, int]:
         """Return by domain the largest time of the events that lie below a note's position."""
         largest: dict[str, int] = {}
         for domain, time, gained in self.events:

@@ -44,10 +44,10 @@ class Scripted(httpx.MockTransport):
         notes = json.loads(request.content)["notes"]
         self.posts.append(notes)
         plan = self.planned.pop(0) if self.planned else {"results": [accepted()] * len(notes)}
-        return plan if isinstance(plan, httpx.Response) else _answered(plan)
+        return plan if isinstance(plan, httpx.Response) else _build_answer(plan)
 
 
-def _answered(body: dict[str, Any]) -> httpx.Response:
+def _build_answer(body: dict[str, Any]) -> httpx.Response:
     """Return the answer with that body: a problem if it accepts nothing, as a controller's is."""
     each = body["results"] or [accepted()]
     if any(isinstance(one, dict) and one["status"] == "accepted" for one in each):

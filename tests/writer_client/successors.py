@@ -231,7 +231,7 @@ class Successors:
         fences = ((each.session, each.outbox.fenced) for each in self.processes)
         return {(session, by.session) for session, by in fences if by and session not in lost}
 
-    def returned(self) -> list[str]:
+    def find_returned(self) -> list[str]:
         """Return the sessions of notes that were accepted after another had taken over.
 
         Only those that lost the name since the database was last restored.
@@ -249,7 +249,7 @@ class Successors:
             owner = session
         return found
 
-    def missed(self) -> list[tuple[int, Row]]:
+    def find_missed(self) -> list[tuple[int, Row]]:
         """Return the rows in time, below the lower of a mark, at or above its cut."""
         rows = list(enumerate(self.log))
         return [
@@ -259,7 +259,7 @@ class Successors:
             if row.named and row.in_time and row.time < mark.lower
         ]
 
-    def beyond(self) -> list[Row]:
+    def find_beyond(self) -> list[Row]:
         """Return the rows below the cut of a mark and above its upper, if that is a bound."""
         return [
             row

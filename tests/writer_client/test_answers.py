@@ -26,7 +26,7 @@ PAGE = "<html>welcome to the hotel</html>"
 OURS = "urn:noted-time:problem:"
 
 
-def client_of(network: Scripted, **options: Any) -> WriterClient:  # noqa: ANN401 - its own
+def make_client(network: Scripted, **options: Any) -> WriterClient:  # noqa: ANN401 - its own
     """Return a client that does not wait long."""
     return WriterClient(URL, "s", "UA", pace=Pace(backoff=SOON), transport=network, **options)
 
@@ -60,12 +60,12 @@ STRANGE: list[httpx.Response | dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("strange", STRANGE, ids=map(str, range(len(STRANGE))))
-def test_foreign_answers_lose_no_note(
+def test_foreign_answer_loses_no_note(
     strange: httpx.Response | dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is tried again until it is answered, and logged once with what was seen."""
     network = Scripted(strange, strange, strange)
-    with client_of(network) as client:
+    with make_client(network) as client:
         client.note_time(5, {0: 10})
         client.flush()
 
@@ -77,18 +77,18 @@ def test_foreign_answers_lose_no_note(
     )
 
 
-def test_a_stream_has_a_legal_name() -> None:
+def test_invalid_stream_name_is_refused() -> None:
     """A bad name is refused before anything is sent."""
     with pytest.raises(InvalidName, match="stream 'a/b'"):
         WriterClient(URL, "a/b", "UA")
 
 
 @pytest.mark.parametrize(("status", "word"), [(422, "invalid_request"), (413, "too_large")])
-def test_what_the_controller_refuses_is_not_tried_again(status: int, word: str) -> None:
+def test_note_refused_by_the_controller_is_not_retried(status: int, word: str) -> None:
     """The controller's own problem document refuses it; later notes arrive."""
     problem = {"type": f"{OURS}{word}", "title": "No", "detail": "not like that"}
     network = Scripted(httpx.Response(status, json=problem))
-    with client_of(network) as client:
+    with make_client(network) as client:
         client.note_time(5, {0: 10})
         with pytest.raises(Rejected, match=f"{status} No: not like that"):
             client.flush()
@@ -139,7 +139,7 @@ def test_a_refusal_is_raised_logged_once_and_stops_nothing(
 ) -> None:
     """The next note is posted and accepted."""
     network = Scripted(*[results(result, domains=["a", "b"])] * 2)
-    with client_of(network) as client:
+    with make_client(network) as client:
         for time in (5, 6):
             client.note_time(time, {0: 10})
             with pytest.raises(InvalidNote) as raised:
@@ -152,12 +152,12 @@ def test_a_refusal_is_raised_logged_once_and_stops_nothing(
     assert ([note["time"] for note in network.notes], len(logged)) == ([5, 6, 7], 1)
 
 
-def test_a_sender_that_died_is_an_error_of_every_call(
+def test_dead_sender_is_raised_by_every_call(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A fault of our own must not look like success; its cause goes along."""
     fault = KeyError("a fault of ours")
-    client = client_of(Scripted())
+    client = make_client(Scripted())
 
     def fail(*_: object) -> None:
         raise fault
@@ -209,13 +209,13 @@ class Twin(Scripted):
     def _answer(self, request: httpx.Request) -> httpx.Response:
         if self.times:
             self.times -= 1
-            self.planned = [overtaken(unix_us() + YEAR_US)]
+            self.planned = [build_overtaken(unix_us() + YEAR_US)]
         else:
             assert self.is_free.wait(PATIENCE_S)
         return super()._answer(request)
 
 
-def overtaken(last: int) -> dict[str, Any]:
+def build_overtaken(last: int) -> dict[str, Any]:
     """Return the answer to a note after one of that number."""
     return results({"status": "superseded", "last": last})
 
@@ -251,11 +251,11 @@ def test_each_controller_is_sent_a_higher_number(served: Served, stream: str) ->
     assert first < second
 
 
-def test_a_clock_that_went_back_is_nothing_to_the_caller() -> None:
+def test_request_numbers_survive_a_clock_set_back() -> None:
     """A writer whose former self was ahead continues from there."""
     former = unix_us() + YEAR_US
-    network = Scripted(overtaken(former))
-    with client_of(network) as client:
+    network = Scripted(build_overtaken(former))
+    with make_client(network) as client:
         for time in (5, 6):
             client.note_time(time, {0: 10})
             client.flush()
@@ -267,7 +267,7 @@ def test_a_clock_that_went_back_is_nothing_to_the_caller() -> None:
 def test_two_processes_of_one_name_are_reported() -> None:
     """The notes are kept, and arrive once the other has ended."""
     network = Twin(2)
-    with client_of(network) as client:
+    with make_client(network) as client:
         client.note_time(5, {0: 10})
         with pytest.raises(SharedName, match="writer 'UA' are overtaken again and again"):
             client.flush()
@@ -277,10 +277,10 @@ def test_two_processes_of_one_name_are_reported() -> None:
     assert [note["time"] for note in network.notes] == [5] * 3
 
 
-def test_two_processes_that_take_turns_are_reported() -> None:
+def test_two_processes_taking_turns_are_reported() -> None:
     """Each post of a writer whose clock is behind is overtaken once."""
     network = Twin(0)
-    with client_of(network) as client:
+    with make_client(network) as client:
         network.is_free.set()
         for time in (5, 6):
             network.times = 1

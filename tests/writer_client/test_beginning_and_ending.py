@@ -40,7 +40,7 @@ def crash_after_appending(root: Path, served: Served, stream: str) -> None:
 
 
 @pytest.mark.parametrize("joins_first", [False, True])
-def test_the_upper_is_a_bound_of_what_was_appended_before_a_crash(
+def test_upper_bounds_rows_appended_before_a_crash(
     tmp_path: Path, served: Served, stream: str, *, joins_first: bool
 ) -> None:
     """The rows went up to 9000, and were never noted; a mark at 1000 shows it."""
@@ -57,9 +57,7 @@ def test_the_upper_is_a_bound_of_what_was_appended_before_a_crash(
     assert shown == {"lower": 1000, "upper": 9000, "cut": {"0": 9}, "upper_is_bound": True}
 
 
-def test_only_what_was_not_noted_before_is_looked_at(
-    tmp_path: Path, served: Served, stream: str
-) -> None:
+def test_only_rows_not_yet_noted_are_scanned(tmp_path: Path, served: Served, stream: str) -> None:
     """Past the position that the controller knows, which a writer learns as it begins."""
     known = []
 
@@ -105,7 +103,7 @@ def test_the_largest_time_is_found_with_statistics_and_without(
     assert (found, files.find_largest_time("other", beyond=0)) == ([largest, largest, None], None)
 
 
-def test_times_may_be_aware() -> None:
+def test_datetimes_are_noted_in_milliseconds() -> None:
     """A `datetime` is noted in Unix ms: a time rounded down, and the largest one up."""
     network, noon = Scripted(), datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
     with WriterClient(URL, "s", "UA", transport=network) as client:
@@ -169,26 +167,24 @@ def test_threads_may_append_before_pandas_is_imported(tmp_path: Path) -> None:
 
 
 @given(steps | restoring)
-def test_a_session_that_lost_a_name_has_no_note_accepted_again(
-    played: list[tuple[str, int]],
-) -> None:
+def test_fenced_session_gets_no_note_accepted(played: list[tuple[str, int]]) -> None:
     """Whatever answers were lost, requests delayed, clocks ahead, and backups restored.
 
     Whoever takes the name over once more names all from which it was taken before.
     """
-    assert Successors().play(played).returned() == []
+    assert Successors().play(played).find_returned() == []
 
 
 @given(steps)
-def test_no_row_is_below_a_lower_and_beyond_its_cut(played: list[tuple[str, int]]) -> None:
+def test_rows_of_successors_are_covered_by_cuts(played: list[tuple[str, int]]) -> None:
     """Of the rows that a process wrote while it had the name, whichever process takes it over."""
-    assert Successors().play(played).missed() == []
+    assert Successors().play(played).find_missed() == []
 
 
 @given(steps)
-def test_an_upper_that_is_a_bound_is_one(played: list[tuple[str, int]]) -> None:
+def test_upper_bounds_rows_of_successors(played: list[tuple[str, int]]) -> None:
     """The younger process declares the largest time of what the older one wrote."""
-    assert Successors().play(played).beyond() == []
+    assert Successors().play(played).find_beyond() == []
 
 
 RESTORED = [
@@ -202,7 +198,7 @@ RESTORED = [
 
 @given(restoring)
 @example(RESTORED)
-def test_restore_keeps_order_of_takeovers(played: list[tuple[str, int]]) -> None:
+def test_restore_keeps_takeover_order(played: list[tuple[str, int]]) -> None:
     """One that ended long ago does not keep the name: the living one takes it over once more."""
     successors = Successors().play(played).settle()
 
@@ -266,7 +262,7 @@ for name in sys.argv[1:]:
 """
 
 
-def test_a_signal_handler_may_close_amid_a_call(served: Served, stream: str) -> None:
+def test_signal_handler_may_close_during_a_call(served: Served, stream: str) -> None:
     """What was noted before is flushed, and the call that was interrupted raises."""
     done = run_python("-c", AMID_A_CALL, served.url, stream)
 
@@ -277,7 +273,7 @@ def test_a_signal_handler_may_close_amid_a_call(served: Served, stream: str) -> 
     assert served.writers(stream)["UA"]["times"] == {"default": 5}
 
 
-def test_a_signal_handler_may_close_amid_a_flush() -> None:
+def test_signal_handler_may_close_during_a_flush() -> None:
     """The flush that was interrupted ends, long before its time."""
     done = run_python("-c", AMID_A_FLUSH)
 
@@ -285,7 +281,7 @@ def test_a_signal_handler_may_close_amid_a_flush() -> None:
     assert said == ["not durable within 0.1 s", "not durable within 60 s"]
 
 
-def test_the_end_of_a_process_waits_two_seconds_in_all() -> None:
+def test_exit_waits_two_seconds_for_all_clients() -> None:
     """For any number of clients, each of which reports what it could not send, on stderr."""
     began = time.monotonic()
     one = run_python("-c", TO_NOBODY, "w0")
@@ -303,7 +299,7 @@ def test_the_end_of_a_process_waits_two_seconds_in_all() -> None:
     assert after_five - after_one < after_one - began + 4
 
 
-def test_what_was_sent_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_exit_without_pending_notes_is_silent(caplog: pytest.LogCaptureFixture) -> None:
     """A client that did its work ends in silence."""
     with WriterClient(URL, "s", "UA", transport=Scripted()) as client:
         client.note_time(5, {0: 10})

@@ -22,7 +22,7 @@ from tests.writer_client.scripted import SOON, URL, Scripted, hasty
 from writer_client import AsyncWriterClient, Pace, SegmentLogWriter, WriterClient
 
 
-def ticking(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
+def make_clock_client(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
     """Return a client that notes its clock by itself, every 5 ms unless another pace is given."""
     pace = options.pop("pace", Pace(note_period_ms=5))
     return WriterClient(
@@ -30,7 +30,7 @@ def ticking(served: Served, stream: str, **options: Any) -> WriterClient:  # noq
     )
 
 
-def test_a_writer_that_finishes_is_not_waited_for(served: Served, stream: str) -> None:
+def test_finished_writer_is_not_waited_for(served: Served, stream: str) -> None:
     """Finishing means that the writer is done for good; its client stays open."""
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
@@ -42,7 +42,7 @@ def test_a_writer_that_finishes_is_not_waited_for(served: Served, stream: str) -
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_end_of_a_block_keeps_the_writer(served: Served, stream: str, *, fails: bool) -> None:
+def test_block_end_keeps_the_writer(served: Served, stream: str, *, fails: bool) -> None:
     """A job does not announce the next one, and one that failed may have more to write."""
     client = WriterClient(served.url, stream, "UA")
     with contextlib.suppress(ZeroDivisionError), client:
@@ -56,7 +56,7 @@ def test_the_end_of_a_block_keeps_the_writer(served: Served, stream: str, *, fai
     }
 
 
-def test_a_writer_learns_what_is_already_late(served: Served, stream: str) -> None:
+def test_note_returns_the_lower_of_the_last_mark(served: Served, stream: str) -> None:
     """The answer to a note has the lower of the last mark."""
     with WriterClient(served.url, stream, "UA") as client:
         for _ in range(2):
@@ -81,7 +81,7 @@ def test_noting_does_not_wait_for_the_network(served: Served, stream: str) -> No
     assert (times[-1], len(times) <= 3) == (9999, True)
 
 
-def test_a_controller_that_asks_for_time_is_given_it(served: Served, stream: str) -> None:
+def test_retry_after_delays_the_next_post(served: Served, stream: str) -> None:
     """Retry-After is a floor of the schedule."""
     network = Faults("busy", retry_after_s=1)
     with hasty(served, stream, network) as client:
@@ -92,7 +92,7 @@ def test_a_controller_that_asks_for_time_is_given_it(served: Served, stream: str
         assert time.monotonic() - began >= 1.0
 
 
-def test_a_flush_raises_what_was_refused(served: Served, stream: str) -> None:
+def test_flush_raises_a_refused_note(served: Served, stream: str) -> None:
     """A writer that was ahead learns its stored time, and continues."""
     with WriterClient(served.url, stream, "UA") as before:
         before.note_time(9, {0: 10})
@@ -122,16 +122,16 @@ def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
 def test_the_wall_clock_is_noted_each_period(served: Served, stream: str) -> None:
     """With `automatically_note_time`, time advances without a call."""
     ticks = iter(range(1000, 10_000))
-    with ticking(served, stream, clock=lambda: next(ticks)):
+    with make_clock_client(served, stream, clock=lambda: next(ticks)):
         wait_until(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]) >= 3)
 
     assert served.call("GET", f"/{stream}/marks")["marks"][0]["lower"] >= 1000
 
 
-def test_the_clock_noted_stands_while_events_are_written(served: Served, stream: str) -> None:
+def test_noted_clock_stops_while_events_are_written(served: Served, stream: str) -> None:
     """Events stamped inside a `writing` block never fall below a time that was noted."""
     now = [1000]
-    with ticking(served, stream, clock=lambda: now[0]) as client, client.writing():
+    with make_clock_client(served, stream, clock=lambda: now[0]) as client, client.writing():
         now[0] = 2000
         wait_until(lambda: served.writers(stream).get("UA", {}).get("times"))
         time.sleep(0.05)
@@ -140,26 +140,26 @@ def test_the_clock_noted_stands_while_events_are_written(served: Served, stream:
     assert noted == {"default": 1000}
 
 
-def test_a_clock_that_goes_back_leaves_a_writer_that_lives(
+def test_clock_set_back_repeats_the_last_time(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It notes the last time again, also that of a former process, and warns once each time."""
     now, said = [100_000], "its clock is 30.0 s behind the last time that it noted"
 
-    def reached(offset: int) -> object:
+    def find_times(offset: int) -> object:
         row = served.writers(stream).get("UA")
         return row and row["position"] == {"0": offset} and row["times"]
 
     for process in (1, 2):
-        with ticking(served, stream, clock=lambda: now[0]) as client:
+        with make_clock_client(served, stream, clock=lambda: now[0]) as client:
             for offset in (10 * process, 10 * process + 5):
                 client.wrote(position={0: offset})
-                assert eventually(partial(reached, offset), {"default": 100_000})
+                assert eventually(partial(find_times, offset), {"default": 100_000})
                 now[0] = 70_000
         assert caplog.text.count(said) == process
 
 
-def test_a_clock_waits_for_the_last_time() -> None:
+def test_clock_set_back_is_not_refused_after_a_restart() -> None:
     """A clock that went back is not refused after a restart, however late the join is answered."""
     reads: list[int] = []
 
@@ -171,7 +171,7 @@ def test_a_clock_waits_for_the_last_time() -> None:
         served.create("flights")
         served.post("flights", {"writer": "UA", "time": 100_000, "position": {"0": 10}})
         served.stop()
-        with ticking(served, "flights", clock=clock) as client:
+        with make_clock_client(served, "flights", clock=clock) as client:
             wait_until(lambda: len(reads) > 2)
             served.start()
             client.flush()
@@ -181,7 +181,7 @@ def test_a_clock_waits_for_the_last_time() -> None:
 
 def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) -> None:
     """An idle writer stays idle until it notes otherwise itself."""
-    with ticking(served, stream) as client:
+    with make_clock_client(served, stream) as client:
         client.idle()
         client.flush()
         time.sleep(0.05)
@@ -193,7 +193,7 @@ def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) 
 def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream: str) -> None:
     """Other notes are posted despite a clock that raises, and flush reports it."""
     pace = Pace(note_period_ms=60_000)
-    with ticking(served, stream, pace=pace, clock=lambda: 2**63) as client:
+    with make_clock_client(served, stream, pace=pace, clock=lambda: 2**63) as client:
         client._posting._next_beat = 0
         client.join({0: 10})
         with pytest.raises(Rejected, match="time 9223372036854775808 is not an int64"):
@@ -216,9 +216,9 @@ def test_a_position_that_is_not_a_mapping_is_refused_at_once(
         client.note_time(5, position)
 
 
-def test_a_note_beside_automatic_ones_is_refused(served: Served, stream: str) -> None:
+def test_manual_note_with_automatic_notes_is_refused(served: Served, stream: str) -> None:
     """One of another clock would stop the automatic ones, without an error, for ever."""
-    with ticking(served, stream) as client:
+    with make_clock_client(served, stream) as client:
         with pytest.raises(
             Rejected, match="notes the clock automatically: report positions with wrote"
         ):
@@ -247,7 +247,7 @@ def test_a_client_ends_its_thread(served: Served, stream: str) -> None:
     assert "noted-time writer UA" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_a_fork_does_not_note_for_its_parent(served: Served, stream: str) -> None:
+def test_forked_child_posts_nothing_for_its_parent(served: Served, stream: str) -> None:
     """In a forked child the parent's client refuses, and nothing of the parent's is posted."""
     with WriterClient(served.url, stream, "UA") as client:
         client.join()
@@ -259,7 +259,7 @@ def test_a_fork_does_not_note_for_its_parent(served: Served, stream: str) -> Non
     assert status == 7
 
 
-def test_what_was_noted_is_flushed_at_exit(served: Served, stream: str) -> None:
+def test_notes_are_flushed_at_exit(served: Served, stream: str) -> None:
     """A program that ends without closing loses no note, and does not leave."""
     program = (
         "import sys; from writer_client import WriterClient\n"
@@ -301,7 +301,7 @@ async def test_a_note_is_durable_when_flush_returns(served: Served, stream: str)
     assert (flushed.lower, finished) == (5, "finished")
 
 
-async def test_a_closed_client_raises_and_reports_what_it_did_not_send(
+async def test_closed_client_raises_and_reports_unsent_notes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Closing waits no longer than asked; a second call does nothing."""
@@ -316,7 +316,7 @@ async def test_a_closed_client_raises_and_reports_what_it_did_not_send(
     assert "1 (last time 5)" in caplog.records[-1].getMessage()
 
 
-async def test_a_fault_of_ours_is_an_error_of_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_internal_fault_is_raised_by_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing looks like success."""
     client = AsyncWriterClient(URL, "s", "UA", transport=Scripted())
     monkeypatch.setattr(client._outbox, "record_answer", None)
@@ -326,7 +326,7 @@ async def test_a_fault_of_ours_is_an_error_of_every_call(monkeypatch: pytest.Mon
             await call()
 
 
-async def test_a_cancelled_flush_harms_nothing() -> None:
+async def test_cancelled_flush_still_sends_notes() -> None:
     """A waiting caller may stop waiting; the notes are still sent."""
     network = Scripted(*[httpx.Response(503)] * 3)
     async with AsyncWriterClient(
@@ -340,9 +340,7 @@ async def test_a_cancelled_flush_harms_nothing() -> None:
     assert network.notes[-1]["time"] == 5
 
 
-async def test_rows_may_be_appended_from_a_thread(
-    tmp_path: Path, served: Served, stream: str
-) -> None:
+async def test_rows_are_appended_from_a_thread(tmp_path: Path, served: Served, stream: str) -> None:
     """The log takes either client; a note from a thread wakes the loop."""
     async with AsyncWriterClient(served.url, stream, "UA") as client:
         log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")

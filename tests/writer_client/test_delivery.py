@@ -260,7 +260,7 @@ def failures(tracker: DeliveryTracker) -> int:
     acts=st.lists(st.sampled_from(OFTEN) | st.sampled_from(SELDOM), min_size=20, max_size=80),
     seed=st.integers(0, 2**32),
 )
-def test_what_leaves_covers_what_was_produced_before(acts: list[str], seed: int) -> None:
+def test_notes_cover_events_produced_before(acts: list[str], seed: int) -> None:
     """And time, positions and largest times never go back; in the end the last note leaves."""
     program = Program(seed)
     for act in acts:
@@ -282,9 +282,7 @@ def test_what_leaves_covers_what_was_produced_before(acts: list[str], seed: int)
 
 
 @pytest.mark.parametrize(("on_failure", "time"), [("raise", 5), ("hold", 30)])
-def test_what_was_noted_after_a_failure_leaves_only_for_who_handles_failures(
-    on_failure: OnFailure, time: int
-) -> None:
+def test_notes_after_a_failure_wait_for_its_handling(on_failure: OnFailure, time: int) -> None:
     """Who is raised an error forgives first, and events that are produced again are not late."""
     client = Noting()
     tracker = DeliveryTracker(client, on_failure=on_failure)
@@ -299,7 +297,7 @@ def test_what_was_noted_after_a_failure_leaves_only_for_who_handles_failures(
     assert client._outbox.late_rows == (0 if on_failure == "raise" else 1)
 
 
-def test_an_offset_below_that_of_an_earlier_note_leaves_the_position_where_it_is() -> None:
+def test_smaller_offset_keeps_the_position() -> None:
     """Another thread may send an event first that was counted later; the log is looked at again."""
     looked: list[int] = []
     client = Noting()
@@ -319,7 +317,7 @@ def test_an_offset_below_that_of_an_earlier_note_leaves_the_position_where_it_is
     assert looked == [1, 2, 3]
 
 
-def test_an_event_whose_offset_is_unknown_has_the_ends_looked_up_again() -> None:
+def test_unknown_offset_makes_the_tracker_look_up_ends() -> None:
     """Kafka reports none if a retry met its first attempt; without a look-up it counts as lost."""
     looked: list[int] = []
     for look_again in (lambda: looked.append(1), None):
@@ -333,7 +331,7 @@ def test_an_event_whose_offset_is_unknown_has_the_ends_looked_up_again() -> None
     assert looked == [1]
 
 
-def test_the_ends_are_not_final_while_an_event_is_under_way() -> None:
+def test_ends_are_not_final_with_events_in_flight() -> None:
     """Nor in a transaction: an idle or finished writer has no events to come."""
     client = Noting()
     tracker = DeliveryTracker(client)
@@ -352,7 +350,7 @@ def test_the_ends_are_not_final_while_an_event_is_under_way() -> None:
         tracker.leave()
 
 
-def test_each_domain_has_notes_largest_times_and_late_rows_of_its_own() -> None:
+def test_domains_have_separate_notes_and_late_rows() -> None:
     """An event without a time of a domain counts for nothing there."""
     client = Noting()
     tracker = DeliveryTracker(client, domain=DOMAINS)

@@ -30,9 +30,7 @@ def lost(root: Path, served: Served, stream: str) -> list[int]:
     return [time for time in times[mark["cut"].get("0", 0) :] if time < mark["lower"]]
 
 
-def test_two_processes_of_one_name_lose_no_row_in_silence(
-    tmp_path: Path, served: Served, stream: str
-) -> None:
+def test_takeover_loses_no_row(tmp_path: Path, served: Served, stream: str) -> None:
     """What the older wrote before the younger took over is covered; it then writes nothing more."""
     older, older_log = process(tmp_path, served, stream)
     older_log.append([{"time": 5}])
@@ -57,9 +55,7 @@ def test_two_processes_of_one_name_lose_no_row_in_silence(
 
 
 @pytest.mark.parametrize("takeovers", [1, 2])
-def test_a_successor_joins_without_a_position_and_then_looks_up_the_ends(
-    tmp_path: Path, takeovers: int
-) -> None:
+def test_successor_looks_up_the_ends_after_joining(tmp_path: Path, takeovers: int) -> None:
     """The first timed note covers all rows that were appended before the takeover was accepted.
 
     A restored controller forgot the takeover, so the name is taken over again.
@@ -90,7 +86,7 @@ def test_a_successor_joins_without_a_position_and_then_looks_up_the_ends(
     )
 
 
-def test_a_note_takes_over_until_one_was_accepted() -> None:
+def test_notes_ask_to_take_over_until_one_is_accepted() -> None:
     """Also the one that is sent again, with the same session; never a later join."""
     network = Scripted(results({"status": "invalid_time", "last": 3}))
     client = WriterClient(URL, "s", "UA", transport=network)
@@ -107,9 +103,7 @@ def test_a_note_takes_over_until_one_was_accepted() -> None:
     assert len({note["session"] for note in notes}) == 1
 
 
-def test_a_fenced_client_reports_by_whom_since_when_and_its_rows_without_a_note(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_fenced_client_reports_its_successor_and_rows(caplog: pytest.LogCaptureFixture) -> None:
     """In its error, its state and one warning; it posts nothing more."""
     network = Scripted(results(accepted()), results(FENCED))
     client = WriterClient(URL, "s", "UA", transport=network)

@@ -103,7 +103,7 @@ def test_deeper_file_is_found_in_a_settled_directory(tmp_path: Path) -> None:
         max_size=8,
     )
 )
-def test_no_row_lies_above_what_is_claimed(tmp_path: Path, course: list[tuple[str, str]]) -> None:
+def test_foreign_names_hide_no_row(tmp_path: Path, course: list[tuple[str, str]]) -> None:
     """A log is refused exactly while a name may have rows; other names change nothing."""
     shutil.rmtree(tmp_path / "flights", ignore_errors=True)
     write(tmp_path, 0)

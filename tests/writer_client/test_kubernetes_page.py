@@ -31,7 +31,7 @@ class Pod(NamedTuple):
         self.process.terminate()
         assert self.process.wait(PATIENCE_S) == 0, self.said.read_text()
 
-    def fenced(self) -> str:
+    def wait_until_fenced(self) -> str:
         """Wait until it ends as one whose name was taken over, and return what it says."""
         assert self.process.wait(PATIENCE_S) == 1
         assert "Fenced" in self.said.read_text()
@@ -101,7 +101,7 @@ def nothing_is_lost(served: Served, pods: Pods) -> None:
     assert served.all_marks("orders")[-1]["cut"] == {"0": pods.rows()}
 
 
-def test_a_rollout_of_a_deployment_waits_for_nobody(pods: Pods, served: Served) -> None:
+def test_deployment_rollout_holds_no_time(pods: Pods, served: Served) -> None:
     """The new pod has joined when the old one finishes; every row is below the last cut."""
     old = pods.start("orders-7c9f4-x2x8q")
     wait_until(lambda: pods.rows() > 2)
@@ -120,9 +120,9 @@ def test_two_replicas_under_one_name_take_turns(pods: Pods, served: Served) -> N
     """Each that starts ends the one before, which names it."""
     first = pods.start("orders")
     second = pods.start("orders")
-    assert f":{second.process.pid} took its name over" in first.fenced()
+    assert f":{second.process.pid} took its name over" in first.wait_until_fenced()
     third = pods.start("orders")
-    assert f":{third.process.pid} took its name over" in second.fenced()
+    assert f":{third.process.pid} took its name over" in second.wait_until_fenced()
     (hint,) = served.get("orders/explain")["hints"]
     assert (hint["writer"], hint["hint"]) == ("orders", "fenced")
     assert all(f":{each.process.pid}" in hint["detail"] for each in (second, third))

@@ -44,7 +44,7 @@ def write(root: Path, segment: int, start: int, rows: int) -> Path:
     return path
 
 
-def test_the_ends_are_those_of_the_last_files(tmp_path: Path) -> None:
+def test_ends_match_the_last_files(tmp_path: Path) -> None:
     """At every look, also after gaps."""
     ends = LogEnds(tmp_path, "flights")
     seen = [ends().ends]
@@ -64,7 +64,7 @@ def test_the_ends_are_those_of_the_last_files(tmp_path: Path) -> None:
         max_size=12,
     )
 )
-def test_no_append_is_missed_however_the_looks_fall(
+def test_no_append_is_missed_between_looks(
     tmp_path: Path, course: list[tuple[int, float, bool]]
 ) -> None:
     """Also with modification times of whole seconds, which several appends share."""
@@ -83,7 +83,7 @@ def test_no_append_is_missed_however_the_looks_fall(
     assert ends().ends == dict(sorted(counts.items()))
 
 
-def test_a_directory_that_settled_is_not_listed_again(
+def test_unchanged_directory_is_not_listed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A quiet segment costs only one look at its modification time."""
@@ -99,7 +99,7 @@ def test_a_directory_that_settled_is_not_listed_again(
     assert (ends().ends, listed) == ({0: 1}, [])
 
 
-def test_a_foreign_file_is_named_until_it_is_gone(tmp_path: Path) -> None:
+def test_foreign_file_is_named_until_removed(tmp_path: Path) -> None:
     """And nothing of the look that found it is lost."""
     ends = LogEnds(tmp_path, "flights")
     append(tmp_path, 0, 1)
@@ -115,7 +115,7 @@ def test_a_foreign_file_is_named_until_it_is_gone(tmp_path: Path) -> None:
     assert ends().ends == {0: 1}
 
 
-def test_a_layout_that_cannot_be_read_is_named_for_as_long_as_it_is_there(tmp_path: Path) -> None:
+def test_unreadable_layout_is_named_while_it_exists(tmp_path: Path) -> None:
     """Also once the directory has settled: the log would look empty."""
     clock = Seconds()
     ends = LogEnds(tmp_path, "flights", monotonic=clock)
@@ -126,7 +126,7 @@ def test_a_layout_that_cannot_be_read_is_named_for_as_long_as_it_is_there(tmp_pa
         clock.now += 2.5
 
 
-def test_a_root_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
+def test_missing_root_is_an_error(tmp_path: Path) -> None:
     """As one that was unmounted; a stream that is not there is empty."""
     assert LogEnds(tmp_path, "flights")().ends == {}
     with pytest.raises(Unreachable, match="elsewhere does not exist"):
@@ -147,7 +147,7 @@ def test_a_recreated_log_ends_where_it_ends_now(tmp_path: Path) -> None:
     assert [before, gone, ends().ends] == [{0: 3}, {}, {0: 1}]
 
 
-def test_times_are_those_of_new_files(tmp_path: Path) -> None:
+def test_times_are_read_from_new_files_only(tmp_path: Path) -> None:
     """The largest of each segment, once."""
     times = LogTimes(tmp_path, "flights", "time")
     append(tmp_path, 0, 5, 9, 7)
@@ -188,7 +188,7 @@ NOON = 1_795_694_400_000
         [f"{NOON // 1000}", f"{NOON // 1000 + 1}", "0", "9999-12-31"],
     ],
 )
-def test_times_that_cannot_be_right_are_passed_over(
+def test_implausible_times_are_skipped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, times: list[object]
 ) -> None:
     """They are named, and their segment is not idle while they are its newest."""

@@ -26,7 +26,7 @@ EXCLUDED = results(
 )
 
 
-def client_of(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
+def make_client(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
     """Return the client of the writer that time advances without."""
     return WriterClient(served.url, stream, "slow", **options)
 
@@ -55,7 +55,7 @@ def test_an_excluded_writer_is_notified_in_every_way(
     excluded: list[Exclusion] = []
     timeout_ms = 60_000 if by_hand else 1
     reason = "removed" if by_hand else "timed_out"
-    with client_of(served, stream, timeout_ms=timeout_ms, on_excluded=excluded.append) as client:
+    with make_client(served, stream, timeout_ms=timeout_ms, on_excluded=excluded.append) as client:
         client.note_time(5, {0: 10})
         first = client.flush()
         eventually(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]), 1)
@@ -77,12 +77,12 @@ def test_an_excluded_writer_is_notified_in_every_way(
     assert f"({reason}: " in warnings[0]
 
 
-def test_a_silent_writer_without_which_no_time_went_on_is_not_notified(
+def test_excluded_writer_is_notified_once_time_advances(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is excluded, but nothing is late; it is told once another writer's time has passed."""
     excluded: list[Exclusion] = []
-    with client_of(served, stream, timeout_ms=1, on_excluded=excluded.append) as client:
+    with make_client(served, stream, timeout_ms=1, on_excluded=excluded.append) as client:
         client.note_time(5, {0: 10})
         client.flush()
         row = f"/{stream}/writers/slow"
@@ -99,12 +99,10 @@ def test_a_silent_writer_without_which_no_time_went_on_is_not_notified(
     assert caplog.text.count("is excluded") == 1
 
 
-def test_late_rows_are_reported_by_the_hours_that_they_belong_to(
-    tmp_path: Path, served: Served, stream: str
-) -> None:
+def test_late_rows_are_reported_by_hour(tmp_path: Path, served: Served, stream: str) -> None:
     """Each window names those of its own, exactly; event times may be finer than a millisecond."""
     hours = [datetime(2013, 1, 1, hour, 30, 0, 7, tzinfo=UTC) for hour in (8, 9, 9, 11)]
-    with client_of(served, stream) as client:
+    with make_client(served, stream) as client:
         log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
         log.note_time(datetime(2013, 1, 1, 8, tzinfo=UTC))
         client.flush()
@@ -119,9 +117,7 @@ def test_late_rows_are_reported_by_the_hours_that_they_belong_to(
     assert found == [[(1, False)], [(2, False)], [], []]
 
 
-def test_late_rows_are_warned_of_with_the_time_of_the_latest(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_late_rows_warning_names_the_latest_time(caplog: pytest.LogCaptureFixture) -> None:
     """At the first, and those since then when it closes."""
     noted, hour = 1_357_034_400_000, 3_600_000
     with WriterClient(URL, "s", "UA", transport=Scripted()) as client:
@@ -290,7 +286,7 @@ def test_an_event_too_far_ahead_is_named_and_time_advances(
     )
 
 
-def test_the_largest_time_is_declared_again_once_time_has_passed_the_event() -> None:
+def test_max_time_is_declared_again_once_time_passes_the_event() -> None:
     """Until then a smaller one would not bound what was written."""
     outbox = Outbox("UA")
     posted = []
@@ -306,7 +302,7 @@ def test_the_largest_time_is_declared_again_once_time_has_passed_the_event() -> 
     ]
 
 
-def test_a_note_is_sent_again_with_the_position_that_is_known_by_then() -> None:
+def test_repeated_note_has_the_latest_position() -> None:
     """Else it would be refused as behind the note of another domain in the same batch."""
     outbox = Outbox("UA")
     outbox.note(NOON, {0: 5}, domain="a", max_time=FAR)
@@ -316,7 +312,7 @@ def test_a_note_is_sent_again_with_the_position_that_is_known_by_then() -> None:
     assert post(outbox, OK) == [("live", NOON, {0: 9}, None)]
 
 
-def test_a_writer_whose_notes_are_all_refused_gives_no_sign_of_life() -> None:
+def test_writer_with_only_refused_notes_sends_no_heartbeat() -> None:
     """Else one with a wrong clock would hold the watermark as long as its process lives."""
     outbox = Outbox("UA")
     outbox.change_state("live", {0: 5})
@@ -328,9 +324,7 @@ def test_a_writer_whose_notes_are_all_refused_gives_no_sign_of_life() -> None:
 
 
 @pytest.mark.parametrize("idle", [OK, Refused("unknown_writer", None)], ids=["idle", "forgotten"])
-def test_a_writer_that_is_not_waited_for_joins_if_its_note_is_refused(
-    idle: Accepted | Refused,
-) -> None:
+def test_writer_that_is_not_live_joins_after_a_refusal(idle: Accepted | Refused) -> None:
     """Otherwise its next rows may be late. A stream that was created again forgot the writer."""
     outbox = Outbox("UA")
     outbox.change_state("live", {0: 5})
@@ -344,7 +338,7 @@ def test_a_writer_that_is_not_waited_for_joins_if_its_note_is_refused(
 
 
 @pytest.mark.parametrize("state", ["idle", "finished"])
-def test_a_writers_state_is_reported_without_what_was_refused(state: State) -> None:
+def test_state_change_omits_the_refused_time(state: State) -> None:
     """A change of state has no time, and not the largest event time of a wrong clock again."""
     outbox = Outbox("UA")
     outbox.note(NOON, {0: 10}, max_time=FAR)
@@ -390,9 +384,7 @@ def test_a_clock_in_seconds_is_doubted_too(caplog: pytest.LogCaptureFixture) -> 
     assert ["are these seconds?" in said for said in warnings(caplog)] == [True]
 
 
-def test_a_clock_that_is_behind_is_warned_of_until_it_has_caught_up(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_clock_behind_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     """Once each time."""
     notices = Notices("s", "UA", URL, None)
     for behind_ms in (30_000, 20_000, 0, 1500):
@@ -407,7 +399,7 @@ def test_a_clock_that_is_behind_is_warned_of_until_it_has_caught_up(
 
 
 @pytest.mark.parametrize(("factor", "unit"), [(10**3, "microseconds"), (10**6, "nanoseconds")])
-def test_a_time_too_far_ahead_is_asked_for_its_unit(
+def test_time_too_far_ahead_suggests_its_unit(
     served: Served, stream: str, factor: int, unit: str
 ) -> None:
     """With how far it is beyond what is allowed."""

@@ -39,19 +39,17 @@ def append(root: Path, stream: str, segment: int, *times: int) -> None:
     log.append([{"time": time} for time in times])
 
 
-def scripted(transport: Scripted, **options: Any) -> WriterClient:  # noqa: ANN401 - its options
+def make_client(transport: Scripted, **options: Any) -> WriterClient:  # noqa: ANN401 - its options
     """Return the client of an observer whose notes a test reads."""
     return WriterClient(URL, "flights", "observer", transport=transport, **options)
 
 
-def noted(transport: Scripted) -> list[tuple[str, int | None, dict[str, int]]]:
+def list_notes(transport: Scripted) -> list[tuple[str, int | None, dict[str, int]]]:
     """Return state, time and position of each note that was sent."""
     return [(n.get("state", "live"), n.get("time"), n.get("position", {})) for n in transport.notes]
 
 
-def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_observer_notes_nothing_while_ends_are_unreadable(caplog: pytest.LogCaptureFixture) -> None:
     """Reported once, whatever the error; until then the stream holds."""
     clock, transport, broken = Now(), Scripted(), [True]
 
@@ -60,7 +58,7 @@ def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
             raise OSError("the disk is away")
         return Seen({0: 5})
 
-    with scripted(transport) as client:
+    with make_client(transport) as client:
         noter = IngestionNoter(client, ends, clock=clock)
         for _ in range(2):
             noter._try_to_look()
@@ -69,23 +67,23 @@ def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
         broken[0] = False
         noter._try_to_look()
 
-    assert noted(transport) == [("live", None, {}), ("live", 1000, {"0": 5})]
+    assert list_notes(transport) == [("live", None, {}), ("live", 1000, {"0": 5})]
     said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert said == ["nothing is noted of flights: the log cannot be read: the disk is away"]
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have observers look at a log that went back for a tenth of a second."""
     monkeypatch.setattr(polling, "PATIENCE_S", 0.1)
 
 
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize("again", [0, 1])
 def test_a_recreated_log_stops_the_observer(tmp_path: Path, again: int) -> None:
     """Emptied, or with fewer rows than before; the segment is named."""
     append(tmp_path, "flights", 4, 1, 2, 3)
-    with scripted(Scripted()) as client:
+    with make_client(Scripted()) as client:
         noter = IngestionNoter(client, LogEnds(tmp_path, "flights"), poll_ms=10, max_lag_ms=10)
         noter.look()
         shutil.rmtree(tmp_path / "flights")
@@ -98,7 +96,7 @@ def test_a_recreated_log_stops_the_observer(tmp_path: Path, again: int) -> None:
             noter.close()
 
 
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("short_patience")
 def test_a_log_recreated_between_two_observers_stops_the_second(
     served: Served, stream: str, tmp_path: Path
 ) -> None:
@@ -122,12 +120,12 @@ def test_a_log_recreated_between_two_observers_stops_the_second(
     ("own", "of_stream", "warned"),
     [(11_000, None, 1), (11_001, None, 0), (None, 11_000, 1), (None, 11_001, 0)],
 )
-def test_a_timeout_shorter_than_the_silence_between_notes_is_warned_of(
+def test_timeout_below_the_note_interval_is_warned_of(
     caplog: pytest.LogCaptureFixture, own: int | None, of_stream: int | None, warned: int
 ) -> None:
     """Else it would be excluded on every quiet stream; the answer to the join has the stream's."""
     join = results(accepted(timeout_ms=of_stream))
-    with scripted(Scripted(join), timeout_ms=own) as client:
+    with make_client(Scripted(join), timeout_ms=own) as client:
         noter = IngestionNoter(client, lambda: Seen({}))
         noter.look()
         noter.look()
@@ -142,7 +140,7 @@ def event_times(client: WriterClient, root: Path, clock: Now) -> EventTimeNoter:
     return EventTimeNoter(client, times_of, delay_ms=10, idle_timeout_ms=5000, clock=clock)
 
 
-def test_an_observer_that_restarts_begins_at_the_time_that_it_noted_last(
+def test_restarted_observer_begins_at_its_last_time(
     served: Served, stream: str, tmp_path: Path
 ) -> None:
     """A segment that was idle is waited for again: its time lies below, and nothing is refused."""
@@ -169,14 +167,12 @@ def test_an_observer_that_restarts_begins_at_the_time_that_it_noted_last(
     assert seen == [{"default": 690}, {"default": 890}]
 
 
-def test_an_observer_whose_time_is_below_what_it_noted_joins_as_a_sign_of_life(
-    tmp_path: Path,
-) -> None:
+def test_observer_below_its_last_time_joins_as_heartbeat(tmp_path: Path) -> None:
     """A note of such a time would be refused, and a refused note is no sign of life."""
     known = accepted(position={"0": 1}, times={"default": 70})
     clock, transport = Now(), Scripted(*[results(known)] * 3)
     append(tmp_path, "flights", 0, 50)
-    with scripted(transport) as client:
+    with make_client(transport) as client:
         noter = event_times(client, tmp_path, clock)
         for later in (0, 2000, 2000):
             clock.now += later
@@ -187,14 +183,14 @@ def test_an_observer_whose_time_is_below_what_it_noted_joins_as_a_sign_of_life(
         append(tmp_path, "flights", 0, 90)
         noter.look()
 
-    assert noted(transport)[1:] == [
+    assert list_notes(transport)[1:] == [
         ("live", None, {"0": 1}),
         ("live", None, {"0": 2}),
         ("live", 80, {"0": 5}),
     ]
 
 
-def test_explain_names_the_segments_that_are_empty_while_they_are_waited_for(
+def test_explain_names_empty_segments_that_are_waited_for(
     served: Served, stream: str, tmp_path: Path
 ) -> None:
     """Until they have a row, or are idle; a segment that has a time is not named."""
@@ -226,7 +222,7 @@ def test_a_fault_ends_the_thread_and_is_raised_to_the_caller() -> None:
     def clock() -> int:
         raise ValueError("no clock")
 
-    with scripted(Scripted()) as client:
+    with make_client(Scripted()) as client:
         noter = IngestionNoter(client, lambda: Seen({}), clock=clock)
         noter.start()
         eventually(lambda: noter.failure is not None, expected=True)
@@ -235,13 +231,13 @@ def test_a_fault_ends_the_thread_and_is_raised_to_the_caller() -> None:
             noter.close()
 
 
-def test_an_observer_of_a_log_without_new_rows_is_idle_and_comes_back(tmp_path: Path) -> None:
+def test_observer_without_new_rows_goes_idle_and_returns(tmp_path: Path) -> None:
     """The highest time first; then no domain waits for it, until there are rows again.
 
     Meanwhile it notes every ten seconds that it is idle: its process is live.
     """
     clock, transport = Now(), Scripted()
-    with scripted(transport) as client:
+    with make_client(transport) as client:
         times_of = LogTimes(tmp_path, "flights", "time")
         noter = EventTimeNoter(client, times_of, delay_ms=0, idle_timeout_ms=5000, clock=clock)
         append(tmp_path, "flights", 0, 50)
@@ -254,7 +250,7 @@ def test_an_observer_of_a_log_without_new_rows_is_idle_and_comes_back(tmp_path: 
             noter.look()
             client.flush()
 
-    assert noted(transport)[-6:] == [
+    assert list_notes(transport)[-6:] == [
         ("live", 50, {"0": 1, "1": 1}),
         ("live", 70, {"0": 1, "1": 1}),
         ("idle", None, {"0": 1, "1": 1}),
@@ -264,10 +260,10 @@ def test_an_observer_of_a_log_without_new_rows_is_idle_and_comes_back(tmp_path: 
     ]
 
 
-def test_an_observer_whose_time_stands_shows_that_it_is_alive(tmp_path: Path) -> None:
+def test_observer_with_unchanged_time_sends_heartbeats(tmp_path: Path) -> None:
     """Every ten seconds, before its first time and after: it is not excluded for being right."""
     clock, transport = Now(), Scripted()
-    with scripted(transport) as client:
+    with make_client(transport) as client:
         times_of = LogTimes(tmp_path, "flights", "time")
         noter = EventTimeNoter(client, times_of, delay_ms=0, idle_timeout_ms=0, clock=clock)
         append(tmp_path, "flights", 0, 50)
@@ -276,4 +272,4 @@ def test_an_observer_whose_time_stands_shows_that_it_is_alive(tmp_path: Path) ->
             noter.look()
             client.flush()
 
-    assert [time for _, time, _ in noted(transport)][-3:] == [50, 50, 50]
+    assert [time for _, time, _ in list_notes(transport)][-3:] == [50, 50, 50]

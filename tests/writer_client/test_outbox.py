@@ -27,7 +27,7 @@ def notes(outbox: Outbox) -> list[tuple[str | None, int | None, dict[int, int], 
 
 @laws
 @given(acts)
-def test_what_arrives_in_the_end_is_what_was_noted(played: list[Act]) -> None:
+def test_outbox_delivers_the_final_state(played: list[Act]) -> None:
     """Coalescing, lost posts and lost answers change nothing of what is known of a writer.
 
     But that each note declares all domains, so that less is left undeclared.
@@ -41,17 +41,17 @@ def test_what_arrives_in_the_end_is_what_was_noted(played: list[Act]) -> None:
 
 @laws
 @given(acts)
-def test_a_claim_that_is_sent_is_true(played: list[Act]) -> None:
+def test_sent_time_has_a_position_of_its_call_or_later(played: list[Act]) -> None:
     """No time is claimed with a position that the writer had before it claimed that time."""
     run = Run().play(played).drain()
 
     timed = [note for note in run.sent if note.time is not None and note.state == "live"]
-    assert all(note.position in run.positions[run.claimed_at(note)[0] :] for note in timed)
+    assert all(note.position in run.positions[run.find_claims(note)[0] :] for note in timed)
 
 
 @laws
 @given(acts)
-def test_each_note_that_is_sent_bounds_what_its_position_passes(played: list[Act]) -> None:
+def test_sent_max_time_bounds_rows_below_its_position(played: list[Act]) -> None:
     """In every domain in which anything was declared, whatever answers were lost."""
     run = Run().play(played).drain()
 
@@ -59,25 +59,25 @@ def test_each_note_that_is_sent_bounds_what_its_position_passes(played: list[Act
         said = dict(note.max_times or {})
         if note.domain is not None and note.max_time is not None:
             said[note.domain] = note.max_time
-        passed = run.passed(note)
+        passed = run.find_passed(note)
         assert {k: said[k] for k in passed if k in said and said[k] < passed[k]} == {}
         assert passed.keys() <= said.keys(), "what is known of one domain goes with every note"
 
 
 @laws
 @given(acts)
-def test_a_claim_is_tight_while_posts_are_answered(played: list[Act]) -> None:
+def test_sent_position_is_exact_without_losses(played: list[Act]) -> None:
     """A time goes with the very position at which the writer claimed it."""
     heard = [act for act in played if not isinstance(act, PostOnce) or act.fate == "answered"]
     run = Run().play(heard).drain()
 
     timed = [note for note in run.sent if note.time is not None and note.state == "live"]
-    assert all(note.position in [run.positions[i] for i in run.claimed_at(note)] for note in timed)
+    assert all(note.position in [run.positions[i] for i in run.find_claims(note)] for note in timed)
 
 
 @laws
 @given(acts)
-def test_nothing_sent_is_refused(played: list[Act]) -> None:
+def test_ordered_notes_are_never_refused(played: list[Act]) -> None:
     """What is kept in order by the writer stays in order on the way, replays included."""
     run = Run().play(played).drain()
 
@@ -110,7 +110,7 @@ def test_a_batch_is_no_larger_than_the_domains_allow(played: list[Act]) -> None:
 
 @laws
 @given(acts)
-def test_a_durable_ticket_has_been_heard(played: list[Act]) -> None:
+def test_durable_call_has_reached_the_controller(played: list[Act]) -> None:
     """When a call counts as durable, the controller knows a position that reaches its own."""
     run = Run()
     positions: list[dict[int, int]] = [{}] * (run.outbox.calls + 1)
@@ -123,7 +123,7 @@ def test_a_durable_ticket_has_been_heard(played: list[Act]) -> None:
     assert all(heard.get(segment, 0) >= offset for segment, offset in durable.items())
 
 
-def test_an_idle_is_heard_from_a_writer_that_fell_behind() -> None:
+def test_idle_is_accepted_from_a_writer_that_fell_behind() -> None:
     """It has no time of its own, so a time that was refused does not keep it from counting."""
     run = Run()
     run.heard.note(Note("UA", 9, {}, DOMAINS[0]), now=0)
@@ -148,7 +148,7 @@ def test_a_note_declares_all_domains_of_its_writer() -> None:
     assert posted == [("ship", 9, {"default": 7}), (None, 7, {"ship": 9})]
 
 
-def test_the_domain_without_a_name_is_the_only_one_of_the_stream() -> None:
+def test_unnamed_domain_means_the_streams_only_domain() -> None:
     """Which a note of another domain learns by its first refusal, and is posted again."""
     outbox = Outbox("UA")
     outbox.record_write(7, None, {0: 1})
@@ -159,7 +159,7 @@ def test_the_domain_without_a_name_is_the_only_one_of_the_stream() -> None:
     assert (posted, outbox.pop_refused()) == ([(5, 9, {"ship": 7})], None)
 
 
-def test_an_event_of_a_domain_that_is_not_declared_spoils_no_note() -> None:
+def test_undeclared_domain_is_dropped_from_notes() -> None:
     """The caller learns it once, and the notes are posted again without it."""
     outbox = Outbox("UA")
     outbox.record_write(7, "shpi", {0: 1})
@@ -172,7 +172,7 @@ def test_an_event_of_a_domain_that_is_not_declared_spoils_no_note() -> None:
     assert (posted, refused.status, outbox.pop_refused()) == ([(5, None)], "unknown_domain", None)
 
 
-def test_an_answer_has_the_stored_value_the_note_fell_behind() -> None:
+def test_refusal_has_the_stored_value() -> None:
     """A refusal is kept with the stored value until the caller asks."""
     outbox = Outbox("UA")
     outbox.note(5, {})
@@ -231,7 +231,7 @@ def test_late_rows_are_reported_by_full_hours() -> None:
     assert (reports[0].least, reports[0].most) == (0, 6 * HOUR_MS + 5)
 
 
-def test_an_answer_that_is_not_understood_changes_nothing() -> None:
+def test_malformed_answer_changes_nothing() -> None:
     """It is read as a whole before the outbox hears of it."""
     outbox = Outbox("UA")
     outbox.note(5, {0: 10})
@@ -272,7 +272,9 @@ def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
         (6, {0: -1}, "offset -1 of segment 0 is not from 0 to 9223372036854775807"),
     ],
 )
-def test_what_goes_back_is_refused_at_once(time: int, position: dict[int, int], said: str) -> None:
+def test_decreasing_notes_are_refused_at_once(
+    time: int, position: dict[int, int], said: str
+) -> None:
     """An invalid note raises where it is made and changes nothing."""
     outbox = Outbox("UA")
     outbox.note(5, {0: 10})
@@ -292,7 +294,7 @@ def test_positions_may_come_as_numpy_numbers() -> None:
     assert json.dumps(position_to_wire(sent)) == '{"0": 10}'
 
 
-def test_a_writer_of_domains_that_the_stream_does_not_declare_gives_up() -> None:
+def test_writer_vouching_for_undeclared_domains_gives_up() -> None:
     """What it vouches for goes along with each note, so it would be refused again and again."""
     outbox = Outbox("UA", domains=("elsewhere",))
     outbox.note(5, {0: 9}, max_time=4)
@@ -309,7 +311,7 @@ def test_a_writer_of_domains_that_the_stream_does_not_declare_gives_up() -> None
     assert isinstance(outbox.pop_refused(), InvalidNote)
 
 
-def test_writing_brings_an_idle_writer_back() -> None:
+def test_write_makes_an_idle_writer_live() -> None:
     """Time has to wait for a writer that writes."""
     outbox = Outbox("UA")
     outbox.change_state("idle", {})

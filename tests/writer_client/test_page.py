@@ -11,7 +11,7 @@ from tests.support.page import Session
 from tests.writer_client.scripted import Scripted, accepted, results
 
 
-def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_writers_page_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     """After the first, one is fenced, and the last learns that time advanced without it."""
     excluded = {"reason": "timed_out", "since": 1357041600000, "lower": 90}
     held = {"session": "c07d", "label": "host-b:1017", "since": 1357041600000}

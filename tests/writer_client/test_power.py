@@ -88,7 +88,7 @@ def lost(cut: Cut, acknowledged: Sequence[Acknowledged], target: Path, *, torn: 
     [APPENDS, REPEATS_A_BATCH, LOOKS_UP_THE_ENDS, FINDS_A_DIRECTORY],
     ids=["appends", "repeats a batch", "looks up the ends", "finds a directory"],
 )
-def test_what_was_appended_outlasts_a_power_cut(disk: Disk, tmp_path: Path, program: str) -> None:
+def test_appended_rows_survive_a_power_cut(disk: Disk, tmp_path: Path, program: str) -> None:
     """Also what another process made that ended before it had synced the directory."""
     acknowledged = run(disk, program, disk.variables)
 

@@ -52,7 +52,7 @@ def test_table_is_as_its_module_draws_it() -> None:
     assert drawn == [["event", *(state.name for state in states)], *cells]
 
 
-def test_table_leads_from_each_state_back_to_a_transaction() -> None:
+def test_every_producer_state_leads_to_a_transaction() -> None:
     """So no outcome keeps a producer from going on."""
     after = {
         s: {advance(s, e)[0] for e in EVENTS if find_cell(s, e) != "refused"} for s in ProducerState

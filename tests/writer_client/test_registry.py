@@ -60,7 +60,7 @@ def find_time(field: str, status: int, body: object) -> Any:  # noqa: ANN401 - a
         (403, b"<html>", NotObservable, "basic.auth.user.info="),
     ],
 )
-def test_answer_of_a_registry_decides_about_the_record(
+def test_registry_answer_decides_about_the_record(
     status: int, body: object, kind: type[NotedTimeError], says: str
 ) -> None:
     """It is passed over, read again, or ends the observer."""

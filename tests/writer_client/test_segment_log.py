@@ -33,7 +33,7 @@ def writer(root: Path, **options: Any) -> SegmentLogWriter:  # noqa: ANN401 - as
     return SegmentLogWriter(root, "flights", **{"event_time": "time", **options})
 
 
-def test_an_append_ends_where_its_rows_do(tmp_path: Path) -> None:
+def test_append_returns_the_segment_end(tmp_path: Path) -> None:
     """Appends of any form follow one another, and return the end of the segment."""
     log = writer(tmp_path)
     ends = [
@@ -59,7 +59,7 @@ def test_files_are_named_as_archives_are(tmp_path: Path) -> None:
     ]
 
 
-def test_an_offset_that_retention_removed_is_not_given_again(tmp_path: Path) -> None:
+def test_offset_removed_by_retention_is_not_reused(tmp_path: Path) -> None:
     """A writer that slept while old files were removed does not write in their place."""
     sleeper, busy = writer(tmp_path), writer(tmp_path)
     sleeper.append([{"time": 1}])
@@ -141,7 +141,9 @@ def test_event_times_of_any_unit_are_understood(
         ({"time": 1}, "rows are dict, neither a DataFrame, nor an Arrow table"),
     ],
 )
-def test_rows_that_cannot_be_taken_are_named(tmp_path: Path, appended: object, said: str) -> None:
+def test_invalid_rows_are_refused_with_the_reason(
+    tmp_path: Path, appended: object, said: str
+) -> None:
     """Wrong rows are refused with the reason, and nothing is written."""
     log = writer(tmp_path)
     with pytest.raises(Rejected) as raised:
@@ -158,9 +160,7 @@ def test_rows_that_cannot_be_taken_are_named(tmp_path: Path, appended: object, s
         (pa.table({"time": [1], "carrier": [7]}), "column carrier is int64, not string"),
     ],
 )
-def test_another_schema_than_the_segments_is_refused(
-    tmp_path: Path, appended: object, said: str
-) -> None:
+def test_schema_unlike_the_segments_is_refused(tmp_path: Path, appended: object, said: str) -> None:
     """A segment keeps the schema it has; the difference is named."""
     writer(tmp_path).append([{"time": 1, "carrier": "UA"}])
     with pytest.raises(Rejected) as raised:
@@ -188,7 +188,7 @@ def test_a_given_schema_holds_from_the_first_row(tmp_path: Path) -> None:
     assert [row["carrier"] for row in rows(tmp_path)] == [None, "UA"]
 
 
-def test_a_loser_of_the_race_for_a_new_segment_minds_its_schema(tmp_path: Path) -> None:
+def test_concurrent_first_appends_agree_on_the_schema(tmp_path: Path) -> None:
     """Two writers that open an empty segment cannot give it two schemas."""
     one, other = writer(tmp_path), writer(tmp_path)
     one.append([{"time": 1, "carrier": "UA"}])
@@ -206,7 +206,7 @@ def test_a_loser_of_the_race_for_a_new_segment_minds_its_schema(tmp_path: Path) 
         ("part-00000.parquet", b"", ": may have rows, "),
     ],
 )
-def test_a_file_that_does_not_belong_is_named(
+def test_foreign_file_is_refused_with_its_path(
     tmp_path: Path, name: str, content: bytes, said: str
 ) -> None:
     """A truncated or foreign file is refused with its path, before anything is appended."""
@@ -219,7 +219,7 @@ def test_a_file_that_does_not_belong_is_named(
     assert str(raised.value).startswith(f"{path}{said}")
 
 
-def test_markers_and_checksums_are_passed_over(tmp_path: Path) -> None:
+def test_marker_and_checksum_files_are_ignored(tmp_path: Path) -> None:
     """Files that readers pass over do not disturb writers."""
     directory = tmp_path / "flights" / "partition=0"
     directory.mkdir(parents=True)
@@ -304,7 +304,7 @@ def test_event_times_without_a_zone_are_refused(tmp_path: Path, naive: object) -
     assert writer(tmp_path, schema=schema).append(naive) == 1
 
 
-def test_a_position_is_that_of_the_writers_own_appends(tmp_path: Path) -> None:
+def test_position_covers_only_own_appends(tmp_path: Path) -> None:
     """What others appended after it is not its claim; an empty segment is not named."""
     log = writer(tmp_path, segments=[0, 1])
     log.append([{"time": 1}] * 3, segment=0)
@@ -400,12 +400,12 @@ def numbers(root: Path) -> list[int]:
     return [row["time"] for row in rows(root)]
 
 
-def held(root: Path) -> list[Batch | None]:
+def list_batches(root: Path) -> list[Batch | None]:
     """Return which batch each file names."""
     return [Batch.from_metadata(pq.read_metadata(path).metadata) for _, _, path in files(root)]
 
 
-def test_a_batch_that_is_run_again_is_not_appended_again(tmp_path: Path) -> None:
+def test_repeated_batch_is_not_appended_again(tmp_path: Path) -> None:
     """By the same writer or by the next run's, also after appends of others."""
     first, again = writer(tmp_path), writer(tmp_path)
     appended = [first.append_once([{"time": 1}], Batch("q", 7))]
@@ -417,7 +417,7 @@ def test_a_batch_that_is_run_again_is_not_appended_again(tmp_path: Path) -> None
     assert again.position == {0: 3}
 
 
-def test_batches_of_different_sources_have_numbers_of_their_own(tmp_path: Path) -> None:
+def test_batch_numbers_are_per_source(tmp_path: Path) -> None:
     """So a query with a new checkpoint, which begins at 0, loses nothing."""
     log = writer(tmp_path)
     appended = [log.append_once([{"time": n}], Batch(f"q{n}", 0)) for n in range(3)]
@@ -440,7 +440,7 @@ def test_only_the_files_of_a_batch_name_it(tmp_path: Path) -> None:
     log.append([{"time": 2}])
     writer(tmp_path).append([{"time": 3}])
 
-    assert held(tmp_path) == [Batch("q", 0), None, None]
+    assert list_batches(tmp_path) == [Batch("q", 0), None, None]
 
 
 def test_two_runs_at_the_same_time_append_each_batch_once(tmp_path: Path) -> None:
@@ -456,25 +456,25 @@ def test_two_runs_at_the_same_time_append_each_batch_once(tmp_path: Path) -> Non
     assert (sum(appended), numbers(tmp_path)) == (40, list(range(40)))
 
 
-def test_a_batch_that_another_run_appends_at_the_last_moment_is_seen(
+def test_batch_appended_concurrently_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the files were looked through, before its own is linked."""
     first = writer(tmp_path)
     link = SegmentFiles._try_link
 
-    def overtaken(self: SegmentFiles, publish: Publish, count: int) -> bool:
+    def _lose_race(self: SegmentFiles, publish: Publish, count: int) -> bool:
         monkeypatch.setattr(SegmentFiles, "_try_link", link)
         writer(tmp_path).append_once([{"time": 1}], Batch("q", 0))
         return link(self, publish, count)
 
-    monkeypatch.setattr(SegmentFiles, "_try_link", overtaken)
+    monkeypatch.setattr(SegmentFiles, "_try_link", _lose_race)
 
     assert first.append_once([{"time": 1}], Batch("q", 0)) is False
     assert numbers(tmp_path) == [1]
 
 
-def test_a_writer_that_slept_steps_over_many_appends(
+def test_append_after_many_foreign_appends_goes_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However far the segment went in between, the next append goes to its end."""

@@ -11,7 +11,7 @@ from tests.writer_client.scripted import URL, Scripted
 from writer_client import WriterClient
 
 
-def test_a_timeout_and_domains_are_taken(served: Served, stream: str) -> None:
+def test_timeout_and_domains_are_stored(served: Served, stream: str) -> None:
     """A writer whose later notes omit them keeps both."""
     served.create(stream, domains=["default", "order", "ship"])
     terms = []
@@ -25,7 +25,7 @@ def test_a_timeout_and_domains_are_taken(served: Served, stream: str) -> None:
     assert terms == [(5_400_000, ["order", "ship"])] * 2
 
 
-def test_a_writer_reports_why_it_does_not_note(served: Served, stream: str) -> None:
+def test_writer_reports_why_it_does_not_note(served: Served, stream: str) -> None:
     """Until it says that this is over, or leaves; what is no text of one line is left out."""
     shown = []
     with WriterClient(served.url, stream, "UA") as client:
@@ -41,7 +41,7 @@ def test_a_writer_reports_why_it_does_not_note(served: Served, stream: str) -> N
     assert shown == ["one event is lost", "x" * 200, None, "again", None]
 
 
-def test_a_domain_that_is_not_vouched_for_is_refused_at_once() -> None:
+def test_note_outside_vouched_domains_is_refused() -> None:
     """Nothing is noted, and the remedy is in the sentence."""
     network = Scripted()
     with (
@@ -63,7 +63,7 @@ def test_a_domain_that_is_not_vouched_for_is_refused_at_once() -> None:
         ({"domains": ["a b"]}, "domain 'a b' is not 1 to 249"),
     ],
 )
-def test_terms_that_cannot_be_are_refused(options: dict[str, Any], said: str) -> None:
+def test_invalid_terms_are_refused(options: dict[str, Any], said: str) -> None:
     """When the client is made."""
     with pytest.raises(Rejected) as raised:
         WriterClient(URL, "s", "UA", transport=Scripted(), **options)
@@ -120,9 +120,7 @@ def test_an_unknown_writer_cannot_leave(served: Served, stream: str, leave: str)
     assert (before, list(served.writers(stream))) == ({}, ["UB"])
 
 
-def test_a_writer_of_a_stream_that_was_made_again_joins_to_finish(
-    served: Served, stream: str
-) -> None:
+def test_writer_of_a_recreated_stream_joins_to_finish(served: Served, stream: str) -> None:
     """The controller forgot it, and learns it once more, with its terms."""
     with WriterClient(served.url, stream, "UA", timeout_ms=5_400_000) as client:
         client.note_time(5, {0: 10})
