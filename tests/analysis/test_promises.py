@@ -131,9 +131,9 @@ def test_last_mark_below_a_row_decides_its_loss(stream: Stream) -> None:
     for row, number in zip(stream.rows, beyond, strict=True):
         passed = [m for m in stream.marks if m.cut.offsets.get(row.segment, 0) <= row.offset]
         assert number == len(passed) - 1
-        list_passed_marks = stream.list_passed_marks(row)
-        assert bool(list_passed_marks) == (number >= 0 and stream.marks[number].lower > row.time)
-        assert not list_passed_marks or list_passed_marks[-1] == stream.marks[number]
+        lost_at = stream.list_passed_marks(row)
+        assert bool(lost_at) == (number >= 0 and stream.marks[number].lower > row.time)
+        assert not lost_at or lost_at[-1] == stream.marks[number]
     for number, mark in enumerate(stream.marks):
         assert StreamCut(marks.cut(number)).reaches(mark.cut)
         assert mark.cut.reaches(StreamCut(marks.cut(number)))

@@ -45,6 +45,7 @@ import pytest
 from deltalake import write_deltalake
 
 from demo.trials.served import Served
+from noted_time.values import parse_time
 from tests.cli.conftest import Commands, Said, note, write
 from tests.support.asking import ask
 from tests.support.claimed import ROWS, Orders
@@ -67,7 +68,7 @@ def read_time(written: str) -> int:
     >>> read_time("10:00"), read_time("5"), read_time("2013-01-01T10:01Z")
     (1357034400000, 5, 1357034460000)
     """
-    return read_time(f"2013-01-01T{written}Z" if written[2:3] == ":" else written)
+    return parse_time(f"2013-01-01T{written}Z" if written[2:3] == ":" else written)
 
 
 def join_columns(line: str) -> str:

@@ -135,10 +135,7 @@ def test_vouched_events_below_a_segment_time_were_read(
         for position in places(world, readings)
         for segment, time in MarkHistory(marks).times(position).items()
         if time is not None
-        and any(
-            list_missed.segment == segment
-            for list_missed in world.list_missed(domain, time, position)
-        )
+        and segment in {each.segment for each in world.list_missed(domain, time, position)}
     ]
 
     assert lost == []
