@@ -124,8 +124,8 @@ class GroupOffsets:
         if not own:
             others = ", ".join(sorted({each.topic for each in committed})[:10])
             raise NothingKnown(
-                f"group {group!r} has committed offsets of {others}, and none of {name}: pass its "
-                "topic as --topic, and the stream of this topic"
+                f"group {group!r} has committed offsets of {others}, and none of {name}: name one "
+                f"of these topics in group:{group}@BROKERS/TOPIC"
             )
         return own
 

@@ -115,8 +115,8 @@ def describe_table(
     if isinstance(found, NoClaim):
         is_unclaimed = not known or NOT_CLAIMED in found.why
         remedy = LET_CLAIM if is_unclaimed else RUN_JOB if is_by_job else ACCEPT_AGAIN
-        return Hop(dataset, None, sources, f"nothing is claimed of {dataset}: {found.why}", remedy)
-    why = "" if sources else f"the claim of {dataset} names no stream"
+        return Hop(dataset, None, sources, f"nothing is claimed of it: {found.why}", remedy)
+    why = "" if sources else "its claim names no stream"
     remedy = RUN_JOB if is_by_job else RUN_QUERY
     is_before = time is not None and found.since is not None and time <= found.since
     doubt = found.gone if is_before else describe_first_mark(found.first_lower, time)
@@ -163,9 +163,9 @@ def walk(root: Hop, read: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
 
 
 def _describe_unread(child: Hop, source: HopSource, error: Exception) -> Hop:
-    dataset, lack = source.dataset, f", as {child.dataset} remembers; it cannot be read: {error}"
-    sources, why = tuple(map(HopSource, source.origins)), f"{dataset} cannot be read: {error}"
-    return Hop(dataset, source.remembered, sources, why, RESTORE_SOURCE, lack)
+    why, sources = f"it cannot be read: {error}", tuple(map(HopSource, source.origins))
+    lack = f", as {child.dataset} remembers; {why}"
+    return Hop(source.dataset, source.remembered, sources, why, RESTORE_SOURCE, lack)
 
 
 class Step(NamedTuple):

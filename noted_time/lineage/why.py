@@ -69,9 +69,7 @@ class Why(Struct, frozen=True, dict=True):
             names = " from ".join(str(each) for each in (*circle, circle[0]))
             return f"these are made from each other: {names}"
         if hop.why or source is None:
-            is_other = hop.dataset != self.dataset and hop.dataset.kind == "stream"
-            has_time = hop.complete_to is not None
-            return f"of {hop.dataset}: {hop.why}" if is_other and has_time else hop.why
+            return hop.why if hop.dataset == self.dataset else f"of {hop.dataset}: {hop.why}"
         if source.why:
             to = format_time(self.hops[source.dataset].complete_to)
             return f"{source.why}: its sources are complete to {to}"
@@ -96,7 +94,7 @@ class Why(Struct, frozen=True, dict=True):
 
     def _describe_hop(self, hop: Hop) -> str:
         if hop.complete_to is None:
-            return hop.why
+            return f"{hop.dataset} is not known to be complete: {hop.why}"
         lag = "" if hop.why else find_step(self.hops, hop).lag
         known = f"{hop.dataset} is complete to {format_time(hop.complete_to)}"
         return f"{known}{lag and f', {lag}'}{hop.lack}"

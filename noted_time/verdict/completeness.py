@@ -22,6 +22,7 @@ from noted_time.values import (
     join_names,
     parse_zone,
 )
+from noted_time.verdict.words import describe_vouching
 
 VerdictStatus = OpenEnum["complete", "waiting", "unknown", "incomplete"]
 """From the best to the worst. With `waiting`, later marks may complete the dataset."""
@@ -157,7 +158,8 @@ class Completeness(Struct, frozen=True, kw_only=True):
     def writers_clause(self) -> str:
         """The writers that vouch, and the missing writers."""
         absent = [each.sentence for each in self.lacks if each.kind == "missing"]
-        by = "" if self.vouched is None else self.vouched.sentence
+        vouched = self.vouched
+        by = "" if vouched is None else describe_vouching(vouched, is_sealed=self.sealed)
         without = join_names(absent[:NAMES_PER_SENTENCE], len(absent)) if absent else ""
         return f"{by}, without {without}" if without else by
 

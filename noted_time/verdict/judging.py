@@ -46,7 +46,7 @@ from noted_time.verdict.completeness import (
     find_remedy,
     find_status,
 )
-from noted_time.verdict.words import BEFORE_FIRST_MARK, NOT_SO_FAR, describe_open
+from noted_time.verdict.words import BEFORE_FIRST_MARK, NOT_SO_FAR, describe_open, describe_vouching
 
 OTHER_DOMAIN = "the query's watermark is of the domain {0!r}: name it (--domain {0}, domain=)"
 TIMES_ONLY = "its writers noted only times, and no positions: offsets have no time there"
@@ -219,7 +219,8 @@ def build_answer(
     if time is not None and found is not None:
         missing, late = found.missing, found.late
         lacks += _list_remarks(domain, asked, found, {each.writer for each in lacks}, now)
-        shown, by = asked.format(time), vouched and vouched.sentence
+        shown, is_sealed = asked.format(time), domain.history.is_whole
+        by = vouched and describe_vouching(vouched, is_sealed=is_sealed)
         if found.before_first_mark:
             described = (
                 f"nobody vouches for {shown}, which is before the first mark of {domain.stream}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from noted_time.installation import name_program
-from noted_time.values import format_duration, format_time, suggest_names
+from noted_time.values import VouchedBy, format_duration, format_time, suggest_names
 
 BEFORE_FIRST_MARK = (
     "writers vouch from the first mark on: ask for {} or a later time. In a new stream, let each "
@@ -34,15 +34,25 @@ def describe_first_mark(first_lower: int | None, time: int | None) -> str:
 
 
 def describe_open(stream: str) -> str:
-    return f"{stream} {EXPECTS_NO_WRITERS}: {suggest_expecting(stream)}"
+    """Return why not all writers can be required, with the options that require others."""
+    return (
+        f"{stream} {EXPECTS_NO_WRITERS}: {suggest_expecting(stream)}, or name them "
+        "(`--require …`), or accept all that ever joined (`--require-known`)"
+    )
 
 
 def suggest_expecting(stream: str) -> str:
     """Return what to do about a stream that expects no writers."""
-    return (
-        f"declare writers (`{name_program()} stream set {stream} --expected-writer …`), or name "
-        "them (`--require …`), or accept all that ever joined (`--require-known`)"
-    )
+    return f"declare writers (`{name_program()} stream set {stream} --expected-writer …`)"
+
+
+def describe_vouching(by: VouchedBy, *, is_sealed: bool) -> str:
+    """Return who vouches for a time. A seal ends all rows, also those for which nobody vouches.
+
+    >>> describe_vouching(VouchedBy(0), is_sealed=True)
+    'because it is sealed'
+    """
+    return "because it is sealed" if is_sealed and not (by.count or by.expected) else by.sentence
 
 
 def suggest_writer(stream: str, writer: str, known: Sequence[str], retention_ms: int) -> str:

@@ -19,7 +19,7 @@ from noted_time.answers import (
 from noted_time.client import Json, Question, stream_path
 from noted_time.installation import name_program
 from noted_time.values import Rejected, UnknownStream, format_time, log_id, pluralize
-from noted_time.verdict.words import describe_open
+from noted_time.verdict.words import EXPECTS_NO_WRITERS, suggest_expecting
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.settings import GivenSettings, format_setting, spell_option
 from noted_time_cli.terminal.options import (
@@ -149,7 +149,8 @@ def _report_settings(call: Caller, stream: Json, outcome: str) -> None:
         say(outcome)
         _print_settings(stream)
     if not stream["expected_writers"]:
-        say(f"noted-time: {describe_open(stream['name'])}")
+        name = stream["name"]
+        say(f"noted-time: {name} {EXPECTS_NO_WRITERS}: {suggest_expecting(name)}")
 
 
 def _list_differing(stream: Json, settings: Json) -> Json:

@@ -59,7 +59,7 @@ class HopReader:
         return Hop(
             dataset,
             self.time if found.sealed and later.is_complete and self.time is not None else lower,
-            why=found.sentence if lower is None else "; ".join(describe_objections(later.lacks)),
+            why="; ".join(describe_objections(later.lacks)),
             remedy=EXPLAIN_WRITERS.format(options),
             lack=f", {found.writers_clause}" if found.vouched else "",
             doubt=_find_doubt(later),
@@ -89,12 +89,12 @@ class HopReader:
                 found = run(one.judge(Requirement()), perform)
                 time = found.complete_to
                 if time is None:
-                    reasons.append(f"nothing is known of {dataset.name}: {found.sentence}")
+                    reasons.append(found.sentence)
                 if self.time is not None:
                     doubts.append(_find_doubt(self._judge(stream, self.time)))
             except (NothingKnown, UnknownStream) as error:
                 remedy = LET_NOTE if isinstance(error, UnknownStream) else remedy
-                reasons.append(f"nothing is known of {dataset.name}: {error}")
+                reasons.append(str(error))
             sources.append(HopSource(stream, time))
         known = [each.taken_to for each in sources if each.taken_to is not None]
         return Hop(

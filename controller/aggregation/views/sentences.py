@@ -42,6 +42,7 @@ from noted_time.values import (
     pluralize,
     suggest_ending,
 )
+from noted_time.verdict.words import describe_vouching
 
 HEARD_MS = 60_000  # producers report every ten seconds
 
@@ -72,7 +73,8 @@ def sentences(
         yield from _describe_operator_holds(view, hold)
         yield _describe_without_holders(view, hold)
     if found.vouched is not None and found.lower is not None:
-        yield f"It is complete to {format_time(found.lower)}, {found.vouched.sentence}."
+        by = describe_vouching(found.vouched, is_sealed=isinstance(decision, Sealed))
+        yield f"It is complete to {format_time(found.lower)}, {by}."
     yield from resting
     yield from _describe_narrowed(view)
     if not is_calm:
