@@ -32,7 +32,6 @@ from noted_time.values import (
     Rejected,
     VouchedBy,
     WriterStanding,
-    join_names,
     suggest_ending,
 )
 from noted_time.verdict.completeness import (
@@ -46,7 +45,13 @@ from noted_time.verdict.completeness import (
     find_remedy,
     find_status,
 )
-from noted_time.verdict.words import BEFORE_FIRST_MARK, NOT_SO_FAR, describe_open, describe_vouching
+from noted_time.verdict.words import (
+    BEFORE_FIRST_MARK,
+    NOT_SO_FAR,
+    describe_holders,
+    describe_open,
+    describe_vouching,
+)
 
 OTHER_DOMAIN = "the query's watermark is of the domain {0!r}: name it (--domain {0}, domain=)"
 TIMES_ONLY = "its writers noted only times, and no positions: offsets have no time there"
@@ -322,13 +327,10 @@ def _wait_for_holders(domain: JudgedDomain, kind: LackKind, sentence: str) -> La
     holders, number = domain.list_holders(NAMES_PER_SENTENCE)
     if not holders:
         return _wait(kind, sentence)
-    names = join_names([name for name, _ in holders], number)
+    waits = describe_holders([name for name, _ in holders], number)
     writer, since = holders[0]
     return replace(
-        _wait(kind, f"{sentence}, and it waits for {names}"),
-        writer=writer,
-        domain=domain.domain,
-        since=since,
+        _wait(kind, f"{sentence}, and {waits}"), writer=writer, domain=domain.domain, since=since
     )
 
 

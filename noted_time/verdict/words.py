@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from noted_time.installation import name_program
-from noted_time.values import VouchedBy, format_duration, format_time, suggest_names
+from noted_time.values import VouchedBy, format_duration, format_time, join_names, suggest_names
 
 BEFORE_FIRST_MARK = (
     "writers vouch from the first mark on: ask for {} or a later time. In a new stream, let each "
@@ -53,6 +53,15 @@ def describe_vouching(by: VouchedBy, *, is_sealed: bool) -> str:
     'because it is sealed'
     """
     return "because it is sealed" if is_sealed and not (by.count or by.expected) else by.sentence
+
+
+def describe_holders(names: Sequence[str], number: int) -> str:
+    """Return for which writers a watermark waits, or `""`; `number` counts all of them.
+
+    >>> describe_holders(["oslo", "lima"], 2)
+    'it waits for oslo and lima'
+    """
+    return f"it waits for {join_names(names, number)}" if names else ""
 
 
 def suggest_writer(stream: str, writer: str, known: Sequence[str], retention_ms: int) -> str:

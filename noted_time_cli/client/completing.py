@@ -26,7 +26,7 @@ from noted_time.values import (
     join_names,
     parse_time,
 )
-from noted_time.verdict.words import NOT_SO_FAR
+from noted_time.verdict.words import NOT_SO_FAR, describe_holders
 from noted_time_cli.client.caller import MOST_ROWS, Caller, client_command
 from noted_time_cli.client.datasets import (
     MISSING_STATUS,
@@ -35,7 +35,6 @@ from noted_time_cli.client.datasets import (
     RequiredWriters,
     judge,
 )
-from noted_time_cli.client.waiting import ask_holders
 from noted_time_cli.terminal.flags import refuse_options
 from noted_time_cli.terminal.options import (
     DomainOption,
@@ -141,11 +140,10 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
     if page.has_more:
         say(f"There are more than these {limit}: use --since {format_time(page.next)}.")
         return
-    waits = f": it waits for {holders}" if (holders := ask_holders(call, stream, domain)) else ""
+    what = "no window is complete yet"
     if page.windows:
-        echo(f"{_format_start(page.next or 0, window)} is not complete{waits}")
-    else:
-        echo(f"no window is complete yet{waits}")
+        what = f"{_format_start(page.next or 0, window)} is not complete"
+    echo(": ".join(filter(None, (what, describe_holders(page.waiting_for, page.holders)))))
 
 
 def _place_windows(windows: Tiling, zone: tzinfo) -> Tiling:

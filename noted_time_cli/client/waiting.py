@@ -9,17 +9,10 @@ import typer
 from msgspec.structs import replace
 
 from noted_time import Conflict, Unreachable
-from noted_time.answers import Completeness, Explanation
-from noted_time.client import Question, position_to_wire, stream_path
+from noted_time.answers import Completeness
+from noted_time.client import position_to_wire
 from noted_time.client.waiting import NothingKnown, NotYet, Poll, Sleep
-from noted_time.values import (
-    HOUR_MS,
-    NAMES_PER_SENTENCE,
-    NotCompleteYet,
-    format_time,
-    join_names,
-    parse_time,
-)
+from noted_time.values import HOUR_MS, NotCompleteYet, format_time, parse_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.datasets import (
     MISSING_STATUS,
@@ -117,12 +110,3 @@ def _describe_place(answer: Completeness) -> str:
     if not offsets:
         cut = "without a cut, because its writers note times and no positions"
     return f"mark {answer.mark.seq}, {cut}"
-
-
-def ask_holders(call: Caller, stream: str, domain: str | None) -> str:
-    query = {"domain": domain, "limit": NAMES_PER_SENTENCE}
-    explanation = call.ask(
-        Question("GET", stream_path(stream, "explain"), query, answer=Explanation)
-    )
-    named = [each.writer for each in explanation.waiting_for]
-    return join_names(named, explanation.holders) if named else ""

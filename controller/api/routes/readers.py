@@ -49,7 +49,7 @@ from noted_time.answers import (
 )
 from noted_time.coding import encode
 from noted_time.reading import CompleteWindow, MarkHistory, Tiling, find_changed_windows
-from noted_time.values import MAX_INT64, WRITERS_NAMED, parse_zone
+from noted_time.values import MAX_INT64, NAMES_PER_SENTENCE, WRITERS_NAMED, parse_zone
 from noted_time.verdict import Requirement, build_answer
 
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEM_RESPONSES)
@@ -325,16 +325,19 @@ async def complete_windows(
 async def _build_page(
     view: View, found: Iterable[CompleteWindow], limit: int, after: int | None
 ) -> CompleteWindowsPage:
-    windows = [each async for each in iterate_in_slices(found)]
-    by = await tally_vouching(Vouching(view), [(each.seq, each.end) for each in windows])
+    windows, vouching = [each async for each in iterate_in_slices(found)], Vouching(view)
+    by = await tally_vouching(vouching, [(each.seq, each.end) for each in windows])
     rows = (replace(each, vouched=vouched) for each, vouched in zip(windows, by, strict=True))
     page, last, has_more = await page_of(rows, limit)
+    longest, holders = vouching.list_holders(NAMES_PER_SENTENCE)
     return CompleteWindowsPage(
         stream_id=view.stream.id,
         windows=page,
         next=last.end if last else after,
         has_more=has_more,
         logs=view.stream.record.logs,
+        waiting_for=tuple(writer for writer, _ in longest),
+        holders=holders,
     )
 
 
