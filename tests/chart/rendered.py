@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml  # type: ignore[import-untyped]
+from typer.main import get_command
+
+from noted_time_cli.app import app
 
 CHART = Path(__file__).resolve().parents[2] / "deploy" / "chart"
 SMALL = ("--set=image=noted-time",)
@@ -19,7 +21,7 @@ Object = dict[str, Any]
 
 
 class HelmResult(NamedTuple):
-    """How Helm ended, and what it printed."""
+    """The exit status of Helm, and its output."""
 
     status: int
     text: str
@@ -27,12 +29,11 @@ class HelmResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """The chart, by a Helm."""
+    """The chart, rendered by a Helm program."""
 
     helm: Path
 
     def run(self, *words: str) -> HelmResult:
-        """Run Helm to its end."""
         done = subprocess.run([self.helm, *words], capture_output=True, text=True, check=False)
         return HelmResult(done.returncode, done.stdout or done.stderr)
 
@@ -41,14 +42,13 @@ class Chart:
         return self.run("template", "noted-time", str(CHART), "--namespace=time", *values)
 
     def objects(self, *values: str) -> list[Object]:
-        """Return what Kubernetes would be given."""
+        """Return the objects that Kubernetes would get."""
         rendered = self.template(*values)
         assert rendered.status == 0, rendered.text
         return [each for each in yaml.safe_load_all(rendered.text) if each]
 
 
 def select_kind(objects: list[Object], kind: str) -> list[Object]:
-    """Return the objects of a kind."""
     return [each for each in objects if each["kind"] == kind]
 
 
@@ -59,18 +59,15 @@ def pods(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
             yield template["metadata"]["labels"], template["spec"]
 
 
-def build_environment(container: Object, pod: str, secrets: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a container, as Kubernetes would make it."""
-    found: dict[str, str] = {}
-    for each in container["env"]:
-        source = each.get("valueFrom", {})
-        if "secretKeyRef" in source:
-            value = secrets[source["secretKeyRef"]["name"]]
-        elif "fieldRef" in source:
-            assert source == {"fieldRef": {"fieldPath": "metadata.name"}}
-            value = pod
-        else:
-            # only what stands before it is put in
-            value = re.sub(r"\$\((\w+)\)", lambda name: found[name[1]], each["value"])
-        found[each["name"]] = value
-    return found
+def parse_command(words: list[str], variables: Iterable[str]) -> str:
+    """Parse a command line as `noted-time` does, and return the command's name.
+
+    Fails if the command does not know one of our variables.
+    """
+    group: Any = get_command(app)
+    while hasattr(group, "commands"):
+        name, *words = words
+        group = group.commands[name]
+    known = {each.envvar for each in group.params}
+    assert {each for each in variables if each.startswith("NOTED_TIME_")} <= known
+    return str(group.make_context(group.name, words).info_name)

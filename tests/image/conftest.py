@@ -1,4 +1,4 @@
-"""The image, built once for all tests: over Debian's own packages, without a registry of images."""
+"""The image, built once for all tests from Debian's packages, without a registry of images."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ def base() -> Path:
     archive = BASE / f"{release}.tar"
     if not archive.exists():
         BASE.mkdir(parents=True, exist_ok=True)
-        begun = archive.with_suffix(".begun.tar")
+        unfinished = archive.with_suffix(".unfinished.tar")
         words = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", release]
-        made = subprocess.run([*words, str(begun)], capture_output=True, text=True, check=False)
+        made = subprocess.run(
+            [*words, str(unfinished)], capture_output=True, text=True, check=False
+        )
         if made.returncode:  # as without a network
             pytest.skip(f"mmdebstrap could not make a Debian: {made.stderr[-300:]}")
-        begun.replace(archive)
+        unfinished.replace(archive)
     return archive
 
 

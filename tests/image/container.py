@@ -1,4 +1,4 @@
-"""Images built by buildah, and containers of them: what a container engine does, in few lines."""
+"""Images built by buildah, and containers of them, without a container engine."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from typing import Any, Self
 from demo.trials.calls import Calls
 from demo.trials.waiting import PATIENCE_S, wait_until
 
-OF_THE_MACHINE = ("/etc/ssl/certs", "/etc/pip.conf")
-"""How this machine reaches its package index, which a build needs, too."""
+MACHINE_FILES = ("/etc/ssl/certs", "/etc/pip.conf")
+"""How this machine reaches its package index; a build needs the same."""
 
-CONTAINED = """
+CONTAINER_SCRIPT = """
 mount --bind "$1" "$1"
 mount -o remount,bind,ro "$1"
 mount --bind "$2" "$1$3"
@@ -30,7 +30,7 @@ user=$4 root=$1
 shift 4
 exec chroot --userspec="$user" "$root" env --ignore-environment "$@"
 """
-"""A read-only root file system, a volume, and a user: what `docker run --read-only` gives."""
+"""A read-only root file system, a volume and a user, as of `docker run --read-only`."""
 
 
 class Store:
@@ -49,7 +49,7 @@ class Store:
         shutil.rmtree(self._directory)
 
     def buildah(self, *arguments: str) -> str:
-        """Run a command of buildah and return what it prints; raises with what it says else."""
+        """Run a command of buildah and return its output."""
         done = subprocess.run(
             [*self._words, *arguments], capture_output=True, text=True, check=False
         )
@@ -57,7 +57,7 @@ class Store:
         return done.stdout.strip()
 
     def add(self, name: str, archive: Path) -> None:
-        """Make an image of the files in an archive."""
+        """Make an image from the files of an archive."""
         container = self.buildah("from", "scratch")
         self.buildah("add", "--quiet", container, str(archive), "/")
         self.buildah("commit", "--format", "docker", "--quiet", container, f"localhost/{name}")
@@ -66,7 +66,7 @@ class Store:
     def build(self, name: str, clone: Path, file: str, **arguments: str) -> Image:
         """Build an image of the clone, from images of this store alone."""
         given = [f"--build-arg={key}={value}" for key, value in arguments.items()]
-        shared = [f"--volume={each}:{each}:ro" for each in OF_THE_MACHINE if Path(each).exists()]
+        shared = [f"--volume={each}:{each}:ro" for each in MACHINE_FILES if Path(each).exists()]
         how = ["--format", "docker", "--isolation", "chroot", "--pull-never", *given, *shared]
         self.buildah("build", *how, "--file", str(clone / file), "--tag", name, str(clone))
         return Image(self, f"localhost/{name}")
@@ -85,17 +85,17 @@ class Image:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """What the image says of the containers made of it."""
-        told = json.loads(self.store.buildah("inspect", "--type", "image", self.name))
-        return dict(told["Docker"]["config"])
+        """The image's settings for its containers."""
+        found = json.loads(self.store.buildah("inspect", "--type", "image", self.name))
+        return dict(found["Docker"]["config"])
 
     @cached_property
     def root(self) -> Path:
-        """A root file system, which containers share because none may write to it."""
+        """A root file system. Containers share it, because none can write to it."""
         return self.store.mount_root(self.name)
 
     def container(self, volume: Path, *words: str, **variables: str) -> Container:
-        """Start a container; without words it runs what the image does by itself."""
+        """Start a container with a command, by default the image's own."""
         return Container(self, volume, words or self.config["Cmd"], variables)
 
 
@@ -112,12 +112,21 @@ class Container(Calls):
         shutil.chown(volume, int(user), int(user))
         given = [*config["Env"], *(f"{name}={value}" for name, value in variables.items())]
         run = ["env", "--chdir", config["WorkingDir"], *config["Entrypoint"], *words]
-        contained = ["sh", "-euc", CONTAINED, "sh", str(image.root), str(volume), place]
+        contained = ["sh", "-euc", CONTAINER_SCRIPT, "sh", str(image.root), str(volume), place]
         self.log_file = volume.with_name(f"{time.monotonic_ns()}.log")
-        self.given = [*contained, config["User"], *given]
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(
-                ["unshare", "--mount", "--pid", "--fork", "--kill-child", *self.given, *run],
+                [
+                    "unshare",
+                    "--mount",
+                    "--pid",
+                    "--fork",
+                    "--kill-child",
+                    *contained,
+                    config["User"],
+                    *given,
+                    *run,
+                ],
                 stdout=log,
                 stderr=log,
             )
@@ -129,7 +138,7 @@ class Container(Calls):
         self.kill()
 
     def text(self) -> str:
-        """Return what it has printed."""
+        """Return the container's output."""
         return self.log_file.read_text()
 
     def ready(self) -> Self:
@@ -140,12 +149,12 @@ class Container(Calls):
 
     @property
     def first(self) -> int:
-        """The process that is number 1 in it; 0 once it has ended."""
+        """The id of the container's process 1, or 0 once it has ended."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return int(children.read_text() or 0)
 
     def kill(self) -> None:
-        """End it as `docker kill` does, by SIGKILL, and wait until it is gone."""
+        """Send SIGKILL, as `docker kill` does, and wait for the end."""
         if self.process.poll() is None and (first := self.first):
             os.kill(first, signal.SIGKILL)
         self.process.wait(PATIENCE_S)

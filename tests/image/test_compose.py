@@ -1,10 +1,9 @@
-"""deploy/compose.yaml: what it publishes, what it mounts, and that its commands work together."""
+"""deploy/compose.yaml: what it publishes and mounts, and that its commands are those of the CLI."""
 
-import json
 import re
 import shutil
 import subprocess
-import time
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,15 +11,15 @@ from urllib.parse import urlsplit
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from demo.trials.kafka import Broker
-from demo.trials.postgres import Server
-from demo.trials.waiting import wait_until
-from tests.image.composed import COMPOSE, DEPLOY, Composed, in_order, services
-from tests.support.processes import run_command
+from tests.chart.rendered import parse_command
 
 pytestmark = pytest.mark.usefixtures("programs")  # in the suite of the image
 
-NOTED = "departures.noted"
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+COMPOSE = DEPLOY / "compose.yaml"
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text())["services"]
+OUR_SERVICES = {name: each for name, each in SERVICES.items() if each["image"] == "noted-time"}
+CONTROLLERS = {name for name in SERVICES if name.startswith("controller")}
 
 
 def run(*words: str | Path) -> tuple[int, str]:
@@ -30,55 +29,66 @@ def run(*words: str | Path) -> tuple[int, str]:
 
 
 def test_hadolint_accepts_the_dockerfile(programs: Path) -> None:
-    """Without exceptions."""
     assert run(programs / "hadolint", DEPLOY / "Dockerfile") == (0, "")
 
 
 def test_compose_schema_accepts_the_file(programs: Path) -> None:
-    """Which the checker brings with it."""
+    """The checker includes the schema."""
     check = (programs / "check-jsonschema", "--builtin-schema", "vendor.compose-spec")
+    status, output = run(*check, COMPOSE)
 
-    status, told = run(*check, COMPOSE)
-
-    assert status == 0, told
+    assert status == 0, output
 
 
 def test_services_start_after_their_dependencies() -> None:
-    """No service waits for one that is not there, or for itself."""
-    order = [*in_order(services())]
+    """No service waits for an unknown one or for itself."""
+    needs = {name: each.get("depends_on", {}) for name, each in SERVICES.items()}
+    order = [*TopologicalSorter(needs).static_order()]
 
+    assert set(order) == SERVICES.keys()
     assert order.index("migrate") < order.index("controller-1") < order.index("observer")
 
 
+def test_commands_of_our_services_parse() -> None:
+    """They know their arguments, flags and variables."""
+    shared = {"NOTED_TIME_HEALTH_PORT"}  # of the observer and the relay, and `stream` has it, too
+    parsed = {
+        name: parse_command(each["command"], each["environment"].keys() - shared)
+        for name, each in OUR_SERVICES.items()
+    }
+
+    assert parsed == {
+        "migrate": "migrate",
+        "controller-1": "serve",
+        "controller-2": "serve",
+        "stream": "create",
+        "observer": "timestamp",
+        "relay": "kafka",
+    }
+
+
 def test_ports_are_published_on_the_loopback_only() -> None:
-    """Those of the database on no address."""
-    ports = {name: each.get("ports", []) for name, each in services().items()}
+    """The database has no port."""
+    ports = {name: each.get("ports", []) for name, each in SERVICES.items()}
 
     assert [port for each in ports.values() for port in each if port[:10] != "127.0.0.1:"] == []
     assert ports["postgres"] == []
 
 
-def test_our_containers_can_write_only_their_volume() -> None:
-    """Nor gain a capability."""
-    kept = ("read_only", "cap_drop", "security_opt")
-    ours = [each for each in services().values() if each["image"] == "noted-time"]
+def test_our_services_are_confined_and_all_logs_bounded() -> None:
+    """Our services can write only to their volumes, and gain no capability."""
+    confined = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
+    bounded = {"options": {"max-size": "10m", "max-file": "3"}}
 
-    found = {json.dumps([each.get(name) for name in kept]) for each in ours}
-    assert found == {'[true, ["ALL"], ["no-new-privileges:true"]]'}
-
-
-def test_log_of_each_container_is_bounded() -> None:
-    """Docker keeps it for as long as the container is there."""
-    found = {json.dumps(each.get("logging")) for each in services().values()}
-
-    assert found == {'{"options": {"max-size": "10m", "max-file": "3"}}'}
+    assert all(each.items() >= confined.items() for each in OUR_SERVICES.values())
+    assert [name for name, each in SERVICES.items() if each.get("logging") != bounded] == []
 
 
-def test_every_file_that_is_mounted_is_there() -> None:
-    """Docker would make an empty directory of one that is missing."""
+def test_mounted_files_exist() -> None:
+    """Docker would make an empty directory of a missing file."""
     mounted = [
         DEPLOY / volume.split(":")[0]
-        for each in services().values()
+        for each in SERVICES.values()
         for volume in each.get("volumes", [])
         if volume.startswith(".")
     ]
@@ -87,12 +97,12 @@ def test_every_file_that_is_mounted_is_there() -> None:
 
 
 def test_grafana_shows_the_board_of_the_services_prometheus() -> None:
-    """The board asks whatever Prometheus there is, in the directory that is provisioned."""
-    grafana = services()["grafana"]
+    """The board is in the directory that Grafana reads."""
+    grafana = SERVICES["grafana"]
     (source,) = yaml.safe_load((DEPLOY / "grafana/prometheus.yml").read_text())["datasources"]
     (boards,) = yaml.safe_load((DEPLOY / "grafana/boards.yml").read_text())["providers"]
     home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
-    (port,) = services()["prometheus"]["ports"]
+    (port,) = SERVICES["prometheus"]["ports"]
 
     assert source["url"] == f"http://prometheus:{port.split(':')[-1]}"
     assert Path(home).parent == Path(boards["options"]["path"])
@@ -101,60 +111,20 @@ def test_grafana_shows_the_board_of_the_services_prometheus() -> None:
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool, of Prometheus")
 def test_prometheus_takes_its_settings_and_the_alerts(tmp_path: Path) -> None:
-    """In the directory in which they are mounted; it scrapes every controller."""
+    """It scrapes every controller."""
     settings = shutil.copy(DEPLOY / "prometheus.yml", tmp_path)
     shutil.copy(DEPLOY.parent / "docs/reference/alerts.yml", tmp_path)
-
-    status, told = run("promtool", "check", "config", settings)
+    status, output = run("promtool", "check", "config", settings)
 
     scraped = set(re.findall(r"controller-\d(?=:)", Path(settings).read_text()))
-    assert (status, scraped) == (0, {n for n in services() if n.startswith("controller")}), told
+    assert (status, scraped) == (0, CONTROLLERS), output
 
 
 def test_clients_call_controllers_by_their_advertised_names() -> None:
-    """Without a token they answer to addresses, and to what they advertise."""
-    environments = [each.get("environment", {}) for each in services().values()]
+    """A controller without tokens answers to addresses and to its advertised name only."""
+    environments = [each["environment"] for each in OUR_SERVICES.values()]
     own = {urlsplit(each.get("NOTED_TIME_ADVERTISE", "")).hostname for each in environments}
     urls = ",".join(each.get("NOTED_TIME_URL", "") for each in environments).split(",")
 
     called = {urlsplit(url).hostname for url in urls}
-    assert called == own == {None, "controller-1", "controller-2"}
-
-
-@pytest.mark.acceptance
-def test_record_is_marked_at_both_controllers_and_relayed(
-    tmp_path: Path, server: Server, broker: Broker
-) -> None:
-    """By the commands of the file, with a real database and a real broker beside them."""
-    words = services()["topic"]["command"]
-    options = dict(word[2:].split("=") for word in words if "=" in word)
-    broker.create(options["topic"], int(options["partitions"]))
-    database = server.make_database()
-    made = run_command("token", "create", "--scope", "admin", "--database", database, cwd=tmp_path)
-    with Composed(tmp_path, database, broker.address, made.stdout.strip()) as composed:
-        composed.up()
-        now = time.time_ns() // 1_000_000
-        broker.send(options["topic"], [(0, "EWR", now), (1, "JFK", now)])
-        wait_until(lambda: marked(composed, now) and NOTED in broker.topics())
-        wait_until(lambda: relayed(broker))
-        lowers = {name: lower(each) for name, each in composed.controllers.items()}
-        last = relayed(broker)[-1]
-
-    assert lowers == dict.fromkeys(composed.ports, now - 5_000)
-    assert (last["lower"], last["cut"]) == (now - 5_000, {"0": 1, "1": 1})
-
-
-def marked(composed: Composed, now: int) -> bool:
-    """Whether both controllers know a mark of that time, less the delay."""
-    return all(lower(each) == now - 5_000 for each in composed.controllers.values())
-
-
-def lower(controller: Any) -> int | None:  # noqa: ANN401 - of Calls
-    """Return the watermark of the stream, if there is one."""
-    mark = controller.get("departures")["marks"]["default"]
-    return None if mark is None else int(mark["lower"])
-
-
-def relayed(broker: Broker) -> list[dict[str, Any]]:
-    """Return the marks in the noted topic."""
-    return [json.loads(each.value) for each in broker.records(NOTED) if each.value]
+    assert called == own == {None, *CONTROLLERS}
