@@ -1,7 +1,9 @@
-"""What an operator does: shown as a dry run first, and then done so."""
+"""Changes by an operator: each has a dry run, and a reason that is kept."""
 
 import re
+from typing import NamedTuple
 
+import pytest
 from playwright.sync_api import Route, expect
 
 from demo.trials.browser import Dialog, Visit, moments
@@ -10,6 +12,7 @@ from demo.trials.dashboards import MINUTE_MS, Stalled
 from demo.trials.waiting import eventually
 
 WHY = "the depot burnt down"
+CUT = "Where may readers begin?"
 
 
 def open_dialog(visit: Visit, stream: str, button: str) -> Dialog:
@@ -59,35 +62,28 @@ def test_writer_that_noted_meanwhile_needs_a_second_press(
     assert (before, after) == ("live", "excluded")
 
 
-def test_hold_is_placed_and_taken_back(visit: Visit, seed: Calls, stuck: Stalled) -> None:
-    """Until the moment that was shown; Undo releases the writer."""
+def test_hold_lasts_until_the_shown_time_or_its_end(
+    visit: Visit, seed: Calls, stuck: Stalled
+) -> None:
+    """The row of the writer has the reason, and the change that ends the hold has another."""
+    path = f"{stuck.name}/writers/lima"
     dialog = open_dialog(visit, stuck.name, "Hold lima…").shown()
     shown = moments(dialog.dry_run)
     dialog.act("Hold", WHY)
-    expect(visit.status).to_contain_text("lima")
     row = visit.page.locator('tr[data-key="lima"]')
     expect(row).to_contain_text("held by an operator until")
     expect(row).to_contain_text(WHY)
-    until = seed.get(f"{stuck.name}/writers/lima")["held_until"]
-    visit.button("Undo").click()
-
-    path = f"{stuck.name}/writers/lima"
-    eventually(lambda: seed.get(path)["held_until"], expected=None)
-    assert any(abs(until - each) < MINUTE_MS for each in shown)
-
-
-def test_end_of_a_hold_has_a_reason(visit: Visit, seed: Calls, stuck: Stalled) -> None:
-    """The dialog says who holds the writer, and the reason is kept beside the change."""
-    path = f"{stuck.name}/writers/lima"
-    seed.call("POST", f"/{path}/hold", {"for_ms": 10 * MINUTE_MS})
-    dialog = open_dialog(visit, stuck.name, "End the hold of lima").shown()
+    until = seed.get(path)["held_until"]
+    visit.button("End the hold of lima").click()
+    dialog = visit.dialog("End the hold of lima").shown()
     expect(dialog.dry_run).to_contain_text("127.0.0.1 holds lima until")
-    dialog.act("End hold", WHY)
+    dialog.act("End hold", "rebuilt")
     expect(visit.status).to_contain_text("The timeout of lima applies again.")
-    change = seed.get(f"{stuck.name}/changes")["changes"][0]
 
+    change = seed.get(f"{stuck.name}/changes")["changes"][0]
+    assert any(abs(until - each) < MINUTE_MS for each in shown)
     assert seed.get(path)["held_until"] is None
-    assert (change["action"], change["comment"]) == ("released", WHY)
+    assert (change["action"], change["comment"]) == ("released", "rebuilt")
 
 
 def test_too_long_hold_is_refused_in_the_dialog(visit: Visit, stuck: Stalled) -> None:
@@ -99,22 +95,6 @@ def test_too_long_hold_is_refused_in_the_dialog(visit: Visit, stuck: Stalled) ->
     expect(visit.button("Hold")).to_be_disabled()
     dialog.element.get_by_label("For how long?").fill("90d")
     expect(visit.button("Hold")).to_be_enabled()
-
-
-def test_setting_is_changed_and_put_back(visit: Visit, seed: Calls, stuck: Stalled) -> None:
-    """The timeout of writers; the reason is kept beside it."""
-    dialog = open_dialog(visit, stuck.name, "Edit settings…")
-    dialog.element.get_by_label(re.compile("writer timeout", re.IGNORECASE)).fill("3h")
-    expect(dialog.dry_run).to_contain_text("3")
-    dialog.act("Save", WHY)
-    expect(visit.button("Undo")).to_be_visible()
-    change = seed.get(f"{stuck.name}/changes")["changes"][0]
-    visit.button("Undo").click()
-
-    hour = 60 * MINUTE_MS
-    eventually(lambda: seed.get(stuck.name)["writer_timeout_ms"], expected=hour)
-    is_now = {"writer_timeout_ms": 3 * hour}
-    assert (change["action"], change["is"], change["comment"]) == ("settings", is_now, WHY)
 
 
 def test_dry_run_of_a_setting_stays_in_sight_with_its_button(visit: Visit, stuck: Stalled) -> None:
@@ -130,55 +110,48 @@ def test_dry_run_of_a_setting_stays_in_sight_with_its_button(visit: Visit, stuck
         assert visit.is_in_sight(dialog.dry_run, visit.button("Save"), field)
 
 
-def add_marks(seed: Calls, stuck: Stalled) -> int:
-    """Add five marks to the stream; returns how many it has."""
+class Act(NamedTuple):
+    """A button of a stream, what is typed into its dialog, and the expected results."""
+
+    button: str
+    verb: str
+    action: str
+    dry_run: str
+    label: str = ""
+    text: str = ""
+
+
+ACTS = [
+    Act("Edit settings…", "Save", "settings", "from 1h to 3h.", "Writer timeout", "3h"),
+    Act("Edit settings…", "Save", "settings", "5 marks of default would", "Mark retention", "0s"),
+    Act("Truncate…", "Truncate", "truncated", "4 marks of default would", CUT, "0:104 1:900 2:900"),
+    Act("Seal…", "Seal", "sealed", "This cannot be undone"),
+]
+
+
+@pytest.mark.parametrize("act", ACTS, ids=["timeout", "retention", "truncate", "seal"])
+def test_act_has_a_dry_run_and_keeps_its_reason(
+    visit: Visit, seed: Calls, stuck: Stalled, act: Act
+) -> None:
+    """Only a setting that drops no mark can be undone."""
     for step in range(1, 6):
-        lima = {"writer": "lima", "time": stuck.held_at + step, "position": {"0": 100 + step}}
-        seed.post(stuck.name, lima)
-    return len(seed.get(f"{stuck.name}/marks")["marks"])
-
-
-def test_dry_run_of_a_truncation_counts_dropped_marks(
-    visit: Visit, seed: Calls, stuck: Stalled
-) -> None:
-    """As many as are then gone."""
-    before = add_marks(seed, stuck)
-    dialog = open_dialog(visit, stuck.name, "Truncate…")
-    dialog.element.get_by_label("Where may readers begin?").fill("0:104 1:900 2:900")
-    expect(dialog.dry_run).to_contain_text(re.compile(r"\d"))
-    shown = dialog.dry_run.inner_text()
-    dialog.act("Truncate", WHY)
-    expect(visit.status).to_contain_text(re.compile("truncated", re.IGNORECASE))
-
-    gone = before - len(seed.get(f"{stuck.name}/marks")["marks"])
-    assert gone > 0
-    assert re.search(rf"\b{gone}\b", shown)
-
-
-def test_dry_run_of_a_shorter_retention_counts_dropped_marks(
-    visit: Visit, seed: Calls, stuck: Stalled
-) -> None:
-    """For good, so what was dropped cannot be put back by Undo."""
-    going = add_marks(seed, stuck) - 1
-    dialog = open_dialog(visit, stuck.name, "Edit settings…")
-    dialog.element.get_by_label(re.compile("mark retention", re.IGNORECASE)).fill("0s")
-    expect(dialog.dry_run).to_contain_text(f"{going} marks of default would be dropped, for good.")
-    dialog.act("Save", WHY)
-    expect(visit.status).to_contain_text("saved")
-
-    expect(visit.button("Undo")).to_have_count(0)
-
-
-def test_sealed_stream_has_no_seal_button(visit: Visit, seed: Calls, stuck: Stalled) -> None:
-    """Its writers are finished, the reason is kept, and the button is gone."""
-    dialog = open_dialog(visit, stuck.name, "Seal…")
-    expect(dialog.dry_run).to_contain_text("This cannot be undone")
-    dialog.act("Seal", WHY)
-    expect(visit.region("Why")).to_contain_text("is sealed at")
-    expect(visit.button("Seal…")).to_have_count(0)
-
+        note = {"writer": "lima", "time": stuck.held_at + step, "position": {"0": 100 + step}}
+        seed.post(stuck.name, note)
+    dialog = open_dialog(visit, stuck.name, act.button)
+    if act.label:
+        dialog.element.get_by_label(act.label).fill(act.text)
+    expect(dialog.dry_run).to_contain_text(act.dry_run)
+    dialog.act(act.verb, WHY)
+    expect(dialog.element).to_be_hidden()
     change = seed.get(f"{stuck.name}/changes")["changes"][0]
-    assert (change["action"], change["comment"]) == ("sealed", WHY)
+
+    assert (change["action"], change["comment"]) == (act.action, WHY)
+    expect(visit.button("Seal…")).to_have_count(int(act.action != "sealed"))
+    if act.label == "Writer timeout":
+        visit.button("Undo").click()
+        eventually(lambda: seed.get(stuck.name)["writer_timeout_ms"], expected=60 * MINUTE_MS)
+    else:
+        expect(visit.button("Undo")).to_have_count(0)
 
 
 def test_refused_change_is_reported_and_keeps_typed_text(

@@ -125,8 +125,10 @@ def test_markup_in_answers_becomes_no_element(visit: Visit) -> None:
 
 
 def test_markup_in_address_and_search_becomes_no_element(visit: Visit) -> None:
-    """It is looked for, and not found."""
-    visit.open(f"/streams/{quote(MARKUP, safe='')}")
+    """An unknown stream or domain has a link back to the list."""
+    heading = visit.open(f"/streams/{quote(MARKUP, safe='')}")
+    expect(heading).to_have_text(f"There is no stream {MARKUP}")
+    expect(visit.page.locator("#pulse")).to_have_text("live")
     expect(visit.page.get_by_role("link", name="All streams").first).to_be_visible()
     visit.open(f"/streams/orders?domain={quote(MARKUP, safe='')}")
     expect(visit.page.get_by_role("link", name="All streams").first).to_be_visible()
@@ -140,9 +142,10 @@ def test_markup_in_address_and_search_becomes_no_element(visit: Visit) -> None:
 def test_labels_of_two_processes_are_shown_unchanged(
     visit: Visit, seed: Calls, stuck: Stalled
 ) -> None:
-    """Beside the reason why the watermark holds, and in the ledger."""
+    """A producer notes the ends of all partitions, so it need not have written to them."""
     older, younger = (
         {"writer": "lima", "session": each, "takes_over": True, "label": f"{each}{MARKUP}"}
+        | {"position": {"3": 0}}
         for each in ("older", "younger")
     )
     seed.call("POST", f"/{stuck.name}/notes", {"notes": [older, younger, older]})
@@ -150,7 +153,10 @@ def test_labels_of_two_processes_are_shown_unchanged(
 
     detail = f"lima was noted by two processes: younger{MARKUP} took the name over at"
     expect(visit.page.locator("main")).to_contain_text(detail)
-    expect(visit.rows("Writers").filter(has_text="lima")).to_contain_text(f"younger{MARKUP}")
+    expect(visit.rows("Writers").filter(has_text="lima")).to_contain_text(
+        f"process younger{MARKUP}"
+    )
+    expect(visit.rows("Segments").nth(3).locator("[data-label='Noted by']")).to_have_text("lima")
     expect(visit.page.locator("main")).to_contain_text(
         f"lima taken over from older{MARKUP} by younger{MARKUP}"
     )
@@ -226,7 +232,7 @@ def tab_to(visit: Visit, name: str) -> None:
 
 
 def test_keyboard_alone_opens_a_stream_and_leaves_a_dialog(visit: Visit, stuck: Stalled) -> None:
-    """Escape gives the focus back to the button that opened it."""
+    """The heading of an opened view has the focus. Escape returns it to the dialog's button."""
     visit.open()
     visit.page.get_by_role("searchbox", name="Search streams").focus()
     visit.page.keyboard.type(stuck.name)
@@ -234,6 +240,7 @@ def test_keyboard_alone_opens_a_stream_and_leaves_a_dialog(visit: Visit, stuck: 
     tab_to(visit, stuck.name)
     visit.page.keyboard.press("Enter")
     expect(visit.page.get_by_role("heading", level=1)).to_contain_text(stuck.name)
+    expect(visit.page.get_by_role("heading", level=1)).to_be_focused()
     expect(visit.button("Remove lima…")).to_be_visible()
     tab_to(visit, "Remove lima…")
     visit.page.keyboard.press("Enter")

@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+import pytest
 from playwright.sync_api import expect
 
 from demo.trials.browser import Visit, is_seen_within, moments
@@ -72,24 +73,6 @@ def test_stream_that_waits_names_the_holder_and_who_noted(visiting: Visiting) ->
         expect(row).to_contain_text(re.compile(r"delhi.*since .*: berlin noted "))
 
 
-def test_each_domain_has_its_own_answer(visit: Visit, seed: Calls) -> None:
-    """The one that the address names."""
-    now = wall_ms()
-    seed.make("parcels", domains=["order_time", "ship_time"])
-    seed.post("parcels", *({"writer": each, "domain": "order_time"} for each in ("shop", "depot")))
-    for writer, domain, ago in (
-        ("shop", "order_time", 60),
-        ("depot", "order_time", 1),
-        ("shop", "ship_time", 1),
-        ("depot", "ship_time", 60),
-    ):
-        noted = {"writer": writer, "domain": domain, "time": now - ago * 60_000}
-        seed.post("parcels", noted)
-
-    expect(visit.open_stream("parcels", "order_time")).to_contain_text("shop")
-    expect(visit.open_stream("parcels", "ship_time")).to_contain_text("depot")
-
-
 def test_times_are_in_utc_or_in_the_zone_of_the_browser(visiting: Visiting, stuck: Stalled) -> None:
     """As a switch says, which the page remembers: in Kathmandu, which is 5:45 ahead.
 
@@ -135,23 +118,6 @@ def test_lag_of_years_is_not_shown(visiting: Visiting, empty: Served) -> None:
     expect(visit.page.get_by_role("img", name="lag over wall time")).to_have_count(0)
 
 
-def test_stream_is_found_and_opened_from_the_list(visit: Visit) -> None:
-    """By its name; the row shows the holder. The stream that is held the longest comes first.
-
-    Its heading has the focus then, so that a screen reader reads where one is.
-    """
-    expect(visit.open()).to_have_text("Streams")
-    expect(visit.rows("Streams").first).to_contain_text("orders")
-    visit.page.get_by_role("searchbox", name="Search streams").fill("orde")
-    row = visit.rows("Streams")
-    expect(row).to_have_count(1)
-    expect(row).to_contain_text("lima")
-    row.get_by_role("link").first.click()
-
-    expect(visit.region("Why")).to_contain_text("lima")
-    expect(visit.page.get_by_role("heading", level=1)).to_be_focused()
-
-
 def test_list_counts_streams_by_condition(visit: Visit, stuck: Stalled) -> None:
     """The worst first; a search counts those that it finds."""
     visit.open()
@@ -175,15 +141,6 @@ def test_stream_view_has_every_section(visit: Visit) -> None:
     }.items():
         expect(visit.region(name)).to_contain_text(text)
     expect(visit.region("History").locator("svg").first).to_be_visible()
-
-
-def test_unknown_stream_links_back_to_the_list(visit: Visit) -> None:
-    """By a link to those there are; the controller has answered."""
-    expect(visit.open("/streams/nowhere")).to_have_text("There is no stream nowhere")
-    expect(visit.page.locator("#pulse")).to_have_text("live")
-    visit.page.get_by_role("link", name="All streams").click()
-
-    expect(visit.page.get_by_role("heading", level=1)).to_have_text("Streams")
 
 
 def test_complete_hours_name_missing_writers(visit: Visit, seed: Calls) -> None:
@@ -210,33 +167,30 @@ def test_complete_hours_name_missing_writers(visit: Visit, seed: Calls) -> None:
     expect(visit.region("Ledger")).to_contain_text("no longer missing: depot")
 
 
-def test_days_are_shown_if_the_marks_are_days_apart(visit: Visit, seed: Calls) -> None:
-    """They end where the marks are, which may be midnight in any time zone."""
-    seed.make("daily")
-    for days in range(4):
-        seed.post("daily", {"writer": "shop", "time": TEN + days * 24 * HOUR_MS, "position": {}})
-    visit.open_stream("daily")
+@pytest.mark.parametrize(
+    ("zone", "days", "times"),
+    [
+        ("UTC", ["26T10:00Z", "27T10:00Z", "28T10:00Z"], ["27 10:00", "28 10:00"]),
+        ("Europe/Berlin", ["26T22:00Z", "27T23:00Z", "28T23:00Z"], ["28 00:00", "29 00:00"]),
+    ],
+)
+def test_complete_days_end_where_the_marks_of_their_zone_are(
+    visiting: Visiting, seed: Calls, zone: str, days: list[str], times: list[str]
+) -> None:
+    """In Berlin, the Sunday on which summer time ended had 25 hours."""
+    stream = f"days-{days[0]}".replace(":", "-")
+    seed.make(stream)
+    for day in ("25" + days[0][2:], *days):
+        time = unix_ms_of(datetime.fromisoformat(f"2013-10-{day}"))
+        seed.post(stream, {"writer": "shop", "time": time, "position": {}})
+    visit = visiting(timezone_id=zone)
+    visit.open_stream(stream)
+    visit.page.get_by_role("group", name="Time zone").get_by_role("button").last.click()
 
     rows = visit.rows("Complete days")
     expect(rows).to_have_count(3)
-    expect(rows.first).to_contain_text("2013-01-03 10:00")
-    expect(rows.first).to_contain_text("2013-01-04 10:00")
-
-
-def test_days_are_those_of_the_chosen_zone(visiting: Visiting, seed: Calls) -> None:
-    """In Berlin, the Sunday on which summer time ended had 25 hours."""
-    seed.make("local")
-    for day in ("26T00:00+02", "27T00:00+02", "28T00:00+01", "29T00:00+01"):
-        time = unix_ms_of(datetime.fromisoformat(f"2013-10-{day}:00"))
-        seed.post("local", {"writer": "shop", "time": time, "position": {}})
-    page = visiting(timezone_id="Europe/Berlin")
-    page.open_stream("local")
-    page.page.get_by_role("group", name="Time zone").get_by_role("button").last.click()
-
-    rows = page.rows("Complete days")
-    expect(rows).to_have_count(3)
-    expect(rows.nth(1)).to_contain_text("2013-10-27 00:00")
-    expect(rows.nth(1)).to_contain_text("2013-10-28 00:00")
+    for each in times:
+        expect(rows.first).to_contain_text(f"2013-10-{each}")
 
 
 def test_silent_writer_shows_as_silent_when_nothing_waits_for_it(visit: Visit, seed: Calls) -> None:
