@@ -39,7 +39,7 @@ class Proxy:
     """A proxy in front of controllers on ports of this machine; leaving the block ends it."""
 
     def __init__(self, name: str, directory: Path, *controllers: int) -> None:
-        """Start `nginx` or `caddy` with what lies in a directory of its own."""
+        """Start `nginx` or `caddy` in the directory, which has all its files."""
         self.port = free_port()
         program = shutil.which(name)
         assert program
@@ -76,7 +76,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """The URL at which it listens."""
+        """The URL of the proxy."""
         return f"https://localhost:{self.port}"
 
     def ready(self) -> Self:

@@ -1,4 +1,4 @@
-"""The backups of the operations page, by its commands."""
+"""The backup commands of the operations page."""
 
 import os
 import re
@@ -36,7 +36,7 @@ def run(script: str, directory: Path, **variables: str) -> str:
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="no sqlite3: apt install sqlite3")
 def test_sqlite_backup_replaces_the_previous_one(database_template: Path, tmp_path: Path) -> None:
-    """While a controller serves the file, and after a backup that was interrupted."""
+    """A controller has the file open, and the backup before was interrupted."""
     (block,) = re.findall(r"^```sh\n(rm .*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
     script = block.replace("/var/lib/noted-time", ".").replace("/backup", "backup")
     (tmp_path / "backup").mkdir()
@@ -52,7 +52,7 @@ def test_sqlite_backup_replaces_the_previous_one(database_template: Path, tmp_pa
 
 
 def read_jobs() -> list[Any]:
-    """Return the backup's job, and the parts of the others, on the page of Kubernetes."""
+    """Return the YAML blocks on the page of Kubernetes: the backup's job, and parts of others."""
     section = read_section("docs/guides/kubernetes.md", "Back up")
     blocks = re.findall(r"^```yaml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     return [*map(yaml.safe_load, blocks)]
@@ -60,7 +60,7 @@ def read_jobs() -> list[Any]:
 
 @pytest.mark.skipif(not find_binaries() or not shutil.which("pg_dump"), reason="no PostgreSQL")
 def test_postgres_url_with_own_authority_is_backed_up(tmp_path: Path) -> None:
-    """It is restored to another database of the server. A dump that fails replaces none."""
+    """The dump is restored to another database. A dump that fails replaces none."""
     directory = find_binaries()
     assert directory
     authority = f"?sslmode=verify-full&sslrootcert={CERTIFICATE / 'certificate.pem'}"
@@ -92,7 +92,7 @@ def test_postgres_url_with_own_authority_is_backed_up(tmp_path: Path) -> None:
 
 
 def test_kubernetes_backup_is_made_and_restored(database_template: Path, tmp_path: Path) -> None:
-    """By the programs of the page; what was lost is kept aside."""
+    """The programs are those of the page; the broken database is kept."""
     job, other, _ = read_jobs()
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     backup, restore = (each["args"][0] for each in (pod["containers"][0], other))

@@ -1,4 +1,4 @@
-"""deploy/healthcheck.py, which the image runs beside the controller."""
+"""The health check of the image, deploy/healthcheck.py."""
 
 import runpy
 from pathlib import Path
@@ -12,7 +12,7 @@ CHECK = ROOT / "deploy" / "healthcheck.py"
 
 
 def test_health_check_bypasses_the_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container with `http_proxy` has it for what is elsewhere."""
+    """`http_proxy` is for addresses outside the container."""
     monkeypatch.setattr(Path, "read_bytes", lambda _: b"noted-time\0serve\0")  # of process 1
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
     monkeypatch.delenv("no_proxy", raising=False)

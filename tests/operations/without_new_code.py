@@ -1,4 +1,4 @@
-"""`noted-time`, in a process that can neither make memory executable nor write to what is."""
+"""`noted-time` in a process whose memory cannot become executable."""
 
 import ctypes
 import sys
