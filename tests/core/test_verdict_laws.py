@@ -1,15 +1,28 @@
 """Laws of the judge: what is complete has all rows, and the greatest time is the greatest."""
 
 from collections.abc import Iterable
+from typing import NamedTuple, get_args
 
 from hypothesis import event, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from noted_time.progress import ReadOffsets
-from noted_time.reading import MarkHistory
-from noted_time.values import StreamCut, StreamSettings
-from noted_time.verdict import Requirement, Verdict, judge, judge_time
-from tests.core.acts import WRITERS, Act, live, streams
+from noted_time.reading import Commit, MarkHistory, NoClaim, TableClaim, TableHistory
+from noted_time.tables.pins import Pin, build_inheritance
+from noted_time.values import MIN_INT64, Claim, ClaimSource, Mark, StreamCut, StreamSettings
+from noted_time.verdict import (
+    Completeness,
+    Requirement,
+    Verdict,
+    add_writers,
+    ask_source,
+    find_unanswered,
+    judge,
+    judge_claim,
+    judge_time,
+)
+from tests.core.acts import WRITERS, Act, Kind, histories, live, streams
 from tests.core.test_vouching import (
     OPENS_FIRST,
     TROUBLE,
@@ -35,6 +48,7 @@ def observe(world: Witness, domain: str, expected: Iterable[str]) -> Domain:
         {each: find_spells(world.stream, each, domain, from_seq) for each in WRITERS},
         sorted(expected),
         forgotten_seq=from_seq,
+        domain=domain,
     )
 
 
@@ -116,6 +130,95 @@ def _lacks_rows(
         return False
     mark = verdict.mark
     return bool(names & {*rows_beyond(world, domain, mark, verdict.time)})
+
+
+class ClaimedTable(NamedTuple):
+    """A table with a commit for each mark that it has; a job's table has the last ones only."""
+
+    history: TableHistory
+    marks: dict[str, list[Mark]]
+
+
+def write_table(domain: Domain) -> ClaimedTable:
+    """Return the table of a query, whose last claim names the writers."""
+    claims, marks = list[Claim](), domain.history.after(0, LATER)
+    source = ClaimSource(domain.stream, domain.domain)
+    for mark in marks:
+        one = Claim("rows", mark.lower, "t", "q", mark.seq, id=str(mark.seq), since=MIN_INT64)
+        claims.append(replace(one, stream=source.stream, domain=source.domain))
+    answer = domain.answer(Requirement(to=marks[-1].lower))
+    claims[-1] = add_writers(claims[-1], source, answer, None)
+    commits = [
+        Commit(number, number - 1 if number else None, "append", claims={"rows": each})
+        for number, each in enumerate(claims)
+    ]
+    return ClaimedTable(TableHistory(commits), {domain.domain: [*marks]})
+
+
+def run_job(sources: list[ClaimedTable], delay_ms: int) -> ClaimedTable:
+    """Return the table of a job that has read all rows of its sources, and inherits."""
+    written, pinned = Commit(0, None, "append"), {}
+    for number, each in enumerate(sources):
+        pinned[Pin.of(f"source{number}", each.history)] = each.history
+    record = build_inheritance(
+        "days", TableHistory((written,)), "days", "t", pinned, delay_ms=delay_ms
+    )
+    claimed = Commit(1, 0, "none", claims={"days": replace(record, id="days")})
+    marks = {domain: [known[-1]] for each in sources for domain, known in each.marks.items()}
+    return ClaimedTable(TableHistory((written, claimed)), marks)
+
+
+def judge_table(
+    table: ClaimedTable, domains: dict[str, Domain], asked: Requirement, time: int
+) -> tuple[Completeness, int]:
+    """Return the answer of the first version that has the time, and the place of its marks."""
+    last = table.history.claim()
+    assert isinstance(last, TableClaim)
+    version = last.version_at(time)
+    first = None if version is None else table.history.cut_at(version)
+    claim = last if first is None else first.claim()
+    assert not isinstance(claim, NoClaim)
+    unanswered = find_unanswered(claim, asked)
+    assert unanswered is not None
+    answers = {
+        each: domains[each.domain or ""].answer(ask_source(claim, each, asked))
+        for each in unanswered
+    }
+    place = -1 if version is None or len(table.marks) > 1 else version
+    return judge_claim("t", claim, time, asked, answers), place
+
+
+@given(
+    settings=streams,
+    history=histories(*get_args(Kind)),
+    later=TROUBLE,
+    names=st.sets(st.sampled_from(WRITERS), min_size=1),
+    delay_ms=st.integers(0, 2),
+)
+def test_complete_table_has_all_required_rows(
+    settings: StreamSettings, history: list[Act], later: list[Act], names: set[str], delay_ms: int
+) -> None:
+    """Law: also of a job's table that inherits from two others, after the stream has gone on."""
+    world = witness(settings, history, states_since=True)
+    seen = {each: observe(world, each, names) for each in world.domains}
+    tables = [write_table(each) for each in seen.values() if len(each.history)]
+    tables += [run_job(tables, delay_ms)] if tables else []
+    live(world, later)
+    domains = {each: observe(world, each, names) for each in world.domains}
+    complete, lost = 0, []
+    for table in tables:
+        last = max(known[-1].lower for known in table.marks.values())
+        for asked in (Requirement(require=tuple(sorted(names))), Requirement(require_all=True)):
+            for time in range(last + 2):
+                found, place = judge_table(table, domains, replace(asked, to=time), time)
+                if found.is_complete:
+                    complete += 1
+                    for domain, marks in table.marks.items():
+                        rows = rows_beyond(world, domain, marks[place], time)
+                        lost += [(domain, time, asked, each) for each in names & {*rows}]
+    event(f"complete: {min(complete, 9)}")
+
+    assert lost == []
 
 
 @given(settings=streams, history=TROUBLE, names=st.sets(st.sampled_from(WRITERS), min_size=1))
