@@ -32,7 +32,7 @@ from noted_time.values.errors import (
     NotObservable,
     Recreated,
     Rejected,
-    RowsLate,
+    RowsMissing,
     SharedName,
     StreamSealed,
     TooManySegments,
@@ -43,7 +43,6 @@ from noted_time.values.errors import (
     UnknownWriter,
     Unreachable,
     Unreadable,
-    WritersMissing,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ __all__ = [
     "NotesRefused",
     "Recreated",
     "Rejected",
-    "RowsLate",
+    "RowsMissing",
     "SharedName",
     "State",
     "StreamCut",
@@ -97,7 +96,6 @@ __all__ = [
     "Unreachable",
     "Unreadable",
     "Why",
-    "WritersMissing",
 ]
 
 for _each in [*globals().values()]:

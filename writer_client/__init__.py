@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from noted_time.extras import import_lazily
 
 if TYPE_CHECKING:
-    from noted_time.answers import Exclusion as Exclusion
     from noted_time.observing import Seen as Seen
+    from noted_time.values import Exclusion as Exclusion
     from writer_client.async_client import AsyncWriterClient as AsyncWriterClient
     from writer_client.client import WriterClient as WriterClient
     from writer_client.files.batches import Batch as Batch
@@ -35,7 +35,7 @@ LAZY_IMPORTS = {
     "ClockNotes": ("writer_client.kafka.background", "kafka"),
     "DeliveryTracker": ("writer_client.sending.delivery", ""),
     "EventTimeNoter": ("writer_client.observer", ""),
-    "Exclusion": ("noted_time.answers", ""),
+    "Exclusion": ("noted_time.values", ""),
     "Flushed": ("writer_client.sending.outcome", ""),
     "IngestionNoter": ("writer_client.observer", ""),
     "KafkaEnds": ("writer_client.kafka.ends", "kafka"),

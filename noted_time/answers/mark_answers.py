@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from noted_time.json_types import Offsets
-from noted_time.reading import CompleteWindow, Uncovered
+from noted_time.reading import CompleteWindow, Gaps
 from noted_time.values import Int64, Mark, StreamCut, VouchedBy
 
 
@@ -33,7 +33,7 @@ class MarksAnswer(Struct, frozen=True, kw_only=True):
     logs: tuple[str, ...] = ()
 
 
-class CutAnswer(Uncovered, frozen=True, kw_only=True):
+class CutAnswer(Gaps, frozen=True, kw_only=True):
     """The first mark that is complete to a time, with its missing writers and late rows.
 
     At most 100 missing writers and 100 writers with late rows are listed. If `missing_is_known` or

@@ -12,7 +12,7 @@ from noted_time.open_enum import OpenEnum
 from noted_time.reading import ReaderPlace
 from noted_time.values import (
     DecisionName,
-    ExcludedSince,
+    Exclusion,
     Forecast,
     HeldName,
     Int64,
@@ -106,7 +106,7 @@ class WriterRow(Struct, frozen=True):
     noted_at: int
     is_expected: bool
     holding_since: int | None
-    excluded: ExcludedSince | None
+    excluded: Exclusion | None
     timeout_ms: int | None
     domains: Sequence[str] | None
     held_until: int | None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from noted_time.reading.claims import NOT_CLAIMED, NoClaim, Standing, TableHistory
+from noted_time.reading.claims import NOT_CLAIMED, ClaimStatus, NoClaim, TableHistory
 from noted_time.values import (
     DEFAULT_DOMAIN,
     MIN_INT64,
@@ -105,10 +105,10 @@ def describe_table(
 
     `names` are the claims that count, by default the expected ones.
     """
-    standings = history.standings()
-    found = history.claim(names or None, standings)
+    statuses = history.statuses()
+    found = history.claim(names or None, statuses)
     moments = {commit.id: commit.current_since for commit in history.commits}
-    judged = (standings.get(each) for each in names or history.expects or standings)
+    judged = (statuses.get(each) for each in names or history.expects or statuses)
     known = [each for each in judged if each is not None and each.claim is not None]
     sources = tuple(s for each in known for s in _list_sources(dataset, each, moments))
     is_by_job = any(each.why for each in sources)
@@ -124,10 +124,10 @@ def describe_table(
 
 
 def _list_sources(
-    dataset: Dataset, standing: Standing, moments: Mapping[int, int]
+    dataset: Dataset, status: ClaimStatus, moments: Mapping[int, int]
 ) -> Iterator[HopSource]:
     """Yield the sources of a claim. A job's claim is their least time, less the job's delay."""
-    claim, taken_to = standing.claim or Claim("", None), standing.complete_to
+    claim, taken_to = status.claim or Claim("", None), status.complete_to
     streams = tuple(Dataset(each.stream, each.domain) for each in claim.sources)
     if not claim.inherits:
         for stream, read in zip(streams, claim.sources, strict=True):
@@ -135,7 +135,7 @@ def _list_sources(
         return
     least_time = min(each.complete_to for each in claim.inherits)
     delay_ms = 0 if claim.complete_to is None else least_time - claim.complete_to
-    second = moments.get(standing.at or 0, 0) // 1000 * 1000
+    second = moments.get(status.at or 0, 0) // 1000 * 1000
     since = f"since {format_time(second)}" if second else "again"
     why = f"the job that writes {dataset} has not run {since}"
     for each in claim.inherits:

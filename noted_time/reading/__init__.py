@@ -1,6 +1,6 @@
 """Computes times, cuts and windows from marks."""
 
-from noted_time.reading.claims import Change, Commit, NoClaim, Standing, TableClaim, TableHistory
+from noted_time.reading.claims import Change, ClaimStatus, Commit, NoClaim, TableClaim, TableHistory
 from noted_time.reading.committing import (
     RememberedBatch,
     build_acceptance,
@@ -11,11 +11,11 @@ from noted_time.reading.committing import (
     withdraw_batch,
 )
 from noted_time.reading.coverage import (
-    UNKNOWN_STANDING,
+    UNKNOWN_STATUS,
     CountsByWriter,
     Coverage,
+    Gaps,
     Spells,
-    Uncovered,
     find_required_seq,
     find_stated_end,
 )

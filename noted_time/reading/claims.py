@@ -70,7 +70,7 @@ class Commit(Struct, frozen=True):
         return any(f"{column}.".startswith(f"{each}.") for each in self.renamed)
 
 
-class Standing(Struct, frozen=True):
+class ClaimStatus(Struct, frozen=True):
     """The state of one name's claim at a commit.
 
     `complete_to` is in Unix ms, or `None` if the claim is not valid. `ended_at` and the places in
@@ -212,21 +212,21 @@ class TableHistory(Struct, frozen=True):
             )
         }
 
-    def standings(self) -> dict[str, Standing]:
-        return _Fold(self).standings
+    def statuses(self) -> dict[str, ClaimStatus]:
+        return _Fold(self).statuses
 
     def claim(
-        self, names: Iterable[str] | None = None, standings: Mapping[str, Standing] | None = None
+        self, names: Iterable[str] | None = None, statuses: Mapping[str, ClaimStatus] | None = None
     ) -> TableClaim | NoClaim:
         """Return the claim for `names`, by default for all expected names."""
-        standings = self.standings() if standings is None else standings
-        wanted = tuple(names or self.expects or standings)
+        statuses = self.statuses() if statuses is None else statuses
+        wanted = tuple(names or self.expects or statuses)
         if not wanted:
             return NoClaim(NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)
         if names is None and not self.expects and len(wanted) > 1:
             return NoClaim(SEVERAL_NAMES.format(", ".join(sorted(wanted))), "ambiguous")
-        unknown = Standing(why=NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)
-        named = {name: standings.get(name, unknown) for name in wanted}
+        unknown = ClaimStatus(why=NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)
+        named = {name: statuses.get(name, unknown) for name in wanted}
         ended = [f"{name}: {each.why}" for name, each in named.items() if each.complete_to is None]
         if not ended:
             return _combine_claims(named, self.commits)
@@ -234,17 +234,17 @@ class TableHistory(Struct, frozen=True):
         return NoClaim("; ".join(ended), "claim_ended" if is_over else "not_claimed")
 
 
-def _combine_claims(standings: Mapping[str, Standing], commits: Sequence[Commit]) -> TableClaim:
-    known = {name: each.claim for name, each in standings.items() if each.claim is not None}
+def _combine_claims(statuses: Mapping[str, ClaimStatus], commits: Sequence[Commit]) -> TableClaim:
+    known = {name: each.claim for name, each in statuses.items() if each.claim is not None}
     missing = [claim.missing for claim in known.values()]
     checked = [each for each in missing if each is not None]
     return TableClaim(
-        min(each.complete_to for each in standings.values() if each.complete_to is not None),
+        min(each.complete_to for each in statuses.values() if each.complete_to is not None),
         commits[-1].id,
         known,
         tuple(sorted({name for each in checked for name in each})) if checked == missing else None,
-        any(each.is_foreign for each in standings.values()),
-        tuple(_least_steps([each.steps for each in standings.values()], commits)),
+        any(each.is_foreign for each in statuses.values()),
+        tuple(_least_steps([each.steps for each in statuses.values()], commits)),
     )
 
 
@@ -261,7 +261,7 @@ def _least_steps(names: Sequence[Steps], commits: Sequence[Commit]) -> Iterator[
 class _Fold:
     def __init__(self, history: TableHistory) -> None:
         self._history = history
-        self._found: dict[str, Standing] = {}
+        self._found: dict[str, ClaimStatus] = {}
         self._steps: dict[str, list[tuple[int, int]]] = {}
         self._places: dict[int, int] = {}
         self._changed_at = -1
@@ -274,7 +274,7 @@ class _Fold:
             self._note_steps(place)
 
     @property
-    def standings(self) -> dict[str, Standing]:
+    def statuses(self) -> dict[str, ClaimStatus]:
         steps = self._steps
         return {n: replace(each, steps=tuple(steps[n])) for n, each in self._found.items()}
 
@@ -284,17 +284,17 @@ class _Fold:
             self._changed_at = place
             for name, each in self._found.items():
                 self._found[name] = _end_claim(each, HISTORY_GAP.format(commit.id), place)
-        for name, standing in self._found.items():
+        for name, status in self._found.items():
             if name not in records:
-                self._found[name] = self._carry_over(standing, commit, place)
+                self._found[name] = self._carry_over(status, commit, place)
         for name, claim in records.items():
             if claim.unreadable and name not in self._found:
                 continue
-            before = self._found.get(name, Standing())
+            before = self._found.get(name, ClaimStatus())
             self._found[name] = self._apply_record(before, claim, commit, place)
         for claim in records.values():
             for name in claim.names if claim.name in self._found else ():
-                self._found.setdefault(name, Standing(why=HISTORY_EXPIRED, at=commit.id))
+                self._found.setdefault(name, ClaimStatus(why=HISTORY_EXPIRED, at=commit.id))
         self._note_commit(place, commit, records)
 
     def _note_commit(self, place: int, commit: Commit, records: Mapping[str, Claim]) -> None:
@@ -316,13 +316,15 @@ class _Fold:
                     steps.clear()
                 steps.append((place, each.complete_to))
 
-    def _apply_record(self, before: Standing, claim: Claim, commit: Commit, place: int) -> Standing:
+    def _apply_record(
+        self, before: ClaimStatus, claim: Claim, commit: Commit, place: int
+    ) -> ClaimStatus:
         takes_over = claim.starts or bool(claim.accepted)
         is_of_another = before.claim is not None and claim.query != before.claim.query
         if claim.unreadable or (is_of_another and not takes_over):
-            standing = self._carry_over(before, commit, place)
-            ends = bool(claim.unreadable) and standing.complete_to is not None
-            return replace(standing, complete_to=None, why=claim.unreadable) if ends else standing
+            status = self._carry_over(before, commit, place)
+            ends = bool(claim.unreadable) and status.complete_to is not None
+            return replace(status, complete_to=None, why=claim.unreadable) if ends else status
         known = replace(before, claim=claim, at=commit.id)
         if commit.change == "other" and not claim.merges:
             return _end_claim(known, f"ended by {commit.description}", place)
@@ -338,14 +340,14 @@ class _Fold:
         doubt = doubt or _find_fault(claim, commit.current_since)
         return replace(known, complete_to=None, why=doubt) if doubt else _raise_claim(known, claim)
 
-    def _carry_over(self, standing: Standing, commit: Commit, place: int) -> Standing:
-        is_renamed = standing.claim is not None and commit.renames(standing.claim.time_of)
+    def _carry_over(self, status: ClaimStatus, commit: Commit, place: int) -> ClaimStatus:
+        is_renamed = status.claim is not None and commit.renames(status.claim.time_of)
         if commit.change == "other" or is_renamed:
-            return _end_claim(standing, f"ended by {commit.description}", place)
+            return _end_claim(status, f"ended by {commit.description}", place)
         is_foreign = commit.change == "append" and not self._history.records(commit)
-        return replace(standing, is_foreign=True) if is_foreign else standing
+        return replace(status, is_foreign=True) if is_foreign else status
 
-    def _find_doubt(self, before: Standing, claim: Claim) -> str:
+    def _find_doubt(self, before: ClaimStatus, claim: Claim) -> str:
         if claim.starts:
             return ""
         if claim.accepted or claim.inherits:
@@ -360,7 +362,7 @@ class _Fold:
         place = self._places.get(after if claim.seen is None else claim.seen)
         return HISTORY_EXPIRED if place is None or self._changed_at > place else ""
 
-    def _find_doubt_of_accepted(self, before: Standing, claim: Claim) -> str:
+    def _find_doubt_of_accepted(self, before: ClaimStatus, claim: Claim) -> str:
         place = None if claim.after is None else self._places.get(claim.after)
         if place is None:
             return (
@@ -381,19 +383,19 @@ class _Fold:
         return any(each.id == claim.after_id for each in self._history.records(commit).values())
 
 
-def _raise_claim(standing: Standing, claim: Claim) -> Standing:
+def _raise_claim(status: ClaimStatus, claim: Claim) -> ClaimStatus:
     """Never lower the time for a record that was committed late."""
-    times = [time for time in (standing.complete_to, claim.complete_to) if time is not None]
+    times = [time for time in (status.complete_to, claim.complete_to) if time is not None]
     if times:
-        return replace(standing, complete_to=max(times), why="")
-    why = START_UNKNOWN if claim.since is None else standing.why or NO_WATERMARK
-    return replace(standing, why=why)
+        return replace(status, complete_to=max(times), why="")
+    why = START_UNKNOWN if claim.since is None else status.why or NO_WATERMARK
+    return replace(status, why=why)
 
 
-def _end_claim(standing: Standing, why: str, place: int) -> Standing:
-    if standing.is_ended:
-        return standing if why == standing.why else replace(standing, ended_at=place)
-    return replace(standing, complete_to=None, why=why, is_ended=True, ended_at=place)
+def _end_claim(status: ClaimStatus, why: str, place: int) -> ClaimStatus:
+    if status.is_ended:
+        return status if why == status.why else replace(status, ended_at=place)
+    return replace(status, complete_to=None, why=why, is_ended=True, ended_at=place)
 
 
 def _find_fault(claim: Claim, committed_at: int) -> str:

@@ -17,7 +17,7 @@ from noted_time.reading.claims import (
     HISTORY_EXPIRED,
     NO_WATERMARK,
     START_UNKNOWN,
-    Standing,
+    ClaimStatus,
     TableHistory,
 )
 from noted_time.values import NAMES_KEPT, VALID_THROUGH, Claim, Rejected
@@ -159,9 +159,9 @@ def prepare_commit(
     Raises `Rejected` for too many names, or a name of another query, unless `start_over` takes it
     over.
     """
-    standings = history.standings()
-    before = standings.get(claim.name, Standing())
-    names = list_other_names(standings, claim.name)
+    statuses = history.statuses()
+    before = statuses.get(claim.name, ClaimStatus())
+    names = list_other_names(statuses, claim.name)
     holder = before.claim.query if before.claim is not None else ""
     starts = holder not in {"", claim.query}
     if starts and not (start_over and _is_new(history, claim, memory)):
@@ -186,8 +186,8 @@ def prepare_commit(
     )
 
 
-def list_other_names(standings: Mapping[str, Standing], name: str) -> dict[str, int | None]:
-    names = {each: found.complete_to for each, found in standings.items() if each != name}
+def list_other_names(statuses: Mapping[str, ClaimStatus], name: str) -> dict[str, int | None]:
+    names = {each: found.complete_to for each, found in statuses.items() if each != name}
     if len(names) >= NAMES_KEPT:
         raise Rejected(MANY_NAMES.format(len(names) + 1, NAMES_KEPT))
     return names
@@ -251,9 +251,9 @@ def build_acceptance(
     inspected = history.cut_at(at)
     if inspected is None:
         raise Rejected(f"version {at} does not lead to the table's present state")
-    standings = inspected.standings()
-    wanted = {name: standings[name] for name in tuple(names) or standings if name in standings}
-    holds = {name for name, each in history.standings().items() if each.complete_to is not None}
+    statuses = inspected.statuses()
+    wanted = {name: statuses[name] for name in tuple(names) or statuses if name in statuses}
+    holds = {name for name, each in history.statuses().items() if each.complete_to is not None}
     ended = [
         each for name, each in wanted.items() if each.complete_to is None and name not in holds
     ]
@@ -278,7 +278,7 @@ def build_acceptance(
             after=at,
             after_id=find_last_record(inspected),
             seen=at,
-            names=dict.fromkeys(standings.keys() - {claim.name}),
+            names=dict.fromkeys(statuses.keys() - {claim.name}),
             since=claim.since,
             is_since_stated=claim.is_since_stated,
             first_lower=claim.first_lower,

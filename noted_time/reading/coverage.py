@@ -14,22 +14,22 @@ from noted_time.reading.missing import MissingWriters
 from noted_time.values import (
     MIN_INT64,
     WRITERS_NAMED,
+    Absence,
     Late,
     LateWriter,
     Mark,
     Missing,
-    MissingWriter,
     NotVouching,
     Spell,
     VouchedBy,
-    WriterStanding,
+    WriterStatus,
 )
 
 
-class Uncovered(Struct, frozen=True, kw_only=True):
+class Gaps(Struct, frozen=True, kw_only=True):
     """The data that a complete window may lack."""
 
-    missing_writers: tuple[MissingWriter, ...] = field(name="missing", default=())
+    missing_writers: tuple[Absence, ...] = field(name="missing", default=())
     missing_count: int = 0
     missing_joined_later: int = 0
     missing_is_known: bool = False
@@ -70,7 +70,7 @@ class Coverage(Struct, frozen=True):
 
     def assess_mark(
         self, mark: Mark, since: int | None, complete_to: int, *, has_all_rows: bool = False
-    ) -> Uncovered:
+    ) -> Gaps:
         """Return the rows that a mark's cut may lack from `since`, if given, to `complete_to`.
 
         If the cut has all rows of a sealed stream, no time is before the first mark.
@@ -79,7 +79,7 @@ class Coverage(Struct, frozen=True):
         first = mark.lower if has_all_rows else complete_to
         return self._assess(first, mark.lower - 1, self.missing.find_at_mark(mark), late)
 
-    def assess_windows(self, borders: Sequence[int]) -> Iterator[Uncovered]:
+    def assess_windows(self, borders: Sequence[int]) -> Iterator[Gaps]:
         """Yield what each window between two adjacent `borders` may lack."""
         starts = borders[:-1]
         missing = self.missing.find_in_windows(borders)
@@ -89,10 +89,10 @@ class Coverage(Struct, frozen=True):
     def begins_after(self, time: int) -> bool:
         return self.first_lower is not None and time < self.first_lower
 
-    def _assess(self, start: int, newest: int, missing: Missing, late: Late) -> Uncovered:
+    def _assess(self, start: int, newest: int, missing: Missing, late: Late) -> Gaps:
         is_before = self.begins_after(start)
         new = self.newcomers if newest >= self.newcomers_from else NO_MISSING
-        return Uncovered(
+        return Gaps(
             missing_writers=(*missing.writers, *new.writers)[:WRITERS_NAMED],
             missing_count=missing.count + new.count,
             missing_joined_later=missing.joined_later + new.joined_later,
@@ -106,7 +106,7 @@ class Coverage(Struct, frozen=True):
 
 Spells = tuple[Spell, ...]
 
-UNKNOWN_STANDING: tuple[Spells, WriterStanding] = ((), "unknown")
+UNKNOWN_STATUS: tuple[Spells, WriterStatus] = ((), "unknown")
 
 
 class CountsByWriter:
@@ -130,26 +130,26 @@ class CountsByWriter:
         self._names, self._others = _NameLists(len(marks)), _NameLists(len(marks))
         self._members = 0
 
-    def add(self, writer: str, spells: Spells, standing: WriterStanding) -> None:
+    def add(self, writer: str, spells: Spells, status: WriterStatus) -> None:
         self._members += 1
         self._unseen.pop(writer, None)
         is_expected, end = writer in self._expected, 0
         for start, stop in sorted(map(self._range, spells)):
             first = max(start, end)
             if first < stop:
-                self._add_others(writer, spells, standing, end, first)
+                self._add_others(writer, spells, status, end, first)
                 for steps in (self._steps, *([self._expected_steps] if is_expected else ())):
                     steps[first] += 1
                     steps[stop] -= 1
                 self._names.add(first, stop, writer)
                 end = stop
-        self._add_others(writer, spells, standing, end, len(self._seqs))
+        self._add_others(writer, spells, status, end, len(self._seqs))
 
     def _range(self, spell: Spell) -> tuple[int, int]:
         return bisect_left(self._seqs, spell.from_seq), bisect_right(self._times, spell.end)
 
     def _add_others(
-        self, writer: str, spells: Spells, standing: WriterStanding, start: int, stop: int
+        self, writer: str, spells: Spells, status: WriterStatus, start: int, stop: int
     ) -> None:
         is_expected = writer in self._expected
         joined = bisect_left(self._seqs, spells[0].from_seq) if spells else len(self._seqs)
@@ -158,7 +158,7 @@ class CountsByWriter:
         if joined < stop:
             until = max((each.until for each in spells if each.until is not None), default=None)
             self._others.add(
-                max(start, joined), stop, NotVouching(writer, standing, until, is_expected)
+                max(start, joined), stop, NotVouching(writer, status, until, is_expected)
             )
 
     def results(self, *, names_known: bool) -> list[VouchedBy]:
@@ -208,7 +208,7 @@ def find_required_seq(  # noqa: PLR0913 - the question of `judge`
     first: int,
     last: int,
     time: int,
-    required: Mapping[str, tuple[Spells, WriterStanding]],
+    required: Mapping[str, tuple[Spells, WriterStatus]],
     missing: MissingWriters | None,
     *,
     owes_rows: Callable[[str], bool] = bool,
@@ -221,13 +221,13 @@ def find_required_seq(  # noqa: PLR0913 - the question of `judge`
     >>> from noted_time.values import MAX_INT64, Spell
     >>> later = (Spell(3, 99),), "idle"
     >>> too_late = (Spell(6),), "live"
-    >>> required = {"UA": later, "DL": UNKNOWN_STANDING, "AA": too_late}
+    >>> required = {"UA": later, "DL": UNKNOWN_STATUS, "AA": too_late}
     >>> seq, unmet = find_required_seq(1, 5, 20, required, None)
     >>> seq, [(each.writer, each.reason, each.until) for each in unmet]
     (3, [('DL', 'unknown', None), ('AA', 'joined_later', None)])
     """
     seq, unmet = first, []
-    for writer, (spells, standing) in required.items():
+    for writer, (spells, status) in required.items():
         vouching = [each.from_seq for each in spells if time <= each.end]
         if vouching and min(vouching) <= last:
             seq = max(seq, min(vouching))
@@ -235,8 +235,8 @@ def find_required_seq(  # noqa: PLR0913 - the question of `judge`
             until = max((each.until for each in spells if each.until is not None), default=None)
             ended = [each.from_seq for each in spells if each.until is not None]
             is_new = not ended or max(ended) < spells[0].from_seq  # it stated the only end
-            reason: WriterStanding = "joined_later" if is_new else "live"
-            unmet.append(NotVouching(writer, reason if vouching else standing, until))
+            reason: WriterStatus = "joined_later" if is_new else "live"
+            unmet.append(NotVouching(writer, reason if vouching else status, until))
     if missing is not None:
         seq, absent = missing.find_seq_without(seq, last, owes_rows)
         reported = {each.writer for each in unmet}

@@ -12,13 +12,13 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Mark, Missing, MissingWriter
+from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Mark, Missing
 
 
-class Interval(NamedTuple):
+class _Interval(NamedTuple):
     """The times from `start` to `end`, exclusive, and the marks without a writer."""
 
-    writer: MissingWriter
+    writer: Absence
     start: int
     first_seq: int
     opened_at: int
@@ -32,7 +32,7 @@ class MissingWriters:
     >>> from noted_time import Mark, StreamCut
     >>> from noted_time.values.membership import Absence
     >>> missing = MissingWriters()
-    >>> missing.take(2, 0, (10, 20), [Absence("UA", 10, {}, "timed_out", 7, 10)], ())
+    >>> missing.take(2, 0, (10, 20), [Absence("UA", "timed_out", 7, 10, {}, 10)], ())
     >>> missing.take(4, 0, (30, 40), (), ("UA",))
     >>> [found.count for found in missing.find_in_windows([0, 10, 20, 30, 40])]
     [0, 1, 1, 0]
@@ -46,8 +46,8 @@ class MissingWriters:
     def __init__(self, known_from: int = MIN_INT64) -> None:
         """Below `known_from`, missing writers may be unknown."""
         self.known_from = known_from
-        self.open: dict[str, Interval] = {}
-        self._ended: list[Interval] = []
+        self.open: dict[str, _Interval] = {}
+        self._ended: list[_Interval] = []
 
     def take(
         self,
@@ -69,7 +69,7 @@ class MissingWriters:
                 if absence.reason == "narrowed":  # another absence has ended
                     self._end(absence.writer, before, seq - 1)
             elif before is not None and (start := _find_start(absence)) < before:
-                self._ended.append(Interval(writer, start, 1, at, before, seq - 1))
+                self._ended.append(_Interval(writer, start, 1, at, before, seq - 1))
         for absence in absent:
             self.begin(absence, seq, at)
             if absence.reason == "removed":
@@ -78,7 +78,7 @@ class MissingWriters:
     def begin(self, absence: Absence, seq: int, at: int) -> None:
         if absence.writer not in self.open:
             start = _find_start(absence)
-            opened = Interval(_build_missing_writer(absence), start, seq, at, start, seq)
+            opened = _Interval(_build_missing_writer(absence), start, seq, at, start, seq)
             self.open[absence.writer] = opened
 
     def _end(self, name: str, end: int | None, seq: int) -> None:
@@ -124,7 +124,7 @@ class MissingWriters:
 
     def find_seq_without(
         self, seq: int, last: int, owes_rows: Callable[[str], bool] = bool
-    ) -> tuple[int, list[MissingWriter]]:
+    ) -> tuple[int, list[Absence]]:
         """Return the first mark from `seq` to `last` without missing members, or one with them.
 
         A member counts only if it `owes_rows`.
@@ -152,8 +152,8 @@ class MissingWriters:
         starts, beyond = borders[:-1], borders[-1]
         if not starts:
             return
-        begin: list[list[Interval]] = [[] for _ in starts]
-        over: list[list[Interval]] = [[] for _ in borders]
+        begin: list[list[_Interval]] = [[] for _ in starts]
+        over: list[list[_Interval]] = [[] for _ in borders]
         for each in self._ended[bisect_right(self._ended, borders[0], key=attrgetter("end")) :]:
             if each.start < min(beyond, each.end):  # an empty interval is in no window
                 begin[max(0, bisect_right(borders, each.start) - 1)].append(each)
@@ -164,10 +164,10 @@ class MissingWriters:
         yield from self._sweep(starts, begin, over)
 
     def _sweep(
-        self, starts: Sequence[int], begin: list[list[Interval]], over: list[list[Interval]]
+        self, starts: Sequence[int], begin: list[list[_Interval]], over: list[list[_Interval]]
     ) -> Iterator[Missing]:
-        members: dict[str, list[Interval]] = {}
-        later: dict[str, list[Interval]] = {}
+        members: dict[str, list[_Interval]] = {}
+        later: dict[str, list[_Interval]] = {}
         for start, new, ended in zip(starts, begin, over, strict=False):
             for each in ended:
                 by_name = later if each.writer.joined_later else members
@@ -184,8 +184,9 @@ class MissingWriters:
 
 
 def _find_start(absence: Absence) -> int:
-    return MIN_INT64 if absence.missing_from is None else absence.missing_from
+    start = absence.missing_from
+    return start if isinstance(start, int) else MIN_INT64
 
 
-def _build_missing_writer(absence: Absence) -> MissingWriter:
-    return MissingWriter(absence.writer, absence.reason, absence.since, absence.time)
+def _build_missing_writer(absence: Absence) -> Absence:
+    return Absence(absence.writer, absence.reason, absence.since, absence.time)

@@ -14,7 +14,7 @@ from operator import attrgetter
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from noted_time.reading.coverage import Coverage, Uncovered
+from noted_time.reading.coverage import Coverage, Gaps
 from noted_time.reading.history import MarkHistory
 from noted_time.reading.late import LateReports
 from noted_time.reading.units import check_time
@@ -32,7 +32,7 @@ from noted_time.values import (
 )
 
 EMPTY_CUT = StreamCut({})
-UNKNOWN_COVERAGE = Uncovered()
+UNKNOWN_COVERAGE = Gaps()
 
 
 class Tiling(Struct, frozen=True):
@@ -69,7 +69,7 @@ class Tiling(Struct, frozen=True):
         return self.end_of(start) if start < LEAST_TIME else start
 
 
-class CompleteWindow(Uncovered, frozen=True):
+class CompleteWindow(Gaps, frozen=True):
     """A window from `start` to `end`, exclusive. Vouching writers add no more rows to it.
 
     Their rows are below `to_cut`, the cut of mark `seq`. If the window is `exact`, all its rows are
@@ -132,7 +132,7 @@ def find_complete_windows(
     borders = [tiling.first_start(after)]
     while len(borders) <= limit and _is_complete(history, borders[-1], tiling):
         borders.append(tiling.end_of(borders[-1]))
-    lacking: Iterable[Uncovered] = repeat(UNKNOWN_COVERAGE)
+    lacking: Iterable[Gaps] = repeat(UNKNOWN_COVERAGE)
     if coverage is not None:
         lacking = coverage.assess_windows(borders)
     return _build_windows(history, zip(pairwise(borders), lacking, strict=False))
@@ -187,7 +187,7 @@ def _find_changed(
 
 
 def _build_windows(
-    history: MarkHistory, windows: Iterable[tuple[tuple[int, int], Uncovered]]
+    history: MarkHistory, windows: Iterable[tuple[tuple[int, int], Gaps]]
 ) -> Iterator[CompleteWindow]:
     to: Mark | None = None
     for (start, end), uncovered in windows:

@@ -178,6 +178,8 @@ class Aggregator:
         is_not_in_mark = note.writer not in missing and not track.returned_late
         if exclusion and exclusion.reason == "timed_out" and is_not_in_mark:
             exclusion = None  # no mark has excluded it yet
+        if exclusion:
+            exclusion = replace(exclusion, lower=lower)
         lost = member.session.lost if note.takes_over and note.session else ()
         answer = Accepted(lower, exclusion, took_over=tuple(each.id for each in lost) or None)
         if note.state != "live" or note.time is not None:

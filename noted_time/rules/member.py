@@ -12,7 +12,7 @@ from noted_time.values import (
     MIN_INT64,
     NO_SESSION,
     NO_TERMS,
-    ExcludedSince,
+    Exclusion,
     ExclusionReason,
     LateRows,
     LogFact,
@@ -88,7 +88,7 @@ class Member:
         return self.heard_at is not None and self.state != "finished" and self.excluded != "removed"
 
     @property
-    def exclusion(self) -> ExcludedSince | None:
+    def exclusion(self) -> Exclusion | None:
         return next((track.exclusion for track in self.tracks if track.exclusion), None)
 
     @property
@@ -169,7 +169,7 @@ class Track:
     vouches_here: bool = True
     returned_late: bool = False
     is_undeclared: bool = False
-    exclusion: ExcludedSince | None = None
+    exclusion: Exclusion | None = None
     waiting_since: int = 0
     role: Role = "inactive"
     absent_after: int | None = None
@@ -280,7 +280,7 @@ class MemberRecord(NamedTuple):
     returned_late: tuple[str, ...] = ()
     session: Session = NO_SESSION
     heard_at: int | None = None
-    exclusions: Mapping[str, ExcludedSince] = {}
+    exclusions: Mapping[str, Exclusion] = {}
     undeclared: tuple[str, ...] = ()
     held: str | None = None
     expected_at: int | None = None
@@ -293,7 +293,7 @@ class MemberRecord(NamedTuple):
     joined_after: Mapping[str, int] = {}
 
     @property
-    def exclusion(self) -> ExcludedSince | None:
+    def exclusion(self) -> Exclusion | None:
         """The exclusion in the first domain with one, or `None`."""
         return next(iter(self.exclusions.values()), None)
 
@@ -304,7 +304,7 @@ def record_of(  # noqa: C901 - one branch for each field
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
     late: tuple[str, ...] = ()
-    exclusions: dict[str, ExcludedSince] = {}
+    exclusions: dict[str, Exclusion] = {}
     undeclared: tuple[str, ...] = ()
     vouching: dict[str, tuple[tuple[int, int | None], ...]] = {}
     first_times: dict[str, int] = {}

@@ -15,7 +15,7 @@ from noted_time.rules.segments import KnownSegments, SegmentWriters
 from noted_time.values import (
     NO_TERMS,
     UNCHANGED_TIMEOUT,
-    ExcludedSince,
+    Exclusion,
     ExclusionReason,
     Note,
     State,
@@ -304,7 +304,7 @@ class Domains:
         are_absent = [member.is_active or domain.roster.is_missing(each) for domain, each in pairs]
         member.excluded = reason
         member.since = now
-        exclusion = ExcludedSince(reason, now + self.unix_ahead)
+        exclusion = Exclusion(reason, now + self.unix_ahead)
         for (domain, track), is_absent in zip(pairs, are_absent, strict=True):
             if track.vouches_here:
                 track.exclusion = exclusion

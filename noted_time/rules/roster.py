@@ -37,10 +37,9 @@ from noted_time.rules.queues import TimeQueue
 from noted_time.values import (
     FROM_FIRST_MARK,
     Absence,
-    ExcludedSince,
+    Exclusion,
     Mark,
     MissingReason,
-    MissingWriter,
     Note,
     Spell,
     reaches,
@@ -80,11 +79,11 @@ class Roster:
             track.joined_after = self.last.seq
 
     @property
-    def not_joined(self) -> Iterator[MissingWriter]:
+    def not_joined(self) -> Iterator[Absence]:
         for member in (each.member for each in self.newcomers.values()):
             if member.vouches_for(self.domain):
                 reason: MissingReason = "not_expected" if member.expected_at else "not_joined"
-                yield MissingWriter(member.writer, reason, member.joined_at, None)
+                yield Absence(member.writer, reason, member.joined_at, None)
 
     def update_spells(self, track: Track) -> None:
         """Update the ranges of marks that include the member's rows.
@@ -156,7 +155,7 @@ class Roster:
 
     def exclude_returned(self, track: Track, unix_ms: int) -> None:
         track.returned_late = True
-        track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
+        track.exclusion = track.exclusion or Exclusion("returned_late", unix_ms)
         self.exclude(track)
 
     def narrow(self, track: Track) -> None:
@@ -224,7 +223,7 @@ class Roster:
     def _pop_newcomers(self) -> tuple[Absence, ...]:
         start = self.forgotten_lower  # a forgotten member may have had its name
         joined = tuple(
-            Absence(each.writer, None, {}, each.reason, each.since, start)
+            Absence(each.writer, each.reason, each.since, None, {}, start)
             for each in self.not_joined
         )
         for track in self.newcomers.values():
@@ -268,4 +267,4 @@ def absence_of(track: Track, last_lower: int | None) -> Absence:
     since = track.exclusion.since if track.exclusion else None
     if track.narrowed_at is not None:
         reason, since = "narrowed", track.narrowed_at
-    return Absence(member.writer, time, dict(member.position), reason, since, missing_from)
+    return Absence(member.writer, reason, since, time, dict(member.position), missing_from)

@@ -81,6 +81,6 @@ def since_claims(url: str, names: Iterable[str] = ()) -> list[Commit]:
     Raises as `standing`.
     """
     history = open_history(url)
-    known = {name: each for name, each in history.standings().items() if each.claim is not None}
+    known = {name: each for name, each in history.statuses().items() if each.claim is not None}
     places = [each.ended_at for name, each in known.items() if name in (tuple(names) or known)]
     return list(history.commits[max(min(places), 0) :]) if places else []

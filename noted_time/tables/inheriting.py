@@ -78,7 +78,7 @@ def inherit(  # noqa: PLR0913 - the options of the command
     written.check_column(time_of)
     history = written.history
     record = build_inheritance(table, history, name, time_of, histories, delay_ms=delay_ms, at=at)
-    before = history.standings().get(name)
+    before = history.statuses().get(name)
     former = None if before is None else before.complete_to
     if record.id:
         return Inheritance(record, former, is_repeated=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from noted_time.reading.claims import HISTORY_GAP, NoClaim, Standing, TableClaim, TableHistory
+from noted_time.reading.claims import HISTORY_GAP, ClaimStatus, NoClaim, TableClaim, TableHistory
 from noted_time.reading.committing import find_last_record, list_other_names
 from noted_time.values import (
     MIN_INT64,
@@ -130,8 +130,8 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
     at: int | None = None,
 ) -> Claim:
     """Return the record of `inherit`, with an id if the table has it already."""
-    standings = history.standings()
-    before = standings.get(name, Standing())
+    statuses = history.statuses()
+    before = statuses.get(name, ClaimStatus())
     if before.claim is not None and before.claim.query != JOB:
         raise Rejected(OF_A_QUERY.format(name, table))
     at = find_written_version(history) if at is None else at
@@ -154,7 +154,7 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
         table=history.table,
         after=at,
         after_id=find_last_record(written),
-        names=list_other_names(standings, name),
+        names=list_other_names(statuses, name),
         seen=history.version,
         inherits=tuple(_describe(pin, sources[pin].table, each) for pin, each in claims.items()),
         **_combine_writers([*claims.values()], delay_ms),

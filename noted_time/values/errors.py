@@ -25,8 +25,7 @@
     │   ├── UnknownDomain
     │   ├── UnknownWriter
     │   ├── UnknownReader
-    │   ├── WritersMissing
-    │   └── RowsLate
+    │   └── RowsMissing
     ├── Conflict            read again, then retry
     │   ├── AlreadySealed
     │   ├── MarkConflict
@@ -376,26 +375,16 @@ def suggest_names(alike: Sequence[str]) -> str:
     return f"did you mean {' or '.join(map(repr, alike))}?" if alike else ""
 
 
-class WritersMissing(Rejected):
-    """A window is complete, but the watermark advanced without these writers. Rows may be missing.
+class RowsMissing(Rejected):
+    """A window is complete, but it may lack rows of missing writers, or rows that came too late.
 
-    `missing` names at most 100 writers. If `missing.is_known` is false, there may be more.
+    `missing` are writers that the watermark advanced without, `late` writers with late rows. Each
+    names at most 100. If its `is_known` is false, there may be more.
     """
 
-    def __init__(self, missing: Missing) -> None:
-        super().__init__(f"the window is complete{missing.sentence}")
-        self.missing = missing
-
-
-class RowsLate(Rejected):
-    """A window is complete, but these writers wrote some of its rows too late to be read.
-
-    `late` names at most 100 writers. If `late.is_known` is false, there may be more.
-    """
-
-    def __init__(self, late: Late) -> None:
-        super().__init__(f"the window is complete{late.sentence}")
-        self.late = late
+    def __init__(self, missing: Missing, late: Late) -> None:
+        super().__init__(f"the window is complete{missing.sentence}{late.sentence}")
+        self.missing, self.late = missing, late
 
 
 class UnknownReader(Rejected):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from noted_time.installation import name_program
 from noted_time.json_types import Offsets
@@ -180,43 +180,67 @@ def _sum(rows: int, more: int) -> int:
     return min(rows + more, MAX_INT64)
 
 
-class ExcludedSince(Struct, frozen=True):
+_EXCLUSION_REASONS = {
+    "timed_out": (
+        "it was silent for its timeout",
+        "note more often, call idle() while nothing is written, or give the client a timeout_ms",
+    ),
+    "removed": ("an operator removed it", "the ledger of the stream says who"),
+    "returned_late": (
+        "it came back after the watermark had passed its time",
+        "join before the first write, or have the stream expect the writer (expected_writers)",
+    ),
+}  # what happened, and how to avoid it
+
+
+class Exclusion(Struct, frozen=True):
     """Why the watermark advances without a writer, and since when (Unix ms).
 
     The exclusion ends when the writer has returned and a later note has a time above the lower, or
-    when it is idle or finished.
+    when it is idle or finished. An answer to a note has the `lower`: rows below it are late.
     """
 
     reason: ExclusionReason
     since: Int64
+    lower: Int64 | UnsetType | None = UNSET
 
+    @property
+    def sentence(self) -> str:
+        """An explanation with the remedy, to follow the writer's name.
 
-class Absence(Struct, frozen=True):
-    """A writer that a mark excludes, with its last time and position.
-
-    - `since`: when the writer was excluded (Unix ms).
-    - `missing_from`: the least time of events that may be missing: the writer's last time, or
-      without one the lower of the previous mark. `None` if events with any time may be missing.
-    """
-
-    writer: str
-    time: int | None
-    position: Offsets
-    reason: MissingReason
-    since: int | None = None
-    missing_from: int | None = None
+        >>> Exclusion("timed_out", since=1357041600000, lower=90).sentence[:81]
+        'the watermark has been advancing without it since 2013-01-01T12:00:00Z (timed_out'
+        """
+        happened, remedy = _EXCLUSION_REASONS.get(
+            self.reason, ("see explain", "see explain of the stream")
+        )
+        lower = format_time(None if self.lower is UNSET else self.lower)
+        return (
+            f"the watermark has been advancing without it since {format_time(self.since)} "
+            f"({self.reason}: {happened}), so rows that it writes below {lower} are late until it "
+            f"has noted a time above that; to avoid it, {remedy}"
+        )
 
 
 WRITERS_NAMED = 100
 
 
-class MissingWriter(Struct, frozen=True):
-    """A writer that the watermark advanced without; `since` is in Unix ms."""
+class Absence(Struct, frozen=True):
+    """A writer that marks exclude, or that is not a member yet; `time` is its last time.
+
+    An entry of the ledger also has the writer's `position`, and `missing_from`: the least time of
+    events that may be missing. This is the writer's last time, or without one the lower of the
+    previous mark. `None` if events with any time may be missing.
+
+    - `since`: when the writer was excluded or joined (Unix ms).
+    """
 
     writer: str
     reason: MissingReason
     since: Int64 | None
     time: Int64 | None
+    position: Offsets | UnsetType = UNSET
+    missing_from: Int64 | UnsetType | None = UNSET
 
     @property
     def joined_later(self) -> bool:
@@ -301,7 +325,7 @@ class Missing(Struct, frozen=True):
     `joined_later` of them were not members yet. If `is_known` is false, there may be more writers.
     """
 
-    writers: tuple[MissingWriter, ...] = ()
+    writers: tuple[Absence, ...] = ()
     count: int = 0
     joined_later: int = 0
     is_known: bool = False
@@ -318,8 +342,8 @@ class Missing(Struct, frozen=True):
     def describe(self, now: int | None = None) -> str:
         """Return the missing writers as the end of a sentence; `now` is in Unix ms.
 
-        >>> away = MissingWriter("stock", "timed_out", 0, 5)
-        >>> new = MissingWriter("paris", "not_expected", 0, None)
+        >>> away = Absence("stock", "timed_out", 0, 5)
+        >>> new = Absence("paris", "not_expected", 0, None)
         >>> Missing((away, new), 2, 1).describe(now=14_400_000)
         ', without stock: timed out 4h ago; paris was not expected yet'
         """
@@ -331,7 +355,7 @@ class Missing(Struct, frozen=True):
         return f"{without}; {join_names(newer, later)}" if newer else without
 
 
-WriterStanding = OpenEnum[
+WriterStatus = OpenEnum[
     "live", "idle", "finished", "excluded", "narrowed", "joined_later", "unknown", "missing"
 ]
 """Why a writer does not vouch for a time at a mark."""
@@ -341,7 +365,7 @@ class NotVouching(Struct, frozen=True):
     """A writer that does not vouch for a time, but perhaps for times below `until`."""
 
     writer: str
-    reason: WriterStanding
+    reason: WriterStatus
     until: Int64 | None = None
     is_expected: bool = False
 
@@ -353,10 +377,10 @@ class NotVouching(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         until = "" if self.until is None else f", vouches to {format_time(self.until)}"
-        return f"{self.writer} ({STANDING_WORDS.get(self.reason, self.reason)}{until})"
+        return f"{self.writer} ({STATUS_WORDS.get(self.reason, self.reason)}{until})"
 
 
-STANDING_WORDS = {
+STATUS_WORDS = {
     "live": "returned later",
     "joined_later": "joined later",
     "narrowed": NARROWED_WORDS,

@@ -7,11 +7,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from noted_time.json_types import OFFSETS_SCHEMA
 from noted_time.open_enum import OpenEnum
 from noted_time.values.cut import Offset, Position, SegmentNumber
 from noted_time.values.errors import AnotherLog, InvalidNote
 from noted_time.values.fencing import FORMER_KEPT, LABEL_LENGTH, Session
-from noted_time.values.membership import ExcludedSince, LateRows
+from noted_time.values.membership import Exclusion, LateRows
 from noted_time.values.spelling import NAME_SCHEMA, Id, Line, Name, OtherLog
 from noted_time.values.times import MAX_INT64, MIN_INT64, Beyond, Int64, PositiveInt64
 
@@ -204,18 +205,30 @@ def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRow
     return late if isinstance(late, list | tuple) else (late,)
 
 
-class Accepted(Struct, frozen=True, rename={"exclusion": "excluded"}):
-    """The note was accepted.
+NotedPosition = Annotated[Mapping[Offset, Offset], Meta(extra_json_schema=OFFSETS_SCHEMA)]
 
-    - `lower`: the lower of the domain's last mark, or `None` before the first mark.
-    - `position`, `times`: if the writer joined, its last notes, from where it continues.
-    - `timeout_ms`: if the writer joined, the timeout in force.
-    - `took_over`: if the process took over the name, the sessions that lost it.
+
+class Accepted(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="status",
+    tag="accepted",
+    rename={"exclusion": "excluded"},
+):
+    """The note is durable. `lower` is the last mark's lower: rows below it are late.
+
+    - `excluded` is present while the watermark advances without the writer.
+    - `timeout_ms` is present if the writer joined by this note. It is the writer's own timeout, or
+      else the stream's.
+    - `position` and `times` are present if the writer joined and had noted a position before. They
+      are its last known position, and its last time by domain.
+    - `took_over` are the sessions that lost the name to this session.
     """
 
     lower: Int64 | None
-    exclusion: ExcludedSince | None = None
-    position: Mapping[Offset, Offset] | None = None
+    exclusion: Exclusion | None = None
+    position: NotedPosition | None = None
     times: Mapping[str, Int64] | None = None
     timeout_ms: Int64 | None = None
     took_over: tuple[str, ...] | None = None

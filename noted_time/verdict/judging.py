@@ -16,9 +16,9 @@ from msgspec.structs import asdict, replace
 from noted_time.progress import ReadOffsets
 from noted_time.reading import (
     Coverage,
+    Gaps,
     MarkHistory,
     Spells,
-    Uncovered,
     find_required_seq,
     find_stated_end,
 )
@@ -31,7 +31,7 @@ from noted_time.values import (
     NotVouching,
     Rejected,
     VouchedBy,
-    WriterStanding,
+    WriterStatus,
     suggest_ending,
 )
 from noted_time.verdict.completeness import (
@@ -83,7 +83,7 @@ class JudgedDomain(Protocol):
     def forgotten_seq(self) -> int:
         """The last mark when a member was last forgotten, or 0."""
 
-    def find_standing(self, writer: str) -> tuple[Spells, WriterStanding]:
+    def find_status(self, writer: str) -> tuple[Spells, WriterStatus]:
         """Return when marks count a writer, and its state."""
 
     def find_latecomers(self, first: int, time: int) -> Iterable[str]:
@@ -107,7 +107,7 @@ class Verdict(NamedTuple):
     time: int | None
     mark: Mark | None
     lacks: Sequence[Lack]
-    uncovered: Uncovered | None = None
+    uncovered: Gaps | None = None
     complete_to: int | None = None
 
     @property
@@ -186,11 +186,11 @@ def _find_required_seq(
     if asked.has_no_missing:
         first, missing = max(first, domain.forgotten_seq), domain.coverage.missing
         names += domain.find_latecomers(first, time)
-    required = {name: domain.find_standing(name) for name in names}
+    required = {name: domain.find_status(name) for name in names}
 
     def owes_rows(writer: str) -> bool:
         """A first note may say that nothing is older, unless the writer's past is forgotten."""
-        stated = find_stated_end(domain.find_standing(writer)[0])
+        stated = find_stated_end(domain.find_status(writer)[0])
         return stated is None or not domain.coverage.missing.known_from <= time <= stated
 
     last = domain.history.last_seq
@@ -204,11 +204,11 @@ def _list_required(domain: JudgedDomain, asked: Requirement) -> Sequence[str]:
 def _list_ends(domain: JudgedDomain, asked: Requirement) -> Iterator[int]:
     """Yield the times at which a required writer stops to vouch, or before one is missing."""
     for name in _list_required(domain, asked):
-        spells, _ = domain.find_standing(name)
+        spells, _ = domain.find_status(name)
         yield from (each.until for each in spells if each.until is not None)
     history = domain.history
     for name, seq in domain.coverage.missing.list_first_seqs() if asked.has_no_missing else ():
-        stated = find_stated_end(domain.find_standing(name)[0])
+        stated = find_stated_end(domain.find_status(name)[0])
         if stated is not None:
             yield stated
         if history.first_seq < seq:
@@ -394,7 +394,7 @@ def _describe_first_mark(domain: JudgedDomain, asked: Requirement) -> Lack:
     return Lack(kind="before_first_mark", status=status, sentence=sentence)
 
 
-def _list_unmet_rows(domain: JudgedDomain, asked: Requirement, found: Uncovered) -> Iterator[Lack]:
+def _list_unmet_rows(domain: JudgedDomain, asked: Requirement, found: Gaps) -> Iterator[Lack]:
     """Yield the late rows of a window, and the records that do not reach back to it."""
     if not found.missing.is_known and not found.before_first_mark:
         sentence = f"which writers are missing is not known: {NOT_SO_FAR}"
@@ -408,11 +408,7 @@ def _list_unmet_rows(domain: JudgedDomain, asked: Requirement, found: Uncovered)
 
 
 def _list_remarks(
-    domain: JudgedDomain,
-    asked: Requirement,
-    found: Uncovered,
-    known: Collection[str | None],
-    now: int,
+    domain: JudgedDomain, asked: Requirement, found: Gaps, known: Collection[str | None], now: int
 ) -> Iterator[Lack]:
     """Yield the missing writers and late rows that do not change the status."""
     for each in found.missing.writers:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from noted_time.answers import CompleteWindowsPage
 from noted_time.client import Question
-from noted_time.reading import CompleteWindow, Tiling, Uncovered
+from noted_time.reading import CompleteWindow, Gaps, Tiling
 from noted_time.values import Mark
 from reader_client.marks.follower import Follower
 from reader_client.marks.following import Following
@@ -111,7 +111,7 @@ class WindowCursor(Cursor["CompleteWindow"]):
             yield replace(
                 window,
                 last_writer=found.last_writer,
-                **{name: getattr(found, name) for name in Uncovered.__struct_fields__},
+                **{name: getattr(found, name) for name in Gaps.__struct_fields__},
             )
 
     def _find(self, follower: Follower, limit: int) -> list[CompleteWindow]:

@@ -115,7 +115,7 @@ def _find_owners(
     noted: defaultdict[int, dict[str, int]] = defaultdict(dict)
     places: Iterable[Absence | WriterRow] = chain(absent, rows)
     for each in places:
-        for segment, offset in each.position.items():
+        for segment, offset in (each.position or {}).items():
             noted[segment][each.writer] = offset
     last = marks.cut(len(marks) - 1)
     number = max(0, forgotten_seq - marks.first_seq) if forgotten_seq else -1

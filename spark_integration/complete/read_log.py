@@ -37,7 +37,7 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     consecutive windows return each event once. `start` and `end` are Unix ms or aware `datetime`s.
 
     Late rows of the window are not read: ``late="warn"`` logs the late rows that writers reported,
-    and ``"fail"`` raises `RowsLate`.
+    and ``"fail"`` raises `RowsMissing`.
 
     Options are objects, at most one of each class: `BatchRead`, and `Columns`. Other arguments are
     as in `read_noted_log`.

@@ -8,14 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal
 
-from noted_time import (
-    AnotherLog,
-    CompleteWindow,
-    NotCompleteYet,
-    Rejected,
-    RowsLate,
-    WritersMissing,
-)
+from noted_time import AnotherLog, CompleteWindow, NotCompleteYet, Rejected, RowsMissing
 from noted_time.answers import CompleteWindowsPage
 from noted_time.client import run
 from noted_time.client.transport import Transport
@@ -40,7 +33,7 @@ class BatchRead:
 
     - `timeout`: how many seconds to wait until the window is complete.
     - `missing`: what to do if a writer is missing from the window. ``"warn"`` logs its name,
-      ``"fail"`` raises `WritersMissing`.
+      ``"fail"`` raises `RowsMissing`.
     - `own_segments`: set it if no two writers ever append to one segment. Then rows below the start
       cut are not read, if all writers declare their largest event times, as our clients do.
     - `cores`: the number of tasks for a file log, by default the cluster's cores.
@@ -97,10 +90,8 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
         at = format_time(answer.complete_to)
         raise Rejected(f"{stream} is sealed at {at}: no window follows")
     window = found.windows[0]
-    if window.missing and read.missing == "fail":
-        raise WritersMissing(window.missing)
-    if window.late and late == "fail":
-        raise RowsLate(window.late)
+    if (window.missing and read.missing == "fail") or (window.late and late == "fail"):
+        raise RowsMissing(window.missing, window.late)
     missing = window.missing.sentence if window.missing and read.missing == "warn" else ""
     rows = window.late.sentence if window.late and late == "warn" else ""
     if missing or rows:

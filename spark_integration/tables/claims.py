@@ -245,7 +245,7 @@ class BatchClaim(Struct, frozen=True):
 
     def cover_windows(self, table: str, largest_ms: int | None) -> BatchClaim:
         """Return the claim of rows with such windows, `None` without rows: as the claim before."""
-        before = self.open(table).history().standings().get(self.claim.name)
+        before = self.open(table).history().statuses().get(self.claim.name)
         known = [before.claim.since] if before is not None and before.claim is not None else []
         if self.bound is not None and largest_ms is not None:
             known.append(shift_bound(self.bound, largest_ms))

@@ -16,7 +16,7 @@ from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.service.maintenance import MOST_LOGGED
 from noted_time.reading import Tiling
-from noted_time.values import Accepted, Missing, MissingWriter, Note
+from noted_time.values import Absence, Accepted, Missing, Note
 from noted_time.verdict import Requirement, judge_time
 from tests.support.controllers import (
     GivenTime,
@@ -216,7 +216,7 @@ async def test_who_is_missing_is_known_after_a_restart(store: Watched, time: Giv
         then = names(await windows(controller))
 
     assert after == before
-    assert before[0][2].writers[0] == MissingWriter("away", "timed_out", WALL + TIMEOUT_MS, 10)
+    assert before[0][2].writers[0] == Absence("away", "timed_out", WALL + TIMEOUT_MS, 10)
     assert then == ["", "away back done", "away back", "away", "away"]
 
 

@@ -7,7 +7,7 @@ under test.
 from dataclasses import dataclass, field
 
 from noted_time import Mark, State, StreamCut
-from noted_time.values import ExcludedSince, ExclusionReason, Note, ScaleEvent, StreamSettings
+from noted_time.values import Exclusion, ExclusionReason, Note, ScaleEvent, StreamSettings
 
 Position = dict[int, int]
 NEVER = -(2**63) - 1
@@ -51,7 +51,7 @@ class Writer:
     floor: dict[str, Position] = field(default_factory=dict)
     unrecorded: set[str] = field(default_factory=set)
     narrowed: set[str] = field(default_factory=set)
-    reported: dict[str, ExcludedSince] = field(default_factory=dict)
+    reported: dict[str, Exclusion] = field(default_factory=dict)
     undeclared: set[str] = field(default_factory=set)
 
     @property
@@ -251,7 +251,7 @@ class Model:
             below = {k for k in self.marks if writer.vouches(k) and writer.time(k) < self.lower(k)}
             writer.unrecorded |= below - writer.returned_late
             for domain in below - writer.returned_late:
-                writer.reported.setdefault(domain, ExcludedSince("returned_late", now))
+                writer.reported.setdefault(domain, Exclusion("returned_late", now))
             writer.returned_late |= below
 
     def _refusal(  # noqa: PLR0911 - one for each refusal
@@ -287,7 +287,8 @@ class Model:
     def settle(self, now: int) -> None:
         """Record for every writer and domain what is true at `now`."""
         for domain in self.marks:
-            self.peak[domain] = max(self.peak.get(domain, NEVER), self._highest(domain))
+            known = self.peak.get(domain, NEVER)
+            self.peak[domain] = max(known, self._highest(domain), self.lower(domain))
         for writer in self.writers.values():
             if writer.state != "live":
                 writer.returned_late.clear()
@@ -370,7 +371,7 @@ class Model:
         missing = {k for k in self.marks if writer.name in self.missing[k]}
         writer.unrecorded |= {k for k in self.marks if writer.vouches(k)}
         writer.unrecorded |= {k for k in missing if writer.is_of(k)}
-        writer.reported |= {k: ExcludedSince(reason, now) for k in self.marks if writer.is_of(k)}
+        writer.reported |= {k: Exclusion(reason, now) for k in self.marks if writer.is_of(k)}
         writer.excluded = reason
         writer.returned_late.clear()
         if reason == "removed":

@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from noted_time.reading import (
+    ClaimStatus,
     Commit,
     NoClaim,
     RememberedBatch,
-    Standing,
     TableClaim,
     TableHistory,
     build_acceptance,
@@ -43,9 +43,9 @@ def too_high(seed: int, *, is_numbered: bool, kind: type[World] = World) -> str:
     for step in range(STEPS):
         world.act(is_benign=False)
         history = world.history()
-        standings, table = history.standings(), history.claim()
+        statuses, table = history.statuses(), history.claim()
         for query in world.queries:
-            found = standings.get(query.name, Standing())
+            found = statuses.get(query.name, ClaimStatus())
             holder = found.claim.query if found.claim is not None else query.id
             times = [found.complete_to]
             if isinstance(table, TableClaim) and query.name in world.names():
@@ -121,7 +121,7 @@ def test_claim_is_exact_without_restores(*, is_numbered: bool) -> None:
             world.act(is_benign=True)
             planned = world.queries[0].checkpoint
             written = [each.complete_to for each in planned.planned[: planned.finished]]
-            found = world.history().standings().get("a", Standing()).complete_to
+            found = world.history().statuses().get("a", ClaimStatus()).complete_to
             assert found == next(reversed(written), None), seed
 
 
@@ -179,7 +179,7 @@ def test_record_carries_every_name_ever_found() -> None:
 
     assert claim.names == {"landings": None}
     assert isinstance(kept.claim(), NoClaim)
-    assert kept.standings()["landings"].at == 2
+    assert kept.statuses()["landings"].at == 2
     full = history(commit(0, record(0, table="", names={str(n): None for n in range(100)})))
     with pytest.raises(Rejected, match="under 101 names, but a commit can contain only 100"):
         prepare_commit(full, record(1), remember(record(0)))
@@ -210,7 +210,7 @@ def test_acceptance_applies_to_the_inspected_version(
     (vouched,) = build_acceptance(looked_at, "Ada", at=2)
     found = history(*looked_at.commits, between, commit(4, replace(vouched, id="v")))
 
-    assert found.standings()["flights"].complete_to == complete_to
+    assert found.statuses()["flights"].complete_to == complete_to
 
 
 @pytest.mark.parametrize("is_numbered", [True, False])
@@ -221,8 +221,8 @@ def test_accepted_claim_is_unknown_after_expiry(*, is_numbered: bool) -> None:
     accepted, change = replace(vouched, id="v"), commit(3, change="other")
     after = record(2, 60, after=3, after_id="v", seen=3)
 
-    def find(*commits: Commit) -> Standing:
-        return TableHistory(commits, table="t", is_numbered=is_numbered).standings()["flights"]
+    def find(*commits: Commit) -> ClaimStatus:
+        return TableHistory(commits, table="t", is_numbered=is_numbered).statuses()["flights"]
 
     unknown, again = (
         find(kept, commit(3, accepted)),
@@ -237,7 +237,7 @@ def test_renamed_column_ends_only_its_own_claims() -> None:
     """Its name may be given to another column next."""
     for renamed, complete_to in ((("time", "at"), None), (("name", "carrier"), 50)):
         table = history(FIRST, SECOND, commit(2, change="none", renamed=renamed))
-        assert table.standings()["flights"].complete_to == complete_to
+        assert table.statuses()["flights"].complete_to == complete_to
 
 
 def test_unreadable_record_ends_claim_until_the_next() -> None:
@@ -247,7 +247,7 @@ def test_unreadable_record_ends_claim_until_the_next() -> None:
     after = commit(3, record(2, 60, after=2 - 1, after_id="r1", seen=2))
 
     assert table.claim() == NoClaim("flights: holds no claim")
-    assert history(*table.commits, after).standings()["flights"].complete_to == 60
+    assert history(*table.commits, after).statuses()["flights"].complete_to == 60
 
 
 @pytest.mark.parametrize(
@@ -266,9 +266,9 @@ def test_impossible_claim_is_ignored(given: dict[str, Any], why: str) -> None:
     table = history(FIRST, SECOND, commit(2, claim, current_since=10))
     after = commit(3, record(3, 70, after=2, after_id="r2", seen=2))
 
-    assert table.standings()["flights"].why.startswith(why)
-    assert table.standings()["flights"].complete_to == (None if why else 60)
-    assert history(*table.commits, after).standings()["flights"].complete_to == 70
+    assert table.statuses()["flights"].why.startswith(why)
+    assert table.statuses()["flights"].complete_to == (None if why else 60)
+    assert history(*table.commits, after).statuses()["flights"].complete_to == 70
 
 
 def test_a_record_without_an_id_claims_nothing() -> None:
@@ -399,7 +399,7 @@ def test_rows_appended_by_others_are_foreign() -> None:
     own = (commit(0), commit(1))
     tables = history(*own, commit(2, job)), history(*own, commit(2), commit(3, job))
 
-    assert [each.standings()["flights"].is_foreign for each in tables] == [False, True]
+    assert [each.statuses()["flights"].is_foreign for each in tables] == [False, True]
 
 
 def test_table_claim_is_the_least_of_its_names() -> None:

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from noted_time.reading import Standing
+from noted_time.reading import ClaimStatus
 from tests.support.pipeline_model import INCREMENTAL_JOB, JOBS, Pipeline, Table, build_model
 
 PIPELINES = int(os.environ.get("NOTED_TIME_PIPELINES", "200"))
@@ -61,7 +61,7 @@ def test_inherited_claim_is_exact_without_restores(*, is_numbered: bool) -> None
 
 
 def find_time(table: Table) -> int | None:
-    return table.history().standings().get(table.name, Standing()).complete_to
+    return table.history().statuses().get(table.name, ClaimStatus()).complete_to
 
 
 def test_a_filter_by_the_newest_time_breaks_the_promise_of_a_job() -> None:

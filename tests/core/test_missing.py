@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 from noted_time import Mark, StreamCut
 from noted_time.reading import MissingWriters
 from noted_time.rules import Aggregator
-from noted_time.values import (
-    MIN_INT64,
-    WRITERS_NAMED,
-    Absence,
-    Missing,
-    MissingWriter,
-    Note,
-    StreamSettings,
-)
+from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Missing, Note, StreamSettings
 from tests.support.streams import advance_after
 
 LAST_LOWER = 99
@@ -52,7 +44,7 @@ steps = st.lists(
 class Spell:
     """The times and marks without a writer; `end` and `last` are `None` while it is missing."""
 
-    writer: MissingWriter
+    writer: Absence
     start: int
     first: int
     opened_at: int
@@ -73,7 +65,7 @@ class Listed:
         seq, lower = len(self.marks) + 1, (before or 0) + step.gain
         start = None if step.behind is None else (before or 0) - step.behind
         absences = [
-            Absence(name, 5, {}, reason, seq, start)  # type: ignore[arg-type]
+            Absence(name, reason, seq, 5, {}, start)  # type: ignore[arg-type]
             for name, reason in step.reasons.items()
         ]
         self.marks.append(Mark(seq, lower, lower, StreamCut({})))
@@ -93,8 +85,8 @@ class Listed:
                     self.spells.remove(each)
 
     def begin(self, absence: Absence, seq: int, before: int | None, lower: int) -> None:
-        writer = MissingWriter(absence.writer, absence.reason, absence.since, absence.time)
-        start = MIN_INT64 if absence.missing_from is None else absence.missing_from
+        writer = Absence(absence.writer, absence.reason, absence.since, absence.time)
+        start = absence.missing_from if isinstance(absence.missing_from, int) else MIN_INT64
         if writer.joined_later:
             if before is not None:
                 self.spells.append(Spell(writer, start, 1, seq * 10, before, seq - 1))
@@ -106,12 +98,12 @@ class Listed:
         if absence.reason == "removed":
             self.end(writer.writer, lower, seq)
 
-    def meeting(self, start: int, end: int) -> Iterator[MissingWriter]:
+    def meeting(self, start: int, end: int) -> Iterator[Absence]:
         for each in self.spells:
             if each.start < end and (each.end is None or max(start, each.start) < each.end):
                 yield each.writer
 
-    def at(self, mark: Mark) -> list[MissingWriter]:
+    def at(self, mark: Mark) -> list[Absence]:
         spells = [
             each
             for each in self.spells
@@ -238,7 +230,7 @@ def test_joined_writer_is_missing_in_no_earlier_window() -> None:
 def test_narrowed_writer_is_missing_from_idle_marks() -> None:
     """Each mark above its last time may lack rows, which it did not report as late."""
     missing = MissingWriters()
-    missing.take(3, 0, (20, 30), [Absence("shop", 15, {}, "narrowed", 7, 15)], ())
+    missing.take(3, 0, (20, 30), [Absence("shop", "narrowed", 7, 15, {}, 15)], ())
     marks = [Mark(seq, 10 * seq, 0, StreamCut({})) for seq in (1, 2, 3)]
 
     assert [missing.find_at_mark(mark).count for mark in marks] == [0, 1, 1]
@@ -248,7 +240,7 @@ def test_at_most_a_hundred_missing_writers_are_named() -> None:
     """All are counted."""
     missing = MissingWriters()
     names = [f"w{n:03}" for n in range(WRITERS_NAMED + 1)]
-    missing.take(2, 0, (10, 20), [Absence(each, 5, {}, "timed_out", 1, 5) for each in names], ())
+    missing.take(2, 0, (10, 20), [Absence(each, "timed_out", 1, 5, {}, 5) for each in names], ())
     (window,) = missing.find_in_windows([10, 20])
     mark = missing.find_at_mark(Mark(2, 20, 20, StreamCut({})))
 

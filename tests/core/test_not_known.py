@@ -9,7 +9,7 @@ from pkgutil import walk_packages
 from msgspec import Struct, structs
 
 from noted_time.coding import build_decoder
-from noted_time.reading import Uncovered
+from noted_time.reading import Gaps
 from noted_time.values import Late, Missing, VouchedBy
 
 PACKAGES = "controller noted_time noted_time_cli reader_client spark_integration writer_client"
@@ -43,7 +43,7 @@ def test_default_values_mean_not_known() -> None:
 def test_answer_without_the_field_is_not_known() -> None:
     wire = b'{"missing": [], "missing_count": 0, "late": [], "late_count": 0}'
 
-    found = build_decoder(Uncovered).decode(wire)
+    found = build_decoder(Gaps).decode(wire)
 
     assert (found.missing, found.late) == (Missing(is_known=False), Late(is_known=False))
     assert not build_decoder(VouchedBy).decode(b'{"count": 0}').names_known

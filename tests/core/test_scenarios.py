@@ -24,7 +24,7 @@ from noted_time.rules import Aggregator, forecast, lower_without
 from noted_time.values import (
     Accepted,
     Beyond,
-    ExcludedSince,
+    Exclusion,
     LateReport,
     LateRows,
     Note,
@@ -87,8 +87,9 @@ def show_value(value: object) -> str:
     if isinstance(value, Session):
         lost = show_value([each.id for each in value.lost])
         value = f"{value.id} {value.label} @{value.since} {lost}"
-    if isinstance(value, Beyond | ExcludedSince):
-        return "@".join(map(str, asdict(value).values()))
+    if isinstance(value, Beyond | Exclusion):
+        facts = (each for name, each in asdict(value).items() if name != "lower")
+        return "@".join(map(str, facts))
     if isinstance(value, Mapping):
         return ",".join(f"{key}:{each}" for key, each in value.items()) or "-"
     if isinstance(value, tuple | list):

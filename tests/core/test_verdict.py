@@ -20,7 +20,7 @@ from noted_time.values import (
     LateReport,
     MissingReason,
     Spell,
-    WriterStanding,
+    WriterStatus,
 )
 from noted_time.verdict import (
     Completeness,
@@ -37,7 +37,7 @@ from tests.support.judged import Domain, ask
 
 MARKS = [Mark(seq, 10 * seq, 0, StreamCut({0: seq})) for seq in (1, 2, 3)]
 
-WRITERS: dict[str, tuple[Spells, WriterStanding]] = {
+WRITERS: dict[str, tuple[Spells, WriterStatus]] = {
     "always": ((Spell(1),), "live"),
     "second": ((Spell(2),), "live"),
     "new": ((Spell(9),), "live"),
@@ -57,7 +57,7 @@ def make_domain(marks: Sequence[Mark] = MARKS, **fields: Any) -> Domain:  # noqa
 def lose(name: str, reason: MissingReason = "timed_out", known_from: int = MIN_INT64) -> Domain:
     """Return a domain whose marks lack a writer from the second on; `opened` has rows from 15."""
     missing = MissingWriters(known_from)
-    missing.take(2, 0, (10, 20), [Absence(name, 10, {}, reason, 7, 10)], ())
+    missing.take(2, 0, (10, 20), [Absence(name, reason, 7, 10, {}, 10)], ())
     return make_domain(missing=missing)
 
 

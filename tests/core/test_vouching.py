@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from noted_time.reading import (
-    UNKNOWN_STANDING,
+    UNKNOWN_STATUS,
     CountsByWriter,
     Coverage,
     LateReports,
@@ -35,7 +35,7 @@ from noted_time.values import (
     Spell,
     StreamSettings,
     VouchedBy,
-    WriterStanding,
+    WriterStatus,
 )
 from tests.core.acts import DOMAINS, WRITERS, Act, Kind, histories, make_world, perform, streams
 from tests.core.world import Author, Made, World
@@ -61,10 +61,10 @@ def count_vouching(
 
 def find_spells(
     stream: Aggregator, name: str, domain: str, from_seq: int = 0
-) -> tuple[Spells, WriterStanding]:
+) -> tuple[Spells, WriterStatus]:
     """Return in which periods marks count a writer in a domain, and its state."""
     if name not in stream:
-        return UNKNOWN_STANDING
+        return UNKNOWN_STATUS
     member, number = stream.member(name), stream.domains.numbers[domain]
     return stream.domains[domain].roster.list_spells(member.track(number), from_seq), member.state
 
@@ -139,7 +139,7 @@ _tallied = st.dictionaries(st.sampled_from("abcd"), st.tuples(_periods, _standin
     st.booleans(),
 )
 def test_tally_of_many_marks_equals_single_tallies(
-    members: dict[str, tuple[Spells, WriterStanding]],
+    members: dict[str, tuple[Spells, WriterStatus]],
     expected: set[str],
     steps: list[int],
     known: bool,  # noqa: FBT001 - drawn
@@ -156,7 +156,7 @@ def test_tally_of_many_marks_equals_single_tallies(
 def make_answer(
     seq: int,
     time: int,
-    members: dict[str, tuple[Spells, WriterStanding]],
+    members: dict[str, tuple[Spells, WriterStatus]],
     expected: set[str],
     *,
     known: bool,
@@ -225,8 +225,8 @@ def test_writers_not_vouching_yet_are_named() -> None:
 def test_missing_member_moves_the_answer_to_its_mark() -> None:
     """Where it stays missing, it is named once, with its last time."""
     missing = MissingWriters()
-    missing.take(2, 0, (10, 20), [Absence("lima", 7, {}, "timed_out", 1, 7)], ())
-    idle: tuple[Spells, WriterStanding] = ((Spell(1, 9),), "idle")
+    missing.take(2, 0, (10, 20), [Absence("lima", "timed_out", 1, 7, {}, 7)], ())
+    idle: tuple[Spells, WriterStatus] = ((Spell(1, 9),), "idle")
 
     assert find_required_seq(2, 5, 20, {}, missing) == (2, [NotVouching("lima", "missing", 7)])
     assert find_required_seq(2, 5, 20, {"lima": idle}, missing)[1] == [

@@ -510,7 +510,7 @@ def test_the_number_of_rows_does_not_pass_an_int64() -> None:
 def test_window_names_only_writers_that_lack_rows(reason: MissingReason, missing_from: int) -> None:
     """As a writer that begins where the watermark is, or is removed at or above the watermark."""
     missing = MissingWriters()
-    missing.take(2, 0, (20, 20), [Absence("paris", None, {}, reason, 7, missing_from)], ())
+    missing.take(2, 0, (20, 20), [Absence("paris", reason, 7, None, {}, missing_from)], ())
 
     assert [each.count for each in missing.find_in_windows([0, 10, 20, 30, 40])] == [0] * 4
 

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from demo.trials.served import Served
-from noted_time import NotCompleteYet, Rejected, RowsLate, UnknownStream, WritersMissing
+from noted_time import NotCompleteYet, Rejected, RowsMissing, UnknownStream
 from noted_time.client import position_from_wire
 from noted_time.filelog import file_name, segment_directory
 from spark_integration import BatchRead, Noted, read_complete
@@ -230,7 +230,7 @@ def test_window_with_a_missing_writer_is_refused_on_request(log: HourlyLog) -> N
     pass_without_depot(log)
     nothing: Any = None
 
-    with pytest.raises(WritersMissing, match="without depot: removed by an operator") as refused:
+    with pytest.raises(RowsMissing, match="without depot: removed by an operator") as refused:
         log.read(nothing, 5, 9, missing="fail")
     with pytest.raises(Rejected, match="missing must be 'warn' or 'fail' or 'accept'"):
         log.read(nothing, 5, 9, missing="no")
@@ -273,7 +273,7 @@ def test_window_with_late_rows_is_read_with_a_warning(
     for time in (1, 9):
         served.note("flights", time, {"0": 1})
     served.post("flights", {"writer": "w", "late": {"rows": 112, "least": 5, "most": 6}})
-    with pytest.raises(RowsLate, match=r"complete, with late rows of w \(112\)$") as refused:
+    with pytest.raises(RowsMissing, match=r"complete, with late rows of w \(112\)$") as refused:
         look_up_window(served.url, 1, 9, late="fail")
     with pytest.raises(Rejected, match="late must be 'warn' or 'fail' or 'accept'"):
         look_up_window(served.url, 1, 9, late="no")

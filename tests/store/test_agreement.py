@@ -34,7 +34,7 @@ from noted_time.values import (
     NO_SESSION,
     Absence,
     Conflict,
-    ExcludedSince,
+    Exclusion,
     LateReport,
     LateRows,
     Mark,
@@ -101,7 +101,7 @@ members = st.builds(
     st.lists(domains, unique=True).map(tuple),
     st.just(NO_SESSION) | st.builds(Session, st.none() | names, names, natural, former),
     st.none() | natural,
-    st.dictionaries(domains, st.builds(ExcludedSince, reasons_out, natural)),
+    st.dictionaries(domains, st.builds(Exclusion, reasons_out, natural)),
     st.lists(domains, unique=True).map(tuple),
     st.none() | names,
     st.none() | natural,
@@ -144,10 +144,10 @@ backlogs = st.builds(
 absences = st.builds(
     Absence,
     names,
-    st.none() | int64,
-    positions,
     st.sampled_from(["timed_out", "removed", "returned_late", "sealed"]),
     st.none() | natural,
+    st.none() | int64,
+    positions,
     st.none() | int64,
 )
 answers = st.builds(

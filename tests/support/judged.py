@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from noted_time.reading import UNKNOWN_STANDING, Coverage, LateReports, MarkHistory, MissingWriters
+from noted_time.reading import UNKNOWN_STATUS, Coverage, LateReports, MarkHistory, MissingWriters
 from noted_time.reading.coverage import Spells
-from noted_time.values import VouchedBy, WriterStanding
+from noted_time.values import VouchedBy, WriterStatus
 from noted_time.verdict import Completeness, Requirement, build_answer, judge
 
 
@@ -17,7 +17,7 @@ class Domain:
     history: MarkHistory
     missing: MissingWriters = field(default_factory=MissingWriters)
     late: LateReports = field(default_factory=LateReports)
-    writers: Mapping[str, tuple[Spells, WriterStanding]] = field(default_factory=dict)
+    writers: Mapping[str, tuple[Spells, WriterStatus]] = field(default_factory=dict)
     expected: Sequence[str] = ()
     first_lower: int | None = None
     forgotten_seq: int = 0
@@ -29,8 +29,8 @@ class Domain:
     def coverage(self) -> Coverage:
         return Coverage(self.missing, self.late, self.first_lower)
 
-    def find_standing(self, writer: str) -> tuple[Spells, WriterStanding]:
-        return self.writers.get(writer, UNKNOWN_STANDING)
+    def find_status(self, writer: str) -> tuple[Spells, WriterStatus]:
+        return self.writers.get(writer, UNKNOWN_STATUS)
 
     def find_latecomers(self, _first: int, _time: int) -> Iterable[str]:
         return ()

@@ -232,7 +232,7 @@ class Trial:
         return {path.name for path in self.table.data.rglob("*.parquet")} - self.table.files()
 
     def _find_committed_batch(self) -> int:
-        claim = self.table.history().standings()["rows"].claim
+        claim = self.table.history().statuses()["rows"].claim
         assert claim is not None
         return claim.batch
 

@@ -13,7 +13,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from noted_time.reading import Change, Standing, TableHistory, build_acceptance
+from noted_time.reading import Change, ClaimStatus, TableHistory, build_acceptance
 from noted_time.tables import Pin
 from noted_time.tables import pins as rules
 from noted_time.values import Claim, Rejected
@@ -235,7 +235,7 @@ class JobTable(Table):
 
     def find_lacking(self) -> Sequence[Row]:
         """Return the rows below its claimed time that the table lacks."""
-        found = self.history().standings().get(self.name, Standing())
+        found = self.history().statuses().get(self.name, ClaimStatus())
         if found.complete_to is None or found.claim is None:
             return []
         named, excused = self.evidence[found.claim.id]

@@ -14,7 +14,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.memory import InMemoryCatalog
 
-from noted_time.reading import Change, NoClaim, Standing, TableHistory
+from noted_time.reading import Change, ClaimStatus, NoClaim, TableHistory
 from noted_time.tables import accept, inherit, pin, standing
 from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.table_urls import read_iceberg_history
@@ -166,9 +166,9 @@ def find_false_claims(world: World) -> list[str]:
     found = []
     for _ in range(STEPS):
         world.act(is_benign=False)
-        standings = world.history().standings()
+        statuses = world.history().statuses()
         for query in world.queries:
-            each = standings.get(query.name, Standing())
+            each = statuses.get(query.name, ClaimStatus())
             holder = each.claim.query if each.claim is not None else ""
             if each.complete_to is not None and world.lacks(query, holder, each.complete_to):
                 found.append(f"{query.name}: {each}")

@@ -13,9 +13,8 @@ from typing import Any, TypedDict, Unpack
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from noted_time.answers import Exclusion
 from noted_time.client.closing import Closing
-from noted_time.values import NotedTimeError, Rejected, Time, check_least, unix_ms_of
+from noted_time.values import Exclusion, NotedTimeError, Rejected, Time, check_least, unix_ms_of
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
 from writer_client.kafka import channel as channels

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from noted_time.answers import Exclusion
 from noted_time.client import Outage
 from noted_time.reading import describe_doubt, look_like_seconds
 from noted_time.values import (
     Beyond,
+    Exclusion,
     NotedTimeError,
     Rejected,
     Session,

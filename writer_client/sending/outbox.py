@@ -19,11 +19,11 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from noted_time.answers import Exclusion
 from noted_time.values import (
     MAX_NOTES_PER_REQUEST,
     MOST_LOG_FACTS,
     Accepted,
+    Exclusion,
     Fenced,
     InvalidNote,
     LateRows,
@@ -204,7 +204,7 @@ class Outbox:
         reached = batch[-1].note.position if batch else {}
         accepted = [result for result in answer.results if isinstance(result, Accepted)]
         if accepted:
-            self.excluded = next(filter(None, map(Exclusion.of, accepted)), None)
+            self.excluded = next((each.exclusion for each in accepted if each.exclusion), None)
         joined = any(p.is_change and p.note.state == "live" for p in batch)
         answered = [*zip(batch, answer.results, strict=True)]
         for pending, result in answered:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noted_time.answers import Exclusion
+from noted_time.values import Exclusion
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, Literal, TypeVar
 
-from noted_time.answers import Exclusion
 from noted_time.values import (
     HELD_LENGTH,
+    Exclusion,
     LateRows,
     LogFact,
     Rejected,

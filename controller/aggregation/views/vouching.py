@@ -7,9 +7,9 @@ from itertools import islice
 
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from controller.aggregation.views.view import View
-from noted_time.reading import UNKNOWN_STANDING, CountsByWriter, Spells
+from noted_time.reading import UNKNOWN_STATUS, CountsByWriter, Spells
 from noted_time.rules import Member
-from noted_time.values import Hold, Mark, VouchedBy, WriterStanding
+from noted_time.values import Hold, Mark, VouchedBy, WriterStatus
 from noted_time.verdict.words import suggest_writer
 
 COUNTED_AT_ONCE = 2000  # examining them takes about 5 ms
@@ -68,24 +68,24 @@ class Vouching:
         for member in self.members:
             # the member may be forgotten after a pause
             if member.writer in self._stream.aggregator and self._is_counted(member):
-                tally.add(member.writer, *self._find_standing(member))
+                tally.add(member.writer, *self._find_status(member))
             yield []
         forgotten_lower = self._find_forgotten_lower()
         are_names_known = forgotten_lower is None or marks[0][1] > forgotten_lower
         yield tally.results(names_known=are_names_known)
 
-    def _find_standing(self, member: Member) -> tuple[Spells, WriterStanding]:
+    def _find_status(self, member: Member) -> tuple[Spells, WriterStatus]:
         track = member.track(self._number)
-        standing: WriterStanding = "excluded" if member.exclusion else member.state
-        standing = standing if track.narrowed_at is None else "narrowed"
+        status: WriterStatus = "excluded" if member.exclusion else member.state
+        status = status if track.narrowed_at is None else "narrowed"
         if track.rows_from is None:  # almost all
-            return track.spells, standing
+            return track.spells, status
         roster = self._stream.aggregator.domains[self.domain].roster
-        return roster.list_spells(track, self.forgotten_seq), standing
+        return roster.list_spells(track, self.forgotten_seq), status
 
-    def find_standing(self, writer: str) -> tuple[Spells, WriterStanding]:
+    def find_status(self, writer: str) -> tuple[Spells, WriterStatus]:
         members = self._stream.aggregator.domains.members
-        return self._find_standing(members[writer]) if writer in members else UNKNOWN_STANDING
+        return self._find_status(members[writer]) if writer in members else UNKNOWN_STATUS
 
     def find_reached_seq(self, position: Mapping[int, int]) -> int:
         return self._stream.window(position, self.domain).lower_seq or 0

@@ -20,7 +20,7 @@ from controller.api.notes.body import decode, find_note_faults
 from controller.api.wire.problems import build_invalid_request, build_problem, refusal_of
 from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
-from noted_time.answers import AcceptedAnswer, Exclusion, RefusedAnswer
+from noted_time.answers import RefusedAnswer
 from noted_time.values import (
     SEGMENTS_PER_POSITION,
     Accepted,
@@ -143,28 +143,16 @@ def _encode_results(runs: Runs) -> Iterator[bytes]:
     room = SEGMENTS_PER_POSITION
     for result, n in runs:
         answer = build_result(result)
-        if isinstance(answer, AcceptedAnswer) and answer.position is not None:
+        if isinstance(answer, Accepted) and answer.position is not None:
             room -= n * (len(answer.position) + len(answer.times or {}))
             if room < 0:
                 answer = replace(answer, position=None, times=None)
         yield b",".join([_encoder.encode(answer)] * n)
 
 
-def build_result(result: Accepted | Refused) -> AcceptedAnswer | RefusedAnswer:
-    if isinstance(result, Refused):
-        return _build_refused(result)
-    return AcceptedAnswer(
-        status="accepted",
-        lower=result.lower,
-        excluded=Exclusion.of(result),
-        position=result.position,
-        times=None if result.position is None else result.times or {},
-        timeout_ms=result.timeout_ms,
-        took_over=result.took_over,
-    )
-
-
-def _build_refused(result: Refused) -> RefusedAnswer:
+def build_result(result: Accepted | Refused) -> Accepted | RefusedAnswer:
+    if isinstance(result, Accepted):
+        return result
     last, status = result.last, result.status
     if isinstance(last, OtherLog):
         return RefusedAnswer(status=status, last=None, known=last.known, given=last.given)

@@ -82,11 +82,14 @@ def _complete(name: str, schema: Schema) -> Schema:
     text = FOR_READERS_OF_CODE.split(cleandoc(schema["description"]))[0]
     if name == TimeWindow.__name__:  # a tuple whose JSON is an object
         properties = dict(zip(TimeWindow._fields, schema.pop("prefixItems"), strict=True))
-        schema = {"title": name, "type": "object", "properties": properties}
+        named = {"properties": properties, "required": [*properties]}
+        schema = {"title": name, "type": "object", **named}
     kind = ANSWER_STRUCTS.get(name)
     if kind is None or not kind.__struct_config__.omit_defaults:
-        schema["required"] = list(schema["properties"])
-        for each in schema["properties"].values():
+        needed, fields = schema.get("required", ()), schema["properties"]
+        # an unset field, which is omitted, has no default
+        schema["required"] = [f for f in fields if f in needed or "default" in fields[f]]
+        for each in fields.values():
             each.pop("default", None)
     return schema | {"description": text}
 
