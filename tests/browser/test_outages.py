@@ -13,7 +13,7 @@ from demo.trials.dashboards import MARKUP, Stalled, stall
 from demo.trials.served import Served
 from tests.browser.conftest import Visiting
 from tests.replicas.conftest import a, b, url
-from tests.replicas.served import stream_of
+from tests.replicas.replica_processes import find_owned_name
 from tests.support.processes import ServeProcess
 
 __all__ = ["a", "b", "url"]
@@ -67,7 +67,7 @@ def test_list_shows_rows_of_other_replicas_or_says_they_are_old(
     visiting: Visiting, a: ServeProcess, b: ServeProcess
 ) -> None:
     """Their owners are asked for those on the screen."""
-    names = [stream_of(a, "left"), stream_of(b, "right")]
+    names = [find_owned_name(a, "left"), find_owned_name(b, "right")]
     for name in names:
         stall(a, name)
     visit = visiting(a.url)

@@ -20,7 +20,7 @@ def note(session: str, time: int, *, takes_over: bool = True, writer: str = "a")
     return Note(writer, time, session=session, takes_over=takes_over, label=label)
 
 
-def taken_over(controller: Controller) -> list[str]:
+def list_takeover_hints(controller: Controller) -> list[str]:
     """Return the sentences about names that are taken over repeatedly."""
     found = explain_stream(controller)
     assert {f"{each.writer} {each.detail}" for each in found.hints} <= set(found.sentences)
@@ -40,38 +40,36 @@ async def fight(controller: Controller, time: GivenTime, *sessions: str) -> None
         time.passes(3000)
 
 
-async def test_two_processes_that_restart_in_turn_are_said_to_share_the_name(
+async def test_processes_that_take_over_in_turn_share_name(
     memory: Watched, time: GivenTime
 ) -> None:
     """One takeover looks like a deployment, many in a minute do not."""
     async with serve_stream(memory, time) as controller:
         await deliver(controller, note("s0", 1))
         await fight(controller, time, *(f"s{number}" for number in range(14)))
-        found = taken_over(controller)
+        found = list_takeover_hints(controller)
         time.passes(FIGHT_MS - 3000)
-        later = taken_over(controller)
+        later = list_takeover_hints(controller)
 
     assert found == ["a was taken over 13 times in a minute: two processes use this name."]
     assert later == []
 
 
-async def test_a_deployment_that_restarts_once_says_nothing_of_it(
-    memory: Watched, time: GivenTime
-) -> None:
+async def test_single_takeovers_give_no_hint(memory: Watched, time: GivenTime) -> None:
     """It takes the name over twice."""
     async with serve_stream(memory, time) as controller:
         await deliver(controller, note("s0", 1))
         await fight(controller, time, "s0", "s1", "s2")
-        twice = taken_over(controller)
+        twice = list_takeover_hints(controller)
         time.passes(FIGHT_MS)
         await fight(controller, time, "s2", "s3", "s4")
-        again = taken_over(controller)
+        again = list_takeover_hints(controller)
         await fight(controller, time, "s4", "s5")
 
-        assert (twice, again, len(taken_over(controller))) == ([], [], 1)
+        assert (twice, again, len(list_takeover_hints(controller))) == ([], [], 1)
 
 
-async def test_one_process_that_crashes_again_and_again_is_not_called_two(
+async def test_repeated_restarts_are_not_called_two_processes(
     memory: Watched, time: GivenTime
 ) -> None:
     """No note of an earlier process proves that there are two."""
@@ -79,7 +77,7 @@ async def test_one_process_that_crashes_again_and_again_is_not_called_two(
         await deliver(controller, *(note(f"s{number}", 1) for number in range(2)))
         await restart(controller, 2, 5)
 
-        assert taken_over(controller) == [
+        assert list_takeover_hints(controller) == [
             (
                 "a was taken over 4 times in a minute: its process restarts again and again, "
                 "or two processes use this name."
@@ -87,19 +85,15 @@ async def test_one_process_that_crashes_again_and_again_is_not_called_two(
         ]
 
 
-async def test_a_bounded_number_of_takeovers_is_remembered(
-    memory: Watched, time: GivenTime
-) -> None:
+async def test_counted_takeovers_are_bounded(memory: Watched, time: GivenTime) -> None:
     async with serve_stream(memory, time) as controller:
         await restart(controller, 0, TAKEOVERS_WATCHED + 2)
 
-        (said,) = taken_over(controller)
+        (said,) = list_takeover_hints(controller)
         assert said.startswith(f"a was taken over {TAKEOVERS_WATCHED} times in a minute")
 
 
-async def test_a_bounded_number_of_takeovers_is_recorded_within_an_hour(
-    memory: Watched, time: GivenTime
-) -> None:
+async def test_recorded_takeovers_are_bounded(memory: Watched, time: GivenTime) -> None:
     async with serve_stream(memory, time) as controller:
         await restart(controller, 0, 2)
         time.passes(1)
@@ -112,7 +106,7 @@ async def test_a_bounded_number_of_takeovers_is_recorded_within_an_hour(
     assert changed == ["a"] * (MOST_RECORDED + 1)
 
 
-def test_a_bounded_number_of_fenced_notes_is_shown() -> None:
+def test_shown_fenced_notes_are_bounded() -> None:
     fences = Fences()
     held = Session("y", "host-b", 1)
     for number in range(FENCED_SHOWN + 30):

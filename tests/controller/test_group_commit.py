@@ -38,7 +38,7 @@ from tests.support.scrapes import scrape
 from tests.support.stored import stream
 
 
-async def test_what_arrives_during_a_commit_shares_the_next(
+async def test_notes_during_commit_share_next(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Up to a number of notes."""
@@ -52,19 +52,19 @@ async def test_what_arrives_during_a_commit_shares_the_next(
         store.watch.open.set()
         await asyncio.gather(first, *rest)
 
-        assert [len(members_of(batch)) for batch in store.watch.batches[1:]] == [1, 30, 20]
+        assert [len(list_members(batch)) for batch in store.watch.batches[1:]] == [1, 30, 20]
 
 
-async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: Watched) -> None:
+async def test_mark_is_committed_with_its_notes(store: Watched) -> None:
     async with serve_stream(store, mark_interval_ms=200) as controller:
         await deliver(controller, Note("a", 5, {0: 7}))
 
         batch = store.watch.batches[-1]
         marks = [each.mark for each in batch.list_puts(AppendedMark)]
-        assert (len(members_of(batch)), marks) == (1, list_marks(controller))
+        assert (len(list_members(batch)), marks) == (1, list_marks(controller))
 
 
-async def test_a_caller_that_went_away_holds_up_no_other(memory: WatchedMemory) -> None:
+async def test_cancelled_caller_does_not_delay_others(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         memory.watch.open.clear()
         gone = asyncio.create_task(deliver(controller, Note("gone", 5)))
@@ -77,19 +77,19 @@ async def test_a_caller_that_went_away_holds_up_no_other(memory: WatchedMemory) 
         assert sorted(controller.stream("s").aggregator.writers()) == ["gone", "stays"]
 
 
-async def test_a_fault_of_one_request_is_reported_to_the_batch_and_undone(
+async def test_fault_of_one_request_undoes_its_batch(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its batch fails, and the next starts clean; the log has the traceback."""
     logger, fault = CapturingLogger(), ZeroDivisionError("x")
     monkeypatch.setattr(committer, "log", logger)
 
-    def breaks(_streams: OwnedStreams, _draft: Draft) -> None:
+    def fail(_streams: OwnedStreams, _draft: Draft) -> None:
         raise fault
 
     async with serve_stream(store) as controller:
         noted = asyncio.create_task(deliver(controller, Note("a", 5)))
-        broken = asyncio.ensure_future(controller._committer.submit(breaks))
+        broken = asyncio.ensure_future(controller._committer.submit(fail))
         outcomes = await asyncio.gather(noted, broken, return_exceptions=True)
         await wait_until_async(lambda: controller._committer.ready)
 
@@ -101,7 +101,7 @@ async def test_a_fault_of_one_request_is_reported_to_the_batch_and_undone(
     ]
 
 
-async def test_what_waits_when_the_controller_closes_is_committed(store: Watched) -> None:
+async def test_close_commits_waiting_notes(store: Watched) -> None:
     async with serve_stream(store) as controller:
         pending = [asyncio.create_task(deliver(controller, Note(f"w{i}", 5))) for i in range(20)]
         await asyncio.sleep(0)
@@ -112,7 +112,7 @@ async def test_what_waits_when_the_controller_closes_is_committed(store: Watched
     assert (len(answered), members) == (20, 20)
 
 
-async def test_a_closed_controller_refuses_work(memory: WatchedMemory) -> None:
+async def test_closed_controller_refuses_work(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         pass
 
@@ -126,11 +126,11 @@ async def test_a_closed_controller_refuses_work(memory: WatchedMemory) -> None:
 WRITERS = [f"w{n}" for n in range(5)]
 
 
-def members_of(batch: ChangeSet) -> list[MemberRecord]:
+def list_members(batch: ChangeSet) -> list[MemberRecord]:
     return [each.member for each in batch.list_puts(StoredMember)]
 
 
-def drafted() -> tuple[Draft, StreamState]:
+def make_draft() -> tuple[Draft, StreamState]:
     state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
     state.take_notes([Note(writer) for writer in WRITERS], draft, 10_000)
     return draft, state
@@ -140,30 +140,30 @@ def finish(draft: Draft) -> list[MemberRecord]:
     """Return the members that the draft writes."""
     for _ in draft.finish():
         pass
-    return members_of(draft.batch)
+    return list_members(draft.batch)
 
 
-def written(draft: Draft) -> list[str]:
+def list_written(draft: Draft) -> list[str]:
     return sorted(record.writer for record in finish(draft))
 
 
-def test_who_notes_more_than_once_is_written_once() -> None:
-    draft, state = drafted()
+def test_writer_with_several_notes_is_written_once() -> None:
+    draft, state = make_draft()
     state.take_notes([Note("w0", 3), Note("w0", 4)], draft, 10_000)
 
     members = [each for each in finish(draft) if each.writer == "w0"]
     assert [(each.state, each.times) for each in members] == [("live", {"default": 4})]
 
 
-def test_a_draft_is_finished_in_slices() -> None:
+def test_draft_is_finished_in_slices() -> None:
     state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
     state.take_notes([Note(f"w{n}") for n in range(SLICE_SIZE + 1)], draft, 10_000)
 
-    assert [len(members_of(draft.batch)) for _ in draft.finish()] == [SLICE_SIZE]
-    assert len(members_of(draft.batch)) == SLICE_SIZE + 1
+    assert [len(list_members(draft.batch)) for _ in draft.finish()] == [SLICE_SIZE]
+    assert len(list_members(draft.batch)) == SLICE_SIZE + 1
 
 
-def test_what_is_noted_after_a_draft_is_finished_does_not_change_it() -> None:
+def test_later_note_does_not_change_finished_draft() -> None:
     """Another thread writes it."""
     state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
     state.take_notes([Note("a", 1, {0: 1})], draft, 10)
@@ -173,25 +173,25 @@ def test_what_is_noted_after_a_draft_is_finished_does_not_change_it() -> None:
     assert [(each.times, each.position) for each in members] == [({"default": 1}, {0: 1})]
 
 
-def test_who_is_forgotten_is_written_no_more() -> None:
-    draft, state = drafted()
+def test_forgotten_writer_is_not_written() -> None:
+    draft, state = make_draft()
     draft.forget(state, ["w3", "w1"])
 
-    assert written(draft) == ["w0", "w2", "w4"]
+    assert list_written(draft) == ["w0", "w2", "w4"]
     assert [*draft.batch.list_drops(StoredMember)] == [("id-1", "w1"), ("id-1", "w3")]
 
 
-def test_a_dropped_stream_is_written_no_more() -> None:
-    draft, state = drafted()
+def test_dropped_stream_is_not_written() -> None:
+    draft, state = make_draft()
     draft.batch.put(state.record)
     draft.drop(state)
 
     puts, drops = (of(StreamRecord) for of in (draft.batch.list_puts, draft.batch.list_drops))
-    assert (written(draft), [*puts], [*drops], draft.is_empty) == ([], [], [("id-1",)], False)
+    assert (list_written(draft), [*puts], [*drops], draft.is_empty) == ([], [], [("id-1",)], False)
 
 
-def test_notes_are_something_to_write() -> None:
-    assert (drafted()[0].is_empty, Draft(Moment(0, 0, 0)).is_empty) == (False, True)
+def test_draft_with_notes_is_not_empty() -> None:
+    assert (make_draft()[0].is_empty, Draft(Moment(0, 0, 0)).is_empty) == (False, True)
 
 
 FAILURES = [StoreUnavailable("the disk is full"), MarkConflict("s", "default", 1)]
@@ -199,7 +199,7 @@ FAILURES = [StoreUnavailable("the disk is full"), MarkConflict("s", "default", 1
 DISK_FULL = StoreUnavailable("the disk is full")
 
 
-async def refused(answer: Awaitable[Any]) -> type[Exception] | None:
+async def catch_error(answer: Awaitable[Any]) -> type[Exception] | None:
     try:
         await answer
     except Exception as error:  # noqa: BLE001 - any kind is an answer
@@ -207,12 +207,12 @@ async def refused(answer: Awaitable[Any]) -> type[Exception] | None:
     return None
 
 
-async def ready(controller: Controller) -> None:
+async def wait_until_ready(controller: Controller) -> None:
     await wait_until_async(lambda: controller._committer.ready)
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
-async def test_a_later_note_is_judged_by_what_is_durable(
+async def test_note_after_failed_commit_is_judged_by_durable_state(
     store: Watched, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All callers of the batch get the error, and a lower note is accepted without a pause."""
@@ -222,8 +222,8 @@ async def test_a_later_note_is_judged_by_what_is_durable(
         await deliver(controller, Note("a", 2, {0: 2}))
         store.watch.failures = [failure]
         notes = (Note("a", 5, {0: 50}), Note("b", 9))
-        raised = await asyncio.gather(*(refused(deliver(controller, note)) for note in notes))
-        await ready(controller)
+        raised = await asyncio.gather(*(catch_error(deliver(controller, note)) for note in notes))
+        await wait_until_ready(controller)
 
         after = await deliver(controller, Note("a", 3, {0: 3}))
         durable = {m.writer: m.times for m in store.members(controller.stream("s").id)}
@@ -232,13 +232,13 @@ async def test_a_later_note_is_judged_by_what_is_durable(
         assert backoff.delay_s.mock_calls == []
 
 
-async def test_callers_behind_a_failed_batch_get_the_error_at_once(store: Watched) -> None:
+async def test_waiting_callers_get_error_of_failed_batch(store: Watched) -> None:
     async with serve_stream(store) as controller:
         store.watch.failures = [DISK_FULL]
         store.watch.open.clear()
-        first = asyncio.create_task(refused(deliver(controller, Note("a"))))
+        first = asyncio.create_task(catch_error(deliver(controller, Note("a"))))
         await wait_until_async(lambda: store.watch.attempts == 2)
-        behind = asyncio.create_task(refused(deliver(controller, Note("b"))))
+        behind = asyncio.create_task(catch_error(deliver(controller, Note("b"))))
         await asyncio.sleep(0)
         store.watch.open.set()
 
@@ -258,7 +258,7 @@ CHANGES: dict[str, Callable[[Controller], Awaitable[Any]]] = {
 }
 
 
-def shown(controller: Controller) -> Any:  # noqa: ANN401 - whatever is there to be compared
+def read_state(controller: Controller) -> Any:  # noqa: ANN401 - whatever is there to be compared
     """Return all that a change can change."""
     stream = controller.stream("s")
     groups = {
@@ -269,26 +269,26 @@ def shown(controller: Controller) -> Any:  # noqa: ANN401 - whatever is there to
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-async def test_a_change_that_was_not_written_is_undone(
+async def test_change_that_is_not_durable_is_undone(
     store: Watched, change: Callable[[Controller], Awaitable[Any]]
 ) -> None:
     async with serve_stream(store) as controller:
         await deliver(controller, Note("a", 1, {0: 5}))
         await controller.report("s", "g", "first", {0: 3})
-        before = shown(controller)
+        before = read_state(controller)
         store.watch.failures = [DISK_FULL]
-        raised = await refused(change(controller))
-        await ready(controller)
+        raised = await catch_error(change(controller))
+        await wait_until_ready(controller)
 
-        assert (raised, shown(controller)) == (StoreUnavailable, before)
+        assert (raised, read_state(controller)) == (StoreUnavailable, before)
 
 
-async def test_a_database_that_stays_away_is_asked_less_and_less(memory: WatchedMemory) -> None:
+async def test_unavailable_database_is_asked_with_backoff(memory: WatchedMemory) -> None:
     async with serve_stream(memory, mark_interval_ms=50) as controller:
         await deliver(controller, Note("a", 1))
         memory.watch.failures = [DISK_FULL] * 1000
         before = memory.watch.attempts
-        await refused(deliver(controller, Note("b", 2), Note("a", 2)))
+        await catch_error(deliver(controller, Note("b", 2), Note("a", 2)))
         await asyncio.sleep(0.6)
         attempts = memory.watch.attempts - before
         memory.watch.failures.clear()
@@ -296,32 +296,30 @@ async def test_a_database_that_stays_away_is_asked_less_and_less(memory: Watched
         assert attempts <= 6
 
 
-async def test_while_the_streams_are_reloaded_requests_are_refused_at_once(
-    memory: WatchedMemory,
-) -> None:
+async def test_requests_are_refused_during_reload(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         memory.watch.failures = [DISK_FULL]
         memory.watch.loads = [StoreUnavailable("locked")] * 3
-        await refused(deliver(controller, Note("a", 5)))
-        raised = await refused(deliver(controller, Note("a", 5)))
+        await catch_error(deliver(controller, Note("a", 5)))
+        raised = await catch_error(deliver(controller, Note("a", 5)))
         still_away = bool(memory.watch.loads)
-        await ready(controller)
+        await wait_until_ready(controller)
 
         accepted = await deliver(controller, Note("a", 4))
         assert (raised, still_away, accepted) == (StoreUnavailable, True, [Accepted(4)])
 
 
-async def test_a_controller_closes_while_its_database_is_away(memory: WatchedMemory) -> None:
+async def test_controller_closes_without_its_database(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         memory.watch.failures = [DISK_FULL]
         memory.watch.loads = [StoreUnavailable("locked")] * 1000
-        await refused(deliver(controller, Note("a", 5)))
+        await catch_error(deliver(controller, Note("a", 5)))
         await wait_until_async(lambda: len(memory.watch.loads) < 998)
 
     assert len(memory.watch.loads) > 900
 
 
-async def test_writers_are_not_timed_out_by_a_database_that_is_away(
+async def test_writers_do_not_time_out_without_database(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     """No note is accepted meanwhile."""
@@ -330,37 +328,35 @@ async def test_writers_are_not_timed_out_by_a_database_that_is_away(
         before = controller._clocks.read().service
         memory.watch.failures = [DISK_FULL]
         memory.watch.open.clear()
-        failing = asyncio.create_task(refused(deliver(controller, Note("b", 1))))
+        failing = asyncio.create_task(catch_error(deliver(controller, Note("b", 1))))
         await wait_until_async(lambda: memory.watch.attempts == 3)
         serve_for(controller, time, 60_000)
         memory.watch.open.set()
         await failing
-        await ready(controller)
+        await wait_until_ready(controller)
 
         assert controller._clocks.read().service == before
 
 
-async def test_the_ticker_outlives_a_conflict(memory: WatchedMemory, time: GivenTime) -> None:
+async def test_ticker_outlives_conflict(memory: WatchedMemory, time: GivenTime) -> None:
     async with serve_stream(memory, time, writer_timeout_ms=500) as controller:
         await deliver(controller, Note("b"), Note("a", 5))
         memory.watch.failures = [MarkConflict("s", "default", 1)]
         serve_for(controller, time, 600)
         await wait_until_async(lambda: not memory.watch.failures)
-        await ready(controller)
+        await wait_until_ready(controller)
         serve_for(controller, time, 600)
         await wait_until_async(lambda: bool(list_marks(controller)))
 
         assert [(mark.lower, mark.excluded) for mark in list_marks(controller)] == [(5, ("b",))]
 
 
-async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
-    memory: WatchedMemory,
-) -> None:
+async def test_mark_of_commit_with_lost_answer_wakes_readers(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         poll = asyncio.create_task(controller.polls.marks("s", None, after=0, wait_ms=30_000))
         await wait_until_async(lambda: len(controller._notifier) == 1)
         memory.watch.lies = [StoreUnavailable("the connection broke")]
-        await refused(deliver(controller, Note("a", 5)))
+        await catch_error(deliver(controller, Note("a", 5)))
 
         async with asyncio.timeout(5):
             found = await poll
@@ -370,7 +366,7 @@ async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
 LOST = ("order", "ship")
 
 
-async def test_lost_marks_are_reported_once_their_stream_is_loaded(
+async def test_lost_marks_are_reported_after_reload(
     memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failed load forgets nothing, also of a lost domain."""
@@ -407,7 +403,7 @@ async def test_lost_marks_are_reported_once_their_stream_is_loaded(
     assert (failures, lost) == ([], {("s",): 3.0})
 
 
-async def test_the_store_is_called_by_one_thread(memory: WatchedMemory) -> None:
+async def test_store_is_called_by_one_thread(memory: WatchedMemory) -> None:
     """Its next call waits for the one before."""
     met = threading.Barrier(2)
     async with run_controller(memory) as controller:
@@ -417,7 +413,7 @@ async def test_the_store_is_called_by_one_thread(memory: WatchedMemory) -> None:
     assert [type(each) for each in outcomes] == [threading.BrokenBarrierError] * 2
 
 
-async def test_the_end_of_a_loop_is_no_fault_of_the_task(
+async def test_end_of_loop_is_not_reported_as_fault(
     memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loop cancels it."""
@@ -433,7 +429,7 @@ async def test_the_end_of_a_loop_is_no_fault_of_the_task(
         assert (faults, controller._committer.failed) == ([], False)
 
 
-async def test_a_turn_that_fails_is_retried_until_the_database_is_lost(
+async def test_failed_turn_is_retried_until_store_is_lost(
     memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log has the reason each time."""
@@ -446,7 +442,7 @@ async def test_a_turn_that_fails_is_retried_until_the_database_is_lost(
         monkeypatch.setattr(memory, "heartbeat", Mock(side_effect=failures))
         task.wake()
         await wait_until_async(lambda: task.failed)
-        raised = await refused(deliver(controller, Note("a")))
+        raised = await catch_error(deliver(controller, Note("a")))
 
     assert raised == StoreUnavailable
     assert [(each.method_name, *each.args, each.kwargs) for each in logger.calls] == [

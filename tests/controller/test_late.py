@@ -40,9 +40,7 @@ def rows(found: Late) -> list[tuple[str, int, bool]]:
     return [(each.writer, each.rows, each.at_most) for each in found.writers]
 
 
-async def test_a_live_writer_with_rows_in_a_complete_hour_is_named(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_live_writer_with_late_rows_is_named(store: Watched, time: GivenTime) -> None:
     """At once, in its windows and cuts, over a restart."""
     async with serve_stream(store, time) as controller:
         await deliver(controller, Note("pos", 10), Note("pos", 40))
@@ -59,9 +57,7 @@ async def test_a_live_writer_with_rows_in_a_complete_hour_is_named(
     assert (after, was.first_lowers) == (before, {"default": 10})
 
 
-async def test_reports_of_an_hour_merge_and_are_listed_once(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_reports_of_hour_merge_and_are_listed_once(store: Watched, time: GivenTime) -> None:
     async with serve_stream(store, time, max_time_ahead_ms=None) as controller:
         await deliver(controller, Note("pos", HOUR_MS))
         for second in range(20):
@@ -76,9 +72,7 @@ async def test_reports_of_an_hour_merge_and_are_listed_once(
     assert entries == []
 
 
-async def test_a_request_that_repeats_a_sequence_is_not_counted_again(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_repeated_request_is_counted_once(store: Watched, time: GivenTime) -> None:
     """All notes of the first delivery count."""
     at = 2 * HOUR_MS
     request = (
@@ -116,7 +110,7 @@ async def test_a_request_that_repeats_a_sequence_is_not_counted_again(
     ],
     ids=["above the lower", "with a position", "below the lower", "since a time", "with rows"],
 )
-async def test_a_removed_writer_that_can_have_no_late_rows_is_not_named(
+async def test_removed_writer_is_named_only_if_it_can_have_late_rows(
     store: Watched, time: GivenTime, notes: list[Note], *, is_named: bool
 ) -> None:
     """Over a restart, too; until it is removed it may have some."""
@@ -132,7 +126,7 @@ async def test_a_removed_writer_that_can_have_no_late_rows_is_not_named(
     assert restarted == after
 
 
-async def test_late_rows_are_forgotten_with_the_ledger(store: Watched, time: GivenTime) -> None:
+async def test_late_rows_are_forgotten_with_ledger(store: Watched, time: GivenTime) -> None:
     """Windows then say that not all are known."""
     async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a", 40), Note("a", 40, late=LateRows(3, 12, 12)))
@@ -155,9 +149,7 @@ async def test_late_rows_are_forgotten_with_the_ledger(store: Watched, time: Giv
     assert after == now
 
 
-async def test_changes_are_known_as_far_as_reports_are_kept(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_changes_are_known_while_reports_are_kept(store: Watched, time: GivenTime) -> None:
     """The wall clock may be right, set back, or ahead; set back, later reports look older."""
     late = {"rows": 3, "least": 12, "most": 12}
 
@@ -180,7 +172,7 @@ async def test_changes_are_known_as_far_as_reports_are_kept(
     assert found == [[False, True], [False, False], [False, True], [False, True]]
 
 
-async def test_a_hostile_writer_fills_no_memory(
+async def test_late_reports_of_hostile_writer_merge(
     store: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its reports merge, others stay."""

@@ -6,7 +6,7 @@ from tests.support.controllers import Watched, deliver, run_controller, serve_st
 BERLIN, LIMA = "l-Nn1Hl_QmqdyIVaRTaVpA", "AvWge3ZRTjyVqTlEMLwNvQ"
 
 
-async def test_a_log_is_kept_over_a_restart(store: Watched) -> None:
+async def test_log_is_kept_over_restart(store: Watched) -> None:
     async with serve_stream(store) as controller:
         await deliver(controller, Note("a", -(2**63) + 1, {0: 2**62 + 1}, log=LIMA))
         await deliver(controller, Note("a", 5, {0: 5}, log=BERLIN))

@@ -32,9 +32,7 @@ from tests.support.controllers import (
 INTERVAL_MS = 60
 
 
-async def test_the_writer_that_a_mark_waited_for_last_is_known_over_a_restart(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_last_writer_of_mark_survives_restart(store: Watched, time: GivenTime) -> None:
     """By its note, or as it went idle; of a mark without a writer that was removed, none is."""
     async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a"), Note("b"), Note("c"))
@@ -49,7 +47,7 @@ async def test_the_writer_that_a_mark_waited_for_last_is_known_over_a_restart(
         assert before == last_writers(controller) == ["a", "b", "c", None]
 
 
-async def test_who_was_last_is_not_guessed_if_a_restart_came_before_the_mark(
+async def test_last_writer_is_unknown_after_restart_before_its_mark(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     """The order of the notes within an interval is not stored."""
@@ -70,7 +68,7 @@ def last_writers(controller: Controller) -> list[str | None]:
     return [history.last_writer(mark.seq) for mark in list_marks(controller)]
 
 
-async def test_marks_keep_the_interval_over_a_restart(store: Watched, time: GivenTime) -> None:
+async def test_marks_keep_interval_over_restart(store: Watched, time: GivenTime) -> None:
     async with serve_stream(store, time, mark_interval_ms=1000) as controller:
         await deliver(controller, Note("a", 1))
         await deliver(controller, Note("a", 2))
@@ -86,7 +84,7 @@ async def test_marks_keep_the_interval_over_a_restart(store: Watched, time: Give
         assert (early, second.written_at - first.written_at, second.lower) == (1, 1000, 3)
 
 
-async def test_a_wall_clock_that_went_back_delays_marks_by_one_interval_only(
+async def test_wall_clock_set_back_delays_marks_by_one_interval(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     async with serve_stream(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
@@ -112,7 +110,7 @@ async def test_old_marks_are_forgotten(store: Watched, time: GivenTime) -> None:
         assert (stored, [m.seq for m in stored]) == (list_marks(controller), [2, 3])
 
 
-def streams(*names: str) -> OwnedStreams:
+def make_streams(*names: str) -> OwnedStreams:
     """Return streams that were marked at 0 on the steady clock and may advance."""
     owned = OwnedStreams()
     owned.clocks = {0: 0}
@@ -120,60 +118,61 @@ def streams(*names: str) -> OwnedStreams:
         stream = StreamState(StreamRecord(name, name, StreamSettings(mark_interval_ms=INTERVAL_MS)))
         owned.add(stream)
         for time in (1, 2):
-            draft = Draft(at(0))
+            draft = Draft(make_moment(0))
             stream.take_notes([Note("a", time)], draft, 10)
             stream.advance_due(draft)
     return owned
 
 
-def at(steady: int) -> Moment:
+def make_moment(steady: int) -> Moment:
     return Moment(service=steady, wall=steady, steady=steady)
 
 
-async def test_however_often_streams_wait_one_timer_wakes_for_all() -> None:
+async def test_one_timer_wakes_all_streams() -> None:
     woken: list[int] = []
-    intervals, owned = Intervals(lambda: woken.append(1)), streams("s", "t")
+    intervals, owned = Intervals(lambda: woken.append(1)), make_streams("s", "t")
     intervals.begin(owned)
     for _ in range(100):
-        intervals.advance(Draft(at(0)), owned)
-        assert not intervals.are_over(at(1))
+        intervals.advance(Draft(make_moment(0)), owned)
+        assert not intervals.are_over(make_moment(1))
     await asyncio.sleep(3 * INTERVAL_MS / 1000)
 
     assert len(woken) == 1
 
 
-async def test_marks_are_due_when_the_interval_is_over() -> None:
-    intervals, owned = Intervals(lambda: None), streams("s", "t")
+async def test_marks_are_due_when_interval_is_over() -> None:
+    intervals, owned = Intervals(lambda: None), make_streams("s", "t")
     intervals.begin(owned)
-    intervals.advance(Draft(at(0)), owned)
-    early, late = intervals.are_over(at(INTERVAL_MS - 1)), intervals.are_over(at(INTERVAL_MS))
-    draft = Draft(at(INTERVAL_MS))
+    intervals.advance(Draft(make_moment(0)), owned)
+    early, late = (
+        intervals.are_over(make_moment(INTERVAL_MS - 1)),
+        intervals.are_over(make_moment(INTERVAL_MS)),
+    )
+    draft = Draft(make_moment(INTERVAL_MS))
     intervals.advance(draft, owned)
 
     assert (early, late, len(draft.batch.list_puts(AppendedMark))) == (False, True, 2)
-    assert not intervals.are_over(at(10 * INTERVAL_MS))
+    assert not intervals.are_over(make_moment(10 * INTERVAL_MS))
 
 
-async def test_a_stream_that_went_is_not_marked() -> None:
-    intervals, owned = Intervals(lambda: None), streams("s")
+async def test_removed_stream_is_not_marked() -> None:
+    intervals, owned = Intervals(lambda: None), make_streams("s")
     intervals.begin(owned)
     owned.remove(owned.stream("s"))
-    draft = Draft(at(INTERVAL_MS))
+    draft = Draft(make_moment(INTERVAL_MS))
     intervals.advance(draft, owned)
 
     assert not draft.batch.list_puts(AppendedMark)
 
 
-async def polling(controller: Controller, after: int = 0) -> asyncio.Task[NewMarks]:
+async def start_poll(controller: Controller, after: int = 0) -> asyncio.Task[NewMarks]:
     before = len(controller._notifier)
     poll = asyncio.create_task(controller.polls.marks("s", None, after=after, wait_ms=30_000))
     await wait_until_async(lambda: len(controller._notifier) > before)
     return poll
 
 
-async def test_a_poll_that_is_ahead_of_the_stream_is_answered_at_once(
-    memory: WatchedMemory,
-) -> None:
+async def test_poll_after_last_mark_is_answered_at_once(memory: WatchedMemory) -> None:
     """Its marks were lost, and a wait would hide that."""
     async with serve_stream(memory) as controller:
         await deliver(controller, Note("a", 5))
@@ -183,7 +182,7 @@ async def test_a_poll_that_is_ahead_of_the_stream_is_answered_at_once(
         assert found.history.last_seq == 1
 
 
-async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:
+async def test_poll_times_out_empty(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         begun = perf_counter()
         found = await controller.polls.marks("s", None, after=0, wait_ms=50)
@@ -191,18 +190,18 @@ async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:
         assert (found.history.last_seq, perf_counter() - begun > 0.045) == (0, True)
 
 
-async def test_a_poll_ends_when_its_stream_is_removed(memory: WatchedMemory) -> None:
+async def test_poll_ends_when_its_stream_is_removed(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
-        poll = await polling(controller)
+        poll = await start_poll(controller)
         await controller.drop_stream("s")
 
         with pytest.raises(UnknownStream):
             await poll
 
 
-async def test_a_poll_ends_at_the_shutdown(memory: WatchedMemory) -> None:
+async def test_poll_ends_at_shutdown(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
-        poll = await polling(controller)
+        poll = await start_poll(controller)
         controller.prepare_to_stop()
         found = await poll
         late = await controller.polls.marks("s", None, after=0, wait_ms=30_000)
@@ -210,9 +209,9 @@ async def test_a_poll_ends_at_the_shutdown(memory: WatchedMemory) -> None:
         assert (found.history.last_seq, late.history.last_seq) == (0, 0)
 
 
-async def test_a_poll_that_was_given_up_is_forgotten(memory: WatchedMemory) -> None:
+async def test_cancelled_poll_is_forgotten(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
-        poll = await polling(controller)
+        poll = await start_poll(controller)
         poll.cancel()
         await asyncio.wait([poll])
 
@@ -222,7 +221,7 @@ async def test_a_poll_that_was_given_up_is_forgotten(memory: WatchedMemory) -> N
 S = AwaitedMark("s", "default", "seq", 1)
 
 
-async def test_no_ring_is_lost() -> None:
+async def test_no_notification_is_lost() -> None:
     """Ten thousand rings at random moments."""
     notifier, rung, seen = LongPollNotifier(), 0, 0
 
@@ -253,9 +252,7 @@ waits_for = st.builds(
 
 
 @given(waits=st.lists(waits_for, max_size=40), seq=st.integers(0, 6), lower=st.integers(0, 6))
-def test_a_mark_wakes_the_polls_that_it_answers_and_no_other(
-    waits: list[AwaitedMark], seq: int, lower: int
-) -> None:
+def test_mark_wakes_only_polls_it_answers(waits: list[AwaitedMark], seq: int, lower: int) -> None:
     async def wake() -> list[bool]:
         notifier = LongPollNotifier()
         tasks = [asyncio.create_task(notifier.wait(each, 5.0)) for each in waits]
@@ -274,7 +271,7 @@ def test_a_mark_wakes_the_polls_that_it_answers_and_no_other(
     assert asyncio.run(wake()) == answered
 
 
-async def test_polls_are_woken_a_few_at_a_time() -> None:
+async def test_polls_are_woken_in_small_groups() -> None:
     """Other tasks run in between."""
     notifier, turns = LongPollNotifier(), 0
     done: list[int] = []

@@ -22,7 +22,7 @@ from tests.support.scrapes import scrape
 KEY = ("default", "s")
 
 
-async def test_marks_are_counted_over_a_restart(store: Watched) -> None:
+async def test_marks_are_counted_over_restart(store: Watched) -> None:
     async with serve_stream(store) as controller:
         await deliver(controller, Note("a", 1), Note("a", 2))
     async with run_controller(store.reopen()) as controller:
@@ -31,7 +31,7 @@ async def test_marks_are_counted_over_a_restart(store: Watched) -> None:
         assert scrape(controller, "noted_time_marks_total") == {KEY: 3.0}
 
 
-async def test_a_batch_that_was_not_written_is_not_counted(memory: WatchedMemory) -> None:
+async def test_batch_that_was_not_written_is_not_counted(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         memory.watch.failures.append(StoreUnavailable("gone"))
         with pytest.raises(StoreUnavailable):
@@ -43,7 +43,7 @@ async def test_a_batch_that_was_not_written_is_not_counted(memory: WatchedMemory
         assert (shown[0], shown[1]["live", "s"]) == ({(): 1.0}, 0.0)
 
 
-async def test_writers_that_are_out_are_named(store: Watched, time: GivenTime) -> None:
+async def test_excluded_writers_are_named(store: Watched, time: GivenTime) -> None:
     """The last ten, also after a restart."""
     many = [f"w{n}" for n in range(12)]
     async with serve_stream(store, time, writer_timeout_ms=1000) as controller:
@@ -94,7 +94,7 @@ async def test_streams_shown_are_bounded(memory: Watched, monkeypatch: pytest.Mo
         assert (shown, rest) == (["s1", "s2"], {(): 1.0})
 
 
-async def test_buckets_that_no_controller_has_are_shown_as_such() -> None:
+async def test_buckets_without_controller_are_shown() -> None:
     """Also those locked by an unknown session."""
     metrics = Metrics()
     metrics.show_state(Leases(8, frozenset({0, 1, 2}), {3: "http://b", 4: "", 5: ""}), ready=True)
@@ -107,7 +107,7 @@ async def test_buckets_that_no_controller_has_are_shown_as_such() -> None:
     assert shown == [3.0, 1.0, 4.0]
 
 
-async def test_a_scrape_looks_at_few_holders(
+async def test_scrape_examines_few_holders(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inspection, "HOLDERS_EXAMINED", 3)
@@ -121,7 +121,7 @@ async def test_a_scrape_looks_at_few_holders(
 
 
 @pytest.mark.parametrize(("bound", "most"), [("GROUPS_SHOWN", 2), ("SEGMENTS_READ", 2)])
-async def test_a_scrape_looks_at_a_bounded_number_of_groups_and_segments(
+async def test_scrape_examines_bounded_number_of_groups(
     memory: Watched, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
     monkeypatch.setattr(reader_lags, bound, most)

@@ -45,9 +45,7 @@ async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> 
         assert [each.number for each in await changes(controller)] == [2]
 
 
-async def test_a_note_that_came_first_is_seen_by_the_removal(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_removal_sees_note_of_its_commit(store: Watched, time: GivenTime) -> None:
     """It is checked when the removal is done."""
     async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a", 1))
@@ -66,7 +64,7 @@ async def test_a_note_that_came_first_is_seen_by_the_removal(
             await removal
 
 
-async def test_many_joins_have_no_large_answer(call: Caller) -> None:
+async def test_answer_to_many_joins_is_bounded(call: Caller) -> None:
     """Positions are limited to the size of one request."""
     wide = {str(segment): 1 for segment in range(1500)}
     await call.note({"writer": "a", "time": 5, "position": wide}, {"writer": "b", "time": 5})

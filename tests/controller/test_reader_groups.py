@@ -33,15 +33,13 @@ def online(controller: Controller, group: str = "g") -> set[str]:
     return controller.stream("s").groups[group].readers
 
 
-def stored(controller: Controller, store: Watched) -> list[tuple[str, str, bool]]:
+def list_stored(controller: Controller, store: Watched) -> list[tuple[str, str, bool]]:
     """Return the stored readers: group, reader, whether it is online."""
     readers = store.load(ReaderRecord, controller.stream("s").id)
     return [(each.group, each.reader, each.online) for each in readers]
 
 
-async def test_the_silence_of_a_reader_continues_over_a_restart(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_reader_timeout_continues_after_restart(store: Watched, time: GivenTime) -> None:
     """Time without a controller does not count."""
     async with serve_stream(store, time, reader_timeout_ms=1000) as controller:
         serve_for(controller, time, 1)
@@ -59,13 +57,13 @@ async def test_the_silence_of_a_reader_continues_over_a_restart(
         before = set(online(controller))
         serve_for(controller, time, 1)
         await wait_until_async(lambda: online(controller) == {"lives"})
-        await wait_until_async(lambda: ("g", "died", False) in stored(controller, again))
+        await wait_until_async(lambda: ("g", "died", False) in list_stored(controller, again))
 
         assert before == {"died", "lives"}
         assert controller.stream("s").groups["g"].position == {0: 7, 1: 3}
 
 
-async def test_a_group_is_forgotten_when_no_reader_reported_for_the_retention_of_marks(
+async def test_group_without_reports_is_forgotten_after_retention(
     store: Watched, time: GivenTime
 ) -> None:
     """A group with an online reader stays."""
@@ -78,7 +76,7 @@ async def test_a_group_is_forgotten_when_no_reader_reported_for_the_retention_of
         before = list(controller.stream("s").groups)
         serve_for(controller, time, maintenance.FORGET_EVERY_MS)
         await wait_until_async(lambda: list(controller.stream("s").groups) == ["stays"])
-        await wait_until_async(lambda: stored(controller, store) == [("stays", "r", True)])
+        await wait_until_async(lambda: list_stored(controller, store) == [("stays", "r", True)])
 
         assert before == ["gone", "stays"]
 
@@ -99,7 +97,7 @@ def fill(limits: GroupLimits, *reports: tuple[str, str, dict[int, int]]) -> Read
         (("a", "r", {3: 1, 4: 1}), "segments of a stream's reader groups", 5, ""),
     ],
 )
-def test_what_is_beyond_a_limit_is_refused(
+def test_report_beyond_limit_is_refused(
     report: tuple[str, str, dict[int, int]], what: str, limit: int, remedy: str
 ) -> None:
     """Existing groups may keep reporting."""
@@ -112,7 +110,7 @@ def test_what_is_beyond_a_limit_is_refused(
     assert (refused.value.what, refused.value.limit) == (what, limit)
 
 
-async def test_large_reports_do_not_stop_the_loop(memory: WatchedMemory) -> None:
+async def test_large_reports_do_not_stop_loop(memory: WatchedMemory) -> None:
     """They are committed in parts."""
     whole = dict.fromkeys(range(SEGMENTS_PER_POSITION), 1)
     async with serve_stream(memory) as controller:
@@ -141,53 +139,51 @@ BEHIND = BacklogPolicy(behind_ms=1000)
 Found = tuple[bool, tuple[Cause, ...], int | None]
 
 
-async def found(controller: Controller, group: str = "g") -> Found:
+async def read_backlog(controller: Controller, group: str = "g") -> Found:
     """Return the backlog of a group, its reasons, and since when."""
     now = await controller.backlog("s", group)
     return now.backlog, now.because, None if now.since is None else now.since - WALL
 
 
-async def noted(controller: Controller, *times: int) -> None:
+async def note_times(controller: Controller, *times: int) -> None:
     """Note these times, at offsets of ten times their index."""
     for number, time in enumerate(times, 1):
         await deliver(controller, Note("a", time, {0: 10 * number}))
 
 
-async def test_a_group_that_was_never_asked_for_has_no_backlog_and_leaves_no_record(
-    memory: WatchedMemory,
-) -> None:
+async def test_unused_group_has_no_backlog_and_no_record(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
-        await noted(controller, 1000, 9000)
+        await note_times(controller, 1000, 9000)
         await controller.report("s", "g", "r", {0: 10})
 
         assert await controller.backlog("s", "g") == GroupBacklog()
         assert memory.load(BacklogRecord, controller.stream("s").id) == []
 
 
-async def test_policy_flag_and_reports_outlast_a_restart(store: Watched, time: GivenTime) -> None:
+async def test_backlog_survives_restart(store: Watched, time: GivenTime) -> None:
     async with serve_stream(store, time) as controller:
-        await noted(controller, 1000, 9000)
+        await note_times(controller, 1000, 9000)
         await controller.report("s", "g", "r", {0: 10}, own=OwnBacklog(True))  # noqa: FBT003
         for group in "gh":
             await controller.change(
                 "s", operations.set_backlog_policy, ANONYMOUS_ORDER, group, BEHIND
             )
-        before = [await found(controller, group) for group in "gh"]
+        before = [await read_backlog(controller, group) for group in "gh"]
     time.passes(60_000)
     async with run_controller(store.reopen(), time) as controller:
-        after = [await found(controller, group) for group in "gh"]
+        after = [await read_backlog(controller, group) for group in "gh"]
 
     behind = Cause("behind", "default")
     assert before == [(True, (Cause("reported", reader="r"), behind), 0), (True, (behind,), 0)]
     assert after == before
 
 
-async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
+async def test_group_that_caught_up_stays_so_by_sticky_rule(
     store: Watched, time: GivenTime
 ) -> None:
     """It is stored before it is reported; another policy starts again."""
     async with serve_stream(store, time) as controller:
-        await noted(controller, 1000)
+        await note_times(controller, 1000)
         await controller.change(
             "s",
             operations.set_backlog_policy,
@@ -195,19 +191,19 @@ async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
             "g",
             BacklogPolicy(None, 1000, "sticky"),
         )
-        states = [await found(controller)]
+        states = [await read_backlog(controller)]
         await controller.report("s", "g", "r", {0: 10})
-        states.append(await found(controller))
+        states.append(await read_backlog(controller))
         await deliver(controller, Note("a", 9000, {0: 20}))
     async with run_controller(store.reopen(), time) as controller:
-        states.append(await found(controller))
+        states.append(await read_backlog(controller))
         await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "g", BEHIND)
-        states.append(await found(controller))
+        states.append(await read_backlog(controller))
 
     assert [flag for flag, _, _ in states] == [True, False, False, True]
 
 
-async def test_a_group_with_a_policy_is_forgotten_by_an_operator_only(
+async def test_group_with_policy_is_removed_by_operators_only(
     store: Watched, time: GivenTime
 ) -> None:
     async with serve_stream(store, time, mark_retention_ms=0) as controller:
@@ -226,15 +222,13 @@ async def test_a_group_with_a_policy_is_forgotten_by_an_operator_only(
             await controller.backlog("s", "kept")
 
 
-async def test_the_flag_does_not_wait_for_a_commit_unless_it_is_another(
-    memory: WatchedMemory,
-) -> None:
+async def test_unchanged_backlog_needs_no_commit(memory: WatchedMemory) -> None:
     """Readers ask twice a second."""
     async with serve_stream(memory) as controller:
-        await noted(controller, 1000, 9000)
+        await note_times(controller, 1000, 9000)
         await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "g", BEHIND)
-        await found(controller)
+        await read_backlog(controller)
         attempts = memory.watch.attempts
-        await asyncio.gather(*(found(controller) for _ in range(5)))
+        await asyncio.gather(*(read_backlog(controller) for _ in range(5)))
 
         assert memory.watch.attempts == attempts

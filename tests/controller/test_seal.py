@@ -29,12 +29,12 @@ NOTHING = SealRequest()
 OPS = Order("ops", "the carrier is gone")
 
 
-async def sealed(controller: Controller) -> None:
+async def seal(controller: Controller) -> None:
     await deliver(controller, Note("a", 5, {0: 9}, max_time=6))
     await controller.seal("s", OPS, NOTHING)
 
 
-async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store: Watched) -> None:
+async def test_note_before_seal_of_its_commit_counts(store: Watched) -> None:
     async with serve_stream(store, mark_interval_ms=60_000) as controller:
         store.watch.open.clear()
         first = asyncio.create_task(deliver(controller, Note("b", 1, {1: 1})))
@@ -52,9 +52,9 @@ async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store
         assert list_marks(controller)[-1].cut.offsets == {0: 9, 1: 1}
 
 
-async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None:
+async def test_sealed_stream_is_sealed_after_restart(store: Watched) -> None:
     async with serve_stream(store) as controller:
-        await sealed(controller)
+        await seal(controller)
         stream = controller.stream("s")
         was = list_marks(controller), stream.window({0: 9}, None), stream.record
     again = store.reopen()
@@ -73,7 +73,7 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
             )
 
 
-async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:
+async def test_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         await deliver(controller, Note("a", 5, {0: 9}))
         memory.watch.open.clear()
@@ -90,7 +90,7 @@ async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) ->
         assert await deliver(controller, Note("a", 6)) == [Accepted(6)]
 
 
-async def test_others_run_while_many_writers_are_sealed(memory: WatchedMemory) -> None:
+async def test_seal_of_many_writers_lets_others_run(memory: WatchedMemory) -> None:
     """At most a slice of the writers is sealed between their turns."""
     many = 2 * SLICE_SIZE + 1
     async with serve_stream(memory) as controller:
@@ -111,7 +111,7 @@ async def test_others_run_while_many_writers_are_sealed(memory: WatchedMemory) -
     assert (shown, late) == ({(False, False), (True, True)}, [Refused("sealed")])
 
 
-async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
+async def test_long_polls_end_with_stream(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         await deliver(controller, Note("a", 5, {0: 9}, max_time=3))
         polls = controller.polls
@@ -127,9 +127,9 @@ async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
         assert complete == list_marks(controller)[0]
 
 
-async def test_the_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> None:
+async def test_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> None:
     async with serve_stream(memory, time, mark_retention_ms=1000) as controller:
-        await sealed(controller)
+        await seal(controller)
         await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {0: 99})
         time.passes(DAY_MS)
         await controller._committer.submit(retention.forget_old_marks)

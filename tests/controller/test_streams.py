@@ -18,7 +18,7 @@ from tests.support.counting import count_cost
 SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
 
 
-async def test_a_stream_made_again_is_another(store: Watched) -> None:
+async def test_recreated_stream_has_new_id_and_no_records(store: Watched) -> None:
     async with serve_stream(store) as controller:
         await deliver(controller, Note("a", 5, {0: 5}))
         await controller.report("s", "g", "r", {0: 5})
@@ -35,7 +35,7 @@ async def test_a_stream_made_again_is_another(store: Watched) -> None:
         assert (stream.id != old, answer, marks, left) == (True, [Accepted(1)], [(1, 1)], ([], []))
 
 
-async def test_changed_settings_write_the_writers_that_they_concern(memory: Watched) -> None:
+async def test_changed_settings_write_only_affected_writers(memory: Watched) -> None:
     """Writing all of 50,000 would take seconds."""
     written = []
     async with serve_stream(memory) as controller:
@@ -50,7 +50,7 @@ async def test_changed_settings_write_the_writers_that_they_concern(memory: Watc
     assert written == [[], ["late"]]
 
 
-async def test_a_stream_is_removed_and_made_again_in_one_breath(store: Watched) -> None:
+async def test_stream_is_recreated_within_one_commit(store: Watched) -> None:
     """All within one commit."""
     async with serve_stream(store) as controller:
         old = controller.stream("s").id
@@ -67,7 +67,7 @@ async def test_a_stream_is_removed_and_made_again_in_one_breath(store: Watched) 
         assert controller.stream("s").id != old
 
 
-async def test_reader_groups_and_scale_events_outlive_a_restart(store: Watched) -> None:
+async def test_reader_groups_and_scale_events_outlive_restart(store: Watched) -> None:
     async with serve_stream(store) as controller:
         await deliver(controller, Note("w", 1, {0: 5}))
         await controller.report("s", "g", "a", {0: 10})
@@ -114,11 +114,11 @@ def cost(members: int, *, holds: bool) -> int:
 
 
 @pytest.mark.parametrize("holds", [True, False], ids=["holders", "idle"])
-def test_a_page_of_writers_costs_the_same_among_many(holds: bool) -> None:  # noqa: FBT001
+def test_page_of_writers_costs_same_with_many_writers(holds: bool) -> None:  # noqa: FBT001
     assert cost(MANY, holds=holds) == cost(FEW, holds=holds)
 
 
-def test_the_domain_held_longest_comes_first() -> None:
+def test_writers_are_listed_by_longest_hold() -> None:
     stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=DOMAINS)))
     first, second = Draft(Moment(100, 0, 0)), Draft(Moment(200, 0, 0))
     stream.take_notes([Note("late", 3), Note("late", 3, domain="other")], first, 99)
@@ -128,7 +128,7 @@ def test_the_domain_held_longest_comes_first() -> None:
     assert page(stream, 0, 9) == ["early", "later", "late", "done"]
 
 
-def test_a_moment_is_reported_alike_however_the_clocks_are_rounded() -> None:
+def test_unix_time_of_moment_ignores_rounding() -> None:
     """So a client sees that it is one exclusion."""
     stream = StreamState(StreamRecord("id", "s", StreamSettings()))
     readings = [Moment(1000, 5000, 0), Moment(1010, 5011, 0), Moment(1020, 5019, 0)]
@@ -139,7 +139,7 @@ def test_a_moment_is_reported_alike_however_the_clocks_are_rounded() -> None:
     assert shifts == [4000, 4000, 4000, 603_970]
 
 
-async def test_a_controller_starts_though_its_database_does_not_say_how_it_is_set(
+async def test_controller_starts_without_settings_of_its_database(
     memory: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the warning of a risk is missing."""

@@ -38,7 +38,7 @@ SOON = 5 * maintenance.TICK_S
 """Several ticks, in seconds: what was due has happened by then."""
 
 
-def excluded(controller: Controller) -> list[str]:
+def list_excluded(controller: Controller) -> list[str]:
     rows = inspection.writers(controller.stream("s"), controller.now, range(100)).writers
     return [row.writer for row in rows if row.state == "excluded"]
 
@@ -49,9 +49,7 @@ async def forget_departed(controller: Controller, time: GivenTime) -> None:
     await controller._committer.submit(maintenance.forget_departed)
 
 
-async def test_why_a_writer_does_not_note_outlasts_a_restart(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_reason_of_held_writer_survives_restart(store: Watched, time: GivenTime) -> None:
     async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a", 5, {0: 1}), Note("a", held="1 event was lost"))
     async with run_controller(store.reopen(), time) as controller:
@@ -60,7 +58,7 @@ async def test_why_a_writer_does_not_note_outlasts_a_restart(
     assert (row.held, row.state, row.times) == ("1 event was lost", "live", {"default": 5})
 
 
-async def test_a_timeout_continues_after_a_downtime(store: Watched, time: GivenTime) -> None:
+async def test_timeout_continues_after_downtime(store: Watched, time: GivenTime) -> None:
     async with serve_stream(store, time, writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("silent"), Note("a", 5))
         serve_for(controller, time, 4000)
@@ -77,7 +75,7 @@ async def test_a_timeout_continues_after_a_downtime(store: Watched, time: GivenT
         assert [(m.lower, m.excluded) for m in list_marks(controller)] == [(6, ("silent",))]
 
 
-async def test_the_service_clock_is_kept_while_somebody_holds(
+async def test_service_clock_is_stored_while_writer_holds(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     """It is written every few seconds, so a crash repeats no wait."""
@@ -90,7 +88,7 @@ async def test_the_service_clock_is_kept_while_somebody_holds(
         assert memory.clocks()[0] - before == maintenance.KEEP_CLOCK_EVERY_MS
 
 
-async def test_of_many_writers_excluded_at_once_a_hundred_have_a_line(
+async def test_log_names_at_most_hundred_excluded_writers(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A caller can make up names, which must not fill the disk."""
@@ -105,9 +103,7 @@ async def test_of_many_writers_excluded_at_once_a_hundred_have_a_line(
     assert logger.calls[-1].kwargs == {"stream": "s", "count": 103, "named": MOST_LOGGED}
 
 
-async def test_a_new_domain_waits_out_the_timeout_after_a_restart(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_new_domain_waits_for_timeout_after_restart(store: Watched, time: GivenTime) -> None:
     async with serve_stream(store, time, domains=("a",), writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("old", 5, domain="a"), Note("new", 6, domain="a"))
         serve_for(controller, time, 4900)
@@ -121,7 +117,7 @@ async def test_a_new_domain_waits_out_the_timeout_after_a_restart(
         assert {each.writer for each in waiting.waiting_for} == {"old", "new"}
 
 
-async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
+async def test_writer_that_setting_takes_back_holds_from_then(
     store: Watched, time: GivenTime
 ) -> None:
     async with serve_stream(
@@ -136,7 +132,7 @@ async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
         assert {w.writer: w.held_for_ms < 4000 for w in decision.waiting_for}["late"]
 
 
-async def test_a_downtime_moves_no_moment_of_a_writer(
+async def test_downtime_does_not_move_times_of_writer(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     async with serve_stream(memory, time, writer_timeout_ms=100) as controller:
@@ -202,7 +198,7 @@ async def lose(controller: Controller, time: GivenTime, *writers: str) -> None:
     await wait_until_async(are_out)
 
 
-async def test_who_is_missing_is_known_after_a_restart(store: Watched, time: GivenTime) -> None:
+async def test_missing_writers_are_known_after_restart(store: Watched, time: GivenTime) -> None:
     async with serve_stream(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
         writers = ("away", "back", "done")
         await deliver(controller, Note("a", 10), *(Note(each, 10) for each in writers))
@@ -220,9 +216,7 @@ async def test_who_is_missing_is_known_after_a_restart(store: Watched, time: Giv
     assert then == ["", "away back done", "away back", "away", "away"]
 
 
-async def test_a_writer_that_is_forgotten_is_missing_all_the_same(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
+async def test_forgotten_writer_stays_missing(memory: WatchedMemory, time: GivenTime) -> None:
     settings = {"writer_timeout_ms": TIMEOUT_MS, "writer_retention_ms": 5000}
     async with serve_stream(memory, time, **settings) as controller:
         await deliver(controller, Note("a", 10), Note("slow", 10))
@@ -242,9 +236,7 @@ async def test_a_writer_that_is_forgotten_is_missing_all_the_same(
     assert (known, found) == (False, ["", "slow", "slow", ""])
 
 
-async def test_windows_show_that_the_ledger_does_not_reach_back(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_windows_before_ledger_are_not_known(store: Watched, time: GivenTime) -> None:
     async with serve_stream(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
         await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")
@@ -259,7 +251,7 @@ async def test_windows_show_that_the_ledger_does_not_reach_back(
     assert after == now
 
 
-async def test_a_forgotten_writer_is_missing_no_longer_once_it_joined_and_was_removed(
+async def test_forgotten_writer_is_not_missing_after_join_and_removal(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     """So an operator can be done with a lost writer."""
@@ -277,7 +269,7 @@ async def test_a_forgotten_writer_is_missing_no_longer_once_it_joined_and_was_re
     assert (known, found) == (False, ["", "slow", "slow", ""])
 
 
-async def test_a_new_writer_vouches_from_the_mark_when_its_name_was_forgotten(
+async def test_returned_writer_vouches_from_mark_of_its_forgetting(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
     """For times before its rows begin: a forgotten writer of its name may have late rows."""

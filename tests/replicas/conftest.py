@@ -5,9 +5,14 @@ import pytest
 
 from demo.trials.postgres import Server
 from demo.trials.waiting import wait_until
-from tests.replicas.played import Played, played
-from tests.replicas.served import lowers, note, shared, stream_of
-from tests.replicas.served import make as make_through
+from tests.replicas.one_replica import Replica, run_replica
+from tests.replicas.replica_processes import (
+    find_owned_name,
+    note_time,
+    read_lowers,
+    wait_until_shared,
+)
+from tests.replicas.replica_processes import make_stream as make_through
 from tests.store.conftest import make_postgres
 from tests.support.processes import ServeProcess
 
@@ -33,22 +38,22 @@ def a(tmp_path: Path, url: str) -> Iterator[ServeProcess]:
 def b(tmp_path: Path, url: str, a: ServeProcess) -> Iterator[ServeProcess]:
     """Another one; they have come to their shares."""
     with ServeProcess(tmp_path, "--database", url) as process:
-        shared(a.ready(), process.ready())
+        wait_until_shared(a.ready(), process.ready())
         yield process
 
 
 @pytest.fixture
 def name(a: ServeProcess, b: ServeProcess) -> str:
     """A stream of `a` in which `w` noted 5, which both have shown."""
-    made = stream_of(a)
+    made = find_owned_name(a)
     make_through(a, made)
-    note(a, made, 5)
-    wait_until(lambda: lowers(b, made) == [(1, 5)])
+    note_time(a, made, 5)
+    wait_until(lambda: read_lowers(b, made) == [(1, 5)])
     return made
 
 
 @pytest.fixture
-async def this() -> AsyncIterator[Played]:
+async def this() -> AsyncIterator[Replica]:
     """A replica that asks for no tokens."""
-    async with played() as made:
+    async with run_replica() as made:
         yield made

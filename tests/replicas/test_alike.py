@@ -12,7 +12,14 @@ import pytest
 from demo.trials.calls import HTTP
 from demo.trials.postgres import Server
 from demo.trials.waiting import PATIENCE_S, wait_until
-from tests.replicas.served import Two, lowers, make, note, shared, stream_of
+from tests.replicas.replica_processes import (
+    Two,
+    find_owned_name,
+    make_stream,
+    note_time,
+    read_lowers,
+    wait_until_shared,
+)
 from tests.support.page import Runner, steady
 from tests.support.processes import ServeProcess
 
@@ -37,7 +44,7 @@ def two(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tw
     ):
         for each in (a, b):
             each.ready()
-        shared(a, b)
+        wait_until_shared(a, b)
         yield Two(a, b)
 
 
@@ -56,8 +63,8 @@ def other(two: Two) -> ServeProcess:
 @pytest.fixture
 def name(owner: ServeProcess, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of a stream that marks every advance, removed afterwards."""
-    made = stream_of(owner, re.sub(r"\W", "-", request.node.name)[:100])
-    make(owner, made)
+    made = find_owned_name(owner, re.sub(r"\W", "-", request.node.name)[:100])
+    make_stream(owner, made)
     yield made
     HTTP.delete(f"{owner.url}/v1/streams/{made}")
 
@@ -65,21 +72,23 @@ def name(owner: ServeProcess, request: pytest.FixtureRequest) -> Iterator[str]:
 pytestmark = pytest.mark.acceptance
 
 
-def test_every_example_of_the_api_page_runs(two: Two, tmp_path: Path) -> None:
+def test_examples_of_api_page_run(two: Two, tmp_path: Path) -> None:
     """In the order of the page, with the answers that it shows, through the other replica."""
-    _, other = two.by_owner("flights")
+    _, other = two.sort_by_owner("flights")
     answers = Runner(tmp_path, other.url).run_page("docs/reference/api.md")
     HTTP.delete(f"{other.url}/v1/streams/flights").raise_for_status()
 
     assert answers
 
 
-def test_what_one_accepts_both_show(owner: ServeProcess, other: ServeProcess, name: str) -> None:
+def test_both_replicas_show_accepted_notes(
+    owner: ServeProcess, other: ServeProcess, name: str
+) -> None:
     """At once on the replica that was asked, and soon on the other; to the last byte."""
     shown = []
     for noted, told_to, asked in ((5, owner, other), (7, other, owner), (9, other, other)):
-        note(told_to, name, noted)
-        wait_until(lambda: lowers(asked, name)[-1][1] == noted)  # noqa: B023 - at once
+        note_time(told_to, name, noted)
+        wait_until(lambda: read_lowers(asked, name)[-1][1] == noted)  # noqa: B023 - at once
     paths = ("", "/marks", "/cut?complete_to=6", "/explain", "/writers")
     for path in paths:
         answers = [HTTP.get(f"{each.url}/v1/streams/{name}{path}") for each in (owner, other)]
@@ -91,12 +100,10 @@ def test_what_one_accepts_both_show(owner: ServeProcess, other: ServeProcess, na
     shown.append([answer.text for answer in answers])
 
     assert [one == two for one, two in shown] == [True] * len(shown)
-    assert lowers(other, name) == [(1, 5), (2, 7), (3, 9)]
+    assert read_lowers(other, name) == [(1, 5), (2, 7), (3, 9)]
 
 
-def test_a_writer_noting_to_another_replica_reads_its_mark_at_once(
-    other: ServeProcess, name: str
-) -> None:
+def test_writer_reads_its_mark_at_once_from_another_replica(other: ServeProcess, name: str) -> None:
     """The answer with the new lower came, so the mark is shown, without any wait."""
     with httpx.Client(base_url=f"{other.url}/v1/streams/{name}") as client:
         seen = []
@@ -109,7 +116,7 @@ def test_a_writer_noting_to_another_replica_reads_its_mark_at_once(
 
 
 @pytest.mark.parametrize("noting", ["owner", "other"])
-def test_a_poll_at_the_other_is_woken_by_a_note(
+def test_note_wakes_poll_at_other_replica(
     owner: ServeProcess, other: ServeProcess, name: str, noting: str
 ) -> None:
     """Whichever replica accepted it; the poll is answered with the mark long before its end."""
@@ -121,7 +128,7 @@ def test_a_poll_at_the_other_is_woken_by_a_note(
             waiting = asyncio.create_task(client.get(url, params=query))
             await asyncio.sleep(0.3)
             begun = asyncio.get_running_loop().time()
-            assert await asyncio.to_thread(note, chosen, name, 5) == 200
+            assert await asyncio.to_thread(note_time, chosen, name, 5) == 200
             answer = await waiting
             assert asyncio.get_running_loop().time() - begun < 15
             return answer

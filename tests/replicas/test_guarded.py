@@ -12,7 +12,7 @@ from controller.store.open import open_tokens
 from demo.trials.calls import Calls
 from demo.trials.postgres import Server
 from noted_time.answers.permissions import Grant
-from tests.replicas.served import Two, make, shared, stream_of
+from tests.replicas.replica_processes import Two, find_owned_name, make_stream, wait_until_shared
 from tests.support.processes import ServeProcess
 
 pytestmark = pytest.mark.acceptance
@@ -59,15 +59,15 @@ def two(
         ServeProcess(directory, *options, SSL_CERT_FILE=CERTIFICATE) as b,
     ):
         a.token = b.token = tokens["admin"]
-        shared(a.ready(), b.ready())
+        wait_until_shared(a.ready(), b.ready())
         yield Two(a, b)
 
 
 @pytest.fixture(scope="module")
 def name(two: Two) -> str:
     """The name of a stream of `a`, which `b` was asked to make."""
-    made = stream_of(two.a)
-    make(two.b, made)
+    made = find_owned_name(two.a)
+    make_stream(two.b, made)
     return made
 
 
@@ -79,7 +79,7 @@ def codes(
     return [(each.status_code, each.json().get("code", "")) for each in answers]
 
 
-def test_a_token_counts_at_either_replica(two: Two, name: str, tokens: Mapping[str, str]) -> None:
+def test_token_is_valid_at_both_replicas(two: Two, name: str, tokens: Mapping[str, str]) -> None:
     """For notes, which travel in frames, and for all else, over TLS on both ways; no other does."""
     answers = {
         shown: codes(two, tokens[shown], "POST", f"{name}/notes", JOINING)
@@ -95,7 +95,7 @@ def test_a_token_counts_at_either_replica(two: Two, name: str, tokens: Mapping[s
     }
 
 
-def test_no_log_contains_a_token(two: Two, name: str, tokens: Mapping[str, str]) -> None:
+def test_no_log_contains_token(two: Two, name: str, tokens: Mapping[str, str]) -> None:
     """Neither that of the replica that forwarded a request nor that of the one that answered it."""
     for token in tokens.values():
         codes(two, token, "POST", f"{name}/notes", JOINING)

@@ -9,14 +9,14 @@ import pytest
 from noted_time.client import OWNER_HEADER, Question, stream_path
 from noted_time.client.transport import Transport
 from noted_time.values import Note
-from tests.replicas.played import HERE, OTHER, THERE, Played
+from tests.replicas.one_replica import HERE, OTHER, THERE, Replica
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.pending_notes import PendingNote
 
 A, B, ELSEWHERE = "http://a", "http://b", "http://elsewhere"
 
 
-async def test_the_answer_to_what_was_forwarded_names_the_owner(this: Played) -> None:
+async def test_forwarded_answer_names_owner(this: Replica) -> None:
     """To notes and any other request; the owner itself names no other."""
     answers = [await this.client.get(f"/v1/streams/{name}/explain") for name in (HERE, THERE)]
     answers += [await this.note(name) for name in (HERE, THERE)]
@@ -55,15 +55,15 @@ def post(replicas: Replicas) -> Iterator[Callable[[int], None]]:
     transport = Transport(f"{A},{B}", transport=httpx.MockTransport(replicas))
     exchange = Exchange(transport.controllers, "s")
 
-    def posted(times: int) -> None:
+    def post_notes(times: int) -> None:
         for _ in range(times):
             transport.run(exchange.post((PendingNote(Note("UA", 5), since=1, made=1),)))
 
-    yield posted
+    yield post_notes
     transport.close()
 
 
-def test_clients_go_to_the_owner_of_their_stream(
+def test_clients_go_to_owner_of_their_stream(
     replicas: Replicas, post: Callable[[int], None]
 ) -> None:
     """A writer and a reader, with the second request, and they stay there."""
@@ -75,7 +75,7 @@ def test_clients_go_to_the_owner_of_their_stream(
     assert replicas.asked == [A, B, B] * 2
 
 
-def test_a_writer_asks_only_controllers_it_was_told_about(
+def test_writer_asks_only_configured_controllers(
     replicas: Replicas, post: Callable[[int], None]
 ) -> None:
     """An answer cannot send it, and its token, to a stranger."""
@@ -85,7 +85,7 @@ def test_a_writer_asks_only_controllers_it_was_told_about(
     assert replicas.asked == [A, A, A]
 
 
-def test_a_writer_does_not_return_at_once_to_a_failed_controller(
+def test_writer_returns_later_to_failed_controller(
     replicas: Replicas, post: Callable[[int], None]
 ) -> None:
     """Replicas may reach an owner that the writer does not: it is asked once in a hundred notes."""

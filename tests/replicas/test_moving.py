@@ -11,7 +11,7 @@ import pytest
 
 from demo.trials.postgres import Server
 from demo.trials.waiting import PATIENCE_S
-from tests.replicas.served import BUCKETS, buckets, shared
+from tests.replicas.replica_processes import BUCKETS, read_buckets, wait_until_shared
 from tests.support.following import Answer, find_contradictions
 from tests.support.processes import ServeProcess
 
@@ -66,7 +66,7 @@ class Callers:
                 await self._ask(client, "GET", f"{stream}/marks?{query}")
                 await self._ask(client, "PUT", stream, {"writer_timeout_ms": 60_000 + count})
 
-    async def worked(self) -> None:
+    async def wait_for_progress(self) -> None:
         """Wait until every stream has taken more notes."""
         seen, deadline = dict(self.noted), time.monotonic() + 60
         while any(self.noted.get(each, 0) <= seen.get(each, 0) for each in self.streams):
@@ -84,12 +84,12 @@ class Callers:
         return answer
 
 
-async def in_thread(replica: ServeProcess) -> ServeProcess:
+async def wait_until_ready(replica: ServeProcess) -> ServeProcess:
     """Wait beside the loop until the replica listens."""
     return await asyncio.to_thread(replica.ready)
 
 
-async def test_replicas_come_and_go_without_one_failed_request(
+async def test_no_request_fails_while_replicas_change(
     server: Server, url: str, tmp_path: Path
 ) -> None:
     """Two become three and then two others: each has its share, and every answer is 200.
@@ -100,24 +100,24 @@ async def test_replicas_come_and_go_without_one_failed_request(
     streams = [f"s{number}" for number in range(STREAMS)]
     options = ("--database", url)
     with ServeProcess(tmp_path, *options) as stays, ServeProcess(tmp_path, *options) as goes:
-        await asyncio.to_thread(shared, stays.ready(), goes.ready())
+        await asyncio.to_thread(wait_until_shared, stays.ready(), goes.ready())
         async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
             for number, stream in enumerate(streams):
                 made = f"{stays.url}/v1/streams/{stream}"
                 await client.put(made, json=SETTINGS[number % len(SETTINGS)])
             callers = Callers(stays.url, streams)
             callers.start(client)
-            await callers.worked()
+            await callers.wait_for_progress()
             with ServeProcess(tmp_path, *options) as comes:
-                await in_thread(comes)
-                await asyncio.to_thread(shared, stays, goes, comes)
-                spread = [buckets(each)["this"] for each in (stays, goes, comes)]
-                await callers.worked()
+                await wait_until_ready(comes)
+                await asyncio.to_thread(wait_until_shared, stays, goes, comes)
+                spread = [read_buckets(each)["this"] for each in (stays, goes, comes)]
+                await callers.wait_for_progress()
                 stopped, _ = await asyncio.to_thread(goes.stop)
-                await asyncio.to_thread(shared, stays, comes)
-                await callers.worked()
+                await asyncio.to_thread(wait_until_shared, stays, comes)
+                await callers.wait_for_progress()
                 await callers.stop()
-                left = [buckets(each)["this"] for each in (stays, comes)]
+                left = [read_buckets(each)["this"] for each in (stays, comes)]
                 chains = [comes.all_marks(each) for each in streams]
                 rows = {each: comes.writers(each) for each in streams}
 

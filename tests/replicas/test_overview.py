@@ -10,34 +10,42 @@ from controller.store.records import ChangeSet, StreamRecord
 from demo.trials.calls import HTTP
 from demo.trials.waiting import wait_until
 from noted_time.values import Note
-from tests.replicas.played import HERE, OTHER, THERE, Played, played, settings, stream_of
+from tests.replicas.one_replica import (
+    HERE,
+    OTHER,
+    THERE,
+    Replica,
+    make_settings,
+    name_stream,
+    run_replica,
+)
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess
 from tests.support.stored import mark
 
 
-def kept_there(this: Played) -> None:
+def store_other_stream(this: Replica) -> None:
     """Have the database know the stream of the other replica, with a mark."""
-    record = StreamRecord("id-1", THERE, settings())
+    record = StreamRecord("id-1", THERE, make_settings())
     this.store.commit(ChangeSet(record, mark(1)))
 
 
-async def seen(this: Played, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - any parameter
+async def get_overview(this: Replica, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - any parameter
     """Return the overview that the replica gives."""
     answer = await this.client.get("/v1/overview", params=query)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 
 
-def rows_of(overview: dict[str, Any]) -> list[tuple[str, bool]]:
+def list_rows(overview: dict[str, Any]) -> list[tuple[str, bool]]:
     """Return the names shown and whether their owner answered."""
     return [(each["name"], each["answered"]) for each in overview["streams"]]
 
 
-async def test_streams_of_others_are_shown_as_the_database_has_them(this: Played) -> None:
+async def test_streams_of_other_replicas_are_read_from_database(this: Replica) -> None:
     """With their last marks; what only the owner knows is not made up, and it is not asked."""
-    kept_there(this)
-    overview = await seen(this)
+    store_other_stream(this)
+    overview = await get_overview(this)
 
     own, other = overview["streams"]
     (domain,) = other["domains"]
@@ -56,28 +64,28 @@ async def test_streams_of_others_are_shown_as_the_database_has_them(this: Played
     assert (this.owner.asked, this.owner.frames) == ([], [])
 
 
-async def test_all_go_by_name_so_that_each_replica_shows_the_same(this: Played) -> None:
+async def test_overview_is_ordered_by_name(this: Replica) -> None:
     """Also one of its own that is in trouble; each comes once over all pages."""
-    kept_there(this)
-    last, *more = sorted(stream_of(bucket) for bucket in (2, 4, 6))[::-1]
+    store_other_stream(this)
+    last, *more = sorted(name_stream(bucket) for bucket in (2, 4, 6))[::-1]
     for name in (last, *more):
         await this.controller.put_stream(name, {})
     await this.controller.note(last, [Note("gone")])
-    pages = [await seen(this, start=start, limit=2) for start in (0, 2, 4)]
+    pages = [await get_overview(this, start=start, limit=2) for start in (0, 2, 4)]
 
-    names = [name for page in pages for name, _ in rows_of(page)]
+    names = [name for page in pages for name, _ in list_rows(page)]
     assert names == sorted([HERE, THERE, last, *more])
     assert [page["next"] for page in pages] == [2, 4, None]
 
 
-async def test_the_owner_is_asked_for_the_row_of_a_stream(this: Played) -> None:
+async def test_owner_gives_row_of_its_stream(this: Replica) -> None:
     """As for anything else of it; the one of its own stream is that of the overview."""
     await this.controller.note(HERE, [Note("w")])
     this.owner.reply = lambda _: httpx.Response(200, json={"name": THERE})
     rows = [
         (await this.client.get(f"/v1/streams/{name}/overview")).json() for name in (THERE, HERE)
     ]
-    overview = await seen(this)
+    overview = await get_overview(this)
 
     assert [str(each.url) for each in this.owner.asked] == [f"{OTHER}/v1/streams/{THERE}/overview"]
     assert rows[0] == {"name": THERE}
@@ -87,17 +95,17 @@ async def test_the_owner_is_asked_for_the_row_of_a_stream(this: Played) -> None:
     ]
 
 
-async def test_a_token_sees_what_it_may_read() -> None:
+async def test_token_shows_only_its_streams() -> None:
     """Neither more of its own nor of those of others."""
     guarded = Guarded()
     token = guarded.token("read", streams=[HERE])
-    async with played(guarded.gate) as this:
-        kept_there(this)
+    async with run_replica(guarded.gate) as this:
+        store_other_stream(this)
         shown, statuses = [], []
         for each in (token, guarded.token("admin")):
             headers = {"authorization": f"Bearer {each}"}
             answer = await this.client.get("/v1/overview", headers=headers)
-            shown.append(rows_of(answer.json()))
+            shown.append(list_rows(answer.json()))
             row = await this.client.get(f"/v1/streams/{THERE}/overview", headers=headers)
             statuses.append(row.status_code)
 
@@ -105,7 +113,7 @@ async def test_a_token_sees_what_it_may_read() -> None:
     assert statuses == [403, 200]
 
 
-def row_of(replica: ServeProcess, stream: str) -> dict[str, Any] | None:
+def get_row(replica: ServeProcess, stream: str) -> dict[str, Any] | None:
     """Return a stream's row by a served replica, as its owner answers; `None` if it does not."""
     answer = HTTP.get(f"{replica.url}/v1/streams/{stream}/overview")
     return dict(answer.json()) if answer.is_success else None
@@ -113,15 +121,15 @@ def row_of(replica: ServeProcess, stream: str) -> dict[str, Any] | None:
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize("sent", [signal.SIGSTOP, signal.SIGKILL])
-def test_an_overview_works_without_a_replica(
+def test_overview_works_without_replica(
     a: ServeProcess, b: ServeProcess, name: str, sent: signal.Signals
 ) -> None:
     """Whether it hangs or is dead; the database answers until there is another owner."""
     a.process.send_signal(sent)
     found = HTTP.get(f"{b.url}/v1/overview").raise_for_status().json()
     shown = {each["name"]: each for each in found["streams"]}[name]
-    wait_until(lambda: row_of(b, name) is not None)
-    taken_over = row_of(b, name) or {}
+    wait_until(lambda: get_row(b, name) is not None)
+    taken_over = get_row(b, name) or {}
     a.process.send_signal(signal.SIGKILL)
 
     lower = shown["domains"][0]["lower"]

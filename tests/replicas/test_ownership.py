@@ -22,11 +22,11 @@ from controller.store.postgres import PostgresStore
 from demo.trials.postgres import Server
 from demo.trials.waiting import PATIENCE_S
 from noted_time.values import Note, ScaleEvent
-from tests.replicas.played import BUCKETS, stream_of
+from tests.replicas.one_replica import BUCKETS, name_stream
 from tests.support.controllers import GivenTime, run_controller, wait_until_async
 from tests.support.scrapes import scrape
 
-NAMES = [stream_of(bucket) for bucket in range(BUCKETS)]
+NAMES = [name_stream(bucket) for bucket in range(BUCKETS)]
 """Of streams, one for each bucket."""
 
 LIST_QUERIES = 4
@@ -39,14 +39,14 @@ def replica(url: str, called: str = "http://a") -> AbstractAsyncContextManager[C
 
 
 @asynccontextmanager
-async def two(url: str) -> AsyncIterator[tuple[Controller, Controller]]:
+async def run_two(url: str) -> AsyncIterator[tuple[Controller, Controller]]:
     """Serve the database by two that share it evenly, called `http://a` and `http://b`."""
     async with replica(url) as a, replica(url, "http://b") as b:
-        await shared(a, b)
+        await wait_until_shared(a, b)
         yield a, b
 
 
-async def shared(*controllers: Controller) -> None:
+async def wait_until_shared(*controllers: Controller) -> None:
     """Wait until exactly these have all buckets, evenly."""
     fair = -(-BUCKETS // len(controllers))
 
@@ -59,7 +59,7 @@ async def shared(*controllers: Controller) -> None:
     await wait_until_async(are_even)
 
 
-async def test_the_last_of_a_database_knows_that_it_is(
+async def test_last_controller_of_database_knows_it(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until another comes, which takes everything. The log has what each acquires and releases."""
@@ -76,7 +76,7 @@ async def test_the_last_of_a_database_knows_that_it_is(
     assert logger.calls == [acquired, released] * 2
 
 
-async def test_a_controller_whose_leases_may_be_over_shows_no_bucket(url: str) -> None:
+async def test_controller_shows_no_bucket_after_its_leases(url: str) -> None:
     """By its own clock, as the database may not answer."""
     time = GivenTime()
     async with run_controller(PostgresStore(url), time, "http://a") as a:
@@ -88,9 +88,9 @@ async def test_a_controller_whose_leases_may_be_over_shows_no_bucket(url: str) -
 
 
 # The list of streams if others own some of them: complete, and read by a few queries
-async def test_both_list_the_same_of_all_streams(url: str) -> None:
+async def test_controllers_list_same_streams(url: str) -> None:
     """Settings, last marks, scale events of those that are there, in the order of their names."""
-    async with two(url) as (a, b):
+    async with run_two(url) as (a, b):
         for number, name in enumerate(NAMES):
             owner = a if a.owns(name) else b
             domains = ("default", "ship_time")[: 1 + number % 2]
@@ -107,14 +107,14 @@ async def test_both_list_the_same_of_all_streams(url: str) -> None:
     assert found[0] == found[1]
 
 
-async def test_a_list_takes_a_few_queries_however_many_others_have(url: str) -> None:
+async def test_list_of_streams_takes_few_queries(url: str) -> None:
     """Each is a turn with the server."""
     asked: list[str] = []
     async with replica(url) as a:
         for name in NAMES:
             await a.put_stream(name, {})
         async with replica(url, "http://b") as b:
-            await shared(a, b)
+            await wait_until_shared(a, b)
             engine = a._store.reading._reading  # type: ignore[attr-defined]
             event.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
             found = await a.summaries(await a.names())
@@ -122,7 +122,7 @@ async def test_a_list_takes_a_few_queries_however_many_others_have(url: str) -> 
             assert (len(found), len(asked)) == (BUCKETS, LIST_QUERIES), asked
 
 
-async def test_the_next_turn_is_soon_while_a_bucket_is_free_or_an_owner_fails() -> None:
+async def test_next_turn_is_soon_while_bucket_is_free() -> None:
     """Otherwise it is a second later. Another replica may acquire a bucket first."""
     free = Leases(2, frozenset(), {}, 1)
     taken = Leases(2, frozenset(), {0: "http://b", 1: "http://b"}, 1)
@@ -154,7 +154,7 @@ def own(server: Server) -> Iterator[str]:
     server.cut(url)
 
 
-def copied(server: Server, url: str) -> str:
+def copy_database(server: Server, url: str) -> str:
     """Copy the database while nobody is connected to it; returns the name of the copy."""
     name = url.rpartition("/")[2]
     server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
@@ -164,7 +164,7 @@ def copied(server: Server, url: str) -> str:
     return f"{name}_copy"
 
 
-def put_in_place(server: Server, copy: str, url: str) -> None:
+def replace_database(server: Server, copy: str, url: str) -> None:
     """Have the copy take the database's place."""
     name = url.rpartition("/")[2]
     server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
@@ -173,7 +173,7 @@ def put_in_place(server: Server, copy: str, url: str) -> None:
     server.execute(f"ALTER DATABASE {copy} RENAME TO {name}")
 
 
-async def noted_durably(controller: Controller, time: int) -> None:
+async def note_durably(controller: Controller, time: int) -> None:
     """Note a time until it is durable."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -186,7 +186,7 @@ async def noted_durably(controller: Controller, time: int) -> None:
 
 
 @pytest.mark.acceptance
-async def test_a_controller_reports_marks_that_its_database_has_lost(
+async def test_controller_reports_lost_marks(
     server: Server, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In its log, a metric and the changes of the stream, with the seq that it held."""
@@ -194,12 +194,12 @@ async def test_a_controller_reports_marks_that_its_database_has_lost(
     monkeypatch.setattr(ownership, "log", logger)
     async with replica(own) as controller:
         await controller.put_stream("s", {"mark_interval_ms": 0})
-        await noted_durably(controller, 1)
-        copy = await asyncio.to_thread(copied, server, own)
+        await note_durably(controller, 1)
+        copy = await asyncio.to_thread(copy_database, server, own)
         for time in (2, 3, 4):
-            await noted_durably(controller, time)
-        await asyncio.to_thread(put_in_place, server, copy, own)
-        await noted_durably(controller, 5)
+            await note_durably(controller, time)
+        await asyncio.to_thread(replace_database, server, copy, own)
+        await note_durably(controller, 5)
         change = (await controller.views.changes("s", before=None, limit=1))[0]
         lost = scrape(controller, "noted_time_lost_marks_total")
 

@@ -14,8 +14,8 @@ from demo.trials.calls import HTTP
 from demo.trials.ports import listens
 from demo.trials.postgres import PASSWORD
 from demo.trials.waiting import PATIENCE_S, wait_until
-from tests.replicas.played import BUCKETS, HERE, OTHER, RESULTS, THERE, Played
-from tests.replicas.served import buckets, lowers, note, status
+from tests.replicas.one_replica import BUCKETS, HERE, OTHER, RESULTS, THERE, Replica
+from tests.replicas.replica_processes import get_status, note_time, read_buckets, read_lowers
 from tests.support.controllers import wait_until_async
 from tests.support.http import problem
 from tests.support.processes import ServeProcess
@@ -25,7 +25,7 @@ EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
 
 
 # What becomes of requests
-async def test_what_waits_is_committed_before_the_streams_go(this: Played) -> None:
+async def test_waiting_notes_are_committed_before_release(this: Replica) -> None:
     """Its callers are answered here, and no other replica is asked."""
     this.store.open.clear()
     before = this.store.commits
@@ -41,7 +41,7 @@ async def test_what_waits_is_committed_before_the_streams_go(this: Played) -> No
     assert ([each.status_code for each in answers], this.owner.frames) == ([200] * 6, [])
 
 
-async def test_later_requests_go_to_the_new_owner(this: Played) -> None:
+async def test_requests_after_release_go_to_new_owner(this: Replica) -> None:
     """Notes and whatever else, with the body that it brought."""
     this.controller.prepare_to_stop()
     await wait_until_async(lambda: not this.controller.owns(HERE))
@@ -57,9 +57,9 @@ async def test_later_requests_go_to_the_new_owner(this: Played) -> None:
     assert (early, noted.content, explained.json()) == ([False, False], RESULTS.body, {})
 
 
-async def test_the_last_one_refuses_at_once_what_comes_later(this: Played) -> None:
+async def test_last_replica_refuses_later_requests_at_once(this: Replica) -> None:
     """No replica is left to wait for: 503, and callers try again."""
-    this.now_has(None, replicas=1)
+    this.set_owner(None, replicas=1)
     await wait_until_async(lambda: this.controller.owns(THERE))
     this.controller.prepare_to_stop()
     await wait_until_async(lambda: this.controller.ownership.is_last)
@@ -70,7 +70,7 @@ async def test_the_last_one_refuses_at_once_what_comes_later(this: Played) -> No
     assert refusals == [(503, "no_owner", "1")] * 2
 
 
-async def test_who_stops_takes_no_bucket_again(this: Played) -> None:
+async def test_stopping_replica_acquires_no_bucket(this: Replica) -> None:
     """Not even those without an owner."""
     this.controller.prepare_to_stop()
     await wait_until_async(lambda: not this.controller.owns(HERE))
@@ -80,8 +80,8 @@ async def test_who_stops_takes_no_bucket_again(this: Played) -> None:
     assert (this.controller._committer.streams.clocks, this.store.leases.mine) == ({}, frozenset())
 
 
-async def test_a_failed_commit_does_not_keep_the_streams(
-    this: Played, monkeypatch: pytest.MonkeyPatch
+async def test_streams_are_released_after_failed_commit(
+    this: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its callers get the error, with those that waited behind it, and the streams go."""
     opened = threading.Event()
@@ -105,7 +105,7 @@ async def test_a_failed_commit_does_not_keep_the_streams(
     assert [problem(each)[:2] for each in answers] == [(503, "unavailable")] * 2
 
 
-async def test_a_commit_that_outlasts_a_lease_does_not_extend_it(this: Played) -> None:
+async def test_long_commit_does_not_extend_lease(this: Replica) -> None:
     """A lease lasts from the moment at which the commit was asked for, not from its answer."""
     clocks, store = this.controller._clocks, this.store
     store.open.clear()
@@ -120,7 +120,7 @@ async def test_a_commit_that_outlasts_a_lease_does_not_extend_it(this: Played) -
     assert not this.controller.ownership.is_sure
 
 
-def half_sent(server: ServeProcess, method: str, path: str, body: bytes) -> socket.socket:
+def send_half(server: ServeProcess, method: str, path: str, body: bytes) -> socket.socket:
     """Return a connection on which the request, which the server has begun, lacks its last byte."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
     head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -131,7 +131,7 @@ def half_sent(server: ServeProcess, method: str, path: str, body: bytes) -> sock
     return connection
 
 
-def completed(connection: socket.socket) -> bytes:
+def complete(connection: socket.socket) -> bytes:
     """Send the last byte of a body, and return the status line of the answer."""
     with connection:
         connection.sendall(b"}")
@@ -139,13 +139,13 @@ def completed(connection: socket.socket) -> bytes:
             return answer.readline().strip()
 
 
-def polls(server: ServeProcess) -> float:
+def count_polls(server: ServeProcess) -> float:
     """Return how many long polls wait there."""
     return samples(HTTP.get(f"{server.url}/metrics").text, "noted_time_long_polls")[()]
 
 
 @pytest.mark.acceptance
-def test_streams_do_not_wait_for_the_requests_of_a_replica_that_stops(
+def test_streams_move_before_open_requests_of_stop_end(
     a: ServeProcess, b: ServeProcess, name: str
 ) -> None:
     """While a poll and slow requests are open there, the other takes notes of its streams.
@@ -154,30 +154,30 @@ def test_streams_do_not_wait_for_the_requests_of_a_replica_that_stops(
     """
     path = f"/v1/streams/{name}"
     slow = [
-        half_sent(a, "POST", f"{path}/notes", b'{"notes":[{"writer":"slow","time":9}]}'),
-        half_sent(a, "PUT", f"{path}/reader-groups/g/readers/r", b'{"position":{}}'),
+        send_half(a, "POST", f"{path}/notes", b'{"notes":[{"writer":"slow","time":9}]}'),
+        send_half(a, "PUT", f"{path}/reader-groups/g/readers/r", b'{"position":{}}'),
     ]
     with ThreadPoolExecutor(1) as beside:
         poll = beside.submit(HTTP.get, f"{a.url}{path}/marks?after=1&wait_ms=15000")
-        wait_until(lambda: polls(a) == 1)
+        wait_until(lambda: count_polls(a) == 1)
         a.process.terminate()
-        answers = [note(b, name, noted) for noted in range(6, 36)]
+        answers = [note_time(b, name, noted) for noted in range(6, 36)]
         still_open = a.process.poll() is None
         answers.append(poll.result().status_code)
-    statuses = [completed(each) for each in slow]
+    statuses = [complete(each) for each in slow]
     ended = a.process.wait(timeout=PATIENCE_S)
 
     assert (set(answers), still_open, statuses, ended) == ({200}, True, [b"HTTP/1.1 200 OK"] * 2, 0)
     writers = HTTP.get(f"{b.url}{path}/writers").json()["writers"]
     times = {row["writer"]: row["times"]["default"] for row in writers}
-    assert (times, lowers(b, name)[-1]) == ({"w": 35, "slow": 9}, (31, 35))
+    assert (times, read_lowers(b, name)[-1]) == ({"w": 35, "slow": 9}, (31, 35))
 
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("shares", "answer"), [(True, b"HTTP/1.1 503 Service Unavailable"), (False, b"HTTP/1.1 200 OK")]
 )
-def test_slow_requests_of_the_last_replica_end_before_it(
+def test_last_replica_ends_after_its_slow_requests(
     tmp_path: Path, request: pytest.FixtureRequest, answer: bytes, *, shares: bool
 ) -> None:
     """Callers of a database that may be shared try again, at a replica that is started meanwhile.
@@ -187,13 +187,13 @@ def test_slow_requests_of_the_last_replica_end_before_it(
     options = ("--database", request.getfixturevalue("url")) if shares else ()
     with ServeProcess(tmp_path, *options).ready() as only:
         HTTP.put(f"{only.url}/v1/streams/s").raise_for_status()
-        slow = half_sent(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')
+        slow = send_half(only, "POST", "/v1/streams/s/notes", b'{"notes":[{"writer":"w"}]}')
         only.process.terminate()
         if shares:
             wait_until(lambda: '"buckets_released"' in only.text())
         else:
             wait_until(lambda: not listens(only.port))
-        answered = completed(slow)
+        answered = complete(slow)
         ended = only.process.wait(timeout=PATIENCE_S)
 
     assert (answered, ended) == (answer, 0)
@@ -202,19 +202,19 @@ def test_slow_requests_of_the_last_replica_end_before_it(
 # What becomes of streams when replicas come, stop, die, sleep, or lose their way
 
 
-def taken(replica: ServeProcess, name: str, noted: int) -> None:
+def note_until_accepted(replica: ServeProcess, name: str, noted: int) -> None:
     """Note until it is accepted: if a busy machine delays the takeover, 503 is answered."""
-    wait_until(lambda: note(replica, name, noted) == 200)
+    wait_until(lambda: note_time(replica, name, noted) == 200)
 
 
 @pytest.mark.acceptance
-def test_notes_for_a_replica_that_was_killed_wait_and_are_taken(
+def test_notes_for_killed_replica_wait_for_takeover(
     a: ServeProcess, b: ServeProcess, name: str
 ) -> None:
     """The survivor holds the request until the stream is its own, and answers 200."""
     a.kill()
-    taken(b, name, 9)
-    wait_until(lambda: buckets(b)["this"] == 64)
+    note_until_accepted(b, name, 9)
+    wait_until(lambda: read_buckets(b)["this"] == 64)
 
     found = PASSWORD in a.text() + b.text()
-    assert (lowers(b, name), status(b, "/readyz"), found) == ([(1, 5), (2, 9)], 200, False)
+    assert (read_lowers(b, name), get_status(b, "/readyz"), found) == ([(1, 5), (2, 9)], 200, False)

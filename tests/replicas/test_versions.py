@@ -9,7 +9,7 @@ import pytest
 
 from controller.store.schema import SCHEMA_REVISION
 from demo.trials.waiting import wait_until
-from tests.replicas.served import BUCKETS
+from tests.replicas.replica_processes import BUCKETS
 from tests.support.processes import ServeProcess, run_command
 
 pytestmark = pytest.mark.acceptance
@@ -17,7 +17,7 @@ SHARE = {"buckets": BUCKETS // 2}
 THIS = {"version": version("noted-time"), "revision": SCHEMA_REVISION}
 
 
-def status(url: str, directory: Path) -> list[dict[str, Any]]:
+def read_status(url: str, directory: Path) -> list[dict[str, Any]]:
     """Return what the command says of each controller."""
     done = run_command("status", "--url", url, "--json", cwd=directory)
     assert done.returncode == 0, done.stderr
@@ -29,17 +29,17 @@ def test_status_shows_each_controller_and_its_version(
     a: ServeProcess, b: ServeProcess, tmp_path: Path
 ) -> None:
     """One that was killed is not listed, once the server has ended its session."""
-    said = status(a.url, tmp_path)
+    said = read_status(a.url, tmp_path)
     times = [each.pop("since") for each in said]
     b.kill()
 
     assert said == [{"url": url} | THIS | SHARE for url in sorted([a.url, b.url])]
     assert all(isinstance(each, int) for each in times)
-    wait_until(lambda: [each["url"] for each in status(a.url, tmp_path)] == [a.url])
+    wait_until(lambda: [each["url"] for each in read_status(a.url, tmp_path)] == [a.url])
 
 
-def test_settings_that_let_a_power_cut_lose_notes_are_told(a: ServeProcess, tmp_path: Path) -> None:
-    """In the log at the start, and by `status` and the doctor in the same words."""
+def test_unsafe_settings_are_shown(a: ServeProcess, tmp_path: Path) -> None:
+    """In the log at the start, and by `read_status` and the doctor in the same words."""
     url = a.ready().url
     (risk,) = (each["risk"] for each in a.log() if each["event"] == "commits_may_be_lost")
     printed = run_command("status", "--url", url, cwd=tmp_path).stderr
@@ -52,7 +52,7 @@ def test_settings_that_let_a_power_cut_lose_notes_are_told(a: ServeProcess, tmp_
     )
 
 
-def test_a_controller_that_shares_with_none_lists_itself(tmp_path: Path) -> None:
+def test_single_controller_lists_itself(tmp_path: Path) -> None:
     """Over a database in a file, whose only bucket it has; on a terminal or not, in a table."""
     with ServeProcess(tmp_path) as alone:
         url = alone.ready().url

@@ -256,7 +256,7 @@ def chains(domain: str) -> st.SearchStrategy[list[AppendedMark]]:
     )
 
 
-def outcome(store: Store, batch: ChangeSet) -> str:
+def try_commit(store: Store, batch: ChangeSet) -> str:
     """Commit the batch and return how that ended."""
     try:
         store.commit(batch)
@@ -267,7 +267,7 @@ def outcome(store: Store, batch: ChangeSet) -> str:
     return "written"
 
 
-def all_of(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
+def read_all(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
     """Return all that the store gives back."""
     return (
         store.clocks()[0],
@@ -280,7 +280,7 @@ def all_of(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
 @given(
     record=st.builds(StreamRecord, st.just(IDS[0]), names, stream_settings), written=whole_streams()
 )
-def test_load_gives_back_exactly_what_was_committed(
+def test_load_returns_what_was_committed(
     make_store: Callable[[], Store], record: StreamRecord, written: Kept
 ) -> None:
     """Whatever the offsets, times, names and settings are, and in whatever order they came."""
@@ -300,7 +300,7 @@ def test_load_gives_back_exactly_what_was_committed(
 
 @costly(4)
 @given(written=st.lists(batches(), max_size=8))
-def test_every_store_does_the_same(
+def test_all_stores_agree(
     make_durables: list[Callable[[], Store]], written: list[ChangeSet]
 ) -> None:
     """After any batches, refused ones among them, the stores give back the same."""
@@ -309,6 +309,6 @@ def test_every_store_does_the_same(
     found = []
     for make in (MemoryStore, *make_durables):
         with closing(make()) as store:
-            found.append(([outcome(store, batch) for batch in history], all_of(store)))
+            found.append(([try_commit(store, batch) for batch in history], read_all(store)))
 
     assert found == found[:1] * len(found)

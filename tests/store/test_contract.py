@@ -31,21 +31,21 @@ from tests.support.stored import (
 TEXTS = ("tab\t", "line\nend", 'quo"te', "back\\slash", "\\N", "✈")
 
 
-def test_a_new_store_is_empty_at_service_time_zero(store: Store) -> None:
+def test_new_store_is_empty_at_service_time_zero(store: Store) -> None:
     """Nothing was committed, so nothing has to be given back."""
     found = (store.clocks()[0], store.streams(), read_kept(store))
 
     assert found == (0, [], Kept([], [], {"default": []}, []))
 
 
-def test_streams_come_in_the_order_of_their_names(store: Store) -> None:
+def test_streams_are_ordered_by_name(store: Store) -> None:
     """The order is that of code points, whatever the order of making."""
     commit(store, stream("1", "b"), stream("2", "B"), stream("3", "a"))
 
     assert [record.name for record in store.streams()] == store.names() == ["B", "a", "b"]
 
 
-def test_many_streams_are_summarised_together(store: Store) -> None:
+def test_summaries_have_records_last_marks_and_scales(store: Store) -> None:
     """Of each its record, the last mark of each domain that has one, and all scale events."""
     events = [ScaleEvent({0: 500}, {2: (0,)}), ScaleEvent({2: 600}, {3: (2,)})]
     marks = [mark(1), mark(2), mark(1, domain="ship_time"), mark(1, "id-3"), mark(2, "id-3")]
@@ -63,7 +63,7 @@ def test_many_streams_are_summarised_together(store: Store) -> None:
     ]
 
 
-def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store) -> None:
+def test_changed_settings_keep_records_of_stream(store: Store) -> None:
     """Changing settings deletes nothing: what belongs to the stream stays."""
     store.commit(build_changes(*records(member()), upto=2))
     changed = replace(stream(), settings=replace(stream().settings, writer_timeout_ms=99))
@@ -77,7 +77,7 @@ def test_a_stream_written_again_has_its_new_settings_and_all_it_had(store: Store
     )
 
 
-def test_a_sealed_stream_comes_back_with_its_seal_and_last_mark(store: Store) -> None:
+def test_sealed_stream_is_loaded_with_seal_and_final_mark(store: Store) -> None:
     """How it was sealed, what was asked for, and that the mark is final; also in summaries."""
     asked = SealRequest({0: 25}, {"ship_time": 99})
     sealed = replace(stream(), seal=Seal(asked, {0: 25, 3: 0}, 1234, ("UA",)))
@@ -92,7 +92,7 @@ def test_a_sealed_stream_comes_back_with_its_seal_and_last_mark(store: Store) ->
     assert (summary.record, summary.last_marks) == (sealed, {"default": last.mark})
 
 
-def test_a_forgotten_member_is_gone_and_the_others_stay(store: Store) -> None:
+def test_drop_of_member_keeps_others(store: Store) -> None:
     """Writers are forgotten by stream and name; an unknown one counts as forgotten."""
     both = [each for i in ("id-1", "id-2") for each in records(member("DL"), member("UA"), of=i)]
     commit(store, stream(), stream("id-2", "ships"), *both)
@@ -108,7 +108,7 @@ def test_a_forgotten_member_is_gone_and_the_others_stay(store: Store) -> None:
     ]
 
 
-def test_a_member_may_come_back_in_the_batch_that_forgets_it(store: Store) -> None:
+def test_member_dropped_and_put_in_one_batch_is_written(store: Store) -> None:
     """Members are forgotten before others are written."""
     store.commit(build_changes(*records(member(time=9))))
 
@@ -121,7 +121,7 @@ def test_a_member_may_come_back_in_the_batch_that_forgets_it(store: Store) -> No
 
 
 @pytest.mark.parametrize("wrong", [1, 2, 4])
-def test_a_mark_without_its_predecessor_is_a_conflict(store: Store, wrong: int) -> None:
+def test_mark_without_its_predecessor_is_conflict(store: Store, wrong: int) -> None:
     """Whether its seq is taken or leaves a gap, the conflict names it."""
     store.commit(build_changes(upto=2))
 
@@ -135,7 +135,7 @@ def test_a_mark_without_its_predecessor_is_a_conflict(store: Store, wrong: int) 
     )
 
 
-def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
+def test_batch_with_conflict_writes_nothing(store: Store) -> None:
     """Neither what precedes the mark nor what follows it, of this stream or another."""
     store.commit(build_changes(*records(member()), upto=2))
     before = (store.clocks()[0], store.streams(), read_kept(store), read_kept(store, "id-2"))
@@ -176,9 +176,7 @@ def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
     ],
     ids=["member", "scale", "mark", "reader", "backlog", "change", "name", "scale-again"],
 )
-def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(
-    store: Store, record: Record
-) -> None:
+def test_batch_that_contradicts_store_is_conflict(store: Store, record: Record) -> None:
     """It names an unknown stream, or a name or scale event that exists; nothing is written."""
     scale = StoredScale("id-1", 1, ScaleEvent({9: 9}, {}))
     store.commit(build_changes(scale, service_ms=4))
@@ -194,14 +192,14 @@ def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(
     )
 
 
-def test_the_controllers_of_a_database_share_a_secret(store: Store) -> None:
+def test_controllers_of_database_share_secret(store: Store) -> None:
     """Whoever reads it again, reads the same: it was made with the tables."""
     found = store.reading.replicas_secret()
 
     assert (store.replicas_secret(), len(found) >= 32) == (found, True)
 
 
-def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:
+def test_iterator_reads_snapshot(store: Store) -> None:
     """A commit between two members that are read neither fails nor is seen."""
     store.commit(build_changes(*records(member("a"), member("c"))))
     members = store.members("id-1")
@@ -212,7 +210,7 @@ def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:
     assert [*found, *members] == [member("a"), member("c")]
 
 
-def test_a_closed_store_is_unavailable(store: Store) -> None:
+def test_closed_store_is_unavailable(store: Store) -> None:
     """Neither a commit nor a question is answered after `close`."""
     store.close()
 
@@ -223,7 +221,7 @@ def test_a_closed_store_is_unavailable(store: Store) -> None:
 
 
 @pytest.mark.parametrize("count", [10, 2500])
-def test_a_batch_of_any_size_is_given_back(store: Store, count: int) -> None:
+def test_batch_of_any_size_is_loaded(store: Store, count: int) -> None:
     """New members and ones that are there."""
     ends = {0: MAX_INT64}, {"default": MIN_INT64, "a.b": MAX_INT64}
     odd = [member(text) for text in TEXTS]

@@ -39,30 +39,30 @@ from tests.support.stored import (
 POLICY = BacklogPolicy(watermark_lag_ms=1000, behind_ms=None, rule="sticky")
 
 
-def numbers(store: Store, stream_id: str = "id-1") -> list[int]:
+def list_numbers(store: Store, stream_id: str = "id-1") -> list[int]:
     """Return the numbers of the changes that the store keeps of a stream, the newest first."""
     return [each.number for each in store.changes(stream_id, before=None, limit=1000)]
 
 
-def entry(seq: int, of: str = "id-1", domain: str = "default") -> LedgerEntry:
+def make_entry(seq: int, of: str = "id-1", domain: str = "default") -> LedgerEntry:
     return LedgerEntry(of, domain, seq, EntryAnswer(seq, 1000 - seq, seq - 1, seq, ()))
 
 
-def without_old(kind: type[Record], before: int, *written: Record) -> ChangeSet:
+def drop_old(kind: type[Record], before: int, *written: Record) -> ChangeSet:
     """Return the changes that write records, and delete old ones of the first stream."""
     batch = ChangeSet(*written)
     batch.drop_old(kind, "id-1", before)
     return batch
 
 
-def without_stream(*written: Record) -> ChangeSet:
+def drop_stream(*written: Record) -> ChangeSet:
     """Return the changes that write records, and drop the first stream."""
     batch = ChangeSet(*written)
     batch.drop(StreamRecord, "id-1")
     return batch
 
 
-def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
+def test_put_replaces_reader(store: Store) -> None:
     """A reader that went offline keeps only the segments that it was the last to report."""
     online = ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 1: 2})
     other = ReaderRecord("id-1", "h", "a", online=True, position={})
@@ -76,7 +76,7 @@ def test_a_reader_written_again_replaces_what_was_there(store: Store) -> None:
     ]
 
 
-def test_a_backlog_written_again_replaces_what_was_there(store: Store) -> None:
+def test_put_replaces_backlog(store: Store) -> None:
     """The last one of a batch counts, and one that is forgotten in it first is written."""
     record = BacklogRecord("id-1", "g", POLICY)
     store.commit(build_changes(record))
@@ -89,10 +89,10 @@ def test_a_backlog_written_again_replaces_what_was_there(store: Store) -> None:
     assert store.load(BacklogRecord, "id-1") == changed[1:]
 
 
-def test_the_ledger_is_read_from_either_end(store: Store) -> None:
+def test_ledger_is_read_in_both_directions(store: Store) -> None:
     """After a seq in the requested order, up to a maximum, of one domain."""
     seqs = (3, 1, 7, 5)
-    entries = [entry(seq, domain=each) for seq in seqs for each in ("default", "ship_time")]
+    entries = [make_entry(seq, domain=each) for seq in seqs for each in ("default", "ship_time")]
     store.commit(build_changes(*entries))
 
     def read(after: int, *, newest_first: bool) -> list[int]:
@@ -104,28 +104,28 @@ def test_the_ledger_is_read_from_either_end(store: Store) -> None:
     assert (oldest, newest) == ([[1, 3], [5, 7], [5, 7], []], [[7, 5], [3, 1], [3, 1], []])
 
 
-def test_old_entries_of_the_ledger_go_by_served_time(store: Store) -> None:
+def test_old_ledger_entries_are_dropped_by_served_time(store: Store) -> None:
     """Their wall time, which falls here, decides nothing; those of other streams stay."""
-    entries = [entry(seq, of=each) for each in ("id-1", "id-2") for seq in (1, 2, 3)]
+    entries = [make_entry(seq, of=each) for each in ("id-1", "id-2") for seq in (1, 2, 3)]
     commit(store, stream(), stream("id-2", "ships"), *entries)
 
-    store.commit(without_old(LedgerEntry, 3))
+    store.commit(drop_old(LedgerEntry, 3))
 
     assert [*read_kept(store).ledger, *read_kept(store, "id-2").ledger] == entries[2:]
 
 
-def late(writer: str) -> LateRecord:
+def make_late(writer: str) -> LateRecord:
     """Return a late row that was reported once."""
     report = LateReport(writer, 1, 5, 5, 7, 7, served_at=4)
     return LateRecord("id-1", "default", *report.place, report)
 
 
-def test_forgotten_late_rows_are_gone(store: Store) -> None:
+def test_drop_of_late_rows_keeps_others(store: Store) -> None:
     """By their keys, one that is not there among them; what is written again stays."""
-    records = [late(writer) for writer in "abc"]
+    records = [make_late(writer) for writer in "abc"]
     store.commit(build_changes(*records))
     batch = ChangeSet()
-    for each in (records[0], late("z"), records[2]):
+    for each in (records[0], make_late("z"), records[2]):
         batch.drop(LateRecord, *each.key)
     batch.put(records[2])
     store.commit(batch)
@@ -133,7 +133,7 @@ def test_forgotten_late_rows_are_gone(store: Store) -> None:
     assert store.load(LateRecord, "id-1") == records[1:]
 
 
-def test_changes_come_back_as_they_were_with_the_newest_first(store: Store) -> None:
+def test_changes_are_loaded_newest_first(store: Store) -> None:
     """Each with all its fields, or with none set."""
     settings = {"domains": ["a"], "max_time_ahead_ms": None}
     made = [change(1), Change("id-1", 9, 2, "settings", None, settings, {"domains": []}), change(3)]
@@ -144,43 +144,43 @@ def test_changes_come_back_as_they_were_with_the_newest_first(store: Store) -> N
     assert found == [replace(made[number - 1], number=number) for number in (3, 2, 1)]
 
 
-def test_numbers_rise_by_one_in_each_stream(store: Store) -> None:
+def test_changes_are_numbered_by_stream(store: Store) -> None:
     """Over the batches, and whatever other streams have."""
     store.commit(build_changes(change(1)))
     changes = [change(2), change(2, "id-2"), change(2), change(2, "id-2")]
     commit(store, stream("id-2", "ships"), *changes)
 
-    assert (numbers(store), numbers(store, "id-2")) == ([3, 2, 1], [2, 1])
+    assert (list_numbers(store), list_numbers(store, "id-2")) == ([3, 2, 1], [2, 1])
 
 
-def test_old_changes_go_but_for_the_last(store: Store) -> None:
+def test_old_changes_are_dropped_except_last(store: Store) -> None:
     """So the numbers of the next ones continue; those of other streams stay."""
     streams = [stream(), stream("id-2", "ships")]
     changes = [*map(change, (1, 2, 3)), change(1, "id-2"), change(2, "id-2")]
     commit(store, *streams, *changes)
 
-    store.commit(without_old(Change, 3))
-    some = numbers(store)
-    store.commit(without_old(Change, 99, change(5)))
-    store.commit(without_old(Change, 99))
+    store.commit(drop_old(Change, 3))
+    some = list_numbers(store)
+    store.commit(drop_old(Change, 99, change(5)))
+    store.commit(drop_old(Change, 99))
     commit(store, change(6))
 
-    assert (some, numbers(store), numbers(store, "id-2")) == ([3], [5, 4], [2, 1])
+    assert (some, list_numbers(store), list_numbers(store, "id-2")) == ([3], [5, 4], [2, 1])
 
 
-def test_a_change_and_the_forgetting_of_others_may_share_a_batch(store: Store) -> None:
+def test_change_survives_drop_of_old_ones_in_its_batch(store: Store) -> None:
     """Changes are added before others are forgotten, so the last one is the new one."""
     store.commit(build_changes(change(1)))
 
-    store.commit(without_old(Change, 99, change(2)))
+    store.commit(drop_old(Change, 99, change(2)))
 
-    assert numbers(store) == [2]
+    assert list_numbers(store) == [2]
 
 
 # What every store forgets on demand, and what it keeps all the same
 
 
-def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
+def test_drop_of_marks_keeps_later_and_other_chains(store: Store) -> None:
     """To forget goes up to and with the seq, in one chain only."""
     store.commit(build_changes(upto=4))
     commit(store, *(mark(seq, domain="ship_time") for seq in (1, 2, 3)))
@@ -192,7 +192,7 @@ def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
     assert (read_seqs(store), read_seqs(store, domain="ship_time")) == ([3, 4], [1, 2, 3])
 
 
-def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
+def test_drop_of_stream_drops_its_records(store: Store) -> None:
     """Nothing of it is left; what belongs to another stays."""
     full = build_changes(
         stream("id-2", "ships"),
@@ -200,13 +200,13 @@ def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
         *(*records(member()), *records(member(), of="id-2")),
         ReaderRecord("id-1", "g", "a", online=True, position={}),
         BacklogRecord("id-1", "g"),
-        late("UA"),
+        make_late("UA"),
         change(1),
         upto=2,
     )
     store.commit(full)
 
-    store.commit(without_stream())
+    store.commit(drop_stream())
 
     assert (store.streams(), read_kept(store), read_kept(store, "id-2")) == (
         [stream("id-2", "ships")],
@@ -215,21 +215,21 @@ def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
     )
 
 
-def test_a_stream_made_again_begins_empty(store: Store) -> None:
+def test_recreated_stream_has_no_records(store: Store) -> None:
     """It has the old name and a new id, even when one batch drops the one and makes the other."""
     store.commit(build_changes(*records(member()), upto=2))
     again = stream("id-2")
 
-    store.commit(without_stream(again, mark(1, "id-2")))
+    store.commit(drop_stream(again, mark(1, "id-2")))
 
     assert (store.streams(), read_seqs(store), read_seqs(store, "id-2")) == ([again], [], [1])
 
 
-def test_what_a_batch_writes_to_a_stream_that_it_drops_is_dropped(store: Store) -> None:
+def test_batch_that_drops_stream_writes_nothing_to_it(store: Store) -> None:
     """One transaction may take notes of a stream and its deletion, in this order."""
     store.commit(build_changes(upto=2))
 
-    store.commit(without_stream(*records(member()), change(1)))
+    store.commit(drop_stream(*records(member()), change(1)))
 
     assert (store.streams(), read_kept(store)) == ([], Kept([], [], {"default": []}, []))
 
@@ -245,10 +245,10 @@ ENDLESS = f"""
 import sys
 from itertools import count
 from controller.store.sqlite import SqliteStore
-from tests.support.stored import commit, mark, member, of_one_stream, records
+from tests.support.stored import build_changes, commit, mark, member, records
 
 store = SqliteStore(sys.argv[1])
-store.commit(of_one_stream())
+store.commit(build_changes())
 for n in count(1):
     members = records(*(member(f"writer-{{i:02}}", time=n) for i in range({WRITERS})))
     commit(store, *members, mark(n), at=n)
@@ -256,7 +256,7 @@ for n in count(1):
 """
 
 
-def last_printed_before_the_kill(database: Path, batches: int) -> int:
+def commit_until_kill(database: Path, batches: int) -> int:
     """Let a process commit about as many batches, kill it, and return the last it reported."""
     command = [sys.executable, "-c", ENDLESS, str(database)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -269,9 +269,9 @@ def last_printed_before_the_kill(database: Path, batches: int) -> int:
     return int(rest[-1]) if rest else batches
 
 
-def test_what_was_committed_outlives_a_kill(database: Path) -> None:
+def test_commits_survive_kill(database: Path) -> None:
     """Everything reported is there, whole, and at most the batch in flight besides."""
-    reported = last_printed_before_the_kill(database, batches=200)
+    reported = commit_until_kill(database, batches=200)
 
     with closing(SqliteStore(database)) as store:
         last = read_seqs(store)[-1]

@@ -29,7 +29,7 @@ MARKS = 60
 REMEDY = ": restore the database from a backup"
 
 
-def everything(store: Store) -> list[Any]:
+def read_all(store: Store) -> list[Any]:
     """Return what a controller reads of a database."""
     streams = store.streams()
     summaries = store.summaries([each.name for each in streams])
@@ -56,21 +56,21 @@ def file(database: Path) -> Path:
     return database
 
 
-def outcome(file: Path, truth: list[Any]) -> str:
+def start_on(file: Path, truth: list[Any]) -> str:
     """Return what a controller that starts on the file makes of it."""
     try:
         with closing(open_store(f"sqlite:///{file}")) as store:
-            return "harmless" if everything(store) == truth else "served"
+            return "harmless" if read_all(store) == truth else "served"
     except StoreUnavailable as refusal:
         sentence = str(refusal)
         is_clear = f"{file} is" in sentence or "the row (" in sentence
         return "refused" if is_clear and sentence.endswith(REMEDY) else sentence
 
 
-def test_a_flipped_bit_is_refused_or_changes_nothing(file: Path, tmp_path: Path) -> None:
+def test_flipped_bit_is_refused_or_changes_nothing(file: Path, tmp_path: Path) -> None:
     """One at a time, in each page of a database at rest."""
     with closing(SqliteStore(file)) as store:
-        truth = everything(store)
+        truth = read_all(store)
     content, chance, found = file.read_bytes(), random.Random(1), Counter[str]()
     for begin in range(0, 8 * len(content), PAGE_BITS):
         for place in (begin + chance.randrange(PAGE_BITS) for _ in range(FLIPS)):
@@ -78,14 +78,14 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(file: Path, tmp_path: Path)
             flipped[place // 8] ^= 1 << place % 8
             (tmp_path / "flipped").mkdir()
             (tmp_path / "flipped" / "noted-time.db").write_bytes(flipped)
-            found[outcome(tmp_path / "flipped" / "noted-time.db", truth)] += 1
+            found[start_on(tmp_path / "flipped" / "noted-time.db", truth)] += 1
             shutil.rmtree(tmp_path / "flipped")
 
     print(found)  # noqa: T201 - for the page, with -s
     assert set(found) == {"refused", "harmless"}
 
 
-def test_a_mark_that_went_to_another_stream_is_missed(file: Path) -> None:
+def test_mark_moved_to_another_stream_is_refused(file: Path) -> None:
     """Neither stream has it then: what is found by its key ends before it."""
     seventh = b"id-1ship_time\x07\x07"
     content = file.read_bytes()
@@ -97,7 +97,7 @@ def test_a_mark_that_went_to_another_stream_is_missed(file: Path) -> None:
         open_store(f"sqlite:///{file}")
 
 
-def test_a_large_file_is_looked_through_on_request(
+def test_damage_of_large_file_is_found_on_request(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not at the start. SQLite's own check passes a row whose other key is in order."""
@@ -112,17 +112,17 @@ def test_a_large_file_is_looked_through_on_request(
     assert found == f"{file} is damaged: {misplaced}{REMEDY}"
 
 
-def test_a_damaged_schema_is_refused_with_file_and_remedy(file: Path) -> None:
+def test_damaged_schema_is_refused_with_file_and_remedy(file: Path) -> None:
     """SQLite then knows no such column, which its code does not call damage."""
     file.write_bytes(file.read_bytes().replace(b"appended_at", b"appended_au"))
 
     unknown = f"{file} is damaged: no such column: noted_time_mark.appended_at{REMEDY}"
-    assert outcome(file, []) == "refused"
+    assert start_on(file, []) == "refused"
     with closing(SqliteStore(file)) as store, pytest.raises(StoreDamaged, match=re.escape(unknown)):
         list(store.marks("id-1", "default"))
 
 
-def test_a_file_that_is_served_is_looked_through_on_request(file: Path) -> None:
+def test_damage_of_served_file_is_found_on_request(file: Path) -> None:
     """A disk may damage it meanwhile, and the check of a large one is left out at the start."""
     with closing(SqliteStore(file)) as store:
         before = store.damage()
@@ -159,7 +159,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("what", CHANGED)
-def test_the_refusal_names_the_row_that_is_damaged(database: Path, what: str) -> None:
+def test_refusal_names_damaged_row(database: Path, what: str) -> None:
     """By its table and key, whether its seal is wrong or it cannot be read at all."""
     statement, sentence = CHANGED[what]
     with closing(SqliteStore(database)) as store:
@@ -169,7 +169,7 @@ def test_the_refusal_names_the_row_that_is_damaged(database: Path, what: str) ->
         connection.commit()
 
     with closing(SqliteStore(database)) as store, pytest.raises(StoreDamaged) as refusal:
-        everything(store)
+        read_all(store)
     assert str(refusal.value).startswith(sentence)
     assert str(refusal.value).endswith(REMEDY)
 

@@ -49,7 +49,7 @@ def empty(request: pytest.FixtureRequest, url: str) -> str:
     return server.make_database()
 
 
-def at_revision(url: str, number: str) -> str:
+def set_revision(url: str, number: str) -> str:
     """Set the migrated database at `url` to another revision."""
     migrate(url)
     with closing(sqlite3.connect(parse_file(url))) as connection, connection:
@@ -58,7 +58,7 @@ def at_revision(url: str, number: str) -> str:
 
 
 @contextmanager
-def once(url: str) -> Iterator[Connection]:
+def connect(url: str) -> Iterator[Connection]:
     """Connect as a migration does."""
     engine = create_migration_engine(parse_file(url))
     with engine.connect() as connection:
@@ -66,7 +66,7 @@ def once(url: str) -> Iterator[Connection]:
     engine.dispose()
 
 
-def test_a_new_database_has_buckets_at_0(empty: str) -> None:
+def test_new_database_has_buckets_at_0(empty: str) -> None:
     """A shared one has 64, one in a file has one."""
     migrate(empty)
 
@@ -78,7 +78,7 @@ def test_a_new_database_has_buckets_at_0(empty: str) -> None:
         )
 
 
-def test_each_database_has_a_secret_of_its_own(tmp_path: Path) -> None:
+def test_databases_have_different_secrets(tmp_path: Path) -> None:
     """Controllers of one are strangers to those of another."""
     found = set()
     for name in ("a", "b"):
@@ -89,7 +89,7 @@ def test_each_database_has_a_secret_of_its_own(tmp_path: Path) -> None:
     assert (len(found), {len(each) for each in found}) == (2, {43})
 
 
-def test_to_migrate_again_changes_nothing(url: str) -> None:
+def test_second_migration_changes_nothing(url: str) -> None:
     """What was committed stays; a database that is up to date is not even locked."""
     migrate(url)
     with closing(open_store(url)) as store:
@@ -125,7 +125,7 @@ def test_processes_migrate_at_once(empty: str, tmp_path: Path) -> None:
     assert (codes, read_revision(empty)) == ([0] * 3, SCHEMA_REVISION)
 
 
-def test_a_database_that_is_not_there_is_to_be_migrated(url: str) -> None:
+def test_check_of_absent_database_names_migrate(url: str) -> None:
     """The error names the remedy, and to ask leaves no file behind."""
     with pytest.raises(WrongSchema) as wrong:
         check(url)
@@ -138,15 +138,15 @@ def test_a_database_that_is_not_there_is_to_be_migrated(url: str) -> None:
 
 
 @pytest.mark.parametrize("act", [check, open_store, migrate])
-def test_a_newer_schema_is_left_alone(url: str, act: Callable[[str], object]) -> None:
+def test_newer_schema_is_refused(url: str, act: Callable[[str], object]) -> None:
     """An older version neither serves nor migrates it, and names the one that does."""
-    at_revision(url, "9999")
+    set_revision(url, "9999")
 
     with pytest.raises(WrongSchema, match=r"at 9999, newer than .*: install the noted-time that"):
         act(url)
 
 
-def test_a_database_of_another_program_is_not_migrated_over(url: str) -> None:
+def test_failed_migration_leaves_file_unchanged(url: str) -> None:
     """A failed migration leaves the file as it was."""
     with closing(sqlite3.connect(parse_file(url))) as connection, connection:
         connection.execute("CREATE TABLE noted_time_mark (colour TEXT)")
@@ -174,20 +174,20 @@ def test_database_with_tables_of_other_programs_is_shared(empty: str) -> None:
     assert set(tables) == {*others, *metadata.tables, VERSION_TABLE}
 
 
-def test_a_revision_that_never_was_is_not_migrated_from(url: str) -> None:
+def test_unknown_revision_is_not_migrated(url: str) -> None:
     """The error is the store's, and names the revision."""
-    at_revision(url, "0000")
+    set_revision(url, "0000")
 
     with pytest.raises(StoreUnavailable, match="0000"):
         migrate(url)
 
 
-def test_a_table_that_others_refer_to_can_be_altered(url: str) -> None:
+def test_referenced_table_can_be_altered(url: str) -> None:
     """SQLite makes it again; what belongs to its rows stays all the same."""
     migrate(url)
     with closing(open_store(url)) as store:
         store.commit(build_changes(upto=2))
-    with once(url) as connection, connection.begin():
+    with connect(url) as connection, connection.begin():
         operations = Operations(MigrationContext.configure(connection))
         with operations.batch_alter_table("noted_time_stream", recreate="always") as altered:
             altered.add_column(Column("colour", Text))
@@ -197,17 +197,17 @@ def test_a_table_that_others_refer_to_can_be_altered(url: str) -> None:
         assert read_seqs(store) == [1, 2]
 
 
-def test_rows_that_a_migration_leaves_without_their_stream_are_found(url: str) -> None:
+def test_migration_finds_rows_without_stream(url: str) -> None:
     """Foreign domains are off meanwhile, so it is asked at the end."""
     migrate(url)
-    with once(url) as connection:
+    with connect(url) as connection:
         connection.exec_driver_sql("INSERT INTO noted_time_scale VALUES ('nobody', 1, '{}', NULL)")
 
         with pytest.raises(StoreUnavailable, match=r"rows without a stream.*scale"):
             check_references(connection)
 
 
-def test_the_migrations_lead_to_the_tables_of_the_schema(empty: str) -> None:
+def test_migrations_make_tables_of_schema(empty: str) -> None:
     """Alembic finds nothing to do between the last revision and the models."""
     migrate(empty)
 
@@ -220,14 +220,14 @@ def test_the_migrations_lead_to_the_tables_of_the_schema(empty: str) -> None:
     assert differences == []
 
 
-def test_the_schema_names_the_last_revision() -> None:
+def test_schema_names_last_revision() -> None:
     """`check` compares with a constant, so that it needs no migrations to be there."""
     directory = str(MIGRATIONS_DIRECTORY)
 
     assert ScriptDirectory(directory).get_heads() == [SCHEMA_REVISION]
 
 
-def test_every_constraint_has_a_name() -> None:
+def test_every_constraint_has_name() -> None:
     """Without one, SQLite's tables could not be altered later."""
     nameless = [
         constraint
@@ -239,10 +239,10 @@ def test_every_constraint_has_a_name() -> None:
     assert nameless == []
 
 
-def test_a_database_is_created_only_if_there_is_none(url: str) -> None:
+def test_database_is_created_only_if_there_is_none(url: str) -> None:
     """A new file gets its tables at once, an older one waits for its owner to migrate it."""
     first = create_if_new(url)
-    at_revision(url, "0000")
+    set_revision(url, "0000")
     second = create_if_new(url)
 
     assert (first, second, read_revision(url)) == (True, False, "0000")
@@ -251,7 +251,7 @@ def test_a_database_is_created_only_if_there_is_none(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["sqlite://", "sqlite:///:memory:", "mysql://db/noted", "nonsense:x"]
 )
-def test_a_url_of_no_store_is_rejected(url: str) -> None:
+def test_url_without_store_is_rejected(url: str) -> None:
     """The error shows what a URL looks like."""
     with pytest.raises(Rejected, match=r"use sqlite:///path/to/file\.db"):
         open_store(url)

@@ -23,26 +23,26 @@ MANY = 4096
 DOMAINS = ("default", "ship_time")
 
 
-def with_cut(seq: int, offsets: dict[int, int], domain: str = "default") -> AppendedMark:
+def make_mark(seq: int, offsets: dict[int, int], domain: str = "default") -> AppendedMark:
     """Return the mark number `seq` with that cut."""
     made = mark(seq, domain=domain)
     return replace(made, mark=replace(made.mark, cut=StreamCut(offsets)))
 
 
-def moving(segments: int, upto: int) -> list[AppendedMark]:
+def make_moving_marks(segments: int, upto: int) -> list[AppendedMark]:
     """Return marks of many segments, each of which moves one of them."""
     offsets = dict.fromkeys(range(segments), 1_000_000)
-    return [with_cut(seq, {**offsets, 0: 1_000_000 + seq}) for seq in range(1, upto + 1)]
+    return [make_mark(seq, {**offsets, 0: 1_000_000 + seq}) for seq in range(1, upto + 1)]
 
 
-def stored_characters(store: SqlStore) -> list[int]:
+def read_cut_lengths(store: SqlStore) -> list[int]:
     """Return how long the cut is that each row of a mark has."""
     columns = RECORD_TABLES[AppendedMark].c
     lengths = select(func.length(columns.cut)).order_by(columns.seq)
     return [length for (length,) in store._rows(lengths)]
 
 
-def all_of(store: Reading) -> tuple[dict[str, list[AppendedMark]], list[Mapping[str, Mark]]]:
+def read_all(store: Reading) -> tuple[dict[str, list[AppendedMark]], list[Mapping[str, Mark]]]:
     """Return all marks of the stream that are read, and the last ones of its summary."""
     marks = {domain: list(store.marks("id-1", domain)) for domain in DOMAINS}
     return marks, [each.last_marks for each in store.summaries(["flights"])]
@@ -55,40 +55,38 @@ def sql_store(make_durable: Callable[[], SqlStore]) -> SqlStore:
 
 
 @pytest.mark.parametrize("at_once", [1, 100], ids=["each alone", "in one batch"])
-def test_segments_that_do_not_move_take_no_room_in_the_rows_of_marks(
-    sql_store: SqlStore, at_once: int
-) -> None:
+def test_unmoved_segments_take_no_space_in_rows_of_marks(sql_store: SqlStore, at_once: int) -> None:
     """Of 4,096 that were named once, a hundred marks store the one that moved."""
-    marks = moving(MANY, 100)
+    marks = make_moving_marks(MANY, 100)
     with closing(sql_store):
         sql_store.commit(build_changes())
         for first in range(0, 100, at_once):
             sql_store.commit(ChangeSet(*marks[first : first + at_once]))
 
-        first_row, *others = stored_characters(sql_store)
+        first_row, *others = read_cut_lengths(sql_store)
         assert (first_row > 10 * MANY, max(others) < 20) == (True, True)
         assert list(sql_store.marks("id-1", "default")) == marks
 
 
-def test_whole_cuts_double_at_most_what_moved(sql_store: SqlStore) -> None:
+def test_whole_cuts_at_most_double_rows(sql_store: SqlStore) -> None:
     """However long the chain is, and the last cut is read from few rows."""
-    marks = moving(170, 200)
+    marks = make_moving_marks(170, 200)
     with closing(sql_store):
         sql_store.commit(build_changes())
         for each in marks:
             sql_store.commit(ChangeSet(each))
 
-        whole = [length > 20 for length in stored_characters(sql_store)]
+        whole = [length > 20 for length in read_cut_lengths(sql_store)]
         assert (whole[:20], sum(whole)) == ([True, *[False] * 18, True], 11)
-        assert all_of(sql_store) == (
+        assert read_all(sql_store) == (
             {"default": marks, "ship_time": []},
             [{"default": marks[-1].mark}],
         )
 
 
-def test_the_first_mark_that_is_kept_has_all_its_segments(sql_store: SqlStore) -> None:
+def test_first_kept_mark_has_all_segments(sql_store: SqlStore) -> None:
     """Those before it are forgotten, with the row that named the segments."""
-    marks = moving(MANY, 9)
+    marks = make_moving_marks(MANY, 9)
     with closing(sql_store):
         sql_store.commit(build_changes(*marks[:8]))
 
@@ -96,24 +94,27 @@ def test_the_first_mark_that_is_kept_has_all_its_segments(sql_store: SqlStore) -
         batch.drop_marks("id-1", "default", 5)
         sql_store.commit(batch)
 
-        lengths = stored_characters(sql_store)
+        lengths = read_cut_lengths(sql_store)
         assert [length > 20 for length in lengths] == [True, False, False, False]
         assert list(sql_store.marks("id-1", "default")) == marks[5:]
 
 
-def test_after_another_store_appended_a_mark_is_compared_with_that_one(
+def test_mark_is_compared_with_last_mark_of_another_store(
     make_pair: Callable[[], tuple[Store, Store]],
 ) -> None:
     """Not with the last that the store appended itself: it is read as it was written."""
     one, other = make_pair()
     offsets = dict.fromkeys(range(40), 5)
-    marks = [with_cut(seq, {**offsets, 0: 5 + seq % 2}) for seq in (1, 2, 3)]
+    marks = [make_mark(seq, {**offsets, 0: 5 + seq % 2}) for seq in (1, 2, 3)]
     with closing(one), closing(other):
         one.commit(build_changes(*marks[:1]))
         commit(other, *marks[1:2])
         commit(one, *marks[2:])
 
-        assert all_of(other) == ({"default": marks, "ship_time": []}, [{"default": marks[-1].mark}])
+        assert read_all(other) == (
+            {"default": marks, "ship_time": []},
+            [{"default": marks[-1].mark}],
+        )
 
 
 segments = st.sampled_from([0, 1, 2, 3, 200])
@@ -127,12 +128,12 @@ steps = st.tuples(st.booleans(), st.lists(moved, max_size=4), st.lists(forgotten
 
 @costly(4)
 @given(taken=st.lists(steps, max_size=12))
-def test_marks_are_read_as_written_whatever_is_appended_and_forgotten(
+def test_marks_are_read_as_written_after_appends_and_drops(
     make_pair: Callable[[], tuple[Store, Store]], taken: list[Any]
 ) -> None:
     """For two stores of one database; conflicts change nothing, and segments may be left out."""
     pair, model = make_pair(), MemoryStore()
-    last = {domain: with_cut(0, dict.fromkeys(range(100), 1), domain) for domain in DOMAINS}
+    last = {domain: make_mark(0, dict.fromkeys(range(100), 1), domain) for domain in DOMAINS}
     with closing(pair[0]), closing(pair[1]):
         for store in (pair[0], model):
             store.commit(build_changes())
@@ -143,14 +144,14 @@ def test_marks_are_read_as_written_whatever_is_appended_and_forgotten(
                 offsets = {
                     s: o for s, o in {**before.cut.offsets, **ahead}.items() if s not in gone
                 }
-                last[domain] = with_cut(before.seq + 1, offsets, domain)
+                last[domain] = make_mark(before.seq + 1, offsets, domain)
                 marks.append(last[domain])
             with pytest.raises(Conflict):
-                commit(pair[by], *marks, with_cut(99, {}))
+                commit(pair[by], *marks, make_mark(99, {}))
             batch = ChangeSet(*marks)
             for chain in of_marks:
                 batch.drop_marks(*chain)
             for store in (pair[by], model):
                 store.commit(batch)
 
-            assert [all_of(store) for store in pair] == [all_of(model)] * 2
+            assert [read_all(store) for store in pair] == [read_all(model)] * 2

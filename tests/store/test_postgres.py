@@ -27,7 +27,7 @@ def store(url: str) -> Iterator[PostgresStore]:
         yield made
 
 
-def test_after_a_lost_session_a_heartbeat_starts_again(
+def test_heartbeat_starts_session_after_lost_one(
     store: PostgresStore, server: Server, url: str
 ) -> None:
     """Without any bucket; what was committed before is there, and the next batch is taken."""
@@ -48,7 +48,7 @@ def test_after_a_lost_session_a_heartbeat_starts_again(
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restarted", "crashed"])
-def test_a_server_that_comes_back_has_all_that_was_committed(
+def test_commits_survive_restart_of_server(
     store: PostgresStore, server: Server, how: signal.Signals
 ) -> None:
     """While it is away the store is unavailable; then the store works again."""
@@ -68,9 +68,7 @@ def test_a_server_that_comes_back_has_all_that_was_committed(
     assert (store.clocks()[0], read_seqs(store)) == (5, [1, 2, 3])
 
 
-def test_a_batch_that_a_lock_holds_up_gives_up_in_the_end(
-    store: PostgresStore, server: Server, url: str
-) -> None:
+def test_batch_gives_up_after_lock_timeout(store: PostgresStore, server: Server, url: str) -> None:
     """A lock on the table, for example to alter it, makes the store unavailable until it ends."""
     store._session.session().execute("SET lock_timeout = 50")
     with server.session(url) as other, other.transaction():
@@ -90,7 +88,7 @@ def test_every_commit_is_synced(store: PostgresStore) -> None:
     assert found == ("on",)
 
 
-async def test_a_batch_takes_few_round_trips(server: Server, url: str) -> None:
+async def test_batch_takes_few_round_trips(server: Server, url: str) -> None:
     """However many statements it has."""
     link = Link(server.port)
     await link.open()
@@ -109,7 +107,7 @@ async def test_a_batch_takes_few_round_trips(server: Server, url: str) -> None:
     assert took in {2, 3}
 
 
-def test_an_older_schema_needs_a_migration_and_the_error_hides_the_password(server: Server) -> None:
+def test_older_schema_is_refused_without_showing_password(server: Server) -> None:
     """The sentence is that of every database, with the URL without its password."""
     url = server.make_database()
     migrate(url)
@@ -134,7 +132,7 @@ def test_tables_are_created_only_if_there_are_none(server: Server) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-def test_the_encoding_of_a_database_does_not_matter(server: Server, encoding: str) -> None:
+def test_encoding_of_database_does_not_matter(server: Server, encoding: str) -> None:
     """A cluster created without a locale has a database that would return text as bytes."""
     url = server.make_database(f"template0 ENCODING {encoding} LOCALE 'C'")
     migrate(url)
@@ -147,20 +145,20 @@ def test_the_encoding_of_a_database_does_not_matter(server: Server, encoding: st
         assert (tokens.all(), list(store.members("id-1"))) == ([record], [member("Zoë")])
 
 
-def risk_of(url: str) -> str | None:
+def read_risk(url: str) -> str | None:
     """Return what a store says of its database."""
     with closing(PostgresReading(create_postgres_engine(url))) as reading:
         return reading.risk()
 
 
-def test_a_setting_that_lets_a_power_cut_lose_notes_is_named(server: Server) -> None:
+def test_unsafe_settings_of_postgres_are_named(server: Server) -> None:
     """Whether it is the server's or one of the session's own."""
     directory = find_binaries()
     assert directory
     with Server(directory) as synced:
         careless = f"{synced.url()}?options=-csynchronous_commit%3Doff"
         urls = (synced.url(), careless, server.url())
-        risks = [risk_of(url) for url in urls]
+        risks = [read_risk(url) for url in urls]
 
     assert [risk and risk.partition(",")[0] for risk in risks[:2]] == [
         None,
@@ -183,7 +181,7 @@ def test_a_setting_that_lets_a_power_cut_lose_notes_is_named(server: Server) -> 
     ],
     ids=["no database", "wrong password", "no server", "unnamed", "no URL"],
 )
-def test_no_error_shows_the_password(server: Server, wrong: str) -> None:
+def test_no_error_shows_password(server: Server, wrong: str) -> None:
     """Neither that of a connection refused nor that of a URL that cannot be read."""
     url = wrong.format(secret=PASSWORD, port=server.port)
     for act in (open_store, migrate, create_if_new):
@@ -193,7 +191,7 @@ def test_no_error_shows_the_password(server: Server, wrong: str) -> None:
         assert PASSWORD not in f"{error.value!r} {error.value.__cause__!r}"
 
 
-def test_a_read_only_database_is_refused(store: PostgresStore) -> None:
+def test_read_only_database_is_refused(store: PostgresStore) -> None:
     """Such as a standby, or a database on a nearly full disk; reported before a note is lost."""
     store.ping()
     store._session.session().execute("SET default_transaction_read_only = on")

@@ -16,7 +16,7 @@ def disk(tmp_path: Path) -> Disk:
     return Disk.new(tmp_path)
 
 
-def test_what_a_controller_answered_outlasts_a_power_cut(disk: Disk, tmp_path: Path) -> None:
+def test_acknowledged_notes_survive_power_cut(disk: Disk, tmp_path: Path) -> None:
     """After each call that syncs a file, from the first of a new database on."""
     answered = note_until_kill(disk, disk.variables)
 

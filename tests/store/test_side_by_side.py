@@ -47,7 +47,7 @@ def later(tmp_path: Path) -> NextVersion:
     return NextVersion(tmp_path / "later")
 
 
-def test_a_store_works_on_after_an_expansion(url: str, later: NextVersion) -> None:
+def test_store_works_after_expansion(url: str, later: NextVersion) -> None:
     """It commits and reads while it is open, is ready, and so is one that is opened later."""
     with closing(open_store(url)) as store:
         store.heartbeat()
@@ -63,7 +63,7 @@ def test_a_store_works_on_after_an_expansion(url: str, later: NextVersion) -> No
 
 
 @IN_A_FILE
-def test_a_later_database_is_left_as_it_is_by_migrate(
+def test_migrate_leaves_later_database_unchanged(
     url: str, later: NextVersion, tmp_path: Path
 ) -> None:
     """The command says so; nothing is ever taken back."""
@@ -76,7 +76,7 @@ def test_a_later_database_is_left_as_it_is_by_migrate(
     )
 
 
-def test_a_database_that_needs_later_code_is_refused(url: str, tmp_path: Path) -> None:
+def test_database_that_needs_later_code_is_refused(url: str, tmp_path: Path) -> None:
     """At the start, and by a store that has it open; both revisions are named, and the remedy."""
     with closing(open_store(url)) as store:
         store.heartbeat()
@@ -94,9 +94,7 @@ def test_a_database_that_needs_later_code_is_refused(url: str, tmp_path: Path) -
 
 
 @IN_A_FILE
-def test_an_older_database_is_to_be_migrated_by_the_later_version(
-    url: str, later: NextVersion
-) -> None:
+def test_later_version_asks_to_migrate_older_database(url: str, later: NextVersion) -> None:
     """Its controllers say which command does it."""
     code = "import sys; from controller.store.migrate import check; check(sys.argv[1])"
     done = later.run("-c", code, url)
@@ -107,29 +105,29 @@ def test_an_older_database_is_to_be_migrated_by_the_later_version(
 # What each migration says
 
 
-def oldest_codes(migrations: Path) -> dict[str, str]:
+def read_oldest_codes(migrations: Path) -> dict[str, str]:
     """Return what each migration says in `oldest_code`, in their order."""
 
-    def said(script: Script) -> Iterator[str]:
+    def find_oldest(script: Script) -> Iterator[str]:
         for node in ast.parse(Path(script.path).read_text()).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "oldest_code":
                 yield ast.literal_eval(node.value)
 
     scripts = reversed([*ScriptDirectory(str(migrations)).walk_revisions()])
-    return {each.revision: "".join(said(each)) for each in scripts}
+    return {each.revision: "".join(find_oldest(each)) for each in scripts}
 
 
-def test_each_migration_says_which_code_works_with_it() -> None:
+def test_migrations_name_oldest_code_that_works() -> None:
     """That of an expansion as before it, that of any other migration as of itself."""
     former = ""
-    for number, oldest in oldest_codes(MIGRATIONS_DIRECTORY).items():
+    for number, oldest in read_oldest_codes(MIGRATIONS_DIRECTORY).items():
         assert oldest in {former, number}, f"{number} needs oldest_code: {former!r} or {number!r}"
         former = oldest
 
     assert former
 
 
-def columns(url: str) -> dict[tuple[str, str], bool]:
+def read_columns(url: str) -> dict[tuple[str, str], bool]:
     """Return the columns of all tables, each with whether a row may leave it out."""
     engine = engine_to_migrate(url)
     with engine.connect() as connection:
@@ -143,16 +141,14 @@ def columns(url: str) -> dict[tuple[str, str], bool]:
     return columns
 
 
-def test_an_expansion_keeps_the_columns_and_fills_the_new_ones(
-    later: NextVersion, tmp_path: Path
-) -> None:
+def test_expansion_keeps_columns_and_fills_new_ones(later: NextVersion, tmp_path: Path) -> None:
     """What older code reads and writes is there; it leaves the new columns out."""
     url = f"sqlite:///{tmp_path / 'stepwise.db'}"
     known: dict[tuple[str, str], bool] = {}
-    for number, oldest in oldest_codes(later.migrations).items():
+    for number, oldest in read_oldest_codes(later.migrations).items():
         done = later.run("-m", "alembic", "-x", f"database={url}", "upgrade", number)
         assert done.returncode == 0, done.stderr
-        found, tables = columns(url), {table for table, _ in known}
+        found, tables = read_columns(url), {table for table, _ in known}
         needed = [each for each in found.keys() - known.keys() if not found[each]]
         if oldest != number:
             assert known.keys() - found.keys() == set()

@@ -31,7 +31,7 @@ def store(database: Path) -> Iterator[SqliteStore]:
 
 
 @contextmanager
-def files_no_larger_than(size: int) -> Iterator[None]:
+def limit_file_size(size: int) -> Iterator[None]:
     """Make the system refuse to enlarge a file, as a full disk does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -43,7 +43,7 @@ def files_no_larger_than(size: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, previous)
 
 
-def test_a_store_does_not_make_the_file(tmp_path: Path) -> None:
+def test_store_does_not_make_file(tmp_path: Path) -> None:
     """A mistyped path is an error and leaves nothing behind."""
     with pytest.raises(StoreUnavailable, match=r"absent\.db: No such file"):
         SqliteStore(tmp_path / "absent.db")
@@ -51,7 +51,7 @@ def test_a_store_does_not_make_the_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_not_a_database_is_unavailable(tmp_path: Path) -> None:
+def test_file_that_is_not_database_is_unavailable(tmp_path: Path) -> None:
     """The error explains it instead of naming the driver's class."""
     file = tmp_path / "notes.txt"
     file.write_text("dear diary, " * 100)
@@ -63,7 +63,7 @@ def test_a_file_that_is_not_a_database_is_unavailable(tmp_path: Path) -> None:
         store.ping()
 
 
-def test_a_file_that_vanished_takes_no_batch(store: SqliteStore, database: Path) -> None:
+def test_removed_file_refuses_batch(store: SqliteStore, database: Path) -> None:
     """The open file would take it, and lose it with the process."""
     database.unlink()
 
@@ -73,7 +73,7 @@ def test_a_file_that_vanished_takes_no_batch(store: SqliteStore, database: Path)
         store.ping()
 
 
-def test_a_file_that_was_replaced_takes_no_batch(store: SqliteStore, database: Path) -> None:
+def test_replaced_file_refuses_batch(store: SqliteStore, database: Path) -> None:
     """A copy put in its place is another database, which this store does not serve."""
     copy = shutil.copy(database, database.with_suffix(".copy"))
     shutil.move(copy, database)
@@ -82,7 +82,7 @@ def test_a_file_that_was_replaced_takes_no_batch(store: SqliteStore, database: P
         store.commit(build_changes())
 
 
-def test_a_batch_waits_for_the_lock_and_then_gives_up(store: SqliteStore, database: Path) -> None:
+def test_batch_gives_up_on_locked_file(store: SqliteStore, database: Path) -> None:
     """A writer that does not end makes the store unavailable; when it ends, the store works."""
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -94,7 +94,7 @@ def test_a_batch_waits_for_the_lock_and_then_gives_up(store: SqliteStore, databa
     assert read_seqs(store) == [1]
 
 
-def test_a_locked_file_is_read_all_the_same(store: SqliteStore, database: Path) -> None:
+def test_locked_file_can_be_read(store: SqliteStore, database: Path) -> None:
     """Readers see what was there before the writer began."""
     store.commit(build_changes(upto=1))
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
@@ -105,13 +105,11 @@ def test_a_locked_file_is_read_all_the_same(store: SqliteStore, database: Path) 
     assert found == [1]
 
 
-def test_a_batch_without_room_on_the_disk_is_not_written_at_all(
-    store: SqliteStore, database: Path
-) -> None:
+def test_batch_on_full_disk_is_not_written(store: SqliteStore, database: Path) -> None:
     """The disk is full in the middle of a commit; with free space, the store works again."""
     members = records(*(member(f"writer-{n}") for n in range(3000)))
     store.commit(build_changes(service_ms=4, upto=1))
-    with files_no_larger_than(database.stat().st_size + 100_000), pytest.raises(StoreUnavailable):
+    with limit_file_size(database.stat().st_size + 100_000), pytest.raises(StoreUnavailable):
         commit(store, *members, at=5)
     found = store.clocks()[0], read_seqs(store), list(store.members("id-1"))
 
@@ -120,9 +118,7 @@ def test_a_batch_without_room_on_the_disk_is_not_written_at_all(
     assert (found, len(list(store.members("id-1")))) == ((4, [1], []), 3000)
 
 
-def test_of_two_stores_that_append_the_same_mark_one_has_a_conflict(
-    store: SqliteStore, database: Path
-) -> None:
+def test_second_store_to_append_mark_has_conflict(store: SqliteStore, database: Path) -> None:
     """The compare-and-set looks at the file, not at what a process remembers."""
     store.commit(build_changes(upto=1))
     with closing(SqliteStore(database)) as other:
@@ -141,7 +137,7 @@ def test_every_commit_is_synced(store: SqliteStore) -> None:
     assert found == ["wal", 2, 1, 64000]
 
 
-def test_a_file_that_left_the_write_ahead_log_comes_back_to_it(database: Path) -> None:
+def test_file_in_delete_mode_returns_to_wal(database: Path) -> None:
     """A copy made by `VACUUM INTO` is in another mode, in which readers and commits wait."""
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
@@ -153,7 +149,7 @@ def test_a_file_that_left_the_write_ahead_log_comes_back_to_it(database: Path) -
 
 
 @pytest.mark.parametrize("beside", ["-wal", "-shm"])
-def test_a_log_that_was_removed_takes_no_batch(
+def test_store_without_its_log_refuses_batches(
     store: SqliteStore, database: Path, beside: str
 ) -> None:
     """The open one would take it, and lose it with the process; nothing but a new start helps."""
@@ -168,7 +164,7 @@ def test_a_log_that_was_removed_takes_no_batch(
             call()
 
 
-def test_what_was_in_a_removed_log_is_saved(store: SqliteStore, database: Path) -> None:
+def test_notes_of_removed_log_are_saved(store: SqliteStore, database: Path) -> None:
     """It is copied into the database file when its removal is noticed, as long as it is open."""
     store.commit(build_changes(service_ms=4, upto=2))
     database.with_name(f"{database.name}-wal").unlink()
@@ -180,7 +176,7 @@ def test_what_was_in_a_removed_log_is_saved(store: SqliteStore, database: Path) 
         assert (found.clocks()[0], read_seqs(found)) == (4, [1, 2])
 
 
-def test_a_log_that_is_removed_before_the_first_batch_is_noticed(database: Path) -> None:
+def test_removal_of_log_before_first_batch_is_noticed(database: Path) -> None:
     """It is there as soon as the streams are read."""
     with closing(SqliteStore(database)) as store:
         store.streams()
@@ -190,25 +186,25 @@ def test_a_log_that_is_removed_before_the_first_batch_is_noticed(database: Path)
             store.commit(build_changes())
 
 
-def test_a_removal_during_a_commit_is_noticed_before_it_returns(
+def test_removal_of_log_during_commit_is_noticed(
     store: SqliteStore, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its callers are not answered that what they noted is durable."""
     store.commit(build_changes(upto=1))
     put = SqlStore._many
 
-    def removing(*arguments: Any) -> None:  # noqa: ANN401 - passes on what it is given
+    def remove_log(*arguments: Any) -> None:  # noqa: ANN401 - passes on what it is given
         database.with_name(f"{database.name}-wal").unlink(missing_ok=True)
         put(*arguments)
 
-    monkeypatch.setattr(SqlStore, "_many", removing)
+    monkeypatch.setattr(SqlStore, "_many", remove_log)
 
     with pytest.raises(StoreLost):
         commit(store)
 
 
 @contextmanager
-def unprivileged() -> Iterator[None]:
+def drop_privileges() -> Iterator[None]:
     """Run as a user that file modes apply to, if this is not one already."""
     if os.geteuid():
         yield
@@ -230,7 +226,7 @@ def open_directory() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("read_only", ["file", "directory"])
-def test_a_read_only_database_is_refused(
+def test_read_only_database_is_refused(
     database: Path, open_directory: Path, read_only: str
 ) -> None:
     """If the file is not writable or no log can be made beside it; reported before any loss."""
@@ -238,7 +234,7 @@ def test_a_read_only_database_is_refused(
     owner = NOBODY if not os.geteuid() else os.geteuid()
     for path in (file, open_directory):
         os.chown(path, owner, -1)
-    with unprivileged(), closing(SqliteStore(file)) as store:
+    with drop_privileges(), closing(SqliteStore(file)) as store:
         store.ping()
         path = file if read_only == "file" else open_directory
         path.chmod(0o444 if read_only == "file" else 0o555)
@@ -247,7 +243,7 @@ def test_a_read_only_database_is_refused(
         path.chmod(0o755)
 
 
-def test_a_database_opened_for_reading_only_is_refused(store: SqliteStore) -> None:
+def test_connection_in_read_only_mode_is_refused(store: SqliteStore) -> None:
     """SQLite falls back to it without a word, and begins even a writer's transaction then."""
     store.ping()
     event.listen(store._writing, "begin", lambda it: it.exec_driver_sql("PRAGMA query_only = 1"))
@@ -256,7 +252,7 @@ def test_a_database_opened_for_reading_only_is_refused(store: SqliteStore) -> No
         store.ping()
 
 
-def test_a_ping_writes_nothing(store: SqliteStore, database: Path) -> None:
+def test_ping_writes_nothing(store: SqliteStore, database: Path) -> None:
     """It may be asked for repeatedly."""
     store.commit(build_changes(upto=1))
     log = database.with_name(f"{database.name}-wal")

@@ -11,7 +11,7 @@ import pytest
 from demo.trials.calls import Calls
 from demo.trials.postgres import Server
 from demo.trials.waiting import slowdown, wait_until
-from tests.replicas.served import BUCKETS, buckets
+from tests.replicas.replica_processes import BUCKETS, read_buckets
 from tests.support.following import Answer, find_contradictions
 from tests.support.next_version import NEXT, NextVersion
 from tests.support.processes import ROOT, ServeProcess, run_command
@@ -58,7 +58,7 @@ class Pair:
         return made.ready()
 
     def _is_shared(self) -> bool:
-        return [buckets(each).get("this") for each in self.controllers] == [BUCKETS / 2] * 2
+        return [read_buckets(each).get("this") for each in self.controllers] == [BUCKETS / 2] * 2
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
 
 
 @contextmanager
-def others(served: ServeProcess) -> Iterator[list[float]]:
+def note_meanwhile(served: ServeProcess) -> Iterator[list[float]]:
     """Note on another connection meanwhile; yield the seconds of each answer."""
     took: list[float] = []
     done = threading.Event()
@@ -82,14 +82,14 @@ FLOODS = {
 
 
 @pytest.mark.parametrize("flood", FLOODS)
-def test_a_head_without_end_is_refused_early(served: ServeProcess, flood: str) -> None:
+def test_endless_head_is_refused_early(served: ServeProcess, flood: str) -> None:
     """300 MB of one field, or 100 MB of others, cost neither memory nor others' time."""
     begin, part, times = FLOODS[flood]
     usage = Usage(served.process.pid)
-    with others(served) as took, Wire(served.port) as wire:
+    with note_meanwhile(served) as took, Wire(served.port) as wire:
         wire.send(begin)
         wire.flood(part, times)
-        ended = wire.ended("431")
+        ended = wire.has_ended("431")
 
     assert (ended, usage.memory() < MOST_MIB, max(took) < PROMPT_S * slowdown()) == (
         True,
@@ -101,10 +101,10 @@ def test_a_head_without_end_is_refused_early(served: ServeProcess, flood: str) -
 @pytest.mark.parametrize(
     "request_", [b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n", GET, post(NOTE)]
 )
-def test_requests_sent_far_ahead_wait_outside(served: ServeProcess, request_: bytes) -> None:
+def test_requests_sent_ahead_use_no_memory(served: ServeProcess, request_: bytes) -> None:
     """10 MB of them are read while they are answered, and others are answered in between."""
     usage = Usage(served.process.pid)
-    with others(served) as took, Wire(served.port) as wire:
+    with note_meanwhile(served) as took, Wire(served.port) as wire:
         sender = threading.Thread(target=wire.flood, args=(request_ * 500, 10**7 // 500))
         sender.start()
         answers = [wire.answer()[0] for _ in range(2000)]
@@ -116,15 +116,15 @@ def test_requests_sent_far_ahead_wait_outside(served: ServeProcess, request_: by
     assert seen == (2000, True, True)
 
 
-def test_answers_that_are_not_read_stop_the_reading(served: ServeProcess) -> None:
+def test_unread_answers_stop_reading(served: ServeProcess) -> None:
     usage = Usage(served.process.pid)
-    with others(served) as took, Wire(served.port, timeout_s=2) as wire:
+    with note_meanwhile(served) as took, Wire(served.port, timeout_s=2) as wire:
         wire.flood(GET * 1000, 300)
 
     assert (usage.memory() < MOST_MIB, max(took) < PROMPT_S * slowdown()) == (True, True)
 
 
-def test_a_body_may_come_in_chunks_of_one_byte(tmp_path: Path) -> None:
+def test_chunks_of_one_byte_are_cheap(tmp_path: Path) -> None:
     """A mebibyte of them takes less than two seconds of CPU time."""
     body = NOTE.ljust(MAX_BODY)
     with ServeProcess(tmp_path).ready() as served, Wire(served.port) as wire:
@@ -138,16 +138,16 @@ def test_a_body_may_come_in_chunks_of_one_byte(tmp_path: Path) -> None:
     assert seen == (200, True, True)
 
 
-def test_heads_that_come_byte_by_byte_have_no_more_time(served: ServeProcess) -> None:
+def test_slow_heads_time_out(served: ServeProcess) -> None:
     """Two hundred of them keep no other waiting."""
-    with ExitStack() as stack, others(served) as took:
+    with ExitStack() as stack, note_meanwhile(served) as took:
         wires = [stack.enter_context(Wire(served.port)) for _ in range(200)]
         for each in wires:
             each.send(GET[:9])
         dripping = threading.Event()
         dripper = threading.Thread(target=_drip, args=(wires, dripping))
         dripper.start()
-        ended = [each.ended() for each in wires]
+        ended = [each.has_ended() for each in wires]
         dripping.set()
         dripper.join()
 
@@ -161,23 +161,21 @@ def _drip(wires: Sequence[Wire], ended: threading.Event) -> None:
 
 
 @pytest.mark.parametrize(("path", "kept"), [(PATH, 100), ("/healthz", 0)])
-def test_a_hundred_unfinished_bodies_keep_no_other_waiting(
-    served: ServeProcess, path: str, kept: int
-) -> None:
+def test_unfinished_bodies_do_not_delay_others(served: ServeProcess, path: str, kept: int) -> None:
     """Each lacks a byte of a mebibyte."""
     usage = Usage(served.process.pid)
-    with ExitStack() as stack, others(served) as took:
+    with ExitStack() as stack, note_meanwhile(served) as took:
         wires = []
         for _ in range(100):
             wires.append(stack.enter_context(Wire(served.port)))
             wires[-1].flood(post(b" " * MAX_BODY, path)[:-1], 1)
-        ended = [wire.ended() for wire in wires]
+        ended = [wire.has_ended() for wire in wires]
 
     seen = ended, usage.memory() < kept + MOST_MIB, max(took) < PROMPT_S * slowdown()
     assert seen == ([True] * 100, True, True)
 
 
-def test_without_file_handles_a_controller_serves_its_open_connections(tmp_path: Path) -> None:
+def test_open_connections_are_served_without_file_handles(tmp_path: Path) -> None:
     """It logs that once a minute."""
     with ExitStack() as stack:
         served = stack.enter_context(ServeProcess(tmp_path)).ready()
@@ -189,15 +187,15 @@ def test_without_file_handles_a_controller_serves_its_open_connections(tmp_path:
         with ExitStack() as strangers:
             for _ in range(100):
                 strangers.enter_context(Wire(served.port))
-            eventually(lambda: events(served).count("no_more_files"), expected=1)
+            eventually(lambda: list_events(served).count("no_more_files"), expected=1)
             wire.send(post(NOTE))
             known = wire.answer()[0]
         eventually(lambda: takes_notes(served), expected=True)
 
-    assert (known, events(served).count("no_more_files")) == (200, 1)
+    assert (known, list_events(served).count("no_more_files")) == (200, 1)
 
 
-def events(served: ServeProcess) -> list[str]:
+def list_events(served: ServeProcess) -> list[str]:
     return [line["event"] for line in served.log()]
 
 

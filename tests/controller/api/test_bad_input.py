@@ -18,13 +18,13 @@ S = "/v1/streams/s"
 NOW = 1_700_000_000_000
 
 
-async def test_a_405_names_every_method_of_the_path(call: Caller) -> None:
+async def test_405_names_every_method_of_path(call: Caller) -> None:
     answer = await call.send("PATCH", S, b"")
 
     assert answer.headers["allow"] == "DELETE, GET, PUT"
 
 
-async def test_a_database_that_is_away_is_a_503(call: Caller, memory: WatchedMemory) -> None:
+async def test_unavailable_database_is_503(call: Caller, memory: WatchedMemory) -> None:
     """With the reason and a delay, on both kinds of routes; readiness has the reason, too."""
     full = "the database did not answer: database or disk is full"
     memory.watch.failures = [StoreUnavailable(full)]
@@ -36,7 +36,7 @@ async def test_a_database_that_is_away_is_a_503(call: Caller, memory: WatchedMem
     assert answered == [((503, "unavailable", full), "1")] * 3
 
 
-async def test_an_internal_fault_asks_for_a_restart(
+async def test_internal_fault_asks_for_restart(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Waiting callers are answered, liveness fails, and the log has the traceback."""
@@ -58,7 +58,7 @@ async def test_an_internal_fault_asks_for_a_restart(
     assert logger.calls == [CapturedCall("critical", ("committer_failed",), {"exc_info": fault})]
 
 
-async def test_a_database_that_is_away_is_not_ready(
+async def test_controller_of_closed_database_is_not_ready(
     call: Caller, memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(committer, "PROOF_LASTS_S", 0.0)
@@ -69,7 +69,7 @@ async def test_a_database_that_is_away_is_not_ready(
     assert answered == ((503, "unavailable", "the store is closed"), 200)
 
 
-async def test_probes_do_not_ask_the_database_each(
+async def test_probes_share_ping_of_database(
     call: Caller, memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer counts for a while, like a commit."""
@@ -84,7 +84,7 @@ async def test_probes_do_not_ask_the_database_each(
     assert {answer.status_code for answer in (after_a_commit, *answers)} == {200}
 
 
-async def test_a_database_that_hangs_is_seen_and_notes_are_answered(
+async def test_notes_are_answered_while_database_hangs(
     call: Caller, memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The note was committed all the same, so its repetition is accepted."""
@@ -109,7 +109,7 @@ async def test_a_database_that_hangs_is_seen_and_notes_are_answered(
     assert (state, age >= 0.3, repeated.status_code) == (0.0, True, 200)
 
 
-async def test_another_owner_s_mark_is_a_409(call: Caller, memory: WatchedMemory) -> None:
+async def test_mark_of_another_owner_is_409(call: Caller, memory: WatchedMemory) -> None:
     memory.watch.failures = [MarkConflict("s", "default", 1)]
     refused = await call.post(f"{S}/notes", {"notes": [{"writer": "a", "time": 5}]})
 
@@ -118,7 +118,7 @@ async def test_another_owner_s_mark_is_a_409(call: Caller, memory: WatchedMemory
 
 
 @pytest.mark.parametrize("path", ["cut?complete_to=1700000000", "windows?after=1700000000"])
-async def test_a_poll_is_refused_once_the_lower_shows_the_unit(call: Caller, path: str) -> None:
+async def test_poll_in_seconds_is_refused_after_first_mark(call: Caller, path: str) -> None:
     """It began before there was any mark."""
     poll = asyncio.create_task(call.client.get(f"{S}/{path}&wait_ms=30000"))
     await wait_until_async(lambda: len(call.controller._notifier) == 1)

@@ -27,7 +27,7 @@ MANY = b'{"notes": [%s]}' % b",".join([b'{"writer":"a"}'] * 1001)
         ("PUT", S, b"[" * 100_000, 400),
     ],
 )
-async def test_neither_odd_bytes_nor_deep_nesting_break_anything(
+async def test_malformed_bodies_are_refused(
     call: Caller, method: str, path: str, body: bytes, status: int
 ) -> None:
     """What is no JSON is a 400; what is not read to its end may be none, too."""
@@ -36,20 +36,20 @@ async def test_neither_odd_bytes_nor_deep_nesting_break_anything(
     assert problem(await call.send(method, path, body))[:2] == (status, code)
 
 
-async def test_ten_faults_of_a_body_are_reported_at_once(call: Caller) -> None:
+async def test_ten_faults_of_body_are_reported_at_once(call: Caller) -> None:
     answer = await call.post(f"{S}/notes", {"notes": [{"writer": "a b", "time": "x"}] * 20})
 
     assert len(answer.json()["errors"]) == 10
 
 
 @pytest.mark.parametrize("path", sorted(OPEN_PATHS))
-async def test_a_path_that_is_open_to_strangers_takes_no_body(call: Caller, path: str) -> None:
+async def test_open_path_takes_no_body(call: Caller, path: str) -> None:
     answer = await call.send("GET", path, b"{}")
 
     assert problem(answer) == (413, "too_large", "the body is over 0 bytes")
 
 
-async def test_a_chunked_body_over_one_mebibyte_is_refused(call: Caller) -> None:
+async def test_chunked_body_over_one_mebibyte_is_refused(call: Caller) -> None:
     """Without a length in the header it is measured as it comes."""
 
     async def chunks() -> AsyncIterator[bytes]:
@@ -61,7 +61,7 @@ async def test_a_chunked_body_over_one_mebibyte_is_refused(call: Caller) -> None
     assert problem(answer)[:2] == (413, "too_large")
 
 
-async def test_a_client_that_hangs_up_halfway_asked_for_nothing(call: Caller) -> None:
+async def test_incomplete_put_creates_nothing(call: Caller) -> None:
     """Half of a PUT is not a PUT without a body."""
     sent: list[Any] = []
     messages = [{"type": "http.request", "body": b"", "more_body": True}]

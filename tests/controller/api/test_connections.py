@@ -27,7 +27,7 @@ STATUS = re.compile(rb"HTTP/1.1 (\d+) ")
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
-class PlayedTransport(asyncio.Transport):
+class MemoryTransport(asyncio.Transport):
     """A connection whose other end is a test, which keeps what is written."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class PlayedTransport(asyncio.Transport):
         return found
 
 
-def chunked(body: bytes) -> bytes:
+def encode_chunked(body: bytes) -> bytes:
     head = post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     return head + b"".join(b"1\r\n%b\r\n" % bytes([each]) for each in body) + b"0\r\n\r\n"
 
@@ -83,7 +83,7 @@ REQUESTS = {
     post(NOTE): 200,
     post(NOTE.replace(b"a", b"b")): 200,
     post(NOTE + b" "): 200,
-    chunked(NOTE): 200,
+    encode_chunked(NOTE): 200,
     post(b"{" * len(NOTE)): 400,
     post(b"{}"): 422,
     post(NOTE, "/v1/streams/absent/notes"): 404,
@@ -92,7 +92,7 @@ REQUESTS = {
 }
 
 
-async def served(controller: Controller, request_s: float = 5) -> Connection:
+async def connect_to(controller: Controller, request_s: float = 5) -> Connection:
     """Return one end of a connection to a controller with a stream `s`."""
     await controller.start()
     await controller.put_stream("s", {})
@@ -100,28 +100,30 @@ async def served(controller: Controller, request_s: float = 5) -> Connection:
     config.load()
     made = Connection(app_state={}, config=config, server_state=ServerState())
     made.request_s = request_s
-    made.connection_made(PlayedTransport())
+    made.connection_made(MemoryTransport())
     return made
 
 
 @asynccontextmanager
-async def connected(request_s: float = 5) -> AsyncIterator[tuple[Connection, PlayedTransport]]:
+async def open_connection(
+    request_s: float = 5,
+) -> AsyncIterator[tuple[Connection, MemoryTransport]]:
     """Yield both ends of a connection to a controller with a stream `s`."""
     controller = Controller(MemoryStore())
-    connection = await served(controller, request_s)
+    connection = await connect_to(controller, request_s)
     try:
-        yield connection, cast("PlayedTransport", connection._network)
+        yield connection, cast("MemoryTransport", connection._network)
     finally:
         connection.connection_lost(None)
         await controller.close()
 
 
-def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
+def split(data: bytes, places: Sequence[int]) -> list[bytes]:
     at = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
     return [data[begin:end] for begin, end in pairwise(at)]
 
 
-async def answered(transport: PlayedTransport, count: int) -> list[int]:
+async def wait_for_answers(transport: MemoryTransport, count: int) -> list[int]:
     """Wait until that many requests were answered, and return the statuses."""
     await wait_until_async(lambda: len(transport.statuses) >= count)
     return transport.statuses
@@ -133,64 +135,70 @@ async def answered(transport: PlayedTransport, count: int) -> list[int]:
     places=st.lists(st.integers(0, 4000), max_size=6),
     waits=st.sampled_from(["waits", "sends ahead"]),
 )
-def test_however_requests_are_cut_each_is_answered_in_its_turn(
+def test_requests_cut_anywhere_are_answered_in_order(
     sent: list[bytes], places: list[int], waits: str
 ) -> None:
     async def play() -> list[int]:
-        async with connected() as (connection, transport):
+        async with open_connection() as (connection, transport):
             batches = (
-                [[each] for each in sent] if waits == "waits" else [cut(b"".join(sent), places)]
+                [[each] for each in sent] if waits == "waits" else [split(b"".join(sent), places)]
             )
             for count, pieces in enumerate(batches, start=1):
                 for piece in pieces:
                     connection.data_received(piece)
-                await answered(transport, count)
-            return await answered(transport, len(sent))
+                await wait_for_answers(transport, count)
+            return await wait_for_answers(transport, len(sent))
 
     assert asyncio.run(play()) == [REQUESTS[each] for each in sent]
 
 
 @pytest.mark.parametrize(
     "begun",
-    [b"", post(NOTE)[:30], post(NOTE)[:-1], chunked(NOTE)[:-4], post(NOTE) + post(NOTE)[:-1]],
+    [
+        b"",
+        post(NOTE)[:30],
+        post(NOTE)[:-1],
+        encode_chunked(NOTE)[:-4],
+        post(NOTE) + post(NOTE)[:-1],
+    ],
     ids=["silent", "half a head", "half a body", "half of the chunks", "half of the second"],
 )
-async def test_a_connection_without_a_whole_request_is_closed(begun: bytes) -> None:
-    async with connected(request_s=0.1) as (connection, transport):
+async def test_connection_with_incomplete_request_is_closed(begun: bytes) -> None:
+    async with open_connection(request_s=0.1) as (connection, transport):
         connection.data_received(begun)
         await wait_until_async(lambda: transport.is_closed)
 
     assert transport.statuses == [200] * (len(begun) > len(post(NOTE)) and b"chunked" not in begun)
 
 
-async def test_a_connection_in_use_is_not_closed() -> None:
+async def test_connection_in_use_is_not_closed() -> None:
     """The time begins with the first byte of each request, and pauses while one is answered."""
     poll = b"GET /v1/streams/s/marks?wait_ms=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    async with connected(request_s=0.3) as (connection, transport):
+    async with open_connection(request_s=0.3) as (connection, transport):
         for count in range(1, 4):
             connection.data_received(post(NOTE)[:30])
             await asyncio.sleep(0)
             connection.data_received(post(NOTE)[30:])
-            await answered(transport, count)
+            await wait_for_answers(transport, count)
             await asyncio.sleep(0.6)
         connection.data_received(poll.replace(b"?", b"?after=1&"))
-        statuses = await answered(transport, 4)
+        statuses = await wait_for_answers(transport, 4)
         was_closed = transport.is_closed
 
     assert (statuses, was_closed) == ([200] * 4, False)
 
 
 @pytest.mark.parametrize("is_polling", [False, True], ids=["answered", "gone"])
-async def test_a_connection_that_ended_is_freed_without_a_collection(*, is_polling: bool) -> None:
+async def test_ended_connection_is_freed_without_collection(*, is_polling: bool) -> None:
     """Full collections are rare."""
     controller = Controller(MemoryStore())
-    connection = await served(controller)
+    connection = await connect_to(controller)
     transport: Any = connection._network
     left = weakref.ref(connection), weakref.ref(connection._server)
     gc.disable()
     try:
         connection.data_received(post(NOTE))
-        await answered(transport, 1)
+        await wait_for_answers(transport, 1)
         if is_polling:
             poll = (
                 b"GET /v1/streams/s/marks?after=1&wait_ms=30000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -206,12 +214,12 @@ async def test_a_connection_that_ended_is_freed_without_a_collection(*, is_polli
         await controller.close()
 
 
-async def test_an_answer_is_sent_whole() -> None:
+async def test_answer_is_sent_in_one_packet() -> None:
     """Head and body are one packet."""
     head, body = post(NOTE)[: -len(NOTE)], NOTE
-    async with connected() as (connection, transport):
+    async with open_connection() as (connection, transport):
         connection.data_received(post(NOTE))
-        await answered(transport, 1)
+        await wait_for_answers(transport, 1)
         connection.data_received(head.replace(b"Host", b"Expect: 100-continue\r\nHost"))
         await wait_until_async(lambda: len(transport.parts) > 1)
         connection.data_received(body)
@@ -226,14 +234,14 @@ async def test_an_answer_is_sent_whole() -> None:
 @pytest.mark.parametrize(
     ("more", "status"), [(b"", 400), (b"Origin: http://elsewhere.example\r\n", 403)]
 )
-async def test_a_body_that_looks_like_a_request_is_a_body(more: bytes, status: int) -> None:
+async def test_body_that_looks_like_request_does_not_run(more: bytes, status: int) -> None:
     """Also if the request was refused before."""
-    async with connected() as (connection, transport):
+    async with open_connection() as (connection, transport):
         connection.data_received(post(NOTE))
-        await answered(transport, 1)
+        await wait_for_answers(transport, 1)
         head = post(post(NOTE))[: -len(post(NOTE))]
         for piece in (head.replace(b"Host", more + b"Host"), post(NOTE), post(NOTE)):
             connection.data_received(piece)
-        statuses = await answered(transport, 3)
+        statuses = await wait_for_answers(transport, 3)
 
     assert statuses == [200, status, 200]

@@ -33,14 +33,12 @@ MODULES = {f"{ASSETS}/{name}" for name in pages.DASHBOARD_FILES if name.endswith
 LINK = re.compile(r'(?:href|src)="([^"]*)"')
 
 
-def test_every_page_is_one_of_these() -> None:
+def test_table_of_pages_is_complete() -> None:
     assert set(TYPES) | MODULES == pages.PAGE_PATHS
 
 
 @pytest.mark.parametrize("path", TYPES)
-async def test_a_page_is_served_with_headers_that_bind_it_and_only_looked_at(
-    call: Caller, path: str
-) -> None:
+async def test_pages_have_safe_headers_and_allow_only_reads(call: Caller, path: str) -> None:
     answer = await call.get(path, whatever=1)
     others = ("HEAD", "POST", "PUT", "DELETE")
     statuses = [(await call.client.request(each, path)).status_code for each in others]
@@ -52,7 +50,7 @@ async def test_a_page_is_served_with_headers_that_bind_it_and_only_looked_at(
     assert found == [TYPES[path], caching, POLICY, "no-referrer"]
 
 
-async def test_docs_leads_to_the_reference(call: Caller) -> None:
+async def test_docs_redirects_to_reference(call: Caller) -> None:
     """Also below the path of a proxy, and without a token."""
     answer = await call.get("/docs")
 
@@ -60,7 +58,7 @@ async def test_docs_leads_to_the_reference(call: Caller) -> None:
     assert str(find_need("GET", "/docs")) == "nothing"
 
 
-async def test_pages_do_not_wait_for_the_database(call: Caller) -> None:
+async def test_pages_do_not_wait_for_database(call: Caller) -> None:
     call.controller._committer.ready = False
     answers = [await call.get(path) for path in TYPES]
     refused = await call.get("/v1/streams/s")
@@ -69,7 +67,7 @@ async def test_pages_do_not_wait_for_the_database(call: Caller) -> None:
     assert problem(refused)[0] == 503
 
 
-async def test_what_is_beside_the_files_is_not_served(call: Caller) -> None:
+async def test_other_files_are_not_served(call: Caller) -> None:
     paths = ["/index.html", "/../pages.py", "/dashboard.css", "/assets/dashboard.css"]
     paths += [f"{ASSETS}/{each}" for each in ("index.html", "../pages.py", "dashboard.css/")]
     answers = [await call.get(path) for path in paths]
@@ -77,7 +75,7 @@ async def test_what_is_beside_the_files_is_not_served(call: Caller) -> None:
     assert [each.status_code for each in answers] == [404] * len(paths)
 
 
-async def test_the_page_names_files_of_its_own_version_alone(call: Caller) -> None:
+async def test_page_links_only_files_of_its_version(call: Caller) -> None:
     """A browser never mixes modules of two versions."""
     links = {f"/{each}" for each in LINK.findall((await call.get("/")).text) if "/" in each}
     assets = {each for each in links if each.startswith("/assets/")}
@@ -89,7 +87,7 @@ async def test_the_page_names_files_of_its_own_version_alone(call: Caller) -> No
     assert {str(find_need("GET", path)) for path in others} == {"nothing"}
 
 
-def test_all_files_of_the_page_are_small() -> None:
+def test_files_of_page_are_small() -> None:
     found = [
         each.read_bytes() for each in files("controller.api.pages").joinpath("dashboard").iterdir()
     ]
@@ -98,7 +96,7 @@ def test_all_files_of_the_page_are_small() -> None:
     assert sorted(found) == sorted(pages.DASHBOARD_FILES.values())
 
 
-async def test_the_page_loads_nothing_from_elsewhere(call: Caller) -> None:
+async def test_page_loads_nothing_from_elsewhere(call: Caller) -> None:
     texts = [(await call.get(path)).text for path in pages.PAGE_PATHS]
 
     addresses = {
@@ -109,18 +107,16 @@ async def test_the_page_loads_nothing_from_elsewhere(call: Caller) -> None:
     assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}
 
 
-async def test_the_api_is_described_when_a_controller_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_api_is_described_when_controller_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a thread, because it takes half a second."""
     threads = []
 
-    def described(_: Api) -> dict[str, Any]:
+    def describe(_: Api) -> dict[str, Any]:
         threads.append(current_thread())
         return {}
 
     monkeypatch.setattr(Api, "document", None)
-    monkeypatch.setattr(Api, "_build_document", described)
+    monkeypatch.setattr(Api, "_build_document", describe)
     api = create_api(Controller(MemoryStore()))
     async with api.router.lifespan_context(api):
         pass
@@ -128,7 +124,7 @@ async def test_the_api_is_described_when_a_controller_starts(
     assert [thread is main_thread() for thread in threads] == [False]
 
 
-def test_threads_that_ask_at_once_wait_for_one_description(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_calls_build_one_description(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first call and the thread ask at once."""
     both, described = Barrier(2), []
 
@@ -150,7 +146,7 @@ def test_threads_that_ask_at_once_wait_for_one_description(monkeypatch: pytest.M
     assert (len(described), len({str(each.result()) for each in asked})) == (1, 1)
 
 
-def test_describing_the_api_leaves_the_log_alone() -> None:
+def test_describing_api_logs_nothing() -> None:
     """Whatever other threads do to the filters of warnings."""
     program = """
 import warnings

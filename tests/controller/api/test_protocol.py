@@ -69,7 +69,7 @@ def wire(served: Served) -> Iterator[Wire]:
         yield opened
 
 
-def seen(served: Served) -> tuple[int, bool]:
+def read_effects(served: Served) -> tuple[int, bool]:
     """Return how many writers noted to the stream `s`, and whether a hidden request ran."""
     with Wire(served.port) as other:
         other.send(head(method="GET", path="/v1/streams/s/writers"))
@@ -80,7 +80,7 @@ def seen(served: Served) -> tuple[int, bool]:
 
 @pytest.mark.parametrize("unclear", UNCLEAR.values(), ids=UNCLEAR)
 @pytest.mark.parametrize("cut", ["whole", "byte by byte"])
-def test_a_request_without_a_clear_end_is_refused(
+def test_request_without_clear_end_is_refused(
     served: Served, wire: Wire, unclear: bytes, cut: str
 ) -> None:
     """With 400 and the end of the connection; what follows never runs."""
@@ -93,10 +93,10 @@ def test_a_request_without_a_clear_end_is_refused(
     while wire.line():
         pass
 
-    assert (status, wire.ended(), seen(served)) == (400, True, (0, False))
+    assert (status, wire.has_ended(), read_effects(served)) == (400, True, (0, False))
 
 
-def cuts(request: bytes) -> dict[str, list[bytes]]:
+def list_cuts(request: bytes) -> dict[str, list[bytes]]:
     """Return the ways to split a request with a body."""
     end = request.index(b"\r\n\r\n") + 4
     name = request.index(b"Upgrade: ") + 4
@@ -108,26 +108,24 @@ def cuts(request: bytes) -> dict[str, list[bytes]]:
     }
 
 
-@pytest.mark.parametrize("way", cuts(post(HIDDEN, PATH, "1.1", *UPGRADES)))
-def test_the_body_of_an_upgrade_never_runs_as_a_request(
-    served: Served, wire: Wire, way: str
-) -> None:
+@pytest.mark.parametrize("way", list_cuts(post(HIDDEN, PATH, "1.1", *UPGRADES)))
+def test_body_of_upgrade_never_runs_as_request(served: Served, wire: Wire, way: str) -> None:
     """If the field is cut in two, the request is refused."""
-    for piece in cuts(post(HIDDEN, PATH, "1.1", *UPGRADES))[way]:
+    for piece in list_cuts(post(HIDDEN, PATH, "1.1", *UPGRADES))[way]:
         wire.send(piece)
         time.sleep(0.05)
     refused = wire.code()
 
     code = "unknown_protocol" if "amid" in way else "malformed_json"
-    assert (refused, seen(served)) == ((400, code), (0, False))
+    assert (refused, read_effects(served)) == ((400, code), (0, False))
 
 
 @pytest.mark.parametrize("spelled", [b"Upgrade", b"upgrade", b"UPGRADE", b"uPGRADe"])
-def test_a_client_that_offers_an_upgrade_notes_in_http_1(wire: Wire, spelled: bytes) -> None:
+def test_offer_of_upgrade_is_ignored(wire: Wire, spelled: bytes) -> None:
     """Again and again on one connection, like Java's default client."""
     request = post(NOTE, PATH, "1.1", *UPGRADES)
     statuses = []
-    for piece in cuts(request)["head and body"] * 3 + [request]:
+    for piece in list_cuts(request)["head and body"] * 3 + [request]:
         wire.send(piece.replace(b"Upgrade:", spelled + b":"))
         time.sleep(0.05)
         if piece.endswith(NOTE):
@@ -136,34 +134,34 @@ def test_a_client_that_offers_an_upgrade_notes_in_http_1(wire: Wire, spelled: by
     assert statuses == [200] * 4
 
 
-def test_an_upgrade_that_was_sent_ahead_ends_the_connection(served: Served, wire: Wire) -> None:
+def test_upgrade_sent_ahead_ends_connection(served: Served, wire: Wire) -> None:
     """The request before it is answered; nothing of its body runs."""
-    begun, rest = cuts(post(HIDDEN, PATH, "1.1", *UPGRADES))["amid the field"]
+    begun, rest = list_cuts(post(HIDDEN, PATH, "1.1", *UPGRADES))["amid the field"]
     wire.send(post(NOTE), begun)
     time.sleep(0.05)
     wire.send(rest, HIDDEN)
 
-    answers = wire.answer()[0], wire.code(), wire.ended()
-    assert (answers, seen(served)) == ((200, (400, "unknown_protocol"), True), (1, False))
+    answers = wire.answer()[0], wire.code(), wire.has_ended()
+    assert (answers, read_effects(served)) == ((200, (400, "unknown_protocol"), True), (1, False))
 
 
 @pytest.mark.parametrize("size", [MAX_BODY + 1, 8 * MAX_BODY])
-def test_a_body_over_the_limit_is_refused_when_all_of_it_was_sent(wire: Wire, size: int) -> None:
+def test_large_body_is_refused_after_it_was_sent(wire: Wire, size: int) -> None:
     """Its sender, which reads nothing before, gets the answer."""
     wire.send(post(b" " * size))
 
-    assert (wire.code(), wire.ended()) == ((413, "too_large"), True)
+    assert (wire.code(), wire.has_ended()) == ((413, "too_large"), True)
 
 
 @pytest.mark.parametrize("hosts", [b"", b"Host: localhost\r\nHost: localhost\r\n"])
-def test_a_request_without_one_host_is_refused(wire: Wire, hosts: bytes) -> None:
+def test_request_without_one_host_is_refused(wire: Wire, hosts: bytes) -> None:
     """HTTP/1.1 requires it, as two parsers may take different hosts."""
     wire.send(b"GET /v1/streams/s HTTP/1.1\r\n", hosts, b"\r\n")
 
-    assert (wire.code(), wire.ended()) == ((400, "invalid_host"), True)
+    assert (wire.code(), wire.has_ended()) == ((400, "invalid_host"), True)
 
 
-def test_a_request_of_http_1_0_needs_no_host(wire: Wire) -> None:
+def test_request_of_http_1_0_needs_no_host(wire: Wire) -> None:
     wire.send(b"GET /v1/streams/s HTTP/1.0\r\n\r\n")
 
     assert wire.answer()[0] == 200
@@ -172,12 +170,10 @@ def test_a_request_of_http_1_0_needs_no_host(wire: Wire) -> None:
 @pytest.mark.parametrize(
     "unusual", [post(NOTE, version="1.0"), post(NOTE, PATH, "1.1", "Connection: close")]
 )
-def test_a_connection_that_is_not_to_stay_is_closed_after_the_answer(
-    wire: Wire, unusual: bytes
-) -> None:
+def test_connection_is_closed_after_answer_if_asked(wire: Wire, unusual: bytes) -> None:
     wire.send(unusual)
 
-    assert (wire.answer(), wire.ended()) == (ACCEPTED, True)
+    assert (wire.answer(), wire.has_ended()) == (ACCEPTED, True)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +187,7 @@ def test_a_connection_that_is_not_to_stay_is_closed_after_the_answer(
         ("GET", "/"),
     ],
 )
-def test_no_browser_guesses_the_type_of_an_answer(served: Served, method: str, path: str) -> None:
+def test_answers_forbid_content_sniffing(served: Served, method: str, path: str) -> None:
     """From the middleware, the framework, or a page."""
     served.create("sniffed")
     body = {"notes": [{"writer": "a"}]} if method == "POST" else None

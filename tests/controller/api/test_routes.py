@@ -11,7 +11,7 @@ S = "/v1/streams/s"
 NOTE = {"writer": "UA", "time": 5, "position": {"0": 10, "3": 7}, "max_time": 8}
 
 
-async def test_marks_are_json_whatever_is_accepted(call: Caller) -> None:
+async def test_marks_are_json_for_every_accept_header(call: Caller) -> None:
     """Also where a client asks for server-sent events."""
     await call.note(NOTE)
     events = {"accept": "text/event-stream"}
@@ -38,12 +38,12 @@ async def test_marks_are_json_whatever_is_accepted(call: Caller) -> None:
         (f"{S}/marks/", "long"),
     ],
 )
-async def test_marks_are_answered_alike_with_the_framework_and_without_it(
+async def test_marks_are_equal_with_and_without_framework(
     call: Caller, monkeypatch: pytest.MonkeyPatch, path: str, way: str
 ) -> None:
     taken: list[str] = []
 
-    async def watched(controller: Controller, request: StreamRequest) -> Answer | None:
+    async def watch(controller: Controller, request: StreamRequest) -> Answer | None:
         answer = await answer_marks(controller, request)
         taken.append("long" if answer is None else "short")
         return answer
@@ -52,7 +52,7 @@ async def test_marks_are_answered_alike_with_the_framework_and_without_it(
         return None
 
     await call.note(NOTE, NOTE | {"time": 6, "position": {"0": 11, "3": 7}})
-    monkeypatch.setattr(middleware, "answer_marks", watched)
+    monkeypatch.setattr(middleware, "answer_marks", watch)
     first = await call.client.get(path)
     monkeypatch.setattr(middleware, "answer_marks", never)
     second = await call.client.get(path)

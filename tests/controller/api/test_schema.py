@@ -26,7 +26,7 @@ POSITION = {
 }
 
 
-async def test_the_document_describes_every_route(call: Caller) -> None:
+async def test_document_describes_every_route(call: Caller) -> None:
     document = (await call.get("/openapi.json")).json()
     named = {
         f"{method.upper()} {path} {operation['operationId']}"
@@ -37,7 +37,7 @@ async def test_the_document_describes_every_route(call: Caller) -> None:
     assert named == set(OPERATIONS)
 
 
-async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> None:
+async def test_document_describes_body_of_notes(call: Caller) -> None:
     document = (await call.get("/openapi.json")).json()
     body = document["paths"]["/v1/streams/{stream}/notes"]["post"]["requestBody"]
     shapes = document["components"]["schemas"]
@@ -53,7 +53,7 @@ async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> Non
     assert (bounds, set(note["properties"])) == ((1, 1000, ["writer"], False), fields)
 
 
-async def test_the_page_has_each_field_of_an_answer(call: Caller) -> None:
+async def test_api_page_names_each_field_of_answer(call: Caller) -> None:
     page = (ROOT / "docs/reference/api.md").read_text()
     words = set(re.findall(r"\w+", " ".join(re.findall(r"`[^`\n]*`|\"\w+\"(?=:)", page))))
     shapes = (await call.get("/openapi.json")).json()["components"]["schemas"]
@@ -67,7 +67,7 @@ async def test_the_page_has_each_field_of_an_answer(call: Caller) -> None:
     assert lacking == set()
 
 
-async def test_the_document_has_examples_of_the_pages_and_the_release(call: Caller) -> None:
+async def test_document_has_release_and_examples_of_pages(call: Caller) -> None:
     """The tests of the pages run the examples."""
     pages = "".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
     sent = [json.loads(each) for each in re.findall(r"--json '(\{[^…']*\})'", pages)]
@@ -103,7 +103,7 @@ async def test_positions_of_answers_have_one_schema(call: Caller) -> None:
     assert [shapes[name]["properties"][field] for name, field in places] == [POSITION] * 3
 
 
-async def test_every_problem_of_the_document_is_a_problem_document(call: Caller) -> None:
+async def test_every_problem_of_document_is_problem_document(call: Caller) -> None:
     document = (await call.get("/openapi.json")).json()
     described = {
         (media_type, each["$ref"])

@@ -45,7 +45,7 @@ class Acts:
         if method is None:
             await self.note(act)
         elif verb == "explain":
-            assert pattern_of(expected).fullmatch("\n".join(await method(rest))), expected
+            assert build_pattern(expected).fullmatch("\n".join(await method(rest))), expected
         else:
             await method(rest)
 
@@ -95,7 +95,7 @@ class Acts:
         return found
 
 
-def pattern_of(expected: list[str]) -> re.Pattern[str]:
+def build_pattern(expected: list[str]) -> re.Pattern[str]:
     """Return what sentences match that are as expected."""
     return re.compile(re.escape("\n".join(expected)).replace(r"\.\.\.", r"(?s:.*)"))
 
@@ -116,12 +116,12 @@ async def note(call: Caller, **times: int | None) -> None:
     )
 
 
-async def said(call: Caller, **query: Any) -> list[str]:  # noqa: ANN401 - any value
+async def read_sentences(call: Caller, **query: Any) -> list[str]:  # noqa: ANN401 - any value
     found: list[str] = (await call.get(f"{S}/explain", **query)).json()["sentences"]
     return found
 
 
-async def test_holders_that_are_not_all_named_may_take_longer(
+async def test_unnamed_holders_may_hold_longer(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A decision names a thousand."""
@@ -129,20 +129,20 @@ async def test_holders_that_are_not_all_named_may_take_longer(
     await note(call, a=5, b=9)
     for of in ("x", "y"):
         await call.note(*({"writer": f"{of}{n}"} for n in range(700)))
-    *_, until, without, _, _ = await said(call)
+    *_, until, without, _, _ = await read_sentences(call)
 
     assert "or automatically in 1m at the earliest, when the last of them" in until
     assert without == "Leaving out only one of them changes nothing."
 
 
-async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_at(
+async def test_excluded_writers_beyond_limit_are_counted(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(silence, "MEMBERS_EXAMINED", 1)
     await note(call, osaka=HALF_PAST_TEN, lima=NINE_25)
     await call.client.delete(f"{S}/writers/lima")
 
-    assert (await said(call))[-1] == "Excluded: 1 writer."
+    assert (await read_sentences(call))[-1] == "Excluded: 1 writer."
 
 
 async def play(call: Caller, time: GivenTime, *, every_ms: int, seconds: int) -> None:
@@ -152,7 +152,7 @@ async def play(call: Caller, time: GivenTime, *, every_ms: int, seconds: int) ->
         await note(call, berlin=time.wall - 1000, osaka=time.wall - 1000)
 
 
-async def test_between_two_notes_a_healthy_stream_advances(call: Caller, time: GivenTime) -> None:
+async def test_healthy_stream_advances_between_two_notes(call: Caller, time: GivenTime) -> None:
     """No writer is named as a holder: the verdict and two sentences, then who vouches."""
     await play(call, time, every_ms=1000, seconds=9)
     lower = format_time(time.wall - 1000)
@@ -179,7 +179,7 @@ async def test_between_two_notes_a_healthy_stream_advances(call: Caller, time: G
         (60_000, 180_001, "holds"),
     ],
 )
-async def test_a_stream_holds_once_it_stands_for_three_usual_gaps(
+async def test_stream_holds_after_three_usual_gaps(
     call: Caller, time: GivenTime, every_ms: int, stands_ms: int, condition: str
 ) -> None:
     """Of its last marks, and for five seconds; the page, the list and the sentences agree."""

@@ -55,7 +55,7 @@ class Wire:
         status, body = self.answer()
         return status, body["code"]
 
-    def ended(self, status: str = "") -> bool:
+    def has_ended(self, status: str = "") -> bool:
         """Whether the controller closes the connection, after an answer with `status` if given."""
         try:
             rest = self._file.read()

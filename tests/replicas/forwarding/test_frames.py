@@ -15,55 +15,64 @@ from controller.api.replicas.shared_secret import SECRET_HEADER
 from controller.api.wire.responses import NOT_MINE, Answer
 from controller.service import long_reads
 from controller.store.port import StoreUnavailable
-from tests.replicas.played import HERE, THERE, Played, answers_of, frame_of, played
+from tests.replicas.one_replica import (
+    HERE,
+    THERE,
+    Replica,
+    decode_answers,
+    encode_frame,
+    run_replica,
+)
 from tests.support.gates import Guarded
 from tests.support.http import problem
 
 
-def noting(*notes: dict[str, Any]) -> bytes:
+def encode_notes(*notes: dict[str, Any]) -> bytes:
     """Return the body of a request with these notes."""
     return msgspec.json.encode({"notes": notes})
 
 
-async def answered(this: Played, *items: Item) -> list[Answer]:
+async def send_items(this: Replica, *items: Item) -> list[Answer]:
     """Send these items in a frame; returns what each is answered."""
-    reply = await this.send(frame_of(list(items)))
+    reply = await this.send(encode_frame(list(items)))
     assert reply.status_code == 200
-    return answers_of(reply.content)
+    return decode_answers(reply.content)
 
 
-def code(answer: Answer) -> tuple[int, str]:
+def read_code(answer: Answer) -> tuple[int, str]:
     """Return status and code of a refusal."""
     assert answer.headers[0] == (b"content-type", b"application/problem+json")
     return answer.status, msgspec.json.decode(answer.body)["code"]
 
 
-def item(stream: str = HERE, body: bytes = noting({"writer": "w"}), token: str = "") -> Item:
+def make_item(
+    stream: str = HERE, body: bytes = encode_notes({"writer": "w"}), token: str = ""
+) -> Item:
     """Return a request with notes that shows that token."""
     return Item(stream, f"Bearer {token}".encode() if token else b"", body)
 
 
-async def test_a_controller_of_a_later_version_may_add_to_the_end_of_an_item(this: Played) -> None:
+async def test_item_of_later_version_may_be_longer(this: Replica) -> None:
     """This one passes over it, and answers with the three parts that every version knows."""
-    longer = [HERE, b"", noting({"writer": "w"}), "what a later version adds"]
+    longer = [HERE, b"", encode_notes({"writer": "w"}), "what a later version adds"]
     reply = await this.send(msgspec.msgpack.encode([longer]))
 
     ((status, _, headers),) = msgspec.msgpack.decode(reply.content)
     assert (status, headers) == (200, [[b"content-type", b"application/json"]])
 
 
-async def test_each_request_is_answered_in_its_place(this: Played) -> None:
+async def test_requests_of_frame_are_answered_in_order(this: Replica) -> None:
     """A refusal for one of them takes nothing from the others."""
-    good = noting({"writer": "w", "time": 5, "position": {"0": 3}})
-    found = await answered(
+    good = encode_notes({"writer": "w", "time": 5, "position": {"0": 3}})
+    found = await send_items(
         this,
-        item(body=good),
-        item(THERE),
-        item(body=b"{"),
-        item(body=noting({"writer": "w", "time": 4})),
-        item(body=noting({"writer": "w", "times": 4})),
-        item("not-made-yet-" + HERE),
-        item(body=noting({"writer": "w", "time": 7})),
+        make_item(body=good),
+        make_item(THERE),
+        make_item(body=b"{"),
+        make_item(body=encode_notes({"writer": "w", "time": 4})),
+        make_item(body=encode_notes({"writer": "w", "times": 4})),
+        make_item("not-made-yet-" + HERE),
+        make_item(body=encode_notes({"writer": "w", "time": 7})),
     )
 
     assert (found[0], found[1], found[6]) == (
@@ -71,18 +80,18 @@ async def test_each_request_is_answered_in_its_place(this: Played) -> None:
         NOT_MINE,
         Answer.of(200, b'{"refused":0,"results":[{"status":"accepted","lower":7}]}'),
     )
-    assert [code(found[each]) for each in (2, 3, 4)] == [
+    assert [read_code(found[each]) for each in (2, 3, 4)] == [
         (400, "malformed_json"),
         (422, "notes_refused"),
         (422, "invalid_request"),
     ]
-    assert found[5] == NOT_MINE or code(found[5]) == (404, "unknown_stream")
+    assert found[5] == NOT_MINE or read_code(found[5]) == (404, "unknown_stream")
 
 
-async def test_requests_of_one_writer_are_taken_in_their_order(this: Played) -> None:
+async def test_requests_of_one_writer_keep_their_order(this: Replica) -> None:
     """Rising times in one frame are all accepted, and every advance is marked."""
-    items = [item(body=noting({"writer": "w", "time": time})) for time in range(1, 301)]
-    found = await answered(this, *items)
+    items = [make_item(body=encode_notes({"writer": "w", "time": time})) for time in range(1, 301)]
+    found = await send_items(this, *items)
 
     assert {each.status for each in found} == {200}
     assert [mark.seq for mark in this.controller.stream(HERE).history(None).after(0, 999)] == [
@@ -103,8 +112,8 @@ async def test_requests_of_one_writer_are_taken_in_their_order(this: Played) -> 
         ("POST", "/reader-groups/g/readers/r/offline", {"position": {"0": 1}}),
     ],
 )
-async def test_a_request_that_was_passed_on_is_neither_done_nor_passed_on_again(
-    this: Played, method: str, path: str, body: object
+async def test_misdirected_request_is_not_forwarded_again(
+    this: Replica, method: str, path: str, body: object
 ) -> None:
     """Two replicas that each think the other has the stream do not play ball with it."""
     forwarded = {"noted-time-forwarded": "1"}
@@ -115,8 +124,8 @@ async def test_a_request_that_was_passed_on_is_neither_done_nor_passed_on_again(
     assert (answer.status_code, asked, this.store.streams()[1:]) == (421, ([], []), [])
 
 
-async def test_a_failing_database_is_reported_to_each_caller_whose_notes_it_refused(
-    this: Played, monkeypatch: pytest.MonkeyPatch
+async def test_failed_commit_is_reported_to_each_caller(
+    this: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of the frame was taken then."""
 
@@ -124,26 +133,28 @@ async def test_a_failing_database_is_reported_to_each_caller_whose_notes_it_refu
         raise StoreUnavailable("the disk is full")
 
     monkeypatch.setattr(this.store, "commit", fail)
-    found = await answered(this, item(), item())
+    found = await send_items(this, make_item(), make_item())
 
-    assert [code(each) for each in found] == [(503, "unavailable")] * 2
+    assert [read_code(each) for each in found] == [(503, "unavailable")] * 2
 
 
 # Whose request it is
 
 
 @pytest.fixture
-async def guarded() -> AsyncIterator[tuple[Played, Guarded]]:
+async def replica_with_tokens() -> AsyncIterator[tuple[Replica, Guarded]]:
     """A replica that asks for tokens, and the tokens."""
     guard = Guarded()
     guard.token("admin")
-    async with played(guard.gate) as made:
+    async with run_replica(guard.gate) as made:
         yield made, guard
 
 
-async def test_each_request_shows_a_token_of_its_own(guarded: tuple[Played, Guarded]) -> None:
+async def test_requests_of_frame_are_checked_by_their_tokens(
+    replica_with_tokens: tuple[Replica, Guarded],
+) -> None:
     """A frame opens no door: what is in it is judged as if it had come by itself."""
-    this, guard = guarded
+    this, guard = replica_with_tokens
     revoked = guard.token("write")
     guard.revoke(revoked)
     tokens = {
@@ -155,16 +166,18 @@ async def test_each_request_shows_a_token_of_its_own(guarded: tuple[Played, Guar
         guard.token("write", writers=["x"]): (403, "foreign_writer"),
     }
     good = [guard.token("write"), guard.token("write", streams=[HERE], writers=["w"])]
-    items = [item(token=token) for token in (*tokens, *good)]
-    found = await answered(this, *items)
+    items = [make_item(token=token) for token in (*tokens, *good)]
+    found = await send_items(this, *items)
 
-    assert [code(each) for each in found[:-2]] == list(tokens.values())
+    assert [read_code(each) for each in found[:-2]] == list(tokens.values())
     assert [each.status for each in found[-2:]] == [200, 200]
 
 
-async def test_a_stranger_sends_no_frame(guarded: tuple[Played, Guarded]) -> None:
+async def test_frame_without_secret_is_refused(
+    replica_with_tokens: tuple[Replica, Guarded],
+) -> None:
     """Whatever token it has: without the secret of the replicas its body is not even read."""
-    this, guard = guarded
+    this, guard = replica_with_tokens
     secret = this.store.replicas_secret()
     token = {b"authorization": f"Bearer {guard.token('admin')}".encode()}
     shown = [
@@ -183,21 +196,21 @@ async def test_a_stranger_sends_no_frame(guarded: tuple[Played, Guarded]) -> Non
     assert secret.decode() not in repr(logged) + "".join(each.text for each in found)
 
 
-async def test_a_secret_that_was_changed_is_read_again(this: Played) -> None:
+async def test_changed_secret_is_read_again(this: Replica) -> None:
     """Before a frame is refused; and by a replica whose frame was refused."""
     was = this.store.replicas_secret()
-    assert (await this.send(frame_of([]))).status_code == 200
+    assert (await this.send(encode_frame([]))).status_code == 200
     this.store._secret = b"another"
     now = asyncio.get_running_loop().time()
     this.forwarding.secret._again_at = now  # as a second later
-    changed = await this.send(frame_of([]))
-    old = await this.send(frame_of([]), was)
+    changed = await this.send(encode_frame([]))
+    old = await this.send(encode_frame([]), was)
 
     assert (changed.status_code, problem(old)[:2]) == (200, (403, "forbidden"))
 
 
-async def test_strangers_have_the_database_read_once_a_second(
-    this: Played, monkeypatch: pytest.MonkeyPatch
+async def test_refused_frames_read_database_once_second(
+    this: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many of them call at once."""
     reads = 0
@@ -213,9 +226,7 @@ async def test_strangers_have_the_database_read_once_a_second(
     assert ({each.status_code for each in found}, reads) == ({403}, 1)
 
 
-async def test_others_have_their_turn_amid_a_large_frame(
-    this: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_large_frame_lets_others_run(this: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bodies that do not fit are explained briefly: by their first fault, a few at a time.
 
     The clock of the test advances by a millisecond whenever it is read, which is once an item.
@@ -223,7 +234,7 @@ async def test_others_have_their_turn_amid_a_large_frame(
     ticks = itertools.count()
     monkeypatch.setattr(long_reads, "perf_counter", lambda: next(ticks) / 1000)
     bad = [{"writer": 1, "time": "x", "unknown": True}] * 40
-    frame = frame_of([item(body=noting(*bad))] * 200)
+    frame = encode_frame([make_item(body=encode_notes(*bad))] * 200)
     turns = 0
 
     async def beat() -> None:
@@ -233,7 +244,7 @@ async def test_others_have_their_turn_amid_a_large_frame(
             await asyncio.sleep(0)
 
     heart = asyncio.create_task(beat())
-    found = answers_of((await this.send(frame)).content)
+    found = decode_answers((await this.send(frame)).content)
     heart.cancel()
 
     assert {len(msgspec.json.decode(each.body)["errors"]) for each in found} == {1}
@@ -243,26 +254,26 @@ async def test_others_have_their_turn_amid_a_large_frame(
 # Invalid frames
 
 
-async def test_a_frame_over_the_limit_is_refused(this: Played) -> None:
+async def test_frame_over_limit_is_refused(this: Replica) -> None:
     """No caller may fill the memory; a frame of exactly that size is read."""
-    filled = frame_of([item(body=b"")])
+    filled = encode_frame([make_item(body=b"")])
     body = b" " * (MAX_FRAME - len(filled) - 3)  # its length takes five bytes then, not two
-    whole = frame_of([item(body=body)])
+    whole = encode_frame([make_item(body=body)])
     over = problem(await this.send(whole + b" "))
-    found = await answered(this, item(body=body))
+    found = await send_items(this, make_item(body=body))
 
-    assert (len(whole), over[:2], code(found[0])) == (
+    assert (len(whole), over[:2], read_code(found[0])) == (
         MAX_FRAME,
         (413, "too_large"),
         (400, "malformed_json"),
     )
 
 
-async def test_a_frame_has_no_more_requests_than_any_replica_sends(this: Played) -> None:
+async def test_frame_with_too_many_requests_is_refused(this: Replica) -> None:
     """Half a million tiny ones would stop everything for seconds."""
     tiny = Item("", b"", b"")
-    over = problem(await this.send(frame_of([tiny] * (MOST_ITEMS + 1))))
-    found = await answered(this, *[tiny] * MOST_ITEMS)
+    over = problem(await this.send(encode_frame([tiny] * (MOST_ITEMS + 1))))
+    found = await send_items(this, *[tiny] * MOST_ITEMS)
 
     assert (over[:2], len(found)) == ((400, "malformed_frame"), MOST_ITEMS)
 
@@ -272,15 +283,15 @@ ITEMS = st.builds(
     Item,
     stream=NAMES,
     authorization=st.one_of(st.just(b""), st.binary(max_size=40)),
-    body=st.one_of(st.just(noting({"writer": "w"})), st.binary(max_size=60)),
+    body=st.one_of(st.just(encode_notes({"writer": "w"})), st.binary(max_size=60)),
 )
 STATUSES = {200, 400, 404, 421, 422}
 
 
 @pytest.fixture(scope="module")
-async def hardy() -> AsyncIterator[Played]:
+async def hardy() -> AsyncIterator[Replica]:
     """A replica that many examples try in vain to break."""
-    async with played() as made:
+    async with run_replica() as made:
         yield made
 
 
@@ -292,20 +303,18 @@ def anyio_backend() -> str:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=st.lists(ITEMS, max_size=5))
-async def test_whatever_is_in_a_frame_each_request_is_answered(
-    hardy: Played, sent: list[Item]
-) -> None:
+async def test_any_frame_has_answer_for_each_request(hardy: Replica, sent: list[Item]) -> None:
     """One answer each, none of them a server fault, and the next frame is accepted."""
-    found = await answered(hardy, *sent)
+    found = await send_items(hardy, *sent)
 
     assert len(found) == len(sent)
     assert {each.status for each in found} <= STATUSES
-    assert (await answered(hardy, item()))[0][0] == 200
+    assert (await send_items(hardy, make_item()))[0][0] == 200
 
 
-def broken(sent: list[Item], changes: list[tuple[float, int, bytes]]) -> bytes:
+def break_frame(sent: list[Item], changes: list[tuple[float, int, bytes]]) -> bytes:
     """Return a frame with some of its bytes changed, removed or added."""
-    frame = bytearray(frame_of(sent))
+    frame = bytearray(encode_frame(sent))
     for where, length, replaced in changes:
         begin = int(where * len(frame))
         frame[begin : begin + length] = replaced
@@ -314,7 +323,7 @@ def broken(sent: list[Item], changes: list[tuple[float, int, bytes]]) -> bytes:
 
 CHANGES = st.tuples(st.floats(0, 1), st.integers(0, 4), st.binary(max_size=4))
 BROKEN = st.builds(
-    broken, st.lists(ITEMS, min_size=1, max_size=3), st.lists(CHANGES, min_size=1, max_size=3)
+    break_frame, st.lists(ITEMS, min_size=1, max_size=3), st.lists(CHANGES, min_size=1, max_size=3)
 )
 PARTS = st.one_of(st.none(), st.integers(-(2**63), 2**64 - 1), st.text(), st.binary())
 OTHERS = st.recursive(PARTS, st.lists).map(msgspec.msgpack.encode)
@@ -326,12 +335,12 @@ OTHERS = st.recursive(PARTS, st.lists).map(msgspec.msgpack.encode)
 @example(frame=b"\xdd\xff\xff\xff\xff")  # of as many requests as can be said
 @example(frame=b"\x91\x93\xa1s\xc6\xff\xff\xff\xff")  # with a token as large as can be said
 @example(frame=b"\x91\x93\xa1\xff\xc4\x00\xc4\x00")  # for a stream whose name is no text
-async def test_a_broken_frame_is_answered_or_reported(hardy: Played, frame: bytes) -> None:
+async def test_broken_frame_is_answered_or_refused(hardy: Replica, frame: bytes) -> None:
     """If it is still a frame, each of its requests is answered; else it is refused as a whole."""
     reply = await hardy.send(frame)
 
     if reply.status_code == 200:
-        assert {each.status for each in answers_of(reply.content)} <= STATUSES
+        assert {each.status for each in decode_answers(reply.content)} <= STATUSES
     else:
         assert problem(reply)[:2] == (400, "malformed_frame")
-    assert (await answered(hardy, item()))[0][0] == 200
+    assert (await send_items(hardy, make_item()))[0][0] == 200

@@ -13,39 +13,39 @@ from controller.api.replicas.forwarding import FRAME_BYTES, FRAMES_AT_ONCE, MOST
 from controller.api.wire.responses import NOT_MINE, PROBLEM, Answer
 from controller.service.limits import Limits
 from controller.store.records import ChangeSet, StreamRecord
-from tests.replicas.played import (
+from tests.replicas.one_replica import (
     ELSEWHERE,
     HERE,
     RESULTS,
     THERE,
     TROUBLES,
-    Played,
-    answers_of,
-    frame_of,
-    played,
-    settings,
+    Replica,
+    decode_answers,
+    encode_frame,
+    make_settings,
+    run_replica,
 )
 from tests.support.controllers import wait_until_async
 from tests.support.gates import Guarded
 from tests.support.http import problem
 
 
-def refusing(times: int, answer: Answer = NOT_MINE) -> Callable[[Item], Answer]:
+def refuse_first(times: int, answer: Answer = NOT_MINE) -> Callable[[Item], Answer]:
     """Return the answers of an owner that refuses that many requests first."""
     left = times
 
-    def answered(_: Item) -> Answer:
+    def answer_item(_: Item) -> Answer:
         nonlocal left
         left -= 1
         return RESULTS if left < 0 else answer
 
-    return answered
+    return answer_item
 
 
-async def test_notes_go_to_the_owner_and_its_answer_comes_back(this: Played) -> None:
+async def test_notes_are_forwarded_to_owner(this: Replica) -> None:
     """Whatever it is, word for word."""
     refusal = b'{"status":409,"code":"conflict"}'
-    this.owner.answer = refusing(1, Answer.of(409, refusal, PROBLEM))
+    this.owner.answer = refuse_first(1, Answer.of(409, refusal, PROBLEM))
     refused, taken = await this.note(THERE, "a"), await this.note(THERE, "a", "b")
 
     bodies = [
@@ -61,7 +61,7 @@ async def test_notes_go_to_the_owner_and_its_answer_comes_back(this: Played) -> 
     ]
 
 
-async def test_a_secret_that_was_changed_is_shown_soon(this: Played) -> None:
+async def test_changed_secret_is_shown_to_owner(this: Replica) -> None:
     """A replica whose frame is refused reads it again, and the notes go with the next one."""
     this.owner.secret = this.store.replicas_secret()
     first = await this.note(THERE)
@@ -72,7 +72,7 @@ async def test_a_secret_that_was_changed_is_shown_soon(this: Played) -> None:
     assert ((first.status_code, second.status_code), len(this.owner.frames)) == ((200, 200), 3)
 
 
-async def test_a_refused_body_is_explained_by_the_replica_that_was_asked(this: Played) -> None:
+async def test_asked_replica_explains_refused_body(this: Replica) -> None:
     """In full: of what is in a frame the owner names the first fault only."""
     this.owner.answer = lambda _: Answer.of(422, b'{"errors":[1]}', PROBLEM)
     path = f"/v1/streams/{THERE}/notes"
@@ -86,7 +86,7 @@ async def test_a_refused_body_is_explained_by_the_replica_that_was_asked(this: P
     assert refused.json() == {"errors": [1]}
 
 
-async def test_what_waits_together_travels_together(this: Played) -> None:
+async def test_waiting_requests_share_frame(this: Replica) -> None:
     """Two hundred requests at once take a few frames, and each gets its own answer."""
     this.owner.answer = lambda item: Answer.of(200, item.body)
     answers = await asyncio.gather(*(this.note(THERE, f"w{n}") for n in range(200)))
@@ -99,7 +99,7 @@ async def test_what_waits_together_travels_together(this: Played) -> None:
     )
 
 
-async def test_meanwhile_the_next_frame_gathers(this: Played) -> None:
+async def test_few_frames_are_sent_at_once(this: Replica) -> None:
     """Only a few are under way to one replica; later ones wait for one of them."""
     opened = asyncio.Event()
     this.owner.before = opened.wait
@@ -116,7 +116,7 @@ async def test_meanwhile_the_next_frame_gathers(this: Played) -> None:
     assert len(this.owner.frames) < 15
 
 
-async def test_no_frame_is_larger_than_its_owner_takes(this: Played) -> None:
+async def test_frames_are_bounded(this: Replica) -> None:
     """Neither in bytes, but for the request that goes beyond, nor in requests."""
     body = {"notes": [{"writer": "w", "domain": "k" * 200}] * 1000}  # 0.23 MB
     large = [
@@ -131,33 +131,33 @@ async def test_no_frame_is_larger_than_its_owner_takes(this: Played) -> None:
     assert max(map(len, this.owner.frames)) <= MOST_ITEMS
 
 
-async def test_notes_wait_until_the_owner_has_the_stream(this: Played) -> None:
+async def test_notes_wait_until_owner_has_stream(this: Replica) -> None:
     """A replica that answers that it is not the owner, or not yet, is asked again."""
-    this.owner.answer = refusing(2)
+    this.owner.answer = refuse_first(2)
     answer = await this.note(THERE)
 
     assert (answer.status_code, len(this.owner.frames)) == (200, 3)
 
 
-async def test_notes_wait_for_a_stream_without_an_owner(this: Played) -> None:
+async def test_notes_wait_for_stream_without_owner(this: Replica) -> None:
     """And go to the next owner."""
-    this.now_has(None)  # and this replica has its share already
+    this.set_owner(None)  # and this replica has its share already
     await wait_until_async(lambda: this.controller.ownership.owner_url(THERE) is None)
     asked = asyncio.create_task(this.note(THERE))
     await asyncio.sleep(0.3)
     before = len(this.owner.frames)
-    this.now_has(ELSEWHERE)
+    this.set_owner(ELSEWHERE)
 
     assert (before, (await asked).status_code, len(this.owner.frames)) == (0, 200, 1)
 
 
-async def test_notes_are_taken_here_if_the_stream_comes_here(this: Played) -> None:
+async def test_waiting_notes_are_taken_if_stream_moves_here(this: Replica) -> None:
     """As if it had been here from the first."""
-    this.store.commit(ChangeSet(StreamRecord("id-there", THERE, settings())))
+    this.store.commit(ChangeSet(StreamRecord("id-there", THERE, make_settings())))
     this.owner.trouble = [httpx.ConnectError("it was killed")] * 1000
     asked = asyncio.create_task(this.note(THERE))
     await wait_until_async(lambda: bool(this.owner.frames))
-    this.now_has(None, replicas=1)
+    this.set_owner(None, replicas=1)
     answer = await asked
 
     assert (answer.json(), this.controller.owns(THERE)) == (
@@ -166,10 +166,10 @@ async def test_notes_are_taken_here_if_the_stream_comes_here(this: Played) -> No
     )
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("short_hold")
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda each: type(each).__name__)
-async def test_an_unreachable_owner_is_reported_in_the_end(
-    this: Played, trouble: Exception, monkeypatch: pytest.MonkeyPatch
+async def test_unreachable_owner_is_reported(
+    this: Replica, trouble: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the hold, with the status by which a caller tries again; the log says why, once."""
     this.owner.trouble = [trouble] * 1000
@@ -181,15 +181,13 @@ async def test_an_unreachable_owner_is_reported_in_the_end(
     assert [call.args for call in logger.calls] == [("forwarding_failed",)]
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("short_hold")
 @pytest.mark.parametrize(
     "content",
     [b"", b"\xc1", msgspec.msgpack.encode([]), msgspec.msgpack.encode([RESULTS, RESULTS])],
     ids=["nothing", "no frame", "too few", "too many"],
 )
-async def test_an_owner_that_answers_nonsense_counts_as_missing(
-    this: Played, content: bytes
-) -> None:
+async def test_invalid_answer_of_owner_counts_as_missing(this: Replica, content: bytes) -> None:
     """No answer is given to a request that is not its own."""
     client = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
     this.forwarding.http_client = httpx.AsyncClient(transport=client)
@@ -197,7 +195,7 @@ async def test_an_owner_that_answers_nonsense_counts_as_missing(
     assert problem(await this.note(THERE))[:2] == (503, "no_owner")
 
 
-async def test_a_replica_that_knows_of_no_owner_yet_says_so_at_once(this: Played) -> None:
+async def test_replica_without_owners_refuses_at_once(this: Replica) -> None:
     """While it reads the owners again, nothing is held."""
     this.controller._committer.ready = False
     answers = [await this.note(THERE), await this.client.get(f"/v1/streams/{THERE}/explain")]
@@ -206,10 +204,10 @@ async def test_a_replica_that_knows_of_no_owner_yet_says_so_at_once(this: Played
     assert [problem(answer)[:2] for answer in answers] == [(503, "unavailable")] * 2
 
 
-async def test_no_more_wait_than_may() -> None:
+async def test_waiting_requests_are_bounded() -> None:
     """The next one is asked to come back, and the waiting ones are answered."""
     opened = asyncio.Event()
-    async with played(limits=Limits(waiting_requests=5)) as this:
+    async with run_replica(limits=Limits(waiting_requests=5)) as this:
         this.owner.before = opened.wait
         asked = [asyncio.create_task(this.note(THERE)) for _ in range(5)]
         await wait_until_async(lambda: bool(this.owner.frames))
@@ -224,7 +222,7 @@ async def test_no_more_wait_than_may() -> None:
     )
 
 
-async def test_no_more_bytes_wait_than_may(this: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_bytes_are_bounded(this: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few large requests fill the memory as many small ones do; one alone always has room."""
     opened = asyncio.Event()
     this.owner.before = opened.wait
@@ -242,12 +240,12 @@ async def test_no_more_bytes_wait_than_may(this: Played, monkeypatch: pytest.Mon
     )
 
 
-async def test_the_token_goes_along() -> None:
+async def test_token_is_forwarded() -> None:
     """The one that was shown here, which the owner judges by itself."""
     guard = Guarded()
     token = guard.token("write", writers=["w"])
     shown = {"authorization": f"Bearer {token}"}
-    async with played(guard.gate) as this:
+    async with run_replica(guard.gate) as this:
         await this.note(THERE, **shown)
         refused = await this.note(THERE)
         guard.revoke(token)
@@ -272,8 +270,8 @@ async def test_the_token_goes_along() -> None:
         ("DELETE", ""),
     ],
 )
-async def test_a_request_is_forwarded_again_unless_that_may_do_it_twice(
-    this: Played, method: str, path: str, trouble: Exception
+async def test_request_is_retried_unless_it_could_run_twice(
+    this: Replica, method: str, path: str, trouble: Exception
 ) -> None:
     """A note is taken again as a replay; of a deletion the caller decides whether to ask again."""
     this.owner.trouble = [trouble] * 2
@@ -290,12 +288,12 @@ async def test_a_request_is_forwarded_again_unless_that_may_do_it_twice(
         assert (answer.status_code, times) == (200, 3)
 
 
-async def test_a_misdirected_request_follows_the_stream(this: Played) -> None:
+async def test_misdirected_request_follows_stream(this: Replica) -> None:
     """Its first receiver has not done it: it is sent to the owner at that time."""
 
     def elsewhere(request: httpx.Request) -> httpx.Response:
         if request.url.host == "other":
-            this.now_has(ELSEWHERE)
+            this.set_owner(ELSEWHERE)
             return httpx.Response(421)
         return httpx.Response(200, json={"at": request.url.host})
 
@@ -305,7 +303,7 @@ async def test_a_misdirected_request_follows_the_stream(this: Played) -> None:
     assert answer.json() == {"at": "third"}
 
 
-async def test_a_request_that_waits_for_a_commit_follows_its_stream(this: Played) -> None:
+async def test_request_waiting_for_commit_follows_its_stream(this: Replica) -> None:
     """The stream goes to the other before its turn comes: so does the request, as it came."""
     path, body = f"/v1/streams/{HERE}", {"mark_interval_ms": 7}
     this.owner.reply = lambda request: httpx.Response(200, content=request.content)
@@ -319,7 +317,7 @@ async def test_a_request_that_waits_for_a_commit_follows_its_stream(this: Played
     assert [request.method for request in this.owner.asked] == ["PUT", "PUT"]
 
 
-async def test_a_long_poll_that_waits_here_follows_its_stream(this: Played) -> None:
+async def test_waiting_poll_follows_its_stream(this: Replica) -> None:
     """As soon as the stream goes, not when its time is over."""
     this.owner.reply = lambda request: httpx.Response(200, json={"at": request.url.host})
     poll = this.client.get(f"/v1/streams/{HERE}/marks?wait_ms=30000")
@@ -331,7 +329,7 @@ async def test_a_long_poll_that_waits_here_follows_its_stream(this: Played) -> N
         assert (await asked).json() == {"at": "other"}
 
 
-async def test_a_forwarded_request_that_waits_for_a_commit_is_misdirected(this: Played) -> None:
+async def test_forwarded_request_waiting_for_commit_is_misdirected(this: Replica) -> None:
     """The forwarding replica finds out by itself where the stream went."""
     forwarded = {"noted-time-forwarded": "1"}
     path = f"/v1/streams/{HERE}"
@@ -339,19 +337,23 @@ async def test_a_forwarded_request_that_waits_for_a_commit_is_misdirected(this: 
     put, noted, frame = await this.lose(
         lambda: this.client.put(path, json={}, headers=forwarded),
         lambda: this.note(HERE, **forwarded),
-        lambda: this.send(frame_of([item])),
+        lambda: this.send(encode_frame([item])),
     )
 
-    assert (put.status_code, noted.status_code, answers_of(frame.content)) == (421, 421, [NOT_MINE])
+    assert (put.status_code, noted.status_code, decode_answers(frame.content)) == (
+        421,
+        421,
+        [NOT_MINE],
+    )
     assert (this.owner.asked, this.owner.frames) == ([], [])
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("short_hold")
 @pytest.mark.parametrize("url", ["http://[::1", "http://other:x", "http://other:99999"])
-async def test_an_owner_with_an_unreadable_url_counts_as_missing(this: Played, url: str) -> None:
+async def test_owner_with_invalid_url_counts_as_missing(this: Replica, url: str) -> None:
     """No matter what left it there: callers get an error in the end, and none hangs for ever."""
     this.owner.trouble = [OverflowError("port must be 0-65535")] * 1000
-    this.now_has(url)
+    this.set_owner(url)
     await wait_until_async(lambda: this.controller.ownership.owner_url(THERE) == url)
     answer = await this.note(THERE)
 

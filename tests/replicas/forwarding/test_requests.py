@@ -7,10 +7,10 @@ import pytest
 
 from controller.api.sockets.server import normalize_url
 from noted_time import Rejected
-from tests.replicas.played import ELSEWHERE, HERE, OTHER, THERE, Played
+from tests.replicas.one_replica import ELSEWHERE, HERE, OTHER, THERE, Replica
 
 
-async def test_other_requests_go_as_they_are(this: Played) -> None:
+async def test_other_requests_are_forwarded_unchanged(this: Replica) -> None:
     """Method, path, query and body; of the headers those that matter; and once only."""
     path = f"/v1/streams/{THERE}/reader-groups/g%2F/readers/r?a=%20b&a=2"
     shown = {"authorization": "Bearer x", "cookie": "c", "x-forwarded-for": "1.2.3.4"}
@@ -32,7 +32,7 @@ async def test_other_requests_go_as_they_are(this: Played) -> None:
     assert "x-forwarded-for" not in asked.headers
 
 
-async def test_their_answers_come_back_as_they_are(this: Played) -> None:
+async def test_forwarded_answers_are_unchanged(this: Replica) -> None:
     """Status and body, and the headers that mean something to a caller."""
     given = {
         "retry-after": "7",
@@ -52,7 +52,7 @@ async def test_their_answers_come_back_as_they_are(this: Played) -> None:
     )
 
 
-async def test_an_answer_without_a_body_has_no_length(this: Played) -> None:
+async def test_answer_without_body_has_no_length(this: Replica) -> None:
     """As the owner's own has it: a 204 must not name one."""
     this.owner.reply = lambda _: httpx.Response(204)
     forwarded = await this.client.delete(f"/v1/streams/{THERE}")
@@ -62,7 +62,7 @@ async def test_an_answer_without_a_body_has_no_length(this: Played) -> None:
     assert (forwarded.status_code, dict(forwarded.headers)) == (204, {"noted-time-owner": OTHER})
 
 
-async def test_a_long_poll_is_waited_for_as_long_as_it_asks(this: Played) -> None:
+async def test_timeout_of_forwarded_poll_includes_its_wait(this: Replica) -> None:
     """And for the owner's own time beside that."""
     path = f"/v1/streams/{THERE}"
     await this.client.get(f"{path}/marks?wait_ms=20000")
@@ -72,7 +72,7 @@ async def test_a_long_poll_is_waited_for_as_long_as_it_asks(this: Played) -> Non
 
 
 @pytest.fixture
-async def asked(this: Played) -> asyncio.Task[httpx.Response]:
+async def waiting_poll(this: Replica) -> asyncio.Task[httpx.Response]:
     """A long poll that the other replica does not answer, and a third one does."""
 
     async def answer(request: httpx.Request) -> httpx.Response:
@@ -85,25 +85,25 @@ async def asked(this: Played) -> asyncio.Task[httpx.Response]:
     return asyncio.create_task(poll)
 
 
-async def test_a_long_poll_follows_its_stream(
-    this: Played, asked: asyncio.Task[httpx.Response]
+async def test_long_poll_follows_its_stream(
+    this: Replica, waiting_poll: asyncio.Task[httpx.Response]
 ) -> None:
     """If the owner is replaced, it is sent to the next one."""
     await asyncio.sleep(0.1)
-    this.now_has(ELSEWHERE)
+    this.set_owner(ELSEWHERE)
 
-    assert (await asked).json() == {"at": "third"}
+    assert (await waiting_poll).json() == {"at": "third"}
 
 
-async def test_a_long_poll_ends_when_the_replica_stops(
-    this: Played, asked: asyncio.Task[httpx.Response]
+async def test_long_poll_ends_when_replica_stops(
+    this: Replica, waiting_poll: asyncio.Task[httpx.Response]
 ) -> None:
     """Its caller is asked to repeat it, and delays no stop."""
     await asyncio.sleep(0.1)
     this.controller.prepare_to_stop()
 
     async with asyncio.timeout(4):  # less than other requests are held
-        assert (await asked).status_code == 503
+        assert (await waiting_poll).status_code == 503
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ async def test_a_long_poll_ends_when_the_replica_stops(
         "/v1/streams/a✈/explain",
     ],
 )
-async def test_what_names_no_stream_goes_nowhere(this: Played, path: str) -> None:
+async def test_invalid_stream_name_is_not_forwarded(this: Replica, path: str) -> None:
     """It is refused here, whatever bucket such a name might fall into."""
     method = "POST" if path.endswith("notes") else "GET"
     answer = await this.client.request(method, path, json={"notes": [{"writer": "w"}]})
@@ -133,7 +133,7 @@ async def test_what_names_no_stream_goes_nowhere(this: Played, path: str) -> Non
 @pytest.mark.parametrize(
     "url", ["http://replica-1:7464", "https://r/", "http://[::1]:7464", "http://gateway/replica-1/"]
 )
-def test_others_call_by_the_url_that_is_advertised(url: str) -> None:
+def test_advertised_url_is_normalized(url: str) -> None:
     """A slash at its end is removed, as paths are appended."""
     assert normalize_url(url) == url.removesuffix("/")
 
@@ -155,7 +155,7 @@ def test_others_call_by_the_url_that_is_advertised(url: str) -> None:
         "http://replica-1\n:7464",
     ],
 )
-def test_an_unreachable_address_is_not_advertised(url: str) -> None:
+def test_invalid_url_is_not_advertised(url: str) -> None:
     """It is refused with a sentence, before anything is served; no password is repeated."""
     with pytest.raises(Rejected, match="--advertise") as refused:
         normalize_url(url)

@@ -4,7 +4,7 @@ import pytest
 
 from controller.store import leases
 from controller.store.postgres import PostgresStore
-from tests.replicas.leased import ALL, LONG_MS, Lease, MakeReplica
+from tests.replicas.leases.sessions import ALL, LONG_MS, Lease, MakeReplica
 
 
 @pytest.fixture

@@ -9,10 +9,17 @@ from controller.store.migrate import migrate
 from controller.store.postgres import PostgresStore
 from demo.trials.postgres import PASSWORD, Server
 from demo.trials.waiting import wait_until
-from tests.replicas.leased import ALL, Lease, MakeReplica, end_session_of, lost, silent
+from tests.replicas.leases.sessions import (
+    ALL,
+    Lease,
+    MakeReplica,
+    end_session,
+    is_lost,
+    outlast_lease,
+)
 
 
-def test_a_look_shows_the_owners(
+def test_heartbeat_shows_owners(
     a: PostgresStore, b: PostgresStore, server: Server, url: str
 ) -> None:
     """The replica's own, the URLs of the others, what is free, and how many live."""
@@ -39,7 +46,7 @@ def test_a_look_shows_the_owners(
     assert a.heartbeat().others == dict.fromkeys(range(5), "")
 
 
-def test_what_one_has_already_is_given_as_a_whole(a: PostgresStore, b: PostgresStore) -> None:
+def test_bucket_acquired_twice_is_released_once(a: PostgresStore, b: PostgresStore) -> None:
     """No replica takes what it has twice, or one unlock would not be enough."""
     a.acquire(a.heartbeat().free)
     a.release([7])
@@ -47,7 +54,7 @@ def test_what_one_has_already_is_given_as_a_whole(a: PostgresStore, b: PostgresS
     assert b.acquire([7]) == frozenset([7])
 
 
-def test_no_bucket_is_ever_had_by_two(make: MakeReplica) -> None:
+def test_bucket_has_one_owner_at_time(make: MakeReplica) -> None:
     """Four replicas take and give as fast as they can, and each bucket has one owner at a time."""
     owners: dict[int, str] = {}
     broken: list[tuple[int, str, str]] = []
@@ -72,7 +79,7 @@ def test_no_bucket_is_ever_had_by_two(make: MakeReplica) -> None:
     assert (broken, all(taken.values())) == ([], True)
 
 
-def test_schemas_of_one_database_are_apart(url: str, server: Server) -> None:
+def test_schemas_of_one_database_are_separate(url: str, server: Server) -> None:
     """Each may hold the tables of a controller, whose replicas know nothing of the others'."""
     server.execute("CREATE SCHEMA IF NOT EXISTS apart", url)
     elsewhere = f"{url}?options=-csearch_path%3Dapart"
@@ -83,7 +90,7 @@ def test_schemas_of_one_database_are_apart(url: str, server: Server) -> None:
         assert (taken, one.heartbeat().replicas, other.heartbeat().others) == ([ALL, ALL], 1, {})
 
 
-def test_databases_of_one_server_are_apart(a: PostgresStore, server: Server) -> None:
+def test_databases_of_one_server_are_separate(a: PostgresStore, server: Server) -> None:
     """A replica of another database neither takes nor hides a bucket."""
     url = server.make_database()
     migrate(url)
@@ -93,7 +100,7 @@ def test_databases_of_one_server_are_apart(a: PostgresStore, server: Server) -> 
         assert (taken, a.heartbeat().replicas, other.heartbeat().others) == (ALL, 1, {})
 
 
-def test_an_ordinary_user_of_the_server_can_do_all_this(
+def test_ordinary_user_can_end_silent_session(
     server: Server, lease: Lease, request: pytest.FixtureRequest
 ) -> None:
     """Only the owner of the database is needed, not a superuser, even to end a silent session."""
@@ -108,7 +115,7 @@ def test_an_ordinary_user_of_the_server_can_do_all_this(
         one.register("http://a")
         one.acquire(one.heartbeat().free)
         before = set(other.heartbeat().others.values())
-        silent(lease)
+        outlast_lease(lease)
 
         assert (before, other.heartbeat().free) == ({"http://a"}, ALL)
 
@@ -116,9 +123,7 @@ def test_an_ordinary_user_of_the_server_can_do_all_this(
 # What becomes of the buckets of a replica that leaves, or closes
 
 
-def test_a_leaving_replica_gives_up_everything_and_keeps_looking(
-    a: PostgresStore, b: PostgresStore
-) -> None:
+def test_leaving_replica_releases_all_buckets(a: PostgresStore, b: PostgresStore) -> None:
     """It no longer counts, so the others take more; and it sees where the buckets are."""
     a.leave()
     free = b.heartbeat()
@@ -129,27 +134,29 @@ def test_a_leaving_replica_gives_up_everything_and_keeps_looking(
     assert (seen.mine, set(seen.others.values()), seen.replicas) == (frozenset(), {"http://b"}, 1)
 
 
-def test_who_left_does_not_come_back_with_another_session(
+def test_replica_that_left_does_not_return(
     a: PostgresStore, b: PostgresStore, server: Server, url: str
 ) -> None:
     """It keeps looking, whatever becomes of its session."""
     a.leave()
-    end_session_of("http://a", server, url)
-    lost(a.heartbeat)
+    end_session("http://a", server, url)
+    is_lost(a.heartbeat)
 
     assert (a.heartbeat().replicas, b.heartbeat().replicas) == (1, 1)
 
 
-def test_who_lost_its_session_has_left(a: PostgresStore, b: PostgresStore, server: Server) -> None:
+def test_replica_without_session_has_left(
+    a: PostgresStore, b: PostgresStore, server: Server
+) -> None:
     """Nothing has to be given back."""
     server.cut(b._url)
-    lost(a.ping)
+    is_lost(a.ping)
     a.leave()
 
     wait_until(lambda: a.heartbeat().replicas == 0)  # the server ends sessions in its own time
 
 
-def test_an_owner_that_closes_hands_over_at_once(a: PostgresStore, b: PostgresStore) -> None:
+def test_closed_store_frees_its_buckets_at_once(a: PostgresStore, b: PostgresStore) -> None:
     """No replica waits for the end of a lease that was given back."""
     a.close()
 
@@ -157,9 +164,9 @@ def test_an_owner_that_closes_hands_over_at_once(a: PostgresStore, b: PostgresSt
     assert (after.free, after.replicas) == (ALL, 1)
 
 
-def test_a_closed_store_begins_no_session_again(a: PostgresStore, b: PostgresStore) -> None:
+def test_closed_store_starts_no_session(a: PostgresStore, b: PostgresStore) -> None:
     """Its heartbeat is refused, and does not make it live again."""
     a.close()
 
-    assert lost(a.heartbeat)
+    assert is_lost(a.heartbeat)
     assert b.heartbeat().replicas == 1

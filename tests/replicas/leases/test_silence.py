@@ -11,40 +11,40 @@ from controller.store import leases
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresStore
 from demo.trials.postgres import Server
-from tests.replicas.leased import (
+from tests.replicas.leases.sessions import (
     ALL,
     FAIR_MS,
     LONG_MS,
     Lease,
-    at_work,
-    end_session_of,
-    lost,
-    silent,
-    while_leases_end,
+    end_session,
+    is_lost,
+    outlast_lease,
+    repeat_over_lease,
+    wait_for_query,
 )
 from tests.support.stored import build_changes, commit, mark, read_seqs, stream
 
 
-def test_a_silent_session_is_ended_after_its_lease(
+def test_silent_session_is_ended_after_its_lease(
     a: PostgresStore, b: PostgresStore, lease: Lease
 ) -> None:
     """One heartbeat of another frees all its buckets; what it had was lost with the session."""
     before = b.heartbeat().free
-    silent(lease)
+    outlast_lease(lease)
     after = b.heartbeat()
 
     assert (before, after.free, after.replicas) == (frozenset(), ALL, 1)
     acts = (a.heartbeat, a.ping, lambda: a.acquire([1]), lambda: a.release([1]))
-    assert all(lost(act) for act in acts)
+    assert all(is_lost(act) for act in acts)
 
 
-def test_a_silent_session_of_another_program_is_left_alone(
+def test_silent_session_of_another_program_is_not_ended(
     b: PostgresStore, server: Server, url: str, lease: Lease
 ) -> None:
     """Though it has the lock of all controllers."""
     with server.session(url) as other:
         other.execute(leases._LOCK_LIVE, leases._LOCK_NUMBERS)
-        silent(lease)
+        outlast_lease(lease)
         b.heartbeat()
 
         assert other.execute("SELECT 1").fetchone() == (1,)
@@ -58,7 +58,7 @@ WORK: dict[str, Callable[[PostgresStore], object]] = {
 
 
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
-def test_who_works_is_not_silent(
+def test_working_store_is_not_silent(
     a: PostgresStore,
     b: PostgresStore,
     lease: Lease,
@@ -75,21 +75,21 @@ def test_who_works_is_not_silent(
     commit(a, *more)
     a.heartbeat()
     lease(FAIR_MS)
-    for _ in while_leases_end():
+    for _ in repeat_over_lease():
         work(a)
         b.heartbeat()
 
     assert (a.heartbeat().mine, b.heartbeat().replicas) == (ALL, 2)
 
 
-def test_a_session_at_work_is_left_alone(
+def test_session_in_long_query_keeps_its_lease(
     a: PostgresStore, b: PostgresStore, lease: Lease, server: Server, url: str
 ) -> None:
     """However long the server takes: it is not the controller that is silent."""
     working = threading.Thread(target=a._session.session().execute, args=("SELECT pg_sleep(1.5)",))
     working.start()
-    at_work(server, url, "PgSleep")
-    silent(lease)
+    wait_for_query(server, url, "PgSleep")
+    outlast_lease(lease)
     seen = len(b.heartbeat().others)
     lease(LONG_MS)
     working.join()
@@ -97,7 +97,7 @@ def test_a_session_at_work_is_left_alone(
     assert (seen, a.heartbeat().mine) == (64, ALL)
 
 
-def test_a_session_that_waits_for_a_lock_is_left_alone(
+def test_session_that_waits_for_lock_keeps_its_lease(
     a: PostgresStore, b: PostgresStore, lease: Lease, server: Server, url: str
 ) -> None:
     """Another program's lock holds its commit up; it is not silent, and the commit goes through."""
@@ -105,8 +105,8 @@ def test_a_session_that_waits_for_a_lock_is_left_alone(
         other.execute("LOCK TABLE noted_time_stream")
         held_up = threading.Thread(target=a.commit, args=(build_changes(upto=1),))
         held_up.start()
-        at_work(server, url, "relation")
-        silent(lease)
+        wait_for_query(server, url, "relation")
+        outlast_lease(lease)
         seen = len(b.heartbeat().others)
         lease(LONG_MS)
     held_up.join()
@@ -126,7 +126,7 @@ def test_a_session_that_waits_for_a_lock_is_left_alone(
     ],
     ids=["in a transaction", "in the middle of a statement"],
 )
-def test_one_that_falls_silent_half_way_is_ended(
+def test_session_silent_in_transaction_is_ended(
     a: PostgresStore, b: PostgresStore, begins: list[str], lease: Lease
 ) -> None:
     """It holds its locks no longer than its lease, and nothing of its transaction is kept."""
@@ -137,12 +137,12 @@ def test_one_that_falls_silent_half_way_is_ended(
             session.pgconn.consume_input()
             if statement.startswith("COPY"):
                 break
-    silent(lease)
+    outlast_lease(lease)
 
     assert (b.heartbeat().free, set(b.clocks().values())) == (ALL, {0})
 
 
-def test_a_new_lease_is_not_renewed(
+def test_new_lease_is_not_renewed(
     a: PostgresStore, server: Server, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last statement of the session stays its heartbeat."""
@@ -154,29 +154,29 @@ def test_a_new_lease_is_not_renewed(
     assert "SELECT" not in [last for (last,) in server.execute(query, url)]
 
 
-def test_a_read_after_the_session_was_ended_reports_it(
+def test_read_after_lost_session_fails(
     a: PostgresStore, b: PostgresStore, lease: Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loading streams for buckets that are another's by now comes to nothing."""
     monkeypatch.setattr(leases, "RENEW_S", 0.0)
     a.commit(build_changes(upto=1))
-    silent(lease)
+    outlast_lease(lease)
     b.heartbeat()
 
-    assert lost(lambda: read_seqs(a))
+    assert is_lost(lambda: read_seqs(a))
 
 
 # What follows from a lost session
 
 
-def test_who_lost_its_session_owns_nothing(
+def test_store_without_session_owns_nothing(
     a: PostgresStore, b: PostgresStore, lease: Lease
 ) -> None:
     """It reports it until its next heartbeat, and then starts with nothing, under the same URL."""
-    silent(lease)
+    outlast_lease(lease)
     b.acquire(b.heartbeat().free)
     lease(LONG_MS)
-    reported = [lost(act) for act in (a.ping, a.ping, lambda: a.commit(build_changes()))]
+    reported = [is_lost(act) for act in (a.ping, a.ping, lambda: a.commit(build_changes()))]
     with pytest.raises(StoreUnavailable, match=r"^the session with the database was lost; read"):
         a.ping()
     leases_of_a = a.heartbeat()
@@ -190,24 +190,24 @@ def test_who_lost_its_session_owns_nothing(
     assert (a.acquire([3]), b.heartbeat().others) == (frozenset([3]), {3: "http://a"})
 
 
-def test_a_commit_in_a_session_that_was_ended_appends_nothing(
+def test_commit_after_lost_session_appends_nothing(
     a: PostgresStore, b: PostgresStore, lease: Lease
 ) -> None:
     """Neither while its buckets are free nor after the next owner has continued."""
     a.commit(build_changes(upto=1))
-    silent(lease)
+    outlast_lease(lease)
     b.heartbeat()
     lease(LONG_MS)
-    reported = [lost(lambda: commit(a, mark(2)))]
+    reported = [is_lost(lambda: commit(a, mark(2)))]
     free = read_seqs(b)
     b.acquire(ALL)
     commit(b, mark(2))
-    reported.append(lost(lambda: commit(a, mark(3))))
+    reported.append(is_lost(lambda: commit(a, mark(3))))
 
     assert (reported, free, read_seqs(b)) == ([True, True], [1], [1, 2])
 
 
-def test_a_commit_that_was_under_way_is_undone(
+def test_running_commit_of_lost_session_is_undone(
     a: PostgresStore, b: PostgresStore, server: Server, url: str
 ) -> None:
     """Its session ends between two statements: the whole batch is undone, its caller notified."""
@@ -225,7 +225,7 @@ def test_a_commit_that_was_under_way_is_undone(
         under_way = threading.Thread(target=commit_mark)
         under_way.start()
         time.sleep(0.2)
-        end_session_of("http://a", server, url)
+        end_session("http://a", server, url)
         under_way.join()
 
     assert (outcome, read_seqs(b), b.clocks()[0]) == (["StoreUnavailable"], [1], 1)

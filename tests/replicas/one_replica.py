@@ -71,22 +71,22 @@ class Shared(MemoryStore):
         self.leases = Leases(BUCKETS, frozenset(), others, replicas)
 
 
-def frame_of(items: list[Item]) -> bytes:
+def encode_frame(items: list[Item]) -> bytes:
     """Return the frame of these requests."""
     return msgspec.msgpack.encode(items)
 
 
-def answers_of(reply: bytes) -> list[Answer]:
+def decode_answers(reply: bytes) -> list[Answer]:
     """Return the answers to the requests of a frame."""
     return msgspec.msgpack.decode(reply, type=list[Answer])
 
 
-def stream_of(bucket: int) -> str:
+def name_stream(bucket: int) -> str:
     """Return the name of a stream that falls into that bucket."""
     return next(name for n in range(9999) if bucket_of(name := f"s{n}", BUCKETS) == bucket)
 
 
-HERE, THERE = stream_of(0), stream_of(1)
+HERE, THERE = name_stream(0), name_stream(1)
 """A stream of this replica and one of the other."""
 
 ELSEWHERE = "http://third"
@@ -141,7 +141,7 @@ class Owner:
 
 
 @dataclass
-class Played:
+class Replica:
     """A client of the replica, the store that knows the owners, and the other replica."""
 
     client: httpx.AsyncClient
@@ -161,7 +161,7 @@ class Played:
         body = {"notes": notes}
         return await self.client.post(f"/v1/streams/{stream}/notes", json=body, headers=headers)
 
-    def now_has(self, owner: str | None, *, replicas: int = 2, bucket: int = 1) -> None:
+    def set_owner(self, owner: str | None, *, replicas: int = 2, bucket: int = 1) -> None:
         """Give the bucket to another replica, or none, and set how many live."""
         was = self.store.leases
         others = {each: url for each, url in was.others.items() if each != bucket}
@@ -191,15 +191,17 @@ class Played:
 
 
 @asynccontextmanager
-async def played(gate: Gate | None = None, limits: Limits | None = None) -> AsyncIterator[Played]:
+async def run_replica(
+    gate: Gate | None = None, limits: Limits | None = None
+) -> AsyncIterator[Replica]:
     """Serve by one replica, in which there is a stream `HERE`; `THERE` is the other's."""
     store, owner = Shared(), Owner()
     controller = Controller(store, limits=limits)
     async with serve_app(controller, gate, peers=httpx.MockTransport(owner)) as caller:
         await controller.put_stream(HERE, {"mark_interval_ms": 0})
-        yield Played(caller.client, controller, caller.forwarding, store, owner)
+        yield Replica(caller.client, controller, caller.forwarding, store, owner)
 
 
-def settings(**changed: Any) -> StreamSettings:  # noqa: ANN401 - any setting
+def make_settings(**changed: Any) -> StreamSettings:  # noqa: ANN401 - any setting
     """Return settings that mark every advance, and others as changed."""
     return StreamSettings(**{"mark_interval_ms": 0, **changed})

@@ -24,20 +24,20 @@ FAIR_MS = 800
 LONG_MS = 60_000
 
 
-def silent(lease: Lease) -> None:
+def outlast_lease(lease: Lease) -> None:
     """Keep all replicas silent for longer than a lease."""
     time.sleep(1.2 * SHORT_MS / 1000)
     lease(SHORT_MS)
 
 
-def while_leases_end() -> Iterator[None]:
+def repeat_over_lease() -> Iterator[None]:
     """Continue for longer than a fair lease."""
     deadline = time.monotonic() + 1.5 * FAIR_MS / 1000
     while time.monotonic() < deadline:
         yield
 
 
-def at_work(server: Server, url: str, wait_event: str) -> None:
+def wait_for_query(server: Server, url: str, wait_event: str) -> None:
     """Wait until the server works for a session and waits for that."""
     database = url.rpartition("/")[2]
     query = f"""SELECT 1 FROM pg_stat_activity WHERE datname = '{database}' AND state = 'active'
@@ -45,14 +45,14 @@ def at_work(server: Server, url: str, wait_event: str) -> None:
     wait_until(lambda: server.execute(query))
 
 
-def lost(act: Callable[[], object]) -> bool:
+def is_lost(act: Callable[[], object]) -> bool:
     """Whether the store reports that its session was lost."""
     with pytest.raises(StoreUnavailable):
         act()
     return True
 
 
-def end_session_of(called: str, server: Server, url: str) -> None:
+def end_session(called: str, server: Server, url: str) -> None:
     """End the session of the replica that is called so."""
     pid = f"SELECT pid FROM noted_time_replica WHERE url = '{called}'"  # noqa: S608 - our own name
     server.execute(f"SELECT pg_terminate_backend(({pid}))", url)

@@ -18,12 +18,12 @@ ONLY_HERE = {"noted-time-forwarded": "1"}
 replica."""
 
 
-def shared(*replicas: ServeProcess) -> None:
+def wait_until_shared(*replicas: ServeProcess) -> None:
     """Wait until exactly these have all buckets, evenly, and know it of each other."""
     fair = -(-BUCKETS // len(replicas))
 
     def are_even() -> bool:
-        counts = [buckets(each) for each in replicas]
+        counts = [read_buckets(each) for each in replicas]
         mine = [each.get("this", 0) for each in counts]
         known = all(each.get("this", 0) + each.get("other", 0) == BUCKETS for each in counts)
         return known and sum(mine) == BUCKETS and max(mine) <= fair
@@ -31,36 +31,36 @@ def shared(*replicas: ServeProcess) -> None:
     wait_until(are_even)
 
 
-def buckets(replica: ServeProcess) -> dict[str, float]:
+def read_buckets(replica: ServeProcess) -> dict[str, float]:
     """Return how many buckets are its own, another's and free, as it sees them."""
     text = HTTP.get(f"{replica.url}/metrics", headers=replica.headers).text
     return {owner: count for (owner,), count in samples(text, "noted_time_buckets").items()}
 
 
-def has(replica: ServeProcess, stream: str) -> bool:
+def owns(replica: ServeProcess, stream: str) -> bool:
     """Whether the replica has the bucket of that stream, whether there is one or not."""
     shown = ONLY_HERE | replica.headers
     answer = HTTP.get(f"{replica.url}/v1/streams/{stream}/explain", headers=shown)
     return answer.status_code in {200, 404}
 
 
-def stream_of(replica: ServeProcess, prefix: str = "s") -> str:
+def find_owned_name(replica: ServeProcess, prefix: str = "s") -> str:
     """Return the name of a stream that falls into a bucket of the replica."""
     seen: set[int] = set()
     for number in range(10 * BUCKETS):
         name = f"{prefix}-{number}"
-        if bucket_of(name, BUCKETS) not in seen and has(replica, name):
+        if bucket_of(name, BUCKETS) not in seen and owns(replica, name):
             return name
         seen.add(bucket_of(name, BUCKETS))
     raise AssertionError("the replica has no bucket")
 
 
-def make(replica: ServeProcess, stream: str, **settings: Any) -> str:  # noqa: ANN401 - any setting
+def make_stream(replica: ServeProcess, stream: str, **settings: Any) -> str:  # noqa: ANN401 - any setting
     """Create a stream that marks every advance, unless the settings differ."""
     return str(replica.create(stream, **settings)["id"])
 
 
-def note(replica: ServeProcess, stream: str, noted: int | None, writer: str = "w") -> int:
+def note_time(replica: ServeProcess, stream: str, noted: int | None, writer: str = "w") -> int:
     """Note a time at ten times its offset, or join; returns the status of the answer."""
     said: Json = {"writer": writer}
     if noted is not None:
@@ -69,12 +69,12 @@ def note(replica: ServeProcess, stream: str, noted: int | None, writer: str = "w
     return HTTP.post(url, json={"notes": [said]}).status_code
 
 
-def lowers(replica: ServeProcess, stream: str) -> list[tuple[int, int]]:
+def read_lowers(replica: ServeProcess, stream: str) -> list[tuple[int, int]]:
     """Return seq and lower of the marks that the replica shows."""
     return [(mark["seq"], mark["lower"]) for mark in replica.get(f"{stream}/marks")["marks"]]
 
 
-def status(replica: ServeProcess, path: str) -> int:
+def get_status(replica: ServeProcess, path: str) -> int:
     """Return the status of a GET, 0 if no replica answers."""
     with suppress(httpx.TransportError):
         return HTTP.get(f"{replica.url}{path}").status_code
@@ -87,6 +87,6 @@ class Two(NamedTuple):
     a: ServeProcess
     b: ServeProcess
 
-    def by_owner(self, stream: str) -> tuple[ServeProcess, ServeProcess]:
+    def sort_by_owner(self, stream: str) -> tuple[ServeProcess, ServeProcess]:
         """Return the one that has the stream, then the other."""
-        return (self.a, self.b) if has(self.a, stream) else (self.b, self.a)
+        return (self.a, self.b) if owns(self.a, stream) else (self.b, self.a)
