@@ -25,14 +25,14 @@ def database(database_template: Path, tmp_path: Path) -> str:
 
 @pytest.fixture
 def postgres_url(server: Server, reusable_database: str) -> str:
-    """The URL of one in PostgreSQL."""
+    """The URL of an empty database in PostgreSQL."""
     server.empty(reusable_database)
     return reusable_database
 
 
 @pytest.fixture(params=KINDS)
 def tokens(request: pytest.FixtureRequest) -> Iterator[Tokens]:
-    """No tokens yet, of each kind."""
+    """An empty table of tokens in each kind of store."""
     if request.param == "memory":
         yield MemoryTokens()
         return

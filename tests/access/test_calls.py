@@ -1,4 +1,4 @@
-"""Which calls a token is good for, over the whole API."""
+"""The calls that each token may make, over the whole API."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ S = "/v1/streams/s"
 
 
 def list_calls() -> Iterator[tuple[str, str]]:
-    """Yield every call that the document knows, with names for its parameters."""
+    """Yield every documented call, with names for its parameters."""
     paths = create_api(Controller(MemoryStore())).openapi()["paths"]
     for path, operations in paths.items():
         for method in operations:
@@ -32,7 +32,7 @@ ASKING = [(method, path) for method, path in list_calls() if path not in OPEN_PA
 
 @pytest.mark.parametrize(("method", "path"), ASKING)
 async def test_every_call_needs_a_token(method: str, path: str) -> None:
-    """Missing, malformed, unknown, expired and revoked ones are refused in the same words."""
+    """Missing, malformed, unknown, expired and revoked tokens get the same answer."""
     guarded = Guarded()
     expired, revoked = guarded.token("admin", lifetime_ms=1), guarded.token("admin")
     guarded.revoke(revoked)
@@ -51,7 +51,7 @@ async def test_every_call_needs_a_token(method: str, path: str) -> None:
 
 @pytest.mark.parametrize("path", sorted({"/healthz", "/readyz", "/openapi.json"} | PAGE_PATHS))
 async def test_health_calls_and_pages_need_no_token(path: str) -> None:
-    """Supervisors of processes need not hold tokens, and the pages are not secret."""
+    """Process supervisors need no token, and the pages are not secret."""
     guarded = Guarded()
     guarded.token("admin")
     async with serve_gate(guarded.gate) as door:
@@ -67,7 +67,7 @@ GIVEN = {
 
 @pytest.mark.parametrize("scope", GIVEN)
 async def test_token_has_exactly_the_rights_of_its_scope(scope: str) -> None:
-    """Whatever is sent: an invalid body is only looked at if its sender may send it."""
+    """The right is checked before the body."""
     guarded = Guarded()
     token = guarded.token(scope)
     async with serve_gate(guarded.gate) as door:
@@ -78,7 +78,7 @@ async def test_token_has_exactly_the_rights_of_its_scope(scope: str) -> None:
 
 
 async def test_change_is_recorded_with_label_and_token_id() -> None:
-    """In the changes, in the ledger and in the log; who holds a writer is named by the label."""
+    """Changes, the ledger and the log have both; a hold is explained by the label."""
     guarded = Guarded()
     token = guarded.token("admin", label="ops, Kim")
     who = f"ops, Kim ({token.split('_')[1]})"
@@ -107,7 +107,7 @@ async def test_change_is_recorded_with_label_and_token_id() -> None:
 
 
 async def test_audit_log_has_refusals_and_changes_but_no_secret() -> None:
-    """The outcome, the label beside the id of the token, the call, the stream and the address."""
+    """Each line has the outcome, the token's id and label, the call, the stream and the address."""
     guarded = Guarded()
     admin, carrier, reader = tokens = [
         guarded.token("admin", label="ops, Kim"),
@@ -144,7 +144,7 @@ async def test_audit_log_has_refusals_and_changes_but_no_secret() -> None:
     [("ops\n\x1b[2J\u202eKim", "ops [2JKim"), ("x" * 1000, 128 * "x"), ("", None)],
 )
 async def test_label_in_changes_is_one_short_line(label: str, shown: str | None) -> None:
-    """The command takes whatever the operator types; without a label the id alone is shown."""
+    """Operators may type any label; without one the id alone is shown."""
     guarded = Guarded()
     token = guarded.token("admin", label=label)
     async with serve_gate(guarded.gate) as door:
@@ -157,7 +157,7 @@ async def test_label_in_changes_is_one_short_line(label: str, shown: str | None)
 
 
 async def test_token_is_required_once_the_first_is_created() -> None:
-    """The document shows it from then on, as an HTTP bearer scheme but for the open calls."""
+    """From then on the OpenAPI document has a bearer scheme for all calls but the open ones."""
     guarded = Guarded()
     async with serve_gate(guarded.gate) as door:
         before = (await door.call("GET", S), (await door.answer("GET", "/openapi.json")).json())
@@ -178,7 +178,7 @@ async def test_token_is_required_once_the_first_is_created() -> None:
 
 
 def test_only_operators_changes_need_the_right_to_administer() -> None:
-    """A route without an entry among the rights would need that to administer."""
+    """A route without a listed right needs the right to administer."""
     rights = {(method, path): find_need(method, path).right for method, path in list_calls()}
 
     administering = {call for call, right in rights.items() if right == "administer"}
@@ -201,7 +201,7 @@ def test_only_operators_changes_need_the_right_to_administer() -> None:
     st.lists(st.sampled_from(["", "v1", "streams", "s", "notes", "marks", "notes\n", "%2f", "."])),
 )
 def test_an_unknown_call_needs_the_right_to_administer(method: str, parts: list[str]) -> None:
-    """However a path is bent, it needs no less than the call it may come to."""
+    """A bent path needs at least the right of the call that it may reach."""
     path = "/" + "/".join(parts)
     known = {("POST", "notes"): "write", ("GET", "marks"): "read", ("GET", ""): "read"}
     below = parts[3] if len(parts) > 3 else ""
@@ -218,7 +218,7 @@ def test_an_unknown_call_needs_the_right_to_administer(method: str, parts: list[
 
 
 async def test_a_refusal_is_counted_and_logged_at_debug() -> None:
-    """A stranger writes no lines of its own into the log: one short line of ASCII, and no query."""
+    """A stranger cannot forge log lines: there is one short line of ASCII, without the query."""
     counted = refused_calls.labels("unauthenticated")
     before = counted._value.get()
     guarded = Guarded()
@@ -238,7 +238,6 @@ async def test_a_refusal_is_counted_and_logged_at_debug() -> None:
 
 
 async def test_two_headers_count_as_no_token() -> None:
-    """It is ambiguous which of them counts."""
     guarded = Guarded()
     token = guarded.token("admin")
     async with serve_gate(guarded.gate) as door:
@@ -266,9 +265,9 @@ async def test_two_headers_count_as_no_token() -> None:
 async def test_host_name_rebound_to_loopback_is_refused(
     name: str, names: list[str] | None, answer: tuple[int, str], method: str, body: object
 ) -> None:
-    """Without tokens, if page and controller have the same name, the name must be our own.
+    """Without tokens a page may call only if the host name is the controller's own.
 
-    A controller that is open to a network has addresses, which no page can take, and names.
+    A controller on a network has addresses, which no page can have, and names.
     """
     async with serve_gate(Gate(names=names), f"http://{name}") as door:
         found = await door.call(method, S, None, body, origin=f"http://{name}")
@@ -277,7 +276,7 @@ async def test_host_name_rebound_to_loopback_is_refused(
 
 
 async def test_rebound_host_name_gets_only_the_health_call() -> None:
-    """A page reads that the controller is alive, but nothing of any stream."""
+    """A page may read that the controller is alive, but nothing about streams."""
     async with serve_gate(Gate(), "http://rebound.example:7464") as door:
         paths = ("/healthz", "/v1/streams", "/v1/overview", "/v1/access", "/metrics")
         seen = [await door.call("GET", path) for path in paths]

@@ -1,10 +1,10 @@
-"""What a token permits, and which pages may call; see `calls.txt`.
+"""The rights of tokens and of pages, as in `calls.txt`.
 
-Its paragraphs are read as those of `tests/controller/api/test_calls.py`, with three acts more:
+Paragraphs have the form of `tests/controller/api/test_calls.py`, and three more acts:
 
-    token NAME read write {"streams": ["s"]}    a token of these scopes, within these bounds
-    as NAME                                     calls from here on show that token; $NAME is its id
-    from http://evil.example                    calls from here on come from a page of that origin
+    token NAME read write {"streams": ["s"]}    a token with scopes and limits.
+    as NAME                                     the next calls send that token; $NAME is its id.
+    from http://evil.example                    the next calls come from a page of that origin.
 """
 
 import json
@@ -24,7 +24,7 @@ from tests.support.paragraphs import read_paragraphs
 
 @dataclass
 class GuardedCalls(Calls):
-    """Calls that may show a token."""
+    """Calls that may send a token."""
 
     guarded: Guarded
     tokens: dict[str, str] = field(default_factory=dict)
@@ -49,7 +49,6 @@ class GuardedCalls(Calls):
 
 @pytest.mark.parametrize("acts", read_paragraphs(Path(__file__).with_name("calls.txt")))
 async def test_guarded_calls(acts: list[str]) -> None:
-    """Each paragraph of the file is answered as it has it."""
     guarded, time = Guarded(), GivenTime()
     async with serve_app(Controller(MemoryStore(), time.clocks()), guarded.gate) as caller:
         for stream in "st":

@@ -1,4 +1,4 @@
-"""Tokens, addresses and certificates: as a controller serves them and clients show them."""
+"""Tokens, addresses and certificates of a running controller and its clients."""
 
 import json
 import shutil
@@ -46,13 +46,13 @@ def create_token(directory: Path, *options: str) -> str:
 
 
 def build_headers(token: str) -> dict[str, str]:
-    """Return the header that shows it."""
+    """Return the header with the token."""
     return {"authorization": f"Bearer {token}"}
 
 
 @pytest.mark.acceptance
 def test_revoked_token_is_refused_by_a_running_controller(tmp_path: Path) -> None:
-    """The command works on the database, beside the controller; others keep working."""
+    """The command writes to the database; the controller still accepts the other token."""
     gone, stays = (
         create_token(tmp_path, "--scope", "admin"),
         create_token(tmp_path, "--scope", "admin"),
@@ -70,7 +70,7 @@ def test_revoked_token_is_refused_by_a_running_controller(tmp_path: Path) -> Non
 
 @pytest.mark.acceptance
 def test_token_is_replaced_without_losing_notes(tmp_path: Path) -> None:
-    """The old one is refused for good, the new one counts, and no accepted note is lost."""
+    """The old token is refused from then on, and no accepted note is lost."""
     old, answers, done = (
         create_token(tmp_path, "--scope", "admin"),
         list[tuple[str, int]](),
@@ -111,7 +111,7 @@ def test_token_is_replaced_without_losing_notes(tmp_path: Path) -> None:
 
 @pytest.mark.acceptance
 def test_tls_flags_serve_https_only(tmp_path: Path) -> None:
-    """Notes go through the same short cut, and plain HTTP gets no answer."""
+    """Plain HTTP gets no answer."""
     trusted = ssl.create_default_context(cafile=str(CERTIFICATE))
     with ServeProcess(tmp_path, *TLS).ready() as controller:
         with httpx.Client(base_url=controller.url, verify=trusted) as client:
@@ -126,7 +126,7 @@ def test_tls_flags_serve_https_only(tmp_path: Path) -> None:
 @pytest.mark.acceptance
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
 def test_renewed_certificate_is_loaded_without_restart(tmp_path: Path) -> None:
-    """Once its key is there, too; the metric shows when it ends."""
+    """It is loaded with its key; the metric shows when it expires."""
     cert, key = (Path(shutil.copy(each, tmp_path)) for each in (CERTIFICATE, KEY))
     new = [tmp_path / "new.pem", tmp_path / "new-key.pem"]
     words = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=localhost"]
@@ -166,7 +166,6 @@ def test_renewed_certificate_is_loaded_without_restart(tmp_path: Path) -> None:
 def test_a_certificate_without_its_key_is_reported(
     tmp_path: Path, options: list[str], says: str
 ) -> None:
-    """Before anything is served."""
     refused = run_command("serve", *options, cwd=tmp_path)
 
     assert (refused.returncode, says in refused.stderr) == (1, True)
@@ -174,7 +173,7 @@ def test_a_certificate_without_its_key_is_reported(
 
 @pytest.mark.acceptance
 def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
-    """Id, state, rights and label, the oldest first."""
+    """Rows have id, state, rights and label, the oldest first."""
     options = ["--scope", "write", "--scope", "read", "--stream", "f*", "--writer", "UA"]
     first = create_token(tmp_path, *options, "--label", "carrier UA")
     second = create_token(tmp_path, "--scope", "admin", "--expires-in", "1s")
@@ -212,7 +211,7 @@ def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
 def test_invalid_token_command_is_reported(
     tmp_path: Path, arguments: list[str], status: int, says: str
 ) -> None:
-    """In a sentence, with no token shown and no database made."""
+    """The command prints a sentence, shows no token and creates no database."""
     done = run_command("token", *arguments, cwd=tmp_path)
 
     assert (done.returncode, done.stdout, says in done.stderr) == (status, "", True)
@@ -221,7 +220,7 @@ def test_invalid_token_command_is_reported(
 
 @pytest.mark.acceptance
 def test_an_unknown_token_is_reported_with_the_database(tmp_path: Path) -> None:
-    """The command that lists them names it as well."""
+    """The error names the command that lists the tokens."""
     create_token(tmp_path, "--scope", "read")
     done = run_command("token", "revoke", "0123456789ab", cwd=tmp_path)
 
@@ -232,7 +231,7 @@ def test_an_unknown_token_is_reported_with_the_database(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, says)
 
 
-# On which addresses a controller may be served, and with which warning
+# Addresses of a controller, and their warnings
 
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - nothing is bound here
@@ -240,14 +239,14 @@ LOOPBACK = ("127.0.0.1", "127.0.0.2", "localhost", "::1")
 
 
 def list_warnings(gate: Gate, place: ListenAddress) -> list[str]:
-    """Return the events of the warnings that the address gives rise to."""
+    """Return the events of the warnings for an address."""
     with capture_logs() as logs:
         _check_address(gate, place, "sqlite:///a.db", None)
     return [line["event"] for line in logs]
 
 
 def make_guarded_gate() -> Gate:
-    """Return a gate that asks for tokens."""
+    """Return a gate that requires tokens."""
     guarded = Guarded()
     guarded.token("admin")
     return guarded.gate
@@ -265,19 +264,19 @@ def make_guarded_gate() -> Gate:
 def test_tokens_over_plain_http_log_a_warning(
     gate: Gate, place: ListenAddress, events: list[str]
 ) -> None:
-    """The loopback needs none; a controller that asks for tokens may be served anywhere."""
+    """The loopback needs no tokens; with tokens a controller may listen anywhere."""
     assert list_warnings(gate, place) == events
 
 
 @pytest.mark.parametrize("host", [ANYWHERE, "::", "10.0.0.1", "controller.example", ""])
 def test_network_address_is_refused_without_tokens(host: str) -> None:
-    """Strangers could move the time of every stream."""
+    """Otherwise strangers could advance every stream."""
     with pytest.raises(Rejected, match="there is no token"):
         list_warnings(Gate(), ListenAddress(host, 0))
 
 
 def test_open_controller_logs_a_warning() -> None:
-    """The log has it, with what they may do and the names by which they do it."""
+    """The log has the rights of strangers, and the host names of the controller."""
     place = ListenAddress(ANYWHERE, 0)
     names = _list_names(place, "http://controller-1:7464", "time.example, ,a.example")
 
@@ -296,7 +295,7 @@ def test_open_controller_logs_a_warning() -> None:
     ]
 
 
-# How clients show their token, and what they make of a refusal
+# Clients with tokens
 
 
 URL = "http://127.0.0.1:7464"
@@ -363,7 +362,7 @@ def read(transport: Answers, token: str | None = None) -> None:
 def test_client_sends_its_token_or_the_environments(
     act: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With every request; if there is neither, it sends nothing."""
+    """Every request has it; without both, no request has a token."""
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
     given, without, within = Answers(), Answers(), Answers()
     act(given, TOKEN)
@@ -376,7 +375,7 @@ def test_client_sends_its_token_or_the_environments(
 
 
 def test_client_repr_has_no_token() -> None:
-    """In no representation of itself or of what it holds."""
+    """Its own parts have no token in their `repr`, either."""
     with (
         WriterClient(URL, "s", "UA", token=TOKEN, transport=Answers()) as writer,
         ReaderClient(URL, "s", token=TOKEN, transport=Answers()) as reader,
@@ -391,7 +390,7 @@ def test_client_repr_has_no_token() -> None:
 
 @pytest.mark.parametrize("token", ["nt_1 x", "nt_1\r\nx: y", "nt_ä"])
 def test_token_with_invalid_characters_is_refused_unrepeated(token: str) -> None:
-    """When the client is made."""
+    """The constructor raises."""
     with pytest.raises(Rejected) as refused:
         WriterClient(URL, "s", "UA", token=token, transport=Answers())
 
@@ -402,7 +401,7 @@ def test_token_with_invalid_characters_is_refused_unrepeated(token: str) -> None
 def test_writer_keeps_notes_while_its_token_is_refused(
     status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """`flush` raises it; a controller that learns the token later gets what was noted."""
+    """`flush` raises; the notes arrive once the controller accepts the token."""
     transport = Answers(status, status)
     with WriterClient(URL, "s", "UA", token=TOKEN, transport=transport) as client:
         client.note_time(5, {0: 1})
@@ -418,7 +417,7 @@ def test_writer_keeps_notes_while_its_token_is_refused(
 
 
 def test_offline_raises_if_the_token_is_refused() -> None:
-    """A refusal that another token would not meet is raised at once."""
+    """A refusal for another token does not mean that the reader is offline."""
     transport = Answers(*[403] * 1000)
     with (
         ReaderClient(
@@ -431,7 +430,7 @@ def test_offline_raises_if_the_token_is_refused() -> None:
 
 @pytest.mark.acceptance
 def test_writer_and_reader_work_with_tokens(tmp_path: Path) -> None:
-    """Each with its own right only."""
+    """Each token has only the rights that it needs."""
     admin, write, read = (create_token(tmp_path, *options) for options in (ADMIN, WRITE, READ))
     with ServeProcess(tmp_path).ready() as controller:
         url = controller.url

@@ -1,4 +1,4 @@
-"""Tokens: what they grant, what is kept of them, and which headers open the gate."""
+"""Tokens: their grants, their stored form, and the headers that the gate accepts."""
 
 import hmac
 import re
@@ -28,12 +28,11 @@ READ = Grant.of(["read"])
 
 
 def build_header(token: str) -> bytes:
-    """Return the header's value."""
+    """Return the value of the header."""
     return f"Bearer {token}".encode()
 
 
 def test_valid_token_is_found_with_its_grant(tokens: Tokens) -> None:
-    """It is known by its id, with its own grant."""
     guarded = Guarded(tokens)
     token = guarded.token("read", streams=["s"])
     holder = guarded.cache.holder(build_header(token))
@@ -43,7 +42,7 @@ def test_valid_token_is_found_with_its_grant(tokens: Tokens) -> None:
 
 
 def test_token_secret_has_256_bits_and_only_its_hash_is_stored() -> None:
-    """Only its SHA-256 is kept, which cannot be reversed."""
+    """SHA-256 cannot be reversed."""
     token, record = mint(READ, label="", now_ms=NOW, lifetime_ms=None)
     _, _, secret = token.split("_", 2)
 
@@ -52,14 +51,13 @@ def test_token_secret_has_256_bits_and_only_its_hash_is_stored() -> None:
 
 
 def test_tokens_have_unique_ids_and_secrets() -> None:
-    """Neither in their id nor in their secret."""
     made = [mint(READ, label="", now_ms=NOW, lifetime_ms=None) for _ in range(100)]
 
     assert (len({token for token, _ in made}), len({r.id for _, r in made})) == (100, 100)
 
 
 def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By `hmac.compare_digest`, also if there is no token of that id."""
+    """`hmac.compare_digest` runs even for an unknown id."""
     compared: list[tuple[object, object]] = []
     compare_digest = hmac.compare_digest
 
@@ -77,7 +75,7 @@ def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_expired_token_is_refused() -> None:
-    """From that moment on, also if its header was seen before."""
+    """This holds for cached headers, too."""
     guarded = Guarded()
     token = guarded.token("read", lifetime_ms=1000)
     guarded.now += 999
@@ -88,7 +86,7 @@ def test_expired_token_is_refused() -> None:
 
 
 def test_revoked_token_is_refused(tokens: Tokens) -> None:
-    """From the next look on, also if its header was seen before; others keep working."""
+    """This holds from the next refresh on, for cached headers, too."""
     guarded = Guarded(tokens)
     revoked, other = guarded.token("read"), guarded.token("read")
     before = guarded.cache.holder(build_header(revoked))
@@ -99,7 +97,6 @@ def test_revoked_token_is_refused(tokens: Tokens) -> None:
 
 
 def test_tokens_stay_required_after_the_last_is_revoked() -> None:
-    """A controller that once required tokens keeps requiring them."""
     guarded = Guarded()
     before = guarded.gate.is_token_required()
     guarded.revoke(guarded.token("admin"))
@@ -108,7 +105,6 @@ def test_tokens_stay_required_after_the_last_is_revoked() -> None:
 
 
 def test_required_token_refuses_all_until_one_is_created() -> None:
-    """Then no caller is admitted."""
     gate = Gate(Guarded().cache, require=True)
 
     with pytest.raises(AccessDenied):
@@ -116,7 +112,7 @@ def test_required_token_refuses_all_until_one_is_created() -> None:
 
 
 def test_token_refresh_reads_no_rows_without_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two counts show it."""
+    """Two counts show changes."""
     guarded = Guarded()
     guarded.token("read")
     monkeypatch.delattr(type(guarded.tokens), "all")
@@ -126,7 +122,7 @@ def test_token_refresh_reads_no_rows_without_changes(monkeypatch: pytest.MonkeyP
 
 
 def test_spellings_of_a_header_are_cached_within_a_limit() -> None:
-    """With any mix of letters and spaces before a token."""
+    """Letters may be of either case, and any number of spaces may follow."""
     guarded = Guarded()
     token = guarded.token("read").encode()
     letters = product(*((each, each.upper()) for each in "bearer"))
@@ -139,7 +135,7 @@ def test_spellings_of_a_header_are_cached_within_a_limit() -> None:
 
 
 def test_a_header_much_longer_than_a_token_counts_as_no_token() -> None:
-    """It is neither read nor remembered, so that what is remembered stays small."""
+    """It is not cached, so the cache stays small."""
     guarded = Guarded()
     token = guarded.token("read").encode()
     holders = [
@@ -174,14 +170,14 @@ forms = st.one_of(
 @example(b"Bearer nt__")
 @example(b"Bearer nt_\xd9\xa0_\xff")
 def test_no_other_header_is_accepted(header: bytes) -> None:
-    """Whatever it consists of, it neither opens nor breaks anything."""
+    """No header raises, or is taken for the token."""
     holder = GUARDED.cache.holder(header)
 
     same = header.lower().startswith(b"bearer ") and header.split()[1:] == [TOKEN.encode()]
     assert (holder is not None) <= (same and not header.endswith(b"\n"))
 
 
-# What a token grants, as values
+# Grants
 
 
 letters = st.text("ab.", max_size=8)
@@ -191,14 +187,14 @@ patterns = st.text("ab.*", min_size=1, max_size=8)
 
 @given(patterns, letters)
 def test_pattern_matches_like_its_regular_expression(pattern: str, name: str) -> None:
-    """A star is any number of characters, all else is itself."""
+    """A star is any number of characters."""
     meaning = ".*".join(map(re.escape, pattern.split("*")))
 
     assert Patterns((pattern,)).match(name) == bool(re.fullmatch(meaning, name, re.DOTALL))
 
 
 def test_pattern_of_many_stars_is_matched_fast() -> None:
-    """No pattern makes the controller search for long, whatever the name."""
+    """No pattern makes the controller search for long."""
     pattern = Patterns(("*a" * 124 + "b",))
     begun = time.process_time()
     matched = pattern.match("a" * 249)
@@ -208,7 +204,7 @@ def test_pattern_of_many_stars_is_matched_fast() -> None:
 
 @pytest.mark.parametrize("pattern", ["", "a?", "[ab]", "a/b", "a b", "ä", "a\n", "a" * 250])
 def test_pattern_with_invalid_characters_is_refused(pattern: str) -> None:
-    """They might be meant as patterns."""
+    """They might be meant as other kinds of patterns."""
     with pytest.raises(Rejected, match="is not 1 to 249 characters"):
         Patterns((pattern,))
 
@@ -227,7 +223,6 @@ def test_pattern_with_invalid_characters_is_refused(pattern: str) -> None:
 def test_limits_that_a_scope_would_ignore_are_refused(
     scopes: list[str], streams: list[str], writers: list[str], says: str
 ) -> None:
-    """The token would seem narrower than it is."""
     with pytest.raises(Rejected, match=says):
         Grant.of(scopes, streams, writers)
 
@@ -242,20 +237,18 @@ def test_limits_that_a_scope_would_ignore_are_refused(
     )
 )
 def test_grant_survives_json(grant: Grant) -> None:
-    """Through plain JSON."""
     assert Grant.from_json(grant.to_json()) == grant
 
 
 @pytest.mark.parametrize("kept", [{}, {"admin": 1}, {"admin": "true"}, {"writers": ["*"]}])
 def test_malformed_grant_permits_nothing(kept: dict[str, object]) -> None:
-    """A row of another make opens nothing."""
     grant = Grant.from_json(kept)
 
     may = (grant.may_read("s"), grant.may_write("s"), grant.may_administer())
     assert (may, FULL_GRANT.may_administer()) == ((False, False, False), True)
 
 
-# What is kept of tokens, in every store
+# Tokens in every store
 
 
 SCOPES = {"admin": False, "read": ["flights*"], "write": [], "writers": ["*"]}
@@ -266,7 +259,7 @@ SECOND = replace(FIRST, id="a0", created_at=7, expires_at=9)
 
 
 def test_token_table_returns_tokens_oldest_first(tokens: Tokens) -> None:
-    """Every field, and the oldest first."""
+    """All fields survive."""
     tokens.add(SECOND)
     tokens.add(FIRST)
 
@@ -274,7 +267,6 @@ def test_token_table_returns_tokens_oldest_first(tokens: Tokens) -> None:
 
 
 def test_token_id_is_unique(tokens: Tokens) -> None:
-    """The second token of an id is refused, and the first stays."""
     tokens.add(FIRST)
 
     with pytest.raises(Conflict, match="already"):
@@ -283,7 +275,7 @@ def test_token_id_is_unique(tokens: Tokens) -> None:
 
 
 def test_a_token_is_revoked_once(tokens: Tokens) -> None:
-    """The moment stays that of the first time, and the row stays at all."""
+    """The row and the first moment stay."""
     tokens.add(FIRST)
     done = [tokens.revoke(FIRST.id, 11), tokens.revoke(FIRST.id, 12), tokens.revoke("none", 13)]
 
@@ -292,7 +284,7 @@ def test_a_token_is_revoked_once(tokens: Tokens) -> None:
 
 
 def test_tokens_are_read_by_another_process(database: str) -> None:
-    """What is added through one is read through the other, which was open before."""
+    """The other process had opened the table before."""
     with closing(open_tokens(database)) as reader, closing(open_tokens(database)) as writer:
         before = reader.counts()
         writer.add(FIRST)
@@ -301,7 +293,7 @@ def test_tokens_are_read_by_another_process(database: str) -> None:
 
 
 def test_a_database_without_the_table_is_reported(database: str) -> None:
-    """As any database that does not answer."""
+    """The error is the same as for a database that does not answer."""
     with closing(open_tokens(database)) as opened:
         with closing(sqlite3.connect(parse_file(database))) as connection:
             connection.execute("DROP TABLE noted_time_token")

@@ -1,4 +1,4 @@
-"""To which controller clients go when one fails, and what they take from chance."""
+"""Clients with several controllers, and their use of random numbers."""
 
 import random
 
@@ -10,7 +10,7 @@ from writer_client import WriterClient
 
 
 def test_a_writer_continues_with_another_controller() -> None:
-    """With several URLs, the next one is asked as soon as one is away; nothing noted is lost."""
+    """The client calls the next URL as soon as one is away, and loses no note."""
     first, second = Served(), Served()
     for served in (first, second):
         served.create("s")
@@ -26,7 +26,7 @@ def test_a_writer_continues_with_another_controller() -> None:
 
 
 def test_a_reader_follows_another_controller() -> None:
-    """The first of several URLs need not answer for marks to be followed."""
+    """The first of several URLs need not answer."""
     away, second = Served(), Served()
     away.stop()
     second.create("s")
@@ -37,11 +37,11 @@ def test_a_reader_follows_another_controller() -> None:
         assert reader.window_at({0: 100}).lower == 10
 
 
-# What clients take from chance
+# Random numbers
 
 
 def test_clients_do_not_draw_from_the_programs_random_numbers() -> None:
-    """A program that seeded `random` draws the same numbers, whatever a client retries."""
+    """A program that seeded `random` draws the same numbers after retries."""
     before = random.getstate()
     drawn = (draw_chance(), draw_chance())
 

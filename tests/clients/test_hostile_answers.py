@@ -1,4 +1,4 @@
-"""What answers in place of a controller costs a client little, whichever client it is."""
+"""Slow and large answers cost every client little."""
 
 import asyncio
 import os
@@ -28,14 +28,14 @@ from writer_client import AsyncWriterClient, Pace, WriterClient
 
 PART = b" " * MIB
 HUNG_UP = threading.Event()
-"""That a client hung up on an answer."""
+"""Set once a client hung up on an answer."""
 
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
 def drip(begin: bytes, end: bytes, drop: bytes = b" ", drops: int = 60) -> Iterator[bytes]:
-    """Yield an answer within six seconds, of which none is without a byte."""
+    """Yield an answer byte by byte, within about six seconds."""
     yield begin
     for _ in range(drops):
         yield drop
@@ -58,7 +58,7 @@ DRIPS: dict[str, Callable[[], Iterable[bytes]]] = {
     "body": lambda: drip(OK + b"content-length: 62\r\n\r\n", b"{}"),
     "endless": lambda: drip(OK + b"connection: close\r\n\r\n{", b"}"),
 }
-"""Answers that are dripped, in different parts."""
+"""Answers with one slow part each."""
 
 LONG = OK + b"content-length: %d\r\n\r\n" % (8 * MOST_BYTES)
 ANSWERS = DRIPS | {
@@ -67,19 +67,19 @@ ANSWERS = DRIPS | {
     "packed": compress_answer,
     "long": lambda: chain([LONG], repeat(PART, 8 * MOST_BYTES // MIB)),
 }
-"""What a request is answered with, by how its path begins."""
+"""Answers by the first part of the path."""
 
 TRIES = 60
-"""How many seconds an answer may take, at most, on a busy machine."""
+"""How many seconds an answer may take on a busy machine."""
 
 
 class Hostile(BaseHTTPRequestHandler):
-    """Answers slowly, or with more than a client can hold, compressed or as it is."""
+    """Answers slowly, or with more than a client can hold."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer by what the path begins with, until the client hangs up."""
+        """Send the answer of the path until the client hangs up."""
         self.rfile.read(int(self.headers.get("content-length", 0)))
         kind = self.path.split("/")[1]
         try:
@@ -105,7 +105,7 @@ def url() -> Iterator[str]:
 
 
 async def wait_for_answer(wait: Callable[[float], object]) -> None:
-    """Wait again until there was an answer, for which a busy machine takes its time."""
+    """Wait again until there was an answer; a busy machine is slow."""
     for _ in range(TRIES):
         try:
             waiting = wait(1.0)
@@ -117,12 +117,12 @@ async def wait_for_answer(wait: Callable[[float], object]) -> None:
 
 
 async def write(url: str) -> None:
-    """Note by the client for threads."""
+    """Note with the client for threads."""
     await note(WriterClient(url, "s", "UA"))
 
 
 async def write_on_a_loop(url: str) -> None:
-    """Note by the client for tasks."""
+    """Note with the client for asyncio."""
     await note(AsyncWriterClient(url, "s", "UA"))
 
 
@@ -137,13 +137,13 @@ async def note(client: WriterClient | AsyncWriterClient) -> None:
 
 
 async def read(url: str) -> None:
-    """Ask by the client for threads."""
+    """Catch up with the client for threads."""
     with ReaderClient(url, "s") as client:
         await wait_for_answer(client.catch_up)
 
 
 async def read_on_a_loop(url: str) -> None:
-    """Ask by the client for tasks."""
+    """Catch up with the client for asyncio."""
     async with AsyncReaderClient(url, "s") as client:
         await wait_for_answer(client.catch_up)
 
@@ -161,7 +161,7 @@ async def command(url: str) -> None:
 async def test_answer_over_the_size_limit_is_not_read(
     url: str, call: Callable[[str], Awaitable[None]], kind: str, why: str
 ) -> None:
-    """It is read no further, and nothing is unpacked."""
+    """The client stops reading, and unpacks nothing."""
     tracemalloc.start()
     with pytest.raises(Unreachable, match=why):
         await call(f"{url}/{kind}")
@@ -172,7 +172,7 @@ async def test_answer_over_the_size_limit_is_not_read(
 
 
 async def ask(url: str) -> None:
-    """Ask by the connections of threads."""
+    """Ask over the transport for threads."""
     with closing(Transport(url, timeout_s=1)) as transport:
         transport.ask(Question("GET", "/v1/streams"))
 
@@ -186,7 +186,7 @@ async def ask_again(url: str) -> None:
 
 
 async def ask_on_a_loop(url: str) -> None:
-    """Ask by the connections of tasks."""
+    """Ask over the transport for asyncio."""
     transport = AsyncTransport(url, timeout_s=1)
     try:
         await transport.ask(Question("GET", "/v1/streams"))
@@ -199,7 +199,7 @@ async def ask_on_a_loop(url: str) -> None:
 async def test_slow_answer_ends_at_the_timeout(
     url: str, call: Callable[[str], Awaitable[None]], kind: str
 ) -> None:
-    """Whichever part of it does, though no byte is late: the call hangs up."""
+    """The client hangs up even though no byte was late."""
     HUNG_UP.clear()
     with pytest.raises(Unreachable, match=ANSWER_TOO_LATE):
         await call(f"{url}/{kind}")
@@ -208,7 +208,7 @@ async def test_slow_answer_ends_at_the_timeout(
 
 
 def test_writer_posts_again_after_a_slow_answer(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Within its `request_timeout_ms`: the thread that sends is not held."""
+    """Its `request_timeout_ms` frees the thread that sends."""
     client = WriterClient(f"{url}/body", "s", "UA", pace=Pace(request_timeout_ms=1000))
     client.note_time(5, {0: 1})
     wait_until(lambda: ANSWER_TOO_LATE in caplog.text)
@@ -217,7 +217,7 @@ def test_writer_posts_again_after_a_slow_answer(url: str, caplog: pytest.LogCapt
 
 
 def test_timeout_of_one_call_leaves_others_alone(url: str) -> None:
-    """Each has a connection of its own, and later ones are made again."""
+    """Each call has its own connection."""
     with closing(Transport(url, timeout_s=1)) as transport:
         late = threading.Thread(target=ask_for_slow_answer, args=(transport,))
         late.start()
@@ -227,13 +227,12 @@ def test_timeout_of_one_call_leaves_others_alone(url: str) -> None:
 
 
 def ask_for_slow_answer(transport: Transport) -> None:
-    """Ask for an answer that drips."""
     with pytest.raises(Unreachable, match=ANSWER_TOO_LATE):
         transport.ask(Question("GET", "/body"))
 
 
 def test_large_answer_gets_a_longer_timeout(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    """By its bytes, as long pages do on slow lines."""
+    """The timeout grows with the bytes, for slow lines."""
     monkeypatch.setattr("noted_time.client.transport.BYTES_PER_S", 0.1)
     with closing(Transport(url, timeout_s=1)) as transport:
         assert transport.ask(Question("GET", "/slow")) == {}
@@ -241,7 +240,7 @@ def test_large_answer_gets_a_longer_timeout(monkeypatch: pytest.MonkeyPatch, url
 
 @pytest.mark.parametrize("status", [403, 409, 422])
 def test_a_long_explanation_is_cut(status: int) -> None:
-    """Errors are logged, and a client remembers which of them it has logged."""
+    """Errors are logged, and clients remember which ones they logged."""
     problem = {"type": "urn:noted-time:problem:rejected", "detail": "x" * 10**6}
     error = error_of(status, problem, stream="s")
 
@@ -249,7 +248,7 @@ def test_a_long_explanation_is_cut(status: int) -> None:
 
 
 def test_timeout_applies_in_a_forked_child(url: str) -> None:
-    """Whatever the watch of its parent was doing at the fork."""
+    """The parent's watch may hold its lock at the fork."""
     with closing(Transport(url)) as parent:
         parent.ask(Question("GET", "/quick", {}))
     held, forked = threading.Event(), threading.Event()

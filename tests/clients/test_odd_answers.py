@@ -1,4 +1,4 @@
-"""An answer whose fields have other types is refused at the border, by field and value."""
+"""An answer whose fields have other types is refused by field and value."""
 
 import json
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def sense(url: str) -> None:
 
 
 def command(*words: str) -> Callable[[str], None]:
-    """Return what raises the message of a command that fails."""
+    """Return a function that raises the message of a failed command."""
 
     def ask(url: str) -> None:
         said = Commands(url)(*words)
@@ -61,7 +61,7 @@ def command(*words: str) -> Callable[[str], None]:
 
 WAIT = command("wait", "s", "7", "--timeout", "0s")
 ASKS = [read, sense, command("complete-to", "s"), WAIT, command("doctor", "s")]
-"""What asks for a time."""
+"""Calls that ask for a time."""
 
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
@@ -113,7 +113,7 @@ def test_note_result_with_an_odd_time_is_refused(
     ],
 )
 def test_any_other_odd_field_is_refused(kind: type[object], body: object, why: str) -> None:
-    """Offsets, flags, names and lists are read without further checks, too."""
+    """Offsets, flags, names and lists are checked as strictly as times."""
     with pytest.raises(UnexpectedAnswer) as refused:
         Reply(200, {}, json.dumps(body).encode()).read(Question("GET", PATH, answer=kind))
 
@@ -130,7 +130,7 @@ def test_an_answer_that_is_not_json_is_unexpected(content: bytes) -> None:
 
 
 def test_domain_named_like_a_field_and_new_fields_pass() -> None:
-    """A domain may be called as a field is, and a newer controller adds fields."""
+    """A newer controller may add fields."""
     marks = {"lower": MARK | {"new": {"lower": "?"}}, "marks": None}
     content = json.dumps(STREAM | {"marks": marks, "seal": None, "later": [[{}]]}).encode()
     read = Reply(200, {}, content).read(Question("GET", PATH, answer=StreamReply))
@@ -139,7 +139,7 @@ def test_domain_named_like_a_field_and_new_fields_pass() -> None:
 
 
 def test_gateway_status_decides_the_error() -> None:
-    """Their own documents may have fields of these names."""
+    """A gateway's own document may have fields of these names."""
     body = json.dumps({"time": "Tue, 01 Jan 2013", "status": "busy"}).encode()
     errors = []
     for status in (401, 503):
@@ -153,7 +153,7 @@ def test_gateway_status_decides_the_error() -> None:
 
 @pytest.mark.parametrize("ask", ASKS, ids=["reader", "sensor", "complete-to", "wait", "doctor"])
 def test_malformed_time_ends_every_wait(ask: Callable[[str], None]) -> None:
-    """`x in range(…)` would walk 7 * 10^12 steps for what is no int, past every timeout."""
+    """`x in range(…)` would take 7 * 10^12 steps for a string, past every timeout."""
     problem = 404, {"type": PROBLEM, "complete_to": 7, "lower": "1357034220000"}
 
     def answers(path: str) -> tuple[int, Any]:

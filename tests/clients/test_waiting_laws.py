@@ -1,4 +1,4 @@
-"""The laws of waiting until a time is complete, over anything that looks can find."""
+"""The laws of waiting until a time is complete, over random answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noted_time.client import Backoff, run
 from noted_time.client.waiting import LONG_POLL_S, PAUSE_S, NotYet, Poll, Sleep, until_complete
 
 ANSWER_S = 10.0
-"""How much longer than asked for an answer takes at most."""
+"""How late an answer may come."""
 
 WRITERS = st.sampled_from(["oslo", "lima"])
 REASONS = st.one_of(
@@ -33,16 +33,16 @@ TIMEOUTS = st.floats(0.0, 300.0)
 
 @dataclass
 class Trial:
-    """Looks that find one thing after another, on a clock of their own."""
+    """Polls with planned answers, on a simulated clock."""
 
     found: Sequence[tuple[object, float]]
     now: float = 0.0
     looks: list[tuple[float, float]] = field(default_factory=list)
-    """When each began and ended."""
+    """The begin and the end of each."""
     pauses: list[Sleep] = field(default_factory=list)
 
     def wait(self, timeout_s: float, chance: float = 0.5) -> Any:  # noqa: ANN401 - what is found
-        """Wait; what comes after all that was planned is that it is not complete."""
+        """Wait; after the planned answers the time is never complete."""
         late = (NotCompleteYet(7, 0), 0.0)
         ahead = chain(self.found, repeat(late))
 
@@ -70,7 +70,7 @@ class Trial:
 def test_wait_ends_exactly_when_the_time_is_complete(
     before: list[tuple[NotedTimeError, float]], timeout_s: float
 ) -> None:
-    """With the answer, or with the last reason why there was none."""
+    """It returns the answer, or raises the last reason."""
     trial = Trial([*before, ("complete", 0.0)])
     found: object = None
     try:
@@ -87,7 +87,7 @@ def test_wait_ends_exactly_when_the_time_is_complete(
 def test_wait_ends_at_the_timeout(
     before: list[tuple[NotedTimeError, float]], timeout_s: float
 ) -> None:
-    """At most one answer later, and not before: the last look is when time is up."""
+    """It ends at most one answer later: the last poll is when time is up."""
     trial = Trial(before)
     with pytest.raises((Conflict, Unreachable)):
         trial.wait(timeout_s)
@@ -102,7 +102,7 @@ def test_wait_ends_at_the_timeout(
 def test_wait_pauses_between_polls(
     before: list[tuple[NotedTimeError, float]], timeout_s: float
 ) -> None:
-    """That of the reason; the last look alone may be sooner, when time is up."""
+    """The reason says how long; only the last poll may be sooner."""
     trial = Trial(before)
     with pytest.raises(Conflict):
         trial.wait(timeout_s)
@@ -116,7 +116,7 @@ def test_wait_pauses_between_polls(
 def test_a_fault_is_retried_with_backoff(
     faults: int, chance: float, retry_after_s: float | None
 ) -> None:
-    """Ever later, and not before the controller asked for; what can be answered ends the series."""
+    """Delays grow, and respect Retry-After; an answer resets them."""
     away = Unreachable("no route", retry_after_s)
     trial = Trial([(away, 0.0)] * faults + [(NotCompleteYet(7, 5), 0.0), (away, 0.0), ("it", 0.0)])
 
@@ -131,7 +131,6 @@ def test_a_fault_is_retried_with_backoff(
 
 @given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), max_size=5))
 def test_refusal_ends_the_wait_at_once(before: list[tuple[NotedTimeError, float]]) -> None:
-    """Although there is time left."""
     refusal = Rejected("no such domain")
     trial = Trial([*before, (refusal, 0.0)])
     with pytest.raises(Rejected) as refused:
@@ -142,7 +141,7 @@ def test_refusal_ends_the_wait_at_once(before: list[tuple[NotedTimeError, float]
 
 @given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), min_size=1, max_size=9))
 def test_each_reason_is_news_once(before: list[tuple[NotedTimeError, float]]) -> None:
-    """So a status line names whom it waits for now; the first reason does not wait."""
+    """A status line can then name the writer that it waits for."""
     trial = Trial([*before, ("complete", 0.0)])
     trial.wait(1e6)
 

@@ -1,4 +1,4 @@
-"""A real schema registry, which is fetched once, into the environment of the suite."""
+"""A real schema registry, downloaded once into the environment of the suite."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ from demo.trials.waiting import wait_until
 from tests.support.suites import find_programs
 
 APICURIO = "io.apicurio:apicurio-registry-app:tar.gz:all:2.6.13.Final"
-"""The last release for Java 17; it speaks Confluent's protocol, too."""
+"""The last release for Java 17, with Confluent's protocol."""
 
 SHA256 = "3cda1b34aa020fb4ac4dd6a66018d757e81e437f97e20a1f92d366b70091c6ba"
 

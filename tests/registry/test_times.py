@@ -39,18 +39,18 @@ Serialize = Callable[[Any, SerializationContext], bytes]
 
 
 def write_avro(client: SchemaRegistryClient) -> tuple[Serialize, Any]:
-    """Return what writes Avro, and a flight at ten."""
+    """Return a serializer of Avro, and a flight at ten."""
     return AvroSerializer(client, Schema(json.dumps(AVRO), "AVRO")), {"at": TEN}
 
 
 def write_json(client: SchemaRegistryClient) -> tuple[Serialize, Any]:
-    """Return what writes JSON by a schema, and a flight at ten."""
+    """Return a serializer of JSON with a schema, and a flight at ten."""
     schema = Schema(json.dumps(OBJECT), "JSON")
     return JSONSerializer(schema, client), {"at": "2013-01-01T11:00:00+01:00"}
 
 
 def write_protobuf(client: SchemaRegistryClient) -> tuple[Serialize, Any]:
-    """Return what writes Protobuf, and a flight at ten."""
+    """Return a serializer of Protobuf, and a flight at ten."""
     flight = Flight()
     flight.at.FromDatetime(TEN)
     return ProtobufSerializer(Flight, client, {"use.deprecated.format": False}), flight
@@ -61,7 +61,7 @@ Writing = Callable[[SchemaRegistryClient], tuple[Serialize, Any]]
 
 @pytest.fixture
 def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
-    """Return a topic of a partition."""
+    """Return a topic with one partition."""
     name = f"{request.node.originalname}-{len(request.node.name)}"
     broker.create(name, 1)
     return name
@@ -79,7 +79,7 @@ def send(broker: Broker, registry: str, topic: str, writing: Writing) -> None:
 def test_time_is_found_by_schema(
     broker: Broker, registry: str, topic: str, writing: Writing
 ) -> None:
-    """By the type of its schema; a record of another form is passed over."""
+    """A record without a schema is skipped."""
     send(broker, registry, topic, writing)
     broker.send(topic, [(0, b"no", 0), (0, bytes([0, 0, 0, 255, 255]), 0)])
     time = registered_time("at", registry, message="tests.registry.flight:Flight")
@@ -90,7 +90,6 @@ def test_time_is_found_by_schema(
 
 
 def test_absent_registry_skips_no_record(broker: Broker, registry: str, topic: str) -> None:
-    """Nothing is passed over."""
     send(broker, registry, topic, write_avro)
     away = {"url": f"http://{LOOPBACK}:{free_ports(1)}", "max.retries": 0}
     look = KafkaFields(broker.config, topic, registered_time("at", away), start="earliest")
@@ -117,7 +116,7 @@ def test_record_without_a_time_is_explained(  # noqa: PLR0913 - fixtures and cas
     says: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """In the warning about what is passed over."""
+    """The warning about the skipped record has the reason."""
     send(broker, registry, topic, writing)
     KafkaFields(broker.config, topic, registered_time(field, registry), start="earliest")()
 
@@ -125,7 +124,6 @@ def test_record_without_a_time_is_explained(  # noqa: PLR0913 - fixtures and cas
 
 
 def test_unknown_registry_settings_are_refused() -> None:
-    """With what is wrong."""
     with pytest.raises(Rejected, match="the schema registry: Unrecognized properties: user"):
         registered_time("at", {"url": "http://a", "user": "b"})
 
@@ -133,7 +131,7 @@ def test_unknown_registry_settings_are_refused() -> None:
 def test_a_topic_is_analysed_and_observed_by_its_registry(
     broker: Broker, registry: str, topic: str, served: Served, tmp_path: Path
 ) -> None:
-    """By a URL, or a file with the properties of the client."""
+    """The registry is a URL, or a file with the client's properties."""
     send(broker, registry, topic, write_avro)
     file = tmp_path / "registry.properties"
     file.write_text(f"# Apicurio\nurl = {registry}\n")
