@@ -1,4 +1,4 @@
-"""What the tests of Kafka share."""
+"""Fixtures for tests with Kafka."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ Start = Callable[..., KafkaNotedProducer]
 def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
     """Return a topic of two partitions, named like the test, with its stream.
 
-    A module may have settings of both, as `TOPIC` and as `STREAM`.
+    A module may set their configuration as `TOPIC` and `STREAM`.
     """
     name = re.sub(r"\W", "_", request.node.name)
     broker.create(name, 2, getattr(request.module, "TOPIC", {}))
@@ -37,7 +37,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
 
 @pytest.fixture
 def start(broker: Broker, served: Served, topic: str) -> Iterator[Start]:
-    """Return what starts a producer of the topic; those that are still open are closed."""
+    """Return a function that starts a producer; open producers are closed at the end."""
     started = []
 
     def start(

@@ -1,4 +1,4 @@
-"""What the tests of Kafka stand on, and the broker for trials as `./run kafka` starts it."""
+"""The broker for trials, `./run kafka`, and its jars."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ pytestmark = [
 
 
 def run_kafka(data: Path, *options: str) -> subprocess.Popen[str]:
-    """Start it in a group of processes of its own, as a terminal does."""
+    """Start the broker in its own process group, as a terminal does."""
     words = [sys.executable, "-m", "demo.trials.run_kafka", "--data", str(data), *options]
     return subprocess.Popen(
         words, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True, process_group=0
@@ -32,7 +32,7 @@ def run_kafka(data: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> list[str]:
-    """Return its lines up to one that contains the text."""
+    """Return lines up to the first that contains the text."""
     assert process.stderr is not None
     lines = [process.stderr.readline()]
     while text not in lines[-1]:
@@ -42,7 +42,7 @@ def read_until(process: subprocess.Popen[str], text: str) -> list[str]:
 
 
 def test_trial_broker_runs_until_ctrl_c_and_keeps_topics(tmp_path: Path) -> None:
-    """Ctrl-C reaches the broker as well; a second one is refused, be it over port or data."""
+    """Ctrl-C reaches Kafka, too; a second broker on the same port or data is refused."""
     port = free_port()
     with run_kafka(tmp_path, "--port", str(port), "--topic", "flights:4") as first:
         said = read_until(first, "another terminal")
@@ -80,24 +80,23 @@ def test_trial_broker_runs_until_ctrl_c_and_keeps_topics(tmp_path: Path) -> None
 def test_a_mistyped_option_starts_no_broker(
     capsys: pytest.CaptureFixture[str], option: str, given: str, says: str
 ) -> None:
-    """Kafka would refuse it only after its start."""
     with pytest.raises(SystemExit, match="2"):
         main([option, given])
 
     assert f"argument {option}: {says}" in capsys.readouterr().err
 
 
-# Where its jars come from
+# Jars
 
 
-CONTENT = b"what a jar contains"
+CONTENT = b"the content of a jar"
 
 JAR = Jar("org.example", "one", "1.0", hashlib.sha256(CONTENT).hexdigest())
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Return a repository with that jar, and with one that is not as it should be."""
+    """Return a repository with the jar, and with one of a wrong checksum."""
     for name, content in ("one", CONTENT), ("changed", b"something else"):
         file = tmp_path / "repository/org/example" / name / f"1.0/{name}-1.0.jar"
         file.parent.mkdir(parents=True)
@@ -108,7 +107,7 @@ def repository(tmp_path: Path) -> Path:
 def test_jars_are_fetched_once(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One that is there, unchanged, is not asked for again; one that was damaged since is."""
+    """A damaged jar is fetched again."""
     (jar,) = fetch([JAR], tmp_path / "jars", repository=repository.as_uri())
     fetch([JAR], tmp_path / "jars", repository=repository.as_uri())
     jar.write_text("damaged")
@@ -128,7 +127,7 @@ def test_jars_are_fetched_once(
 def test_jar_with_a_wrong_checksum_is_not_kept(
     repository: Path, tmp_path: Path, name: str, error: type[NotedTimeError], expected: str
 ) -> None:
-    """Nor is a part of it."""
+    """No part of it is kept, either."""
     with pytest.raises(error, match=expected):
         fetch([JAR._replace(name=name)], tmp_path / "jars", repository=repository.as_uri())
 

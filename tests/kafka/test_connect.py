@@ -1,4 +1,4 @@
-"""Kafka Connect, untouched: its worker's configuration alone makes a connector note."""
+"""An unchanged Kafka Connect notes by its worker's configuration alone."""
 
 import subprocess
 from collections.abc import Iterator
@@ -41,10 +41,10 @@ topic={topic}
 
 
 class Worker:
-    """A standalone worker, whose one task sends the lines of a file in the directory."""
+    """A standalone worker with one task, which sends the lines of a file."""
 
     def __init__(self, directory: Path, broker: Broker, served: Served) -> None:
-        """Write its configuration, with what the page on Java producers adds."""
+        """Write the configuration, including the settings of the page on Java producers."""
         given = {"directory": directory, "broker": broker, "topic": TOPIC}
         self._directory = directory
         self._sent = 0
@@ -59,13 +59,11 @@ class Worker:
         self.append()
 
     def append(self) -> None:
-        """Append lines to the file."""
         with (self._directory / TOPIC).open("a") as file:
             file.writelines(f"{self._sent + each}\n" for each in range(LINES))
         self._sent += LINES
 
     def start(self) -> None:
-        """Start a process."""
         path = f"{kafka.connect()}:{java.interceptor_jar()}"
         words = [classes.java(), "-cp", path, "org.apache.kafka.connect.cli.ConnectStandalone"]
         with (self._directory / "out").open("ab") as out:
@@ -77,7 +75,7 @@ class Worker:
             )
 
     def kill(self) -> None:
-        """End the process as a power cut would; does nothing without one."""
+        """Kill the process, if there is one."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -85,7 +83,7 @@ class Worker:
 
 @pytest.fixture
 def worker(tmp_path: Path, broker: Broker, served: Served) -> Iterator[Worker]:
-    """Return a worker that is not started, its topic and its stream."""
+    """Create topic and stream, and return a worker that is not started."""
     broker.create(TOPIC)
     served.create(TOPIC)
     worker = Worker(tmp_path, broker, served)
@@ -96,7 +94,7 @@ def worker(tmp_path: Path, broker: Broker, served: Served) -> Iterator[Worker]:
 def test_killed_connect_worker_notes_every_line(
     worker: Worker, broker: Broker, served: Served
 ) -> None:
-    """The next process reads the file once more, as the first one had stored no offset."""
+    """The next process reads the file again, because the first one had stored no offset."""
 
     def wrote(lines: int) -> None:
         wait_until(lambda: sum(topic.look().ends.values()) >= lines)

@@ -1,4 +1,4 @@
-"""`KafkaNotedProducer` in the place of `confluent_kafka.Producer`, on a real broker."""
+"""`KafkaNotedProducer` in place of `confluent_kafka.Producer`, on a real broker."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ TEN, NOON = 1_357_034_400_000, 1_357_041_600_000
 def test_events_wait_for_an_absent_broker_or_controller(
     broker: Broker, served: Served, start: Start, away: str
 ) -> None:
-    """At most so many, in their order; the constructor returns at once."""
+    """The constructor returns at once. A limited number of calls wait, in order."""
     server = broker if away == "broker" else served
     reports: list[KafkaError | None] = []
     server.stop()
@@ -61,7 +61,7 @@ def test_events_wait_for_an_absent_broker_or_controller(
 def test_burst_during_start_is_sent_in_order(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Those that wait before those that need not, each partition in the order of the calls."""
+    """In each partition, waiting events come before later ones."""
     producer, count = start(wait=0), 0
     while not producer._waiting.is_over or count < 2000:
         if len(producer) > 20_000:  # it is slow to begin: far below what may wait
@@ -83,7 +83,7 @@ def test_burst_during_start_is_sent_in_order(
 def test_waiting_events_are_checked_against_former_notes(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An event below is late, and a note below is refused, by the next call that can say so."""
+    """An event below the former note is late; a note below it is refused by the next call."""
     start().note_time(NOON)
     producer = start(wait=0)
     producer.produce(value="a", event_time=NOON - 1)
@@ -99,7 +99,7 @@ def test_waiting_events_are_checked_against_former_notes(
 def test_event_that_kafka_refuses_spares_its_batch(
     broker: Broker, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Kafka fails the whole batch of an event far ahead, so one that waited is judged by itself."""
+    """Kafka fails the whole batch of an event far ahead, so each waiting event is checked."""
     failed: list[tuple[KafkaError | None, Message]] = []
     broker.stop()
     producer = start(wait=0)
@@ -126,7 +126,7 @@ def test_event_that_kafka_refuses_spares_its_batch(
 def test_failed_start_is_logged_once_and_raised_by_every_call(
     broker: Broker, served: Served, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An unknown topic, and an unknown stream; the writer is no member."""
+    """Topic or stream are unknown, and the writer does not join."""
     unknown: list[tuple[str, str, type[Rejected]]] = [
         ("mistyped", topic, Rejected),
         (topic, "other", UnknownStream),
@@ -156,7 +156,7 @@ def test_failed_start_is_logged_once_and_raised_by_every_call(
 def test_waiting_event_that_is_refused_counts_as_failed(
     broker: Broker, topic: str, start: Start, served: Served
 ) -> None:
-    """The topic's settings were not known when it was accepted."""
+    """The topic's settings were unknown when the event was accepted."""
     broker.create(topic, 1, {"max.message.bytes": 3000})
     failed: list[KafkaError | None] = []
     served.stop()
@@ -175,7 +175,7 @@ def test_waiting_event_that_is_refused_counts_as_failed(
 
 
 def test_another_topic_or_timestamp_is_refused(broker: Broker, topic: str, start: Start) -> None:
-    """The first argument was the value once; a timestamp is the event time."""
+    """The first argument is the topic, as in Confluent's producer."""
     producer = start()
     refused: list[tuple[Callable[[], object], str]] = [
         (lambda: producer.produce("sold", event_time=NOON), f"is the topic, here '{topic}'"),
@@ -195,7 +195,6 @@ def test_another_topic_or_timestamp_is_refused(broker: Broker, topic: str, start
 
 
 def test_poll_without_a_limit_waits_for_a_report(topic: str, start: Start) -> None:
-    """Without a limit as long as there is something to wait for."""
     producer, sent = start(config={"linger.ms": 0}), []
 
     def deliver(error: KafkaError | None, message: Message) -> None:
@@ -211,7 +210,7 @@ def test_poll_without_a_limit_waits_for_a_report(topic: str, start: Start) -> No
 
 @pytest.fixture
 def consumer(broker: Broker, topic: str) -> Iterator[Consumer]:
-    """Return a consumer of a second topic, which has a record."""
+    """Return a consumer of a second topic with one record."""
     broker.create(f"{topic}-in", 1)
     broker.send(f"{topic}-in", [(0, "a", NOON)])
     reading = {"group.id": topic, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
@@ -225,7 +224,7 @@ def consumer(broker: Broker, topic: str) -> Iterator[Consumer]:
 def test_transform_loop_notes_after_each_commit(
     broker: Broker, served: Served, topic: str, start: Start, consumer: Consumer
 ) -> None:
-    """With the calls of Confluent's: what is aborted counts for nothing, nor do its offsets."""
+    """Aborted events and offsets do not count."""
     producer = start(config={"transactional.id": topic}, wait=0)
     producer.init_transactions()
     for n, commits in enumerate((False, True)):
@@ -251,7 +250,7 @@ def test_transform_loop_notes_after_each_commit(
 
 
 def test_block_may_raise_after_an_abort_inside_it(topic: str, start: Start) -> None:
-    """The next transaction begins as any other."""
+    """The next transaction works normally."""
     producer = start(config={"transactional.id": topic})
 
     def give_up() -> None:
@@ -270,7 +269,7 @@ def test_block_may_raise_after_an_abort_inside_it(topic: str, start: Start) -> N
 def test_close_aborts_the_transaction_that_is_open(
     broker: Broker, topic: str, start: Start
 ) -> None:
-    """As Confluent's does; readers need not wait for the broker to do so."""
+    """Otherwise readers would wait until the broker aborts it."""
     producer = start(config={"transactional.id": topic})
     producer.begin_transaction()
     producer.produce(topic, "a", event_time=NOON)
@@ -281,7 +280,7 @@ def test_close_aborts_the_transaction_that_is_open(
 
 
 def test_new_password_applies_to_all_of_the_producers_clients(start: Start) -> None:
-    """They are calls of another client."""
+    """The looks at the topic use another client of Kafka."""
     producer = start()
     producer.set_sasl_credentials("berlin", "new")
     known = producer._channel._ends.topic.connection
@@ -291,7 +290,7 @@ def test_new_password_applies_to_all_of_the_producers_clients(start: Start) -> N
 
 @pytest.mark.parametrize("sign", ["-", "+"])
 def test_page_program_runs_with_both_producers(broker: Broker, served: Served, sign: str) -> None:
-    """With Confluent's producer, and with this one, which notes."""
+    """Only this library's producer notes."""
     (page,) = re.findall(
         r"```diff\n(.*?)```", read_page("docs/guides/kafka-producers.md"), re.DOTALL
     )

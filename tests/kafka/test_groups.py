@@ -1,4 +1,4 @@
-"""Up to when a consumer group has read a topic, on a real broker."""
+"""How far a consumer group has read a topic, on a real broker."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ SINK = Path(__file__).with_name("programs") / "sqlite_sink.py"
 
 
 def name_group(broker: Broker, topic: str, group: str = "") -> str:
-    """Return the name of a group of the topic as a dataset."""
+    """Return the name of the group's dataset."""
     return f"group:{group or topic}@{broker.address}/{topic}"
 
 
 def note(broker: Broker, served: Served, topic: str, time: int, ends: dict[int, int]) -> None:
-    """Note a time at these ends, with the id of the topic."""
+    """Note a time at these ends, with the topic's id."""
     position = {str(each): end for each, end in ends.items()}
     log = Topic(broker.config, topic).look().id
     note = {"writer": "shop", "time": time, "position": position, "log": log}
@@ -58,7 +58,7 @@ def note(broker: Broker, served: Served, topic: str, time: int, ends: dict[int, 
 
 
 def write_aborted_tail(broker: Broker, topic: str, key: str | None = None) -> None:
-    """Write a committed record to partition 0, and behind it one that is aborted."""
+    """Write a committed record to partition 0, and an aborted one after it."""
     producer = Producer({**broker.config, "transactional.id": topic})
     producer.init_transactions(60)
     for value, end in (("kept", producer.commit_transaction), ("no", producer.abort_transaction)):
@@ -71,7 +71,7 @@ def write_aborted_tail(broker: Broker, topic: str, key: str | None = None) -> No
 def test_markers_after_the_last_record_count_as_read(
     broker: Broker, served: Served, topic: str
 ) -> None:
-    """Markers and aborted records: a sink commits its last record + 1, observers note the end."""
+    """A sink commits the offset after its last record, but observers note the end."""
     write_aborted_tail(broker, topic)
     wait_until(lambda: Topic(broker.config, topic).look(committed=True).ends[0] == 4)
     note(broker, served, topic, TEN, {0: 4})
@@ -91,7 +91,7 @@ def test_markers_after_the_last_record_count_as_read(
 def test_compacted_topic_counts_committed_offsets_only(
     broker: Broker, request: pytest.FixtureRequest
 ) -> None:
-    """What the cleaner removed behind one looks as markers and aborted records do."""
+    """Records that the cleaner removed look like markers and aborted records."""
     topic = str(request.node.name)
     broker.create(topic, 1, {"cleanup.policy": "compact,delete"})
     write_aborted_tail(broker, topic, "key")
@@ -110,7 +110,7 @@ def test_compacted_topic_counts_committed_offsets_only(
 def test_group_waits_for_a_partition_without_offset(
     broker: Broker, served: Served, topic: str, run: Commands
 ) -> None:
-    """And is named, unless there is nothing in it."""
+    """The output names the partition, unless it is empty."""
     words = ("complete-to", name_group(broker, topic))
     broker.send(topic, [(0, "a", TEN)])
     note(broker, served, topic, TEN, {0: 1})
@@ -129,7 +129,7 @@ def test_group_waits_for_a_partition_without_offset(
 def test_impossible_group_offsets_are_refused(
     broker: Broker, served: Served, topic: str, run: Commands
 ) -> None:
-    """Status 1: records that were deleted before they were read, and what lies beyond the end."""
+    """Records were deleted unread, or the offset is beyond the end."""
     words = ("complete-to", name_group(broker, topic))
     broker.send(topic, [(0, str(n), TEN) for n in range(9)])
     note(broker, served, topic, TEN, {0: 9})
@@ -149,12 +149,12 @@ def test_impossible_group_offsets_are_refused(
 
 
 def test_unknown_group_is_named(broker: Broker, served: Served, topic: str, run: Commands) -> None:
-    """One that never committed, one of another topic, one of a topic that is created again."""
+    """The group never committed, or its offsets belong to another or a former topic."""
     broker.send(topic, [(0, "a", TEN)])
     note(broker, served, topic, TEN, {0: 1})
     with pytest.raises(NothingKnown, match=f"group '{topic}' has committed no offset"):
         committed_position(broker.config, topic, topic)
-    waited = run(*("wait", name_group(broker, topic, "nobody"), str(TEN), "--timeout", "0s"))
+    waited = run(*("wait", name_group(broker, topic, "unknown"), str(TEN), "--timeout", "0s"))
     broker.commit(topic, topic, {0: 1})
     broker.create(f"{topic}-2", 1)
     with pytest.raises(NothingKnown, match=f"has committed offsets of {topic}, and none of"):
@@ -168,11 +168,11 @@ def test_unknown_group_is_named(broker: Broker, served: Served, topic: str, run:
             served.url, topic, committed_position(broker.config, f"{topic}-2", f"{topic}-2")
         )
 
-    assert (waited.status, "group 'nobody' has committed no offset" in waited.err) == (124, True)
+    assert (waited.status, "group 'unknown' has committed no offset" in waited.err) == (124, True)
 
 
 def acknowledge(broker: Broker, group: str, topic: str, records: int) -> None:
-    """Have a share group read and acknowledge that many records of a topic."""
+    """Let a share group read and acknowledge some records of a topic."""
     entry = ConfigEntry(
         "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
     )
@@ -189,7 +189,7 @@ def acknowledge(broker: Broker, group: str, topic: str, records: int) -> None:
 def test_share_group_is_named_as_share_group(
     broker: Broker, served: Served, topic: str, run: Commands
 ) -> None:
-    """Its name is right, and there is no offset to commit: what it has instead is named."""
+    """Share groups commit no offsets; the error names the tool that shows their state."""
     broker.send(topic, [(0, str(n), TEN) for n in range(40)])
     note(broker, served, topic, TEN, {0: 40})
     acknowledge(broker, topic, topic, 40)
@@ -201,7 +201,7 @@ def test_share_group_is_named_as_share_group(
 
 
 def test_group_before_its_first_commit_is_not_a_share_group(broker: Broker, topic: str) -> None:
-    """A consumer group of either protocol may come before its first offset."""
+    """Both protocols of consumer groups may have no offset yet."""
     said = []
     for protocol in ("classic", "consumer"):
         group = f"{topic}-{protocol}"
@@ -220,7 +220,7 @@ def test_group_before_its_first_commit_is_not_a_share_group(broker: Broker, topi
 
 
 def rows(database: Path) -> set[str]:
-    """Return what the sink has written."""
+    """Return the values that the sink has written."""
     with closing(sqlite3.connect(database)) as connection:
         return {value for (value,) in connection.execute("SELECT value FROM events")}
 
@@ -228,7 +228,7 @@ def rows(database: Path) -> set[str]:
 def sink(
     broker: Broker, topic: str, database: Path, *, dies: bool = False
 ) -> subprocess.Popen[bytes]:
-    """Start the sink, which ends by itself between its first write and its commit, if it `dies`."""
+    """Start the sink; if it `dies`, it ends between its first write and its commit."""
     words = [sys.executable, str(SINK), broker.address, topic, str(database), "dies" * dies]
     return subprocess.Popen(words, env=environment())
 
@@ -236,7 +236,7 @@ def sink(
 def test_wait_ends_when_the_sink_has_written_and_committed(
     broker: Broker, served: Served, topic: str, run: Commands, tmp_path: Path
 ) -> None:
-    """Not when it was killed between both, and not before; a rewind takes the answer back."""
+    """A write without a commit is not enough; a rewind takes the answer back."""
     database = tmp_path / "sink.db"
     broker.send(topic, [(p, f"{p}.{n}", TEN) for n in range(3) for p in range(2)])
     note(broker, served, topic, TEN, {0: 3, 1: 3})
@@ -264,7 +264,7 @@ def test_wait_ends_when_the_sink_has_written_and_committed(
 def test_wait_holds_while_a_group_is_rebalanced(
     broker: Broker, served: Served, topic: str, run: Commands, tmp_path: Path
 ) -> None:
-    """A second sink joins, the first is killed: the answer comes, and never before the rows."""
+    """A second sink joins and the first is killed: no answer comes before the rows."""
     database, found = tmp_path / "sink.db", []
     wait = ("wait", name_group(broker, topic))
     with ExitStack() as sinks:
@@ -295,7 +295,7 @@ def test_wait_holds_while_a_group_is_rebalanced(
 def test_group_without_the_right_to_describe_is_refused(
     broker: Broker, served: Served, topic: str, run: Commands
 ) -> None:
-    """With the right that is missing."""
+    """The error names the right."""
     broker.send(topic, [(0, "a", TEN)])
     note(broker, served, topic, TEN, {0: 1})
     broker.commit(topic, topic, {0: 1})
@@ -307,7 +307,6 @@ def test_group_without_the_right_to_describe_is_refused(
 
 
 def shares(broker: Broker, topic: str) -> list[int]:
-    """Return how many partitions each member of the group has."""
     admin = AdminClient(broker.config)  # its calls end with it
     members = admin.describe_consumer_groups([topic])[topic].result(30).members
     return [len(each.assignment.topic_partitions) for each in members]
@@ -315,14 +314,14 @@ def shares(broker: Broker, topic: str) -> list[int]:
 
 @pytest.fixture
 def run(served: Served) -> Commands:
-    """Return what runs commands against the controller."""
+    """Return a runner of commands with the controller's URL."""
     return Commands(served.url)
 
 
 class Refusing:
-    """A client whose broker does not report the offsets of a group, once for each error code.
+    """A client whose broker answers questions about offsets with errors, one code each.
 
-    A group of an `error` has no coordinator.
+    With `error` the group has no coordinator.
     """
 
     def __init__(self, *codes: int, error: int | None = None) -> None:
@@ -371,7 +370,7 @@ def test_group_with_unavailable_offsets_is_named(
     kind: type[Exception],
     says: str,
 ) -> None:
-    """What cannot change by itself is refused, the rest is asked for again."""
+    """Errors that may pass are retried; others are raised."""
     monkeypatch.setattr("noted_time.kafka.groups.GROUP_LOAD_S", patience_s)
     monkeypatch.setattr("noted_time.kafka.connecting.AdminClient", lambda _: broker)
     group = GroupOffsets({"bootstrap.servers": "127.0.0.1:9"}, "g", "topic")

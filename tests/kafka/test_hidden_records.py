@@ -1,4 +1,4 @@
-"""Records in open transactions, and clocks that are ahead, as observers see them on a broker."""
+"""Observers of open transactions and of records ahead of the clock, on a real broker."""
 
 from collections.abc import Callable
 from functools import partial
@@ -35,22 +35,22 @@ AHEAD = LogFact("unreadable", 1, 1, NINE, count=1)
 
 
 def watch_field(broker: Broker, topic: str) -> KafkaFields:
-    """Return a look at a field of the records."""
+    """Observe a field of the records."""
     return KafkaFields(broker.config, topic, "at", start="earliest", clock=lambda: NINE)
 
 
 def watch_read_timestamps(broker: Broker, topic: str) -> KafkaFields:
-    """Return a look at the timestamps of the records."""
+    """Observe the timestamps of all records."""
     return KafkaFields(broker.config, topic, get_timestamp, start="earliest", clock=lambda: NINE)
 
 
 def watch_newest_timestamps(broker: Broker, topic: str) -> KafkaTimes:
-    """Return a look at the newest timestamps."""
+    """Observe the newest timestamps."""
     return KafkaTimes(broker.config, topic, clock=lambda: NINE)
 
 
 def row(partition: int, time: int, key: str | None = None) -> dict[str, Any]:
-    """Return the arguments that produce a record with a time in its value and its timestamp."""
+    """Return the arguments for a record with the time in its value and timestamp."""
     value = f'{{"at": {time}}}'
     return {"value": value, "partition": partition, "timestamp": time, "key": key}
 
@@ -59,7 +59,7 @@ def row(partition: int, time: int, key: str | None = None) -> dict[str, Any]:
 def test_partition_with_an_open_transaction_is_not_idle(
     broker: Broker, served: Served, topic: str, look_at: Callable[[Broker, str], Callable[[], Seen]]
 ) -> None:
-    """Its record is below no lower until it is visible, and `explain` names the transaction."""
+    """No lower passes its hidden record, and `explain` names the transaction."""
     times, now = look_at(broker, topic), 0
     with WriterClient(served.url, topic, "observer") as client:
         noter = EventTimeNoter(
@@ -100,7 +100,6 @@ def test_partition_with_an_open_transaction_is_not_idle(
 
 
 def test_every_observer_names_an_open_transaction(broker: Broker, topic: str) -> None:
-    """By its first offset, as long as it is open."""
     broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
     looks: list[Callable[[], Seen]] = [
         KafkaEnds(broker.config, topic),
@@ -119,7 +118,7 @@ def test_every_observer_names_an_open_transaction(broker: Broker, topic: str) ->
 
 
 def test_record_ahead_of_the_clock_is_named(broker: Broker, topic: str) -> None:
-    """By its offset and its key, until the clock has passed it; one far ahead moves nothing."""
+    """Observers name its offset and key until the clock passes it, and skip records far ahead."""
     now = NINE
     times = KafkaFields(broker.config, topic, "at", start="earliest", clock=lambda: now)
     producer = Producer(broker.config)
@@ -151,7 +150,7 @@ def test_record_ahead_of_the_clock_is_named(broker: Broker, topic: str) -> None:
 def test_restarted_observer_still_skips_the_record_ahead(
     broker: Broker, topic: str, value: str, tombstones: int, offset: int
 ) -> None:
-    """Below a marker and tombstones; one that is ahead holds until the clock has passed it."""
+    """Markers and tombstones may follow it."""
     now, end = NINE, tombstones + 2
     producer = begin_transaction(broker, topic, value, partition=0)
     for _ in range(tombstones):

@@ -1,4 +1,4 @@
-"""The interceptor under plain producers in Java: each mark is judged against each record."""
+"""The interceptor in plain Java producers; every mark is compared with every record."""
 
 import re
 import threading
@@ -29,14 +29,14 @@ NOON = 1_357_041_600_000
 NOWHERE = "127.0.0.1:9"
 STREAM = {"max_time_ahead_ms": None}
 CLOSE_S = 10
-"""How long a producer tries to note a last time."""
+"""How long a producer tries to send its last note."""
 
 Start = Callable[..., JavaProducer]
 
 
 @pytest.fixture
 def start(broker: Broker, served: Served, topic: str, tmp_path: Path) -> Iterator[Start]:
-    """Return what starts a producer of the topic; those that still run are killed."""
+    """Return a function that starts a producer; running producers are killed at the end."""
     started: list[JavaProducer] = []
 
     def start(
@@ -62,7 +62,7 @@ def now() -> list[tuple[None, str]]:
 
 
 def next_lower(served: Served, topic: str) -> int:
-    """Return the lower of the mark after the last one, or of that if none follows soon; or 0."""
+    """Return the lower of the next mark, or of the last one if none follows soon."""
     last = served.get(topic)["marks"]["default"]
     seq = last["seq"] if last else 0
     marks = served.get(f"{topic}/marks", after=seq, wait_ms=200)["marks"]
@@ -72,7 +72,7 @@ def next_lower(served: Served, topic: str) -> int:
 def send_until_noted(
     producers: Iterable[JavaProducer], served: Served, topic: str, beyond: float | None = None
 ) -> None:
-    """Have all send records until time is noted beyond that, by default the present."""
+    """Let all producers send until a mark passes `beyond`, by default the present."""
     least = time.time() * 1000 if beyond is None else beyond
 
     def is_noted() -> bool:
@@ -86,7 +86,7 @@ def send_until_noted(
 def test_killed_producers_notes_cover_their_records(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """One of each version; partitions are added, and the controller is away meanwhile."""
+    """There is one of each version; partitions are added while the controller is away."""
     writers = ("berlin", "lima", "tokyo")
     served.make(topic, expected_writers=writers)
 
@@ -115,7 +115,7 @@ def test_killed_producers_notes_cover_their_records(
 def test_historic_producer_ignores_other_writers_times(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """It is started again, and finds records in the topic that are newer than any it will send."""
+    """After a restart it finds newer records in the topic than it will send."""
     behind, ahead = (start(writer, order="stamps") for writer in ("behind", "ahead"))
     for producer, stamp in (behind, NOON), (ahead, NOON + HOUR_MS):
         producer.send((stamp, "sold"))
@@ -132,7 +132,6 @@ def test_historic_producer_ignores_other_writers_times(
 
 
 def times(served: Served, topic: str) -> set[int]:
-    """Return the times that the writers have noted."""
     return {row["times"].get("default", 0) for row in served.writers(topic).values()}
 
 
@@ -150,7 +149,7 @@ REFUSED = {
 
 
 def test_invalid_setting_is_logged_and_producing_continues(tmp_path: Path) -> None:
-    """One sentence names the setting, and what to use instead."""
+    """One sentence names the setting and the remedy."""
     settings = {"bootstrap.servers": NOWHERE, **java.interceptor("http://127.0.0.1:9", "w")}
     given = [dict([each.split("=")]) for each in REFUSED]
     producers = [JavaProducer(tmp_path / str(n), "t", settings | x) for n, x in enumerate(given)]
@@ -163,7 +162,7 @@ def test_invalid_setting_is_logged_and_producing_continues(tmp_path: Path) -> No
 def test_historic_timestamps_are_noted_in_their_order(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """The largest so far less the delay; what comes below that is counted as late."""
+    """The note is the largest time minus the delay; records below it are late."""
     with_delay = {"order": "stamps", "delay.ms": 1000}
     producer = start(**with_delay)
     producer.send(*((NOON + n, "sold") for n in range(0, 5000, 7)))
@@ -191,7 +190,7 @@ def test_historic_timestamps_are_noted_in_their_order(
 def test_record_refused_by_the_producer_does_not_hold_time(
     broker: Broker, served: Served, topic: str, start: Start, version: str
 ) -> None:
-    """One by its serializer, one by its size: nothing is lost or late; each kind is said once."""
+    """Its serializer fails, or its size is too large; each error is logged once."""
     producer = start(version=version)
     send_until_noted([producer], served, topic)
     for _ in range(20):
@@ -213,7 +212,7 @@ def test_record_refused_by_the_producer_does_not_hold_time(
 
 
 SMALL = {"batch.size": 1000}
-"""Below what the topic takes: to split a larger batch hangs 4 in 100 producers of Kafka 4.3."""
+"""Below the topic's limit, because splitting a batch hangs 4 of 100 producers of Kafka 4.3."""
 
 QUICK = {"request.timeout.ms": 4000, "delivery.timeout.ms": 5000, "max.block.ms": 4000}
 
@@ -221,7 +220,7 @@ QUICK = {"request.timeout.ms": 4000, "delivery.timeout.ms": 5000, "max.block.ms"
 def test_record_refused_by_the_broker_holds_time_for_a_while(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Then time advances; what is sent again, with its timestamp, is late."""
+    """Then time advances; a record sent again with the same timestamp is late."""
     broker.create(topic, 1, {"max.message.bytes": 2000})
     producer = start(kafka={**QUICK, **SMALL})
     send_until_noted([producer], served, topic)
@@ -251,7 +250,7 @@ def test_record_refused_by_the_broker_holds_time_for_a_while(
 def test_record_sent_in_place_of_a_refused_one_is_noted(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Its callback sends it within `send`; what is taken for the refused record is late at most."""
+    """The callback sends it within `send`; at worst a record counts as late."""
     producer = start(kafka=QUICK)
     send_until_noted([producer], served, topic)
     ahead = int(time.time() * 1000) + 5000
@@ -267,7 +266,7 @@ def test_record_sent_in_place_of_a_refused_one_is_noted(
 
 
 UNENDING = {"delivery.timeout.ms": 2**31 - 1, "max.block.ms": 2**63 - 1}
-"""Those of Kafka Connect."""
+"""The settings of Kafka Connect."""
 
 
 @pytest.mark.parametrize(
@@ -276,7 +275,7 @@ UNENDING = {"delivery.timeout.ms": 2**31 - 1, "max.block.ms": 2**63 - 1}
 def test_undelivered_record_ends_the_notes(
     broker: Broker, served: Served, topic: str, start: Start, stopping: Mapping[str, Any]
 ) -> None:
-    """If so set, or if a delivery may last for ever; producing continues, and time holds."""
+    """This is a setting, and the rule if deliveries have no timeout; producing continues."""
     broker.create(topic, 1, {"max.message.bytes": 2000})
     producer = start(**stopping)
     send_until_noted([producer], served, topic)
@@ -296,7 +295,7 @@ def test_undelivered_record_ends_the_notes(
 def test_notes_go_to_the_configured_stream_and_topics(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Closed, the producer of a topic that is not named would have noted at the latest."""
+    """The producer of another topic does not note even when it closes."""
     stream = f"plane.{topic}.v1"
     served.make(stream, max_time_ahead_ms=None)
     unnamed = start(stream="plane.{topic}.v1", topics="test_|.*_name")
@@ -313,7 +312,7 @@ def test_notes_go_to_the_configured_stream_and_topics(
 
 
 def test_outdated_kafka_client_is_named(broker: Broker, topic: str, start: Start) -> None:
-    """Once; its producer delivers."""
+    """The log names it once; the producer delivers."""
     producer = start(version="2.8")
     producer.send(*now())
     wait_until(lambda: "Kafka's client has to be 3.1 or newer" in producer.log())
@@ -327,7 +326,7 @@ def test_outdated_kafka_client_is_named(broker: Broker, topic: str, start: Start
 def test_a_topic_with_the_brokers_timestamps_is_refused(
     broker: Broker, topic: str, start: Start
 ) -> None:
-    """The first acknowledgement tells."""
+    """The first acknowledgement shows the setting."""
     broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
     producer = start()
     producer.send((NOON, "sold"))
@@ -340,7 +339,7 @@ def test_a_topic_with_the_brokers_timestamps_is_refused(
 def test_younger_java_producer_of_a_name_takes_over(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """The older says that no note covers it; what the younger sends meanwhile is late at most."""
+    """The older logs that its notes end; records of the younger are late at worst."""
     older = start()
     send_until_noted([older], served, topic)
     older.flush()
@@ -372,7 +371,7 @@ def test_two_producers_of_one_name_in_a_process_are_logged(served: Served, start
 def test_a_producer_whose_stream_is_missing_closes_at_once(
     served: Served, topic: str, start: Start
 ) -> None:
-    """As a person must act; a controller that does not answer is waited for."""
+    """Only an operator can create the stream; a silent controller is waited for."""
     served.call("DELETE", f"/{topic}")
     producer = start()
     producer.send(*now())
@@ -386,7 +385,7 @@ def test_a_producer_whose_stream_is_missing_closes_at_once(
 def test_living_producer_retakes_its_name_after_a_restore(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """The backup names the process before it; what it sent meanwhile is covered, too."""
+    """The backup names the process before it; records sent meanwhile are covered."""
     former = {"writer": "berlin", "session": "former", "takes_over": True, "state": "live"}
     served.call("POST", f"/{topic}/notes", {"notes": [former]})
     restored = threading.Event()
@@ -417,7 +416,7 @@ def test_living_producer_retakes_its_name_after_a_restore(
 def test_recreated_topic_ends_the_interceptors_notes(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """The running producer says so, and one that is started before the stream is created again."""
+    """A running producer logs it, and so does one started before the stream is recreated."""
     producer = start()
     send_until_noted([producer], served, topic)
     producer.flush()
@@ -437,7 +436,7 @@ def test_recreated_topic_ends_the_interceptors_notes(
 def test_producer_joins_only_the_stream_of_its_topic_id(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """As Kafka spells it, with a character that its clients in C spell otherwise."""
+    """The id has a character that Kafka's clients in C spell differently."""
     known = ""
     while {"-", "_"}.isdisjoint(known):
         broker.create(topic, 1)
@@ -459,7 +458,7 @@ def test_producer_joins_only_the_stream_of_its_topic_id(
 def test_first_note_covers_records_sent_before_the_stream(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """The controller that does not answer, and the stream that is missing, are each said once."""
+    """The silent controller and the missing stream are each logged once."""
     served.call("DELETE", f"/{topic}")
     producer = start(url=f"http://{NOWHERE}, {served.url}/", **{"timeout.ms": 90_000})
     producer.send(*now())
@@ -483,7 +482,6 @@ MIB = 2**20
 
 
 def refusal(code: str, detail: str) -> bytes:
-    """Return a refusal of every note."""
     return answer(b'{"code": "%b", "detail": "%b"}' % (code.encode(), detail.encode()), 422)
 
 
@@ -503,7 +501,7 @@ HOSTILE: dict[str, Callable[[], Answer]] = {
 def test_notes_continue_after_a_hostile_answer(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Each is given up in time, holds no memory, and is no acceptance; the log has few lines."""
+    """Each answer is given up in time, takes little memory, and counts as a failure."""
     with HostileServer(served.url, *HOSTILE.values()) as server:
         producer = start(url=server.url)
         send_until_noted([producer], served, topic)
@@ -524,7 +522,7 @@ def test_notes_continue_after_a_hostile_answer(
 def test_repeated_failures_are_logged_within_a_limit(
     served: Served, topic: str, start: Start
 ) -> None:
-    """Of fifty troubles, each another, some lines are logged; the last says that more follow."""
+    """Of fifty different failures some are logged; the last line says that more follow."""
 
     def trouble(number: int) -> Callable[[], Answer]:
         return lambda: iter([refusal(f"trouble_{number}", "as planned")])
@@ -541,7 +539,7 @@ def test_repeated_failures_are_logged_within_a_limit(
 
 
 def test_a_token_is_sent_and_never_logged(broker: Broker, tmp_path: Path) -> None:
-    """It comes from the settings or the environment; that it was revoked is said."""
+    """The log says that the token was revoked."""
     guarded = Guarded()
     token, admin = guarded.token("write"), guarded.token("admin")
     with Served(gate=guarded.gate) as served:

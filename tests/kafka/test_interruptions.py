@@ -29,11 +29,9 @@ pytestmark = pytest.mark.acceptance
 NOON = 1_357_041_600_000
 PROGRAMS = Path(__file__).parent / "programs"
 SERVICES = int(os.environ.get("NOTED_TIME_SERVICES", "4"))
-"""How many services are terminated."""
 
 
 def run(program: str, *words: str) -> "subprocess.Popen[str]":
-    """Start one of the programs."""
     command = [sys.executable, str(PROGRAMS / program), *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=environment(), stdout=pipe, stderr=pipe, text=True)
@@ -42,7 +40,7 @@ def run(program: str, *words: str) -> "subprocess.Popen[str]":
 def test_callbacks_produce_failed_events_again_in_an_outage(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Longer than events live, with a full queue: the callback cannot wait there, and keeps."""
+    """The outage is longer than the events' timeout; a callback cannot wait for a full queue."""
     count, refused, again = 300, threading.Event(), deque[tuple[str, int]]()
     quick = {"message.timeout.ms": 1000, "queue.buffering.max.messages": 50}
     producer = start(config=quick, on_failure="hold")
@@ -82,7 +80,7 @@ def test_callbacks_produce_failed_events_again_in_an_outage(
 
 
 def test_a_callback_cannot_wait_for_other_deliveries(start: Start) -> None:
-    """It would wait for its own end."""
+    """A callback that waits would wait for itself."""
     producer, said = start(config={"linger.ms": 50}), list[str]()
 
     def deliver(*_: object) -> None:
@@ -102,7 +100,7 @@ def test_a_callback_cannot_wait_for_other_deliveries(start: Start) -> None:
 def test_a_signal_handler_may_raise_inside_any_call(
     broker: Broker, served: Served, topic: str
 ) -> None:
-    """The count of events stays right, notes leave, and none goes beyond what it covers."""
+    """Events are counted correctly, and notes cover their events."""
     with run("interrupted.py", broker.address, topic, served.url, "400") as program:
         said = program.communicate(timeout=120)
 
@@ -111,7 +109,7 @@ def test_a_signal_handler_may_raise_inside_any_call(
 
 
 def test_signal_before_a_delivery_report_raises_in_program(start: Start) -> None:
-    """The signal comes while librdkafka waits: its handler runs as soon as a callback begins."""
+    """The signal comes while librdkafka waits; its handler runs when a callback begins."""
     producer, main = start(config={"linger.ms": 1000}), threading.get_ident()
     raised: list[BaseException] = []
     producer.produce(value="first", event_time=NOON, partition=0)
@@ -136,7 +134,7 @@ def test_signal_before_a_delivery_report_raises_in_program(start: Start) -> None
 def test_a_service_that_is_terminated_finishes_its_writer(
     broker: Broker, served: Served, topic: str
 ) -> None:
-    """Wherever the signal meets it, soon, and with its own status."""
+    """It ends soon, with its own status."""
     chance, ends = random.Random(), []
     for number in range(SERVICES):
         with run("service.py", broker.address, topic, served.url, str(number)) as service:
@@ -152,7 +150,7 @@ def test_a_service_that_is_terminated_finishes_its_writer(
 
 
 def test_a_forked_child_cannot_use_its_parents_producer(start: Start, tmp_path: Path) -> None:
-    """Every call is refused at once; librdkafka would take events there and never send them."""
+    """Every call raises; librdkafka would accept events and never send them."""
     gc.collect()
     gc.freeze()  # a child that frees a client of librdkafka ends by a signal
     for number, wait in enumerate((10.0, 0)):
@@ -177,7 +175,7 @@ def test_a_forked_child_cannot_use_its_parents_producer(start: Start, tmp_path: 
 
 
 def outcome(call: Callable[[], object]) -> str:
-    """Return what a call raises."""
+    """Return the result or the error of a call as a line."""
     try:
         return f"{call()}\n"
     except Rejected as error:

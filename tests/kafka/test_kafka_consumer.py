@@ -1,4 +1,4 @@
-"""What a consumer has processed is how far its reader has read; nothing else is."""
+"""A consumer reports the position that it has processed."""
 
 import logging
 from contextlib import ExitStack, suppress
@@ -25,12 +25,12 @@ class Flights:
         served.create(topic)
 
     def send(self, partitions: int, each: int) -> None:
-        """Write as many records to each of the partitions."""
+        """Write `each` records to every partition."""
         rows = [(p, f"{p}.{n}", 1000 + n) for n in range(each) for p in range(partitions)]
         self.broker.send(self.topic, rows)
 
     def consumer(self, name: str, **settings: object) -> KafkaNotedConsumer:
-        """Return a consumer of the group, with a reader of that name."""
+        """Return a consumer whose reader has the name."""
         config = {
             **self.broker.config,
             "group.id": self.topic,
@@ -44,7 +44,7 @@ class Flights:
         return KafkaNotedConsumer(config, reader)
 
     def read_group(self) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
-        """Return where the controller has the group, and its online readers."""
+        """Return the group's position and online readers at the controller."""
         found = self.served.get(f"{self.topic}/reader-groups/g")
         return found["position"], found["readers"]
 
@@ -53,13 +53,13 @@ class Flights:
 def flights(
     request: pytest.FixtureRequest, broker: Broker, served: Served, partitions: int = 1
 ) -> Flights:
-    """Return a topic named after the test, with one partition unless it says how many."""
+    """Return a topic named after the test, with one partition by default."""
     partitions = getattr(request, "param", 1)
     return Flights(broker, served, request.node.originalname.removeprefix("test_"), partitions)
 
 
 def values(consumer: KafkaNotedConsumer, number: int) -> list[bytes | None]:
-    """Return the values of the next messages, as many, one by one."""
+    """Return the values of the next messages, read one by one."""
     found: list[bytes | None] = []
     for message in consumer:
         found.append(message.value())
@@ -69,7 +69,7 @@ def values(consumer: KafkaNotedConsumer, number: int) -> list[bytes | None]:
 
 
 def test_message_counts_once_the_next_is_requested(flights: Flights) -> None:
-    """Not when it is handed out; and what was handed out last comes again."""
+    """The last message that was handed out comes again."""
     flights.send(1, 5)
     flights.served.note(flights.topic, 2000, {"0": 5})
     with flights.consumer("one") as one:
@@ -94,7 +94,7 @@ def test_message_counts_once_the_next_is_requested(flights: Flights) -> None:
 @pytest.mark.parametrize("flights", [4], indirect=True)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_two_consumers_share_and_hand_over_partitions(flights: Flights, strategy: str) -> None:
-    """Each reports the partitions that it has; no record is skipped when one of them leaves."""
+    """Each reports its own partitions; no record is skipped when one leaves."""
     settings = {"partition.assignment.strategy": strategy}
     seen = set[bytes | None]()
     flights.send(4, 50)
@@ -127,7 +127,7 @@ def test_two_consumers_share_and_hand_over_partitions(flights: Flights, strategy
 def test_consumer_does_not_report_revoked_partitions(
     flights: Flights, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As they are from a consumer that took longer than `max.poll.interval.ms`."""
+    """A consumer loses partitions when it exceeds `max.poll.interval.ms`."""
     flights.send(1, 5)
     with flights.consumer("one") as one:
         values(one, 3)
@@ -139,7 +139,7 @@ def test_consumer_does_not_report_revoked_partitions(
 
 
 def test_aborted_records_at_the_end_count_as_read(flights: Flights) -> None:
-    """An aborted transaction lies before it, which a cut covers and no reader is given."""
+    """A cut covers an aborted transaction, but no reader gets its records."""
     begin_transaction(flights.broker, flights.topic, "aborted").abort_transaction(60)
     flights.served.note(flights.topic, 2000, {"0": 2})
     with flights.consumer("one") as one:
@@ -149,7 +149,7 @@ def test_aborted_records_at_the_end_count_as_read(flights: Flights) -> None:
 def test_records_deleted_unread_are_named(
     flights: Flights, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The consumer begins at what is left without a word."""
+    """Kafka's own consumer silently begins at the first record left."""
     flights.send(1, 9)
     with flights.consumer("one") as one:
         values(one, 3)
@@ -162,7 +162,7 @@ def test_records_deleted_unread_are_named(
 
 
 def kill_consumer(flights: Flights, read: int, **settings: object) -> None:
-    """Have a consumer process so many messages, report it, and end without a commit."""
+    """Let a consumer process messages, report them, and end without a commit."""
     one = flights.consumer("one", **{"enable.auto.commit": False, **settings})
     values(one, read + 1)
     wait_until(lambda: flights.read_group()[1] == {"one": {"0": read}})
@@ -178,7 +178,7 @@ BEGINS += [("largest", 5, None), ("error", 0, 1), ("earliest", 2, 99)]
 def test_partition_without_valid_commit_starts_at_its_begin(
     broker: Broker, served: Served, reset: str, begin: int, committed: int | None
 ) -> None:
-    """Never committed, committed what was deleted since, or beyond the end of what is there."""
+    """The commit is missing, at a deleted record, or beyond the end."""
     flights = Flights(broker, served, f"begins-{reset}-{committed}", 1)
     flights.send(1, 5)
     broker.truncate(flights.topic, {0: 2})
@@ -194,7 +194,7 @@ def test_partition_without_valid_commit_starts_at_its_begin(
 
 
 def test_foreign_consumer_starts_at_kafkas_first_message(flights: Flights) -> None:
-    """Nobody can ask it for its `auto.offset.reset`: until the first message it is at 0."""
+    """Its `auto.offset.reset` cannot be read: until the first message the position is 0."""
     flights.send(1, 5)
     kill_consumer(flights, 4)
     flights.broker.truncate(flights.topic, {0: 2})
@@ -208,7 +208,7 @@ def test_foreign_consumer_starts_at_kafkas_first_message(flights: Flights) -> No
 
 
 def test_open_transaction_is_not_skipped_by_latest(flights: Flights) -> None:
-    """The end where `latest` begins is that of committed records, not that of all."""
+    """`latest` begins at the end of committed records."""
     flights.send(1, 2)
     producer = begin_transaction(flights.broker, flights.topic, "open", partition=0)
     with flights.consumer("one", **{"auto.offset.reset": "latest"}) as one:
@@ -220,7 +220,7 @@ def test_open_transaction_is_not_skipped_by_latest(flights: Flights) -> None:
 
 
 def test_consumer_with_auto_offset_store_is_refused(flights: Flights) -> None:
-    """It would commit what is not processed yet."""
+    """It would commit messages that are not processed yet."""
     flights.send(1, 2)
     config = {**flights.broker.config, "group.id": "own", "auto.offset.reset": "earliest"}
     reader = ReaderClient(flights.served.url, flights.topic)
@@ -230,7 +230,7 @@ def test_consumer_with_auto_offset_store_is_refused(flights: Flights) -> None:
 
 
 def test_missing_topic_raises_for_consumers(broker: Broker, served: Served) -> None:
-    """At once with a configuration, and from the consumer itself when it is asked for messages."""
+    """A given configuration raises at once, a given consumer at its first poll."""
     broker.create("kept-for-mistakes")
     reader = ReaderClient(served.url, "nowhere")
     config = {**broker.config, **KafkaNotedConsumer.SETTINGS, "group.id": "n"}
@@ -246,7 +246,7 @@ def test_missing_topic_raises_for_consumers(broker: Broker, served: Served) -> N
 def test_topic_recreated_under_a_consumer_is_named(
     broker: Broker, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kafka's own consumer waits for ever at an offset that means another record now."""
+    """Kafka's own consumer would wait forever at an offset of the former topic."""
     monkeypatch.setattr("reader_client.kafka.consumer.CHECK_INTERVAL_S", 0.0)
     flights = Flights(broker, served, "recreated-below", 1)
     flights.send(1, 3)

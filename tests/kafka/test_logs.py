@@ -1,4 +1,4 @@
-"""The id of the log on a real broker: clients of another topic than the stream's are refused."""
+"""Log ids on a real broker: clients of another topic are refused."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.acceptance
 
 NOON = 1_357_041_600_000
 ODD = {"-", "_"}
-"""What Kafka has in ids where its clients in C and Python have + and /."""
+"""Kafka's ids have these in place of + and /, unlike its clients in C and Python."""
 
 
 @pytest.fixture
 def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
-    """Return a topic with its stream; its id has an odd character."""
+    """Return a topic with its stream; the topic's id has a `-` or `_`."""
     name = str(request.node.originalname)
     served.stream(name, "default", "ingestion")
     broker.create(name, 2)
@@ -41,7 +41,7 @@ def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str
 
 @pytest.fixture
 def mirror(broker: Broker, topic: str) -> str:
-    """Return a topic that has the same records and another id."""
+    """Return a topic with the same records and another id."""
     name = f"{topic}-mirror"
     broker.create(name, 2)
     broker.send(name, [(0, "a", NOON)])
@@ -59,7 +59,6 @@ def producer(broker: Broker, served: Served, topic: str) -> Iterator[KafkaNotedP
 
 
 def read_id(broker: Broker, topic: str) -> str:
-    """Return a topic's id."""
     return str(Topic(broker.config, topic).look().id)
 
 
@@ -67,7 +66,7 @@ def read_id(broker: Broker, topic: str) -> str:
 def test_producer_and_observers_note_the_same_topic_id(
     broker: Broker, served: Served, topic: str
 ) -> None:
-    """Whoever is first; and all of one topic are taken."""
+    """The first client sets the id, and the others agree."""
     known = read_id(broker, topic)
     streams = [f"{topic}-{n}" for n in range(3)]
     for stream in streams:
@@ -91,7 +90,7 @@ def test_producer_and_observers_note_the_same_topic_id(
 def test_writer_of_another_topic_is_refused(
     broker: Broker, served: Served, topic: str, mirror: str, producer: KafkaNotedProducer
 ) -> None:
-    """At the first note, in a sentence that names both, as with a second cluster."""
+    """The first note is refused with both ids, as with a second cluster."""
     both = f"of log {read_id(broker, topic)}, and this is log {read_id(broker, mirror)}"
     before = served.get(f"{topic}/writers")["writers"]
     with pytest.raises(AnotherLog, match=both):
@@ -112,7 +111,7 @@ def test_writer_of_another_topic_is_refused(
 def test_readers_and_a_relay_of_a_mirror_are_refused(
     broker: Broker, served: Served, topic: str, mirror: str
 ) -> None:
-    """Before a mark is of any use to them."""
+    """They are refused before they use a mark."""
     with (
         closing(KafkaRelay(broker.config, mirror, served.url, stream=topic)) as relay,
         pytest.raises(AnotherLog),
@@ -132,7 +131,7 @@ def test_readers_and_a_relay_of_a_mirror_are_refused(
 def test_operator_may_accept_a_log_with_the_same_offsets(
     broker: Broker, served: Served, topic: str, mirror: str
 ) -> None:
-    """As a linked or restored one."""
+    """Linked and restored topics have the same offsets."""
     body = {"log": read_id(broker, mirror), "same_offsets": True}
     served.call("PUT", f"/{topic}", body)
     with KafkaNotedProducer(broker.config, mirror, served.url, "lima", stream=topic) as producer:

@@ -1,4 +1,4 @@
-"""What observers note of topics on a real broker; each mark is judged against each record."""
+"""Observers of topics on a real broker; every mark is compared with every record."""
 
 import random
 import traceback
@@ -41,7 +41,7 @@ from writer_client.sending.clock import unix_ms
 pytestmark = pytest.mark.acceptance
 
 AHEAD = 2_000_000_000_000
-"""Times from here on are after those that the broker gives to the markers of transactions."""
+"""Later than all timestamps that the broker gives to transaction markers."""
 
 DELAY = 5_000
 TOPIC = {"message.timestamp.after.max.ms": AHEAD}
@@ -49,7 +49,7 @@ STREAM = {"domains": ["default", "ingestion"], "max_time_ahead_ms": None}
 
 
 class Busy:
-    """Producers of a topic, three of which use transactions that overlap."""
+    """Four producers of a topic; three use overlapping transactions."""
 
     def __init__(self, broker: Broker, topic: str, seed: int) -> None:
         self._broker, self._topic, self._chance = broker, topic, random.Random(seed)
@@ -64,7 +64,7 @@ class Busy:
         self.partitions, self.time = 2, AHEAD
 
     def write(self) -> None:
-        """Write some records, up to `DELAY` out of order, and end a transaction or begin one."""
+        """Write records up to `DELAY` out of order, and begin or end transactions."""
         for number, producer in enumerate(self._producers):
             if number and producer not in self._open:
                 producer.begin_transaction()
@@ -80,7 +80,6 @@ class Busy:
         self.end(self._chance.choice([*self._open]))
 
     def grow(self) -> None:
-        """Add a partition."""
         self.partitions += 1
         self._broker.grow(self._topic, self.partitions)
         for producer in self._producers:
@@ -91,7 +90,7 @@ class Busy:
         return len(found) == self.partitions
 
     def end(self, producer: Producer) -> None:
-        """Commit its transaction, or abort it now and then."""
+        """Commit the transaction, or sometimes abort it."""
         self._open.remove(producer)
         if self._chance.random() < 0.3:
             producer.abort_transaction(60)
@@ -99,13 +98,12 @@ class Busy:
             producer.commit_transaction(60)
 
     def close(self) -> None:
-        """End all transactions."""
         for producer in [*self._open]:
             self.end(producer)
 
 
 def look_until(noter: EventTimeNoter, served: Served, lower: int) -> None:
-    """Look until the stream has that lower: committed ends lag behind a commit."""
+    """Look until the stream has the lower; committed ends lag behind a commit."""
 
     def reached() -> bool:
         noter.look()
@@ -116,12 +114,12 @@ def look_until(noter: EventTimeNoter, served: Served, lower: int) -> None:
 
 
 def timestamps(broker: Broker, client: WriterClient) -> KafkaTimes:
-    """Return a look at the newest timestamps."""
+    """Observe the newest timestamps."""
     return KafkaTimes(broker.config, client.stream, clock=lambda: 2 * AHEAD)
 
 
 def fields(broker: Broker, client: WriterClient) -> KafkaFields:
-    """Return a look at the times in the records, which continues with what was noted."""
+    """Observe times in the records, from the noted position on."""
     return KafkaFields(
         broker.config,
         client.stream,
@@ -136,7 +134,7 @@ def fields(broker: Broker, client: WriterClient) -> KafkaFields:
 def test_event_time_is_exact_over_transactions_and_restarts(
     broker: Broker, served: Served, topic: str, look_at: Callable[..., Callable[[], Seen]]
 ) -> None:
-    """No record below a lower lies beyond its cut, and in the end all but the delay is noted."""
+    """No record below a lower lies beyond its cut."""
     busy = Busy(broker, topic, seed=7)
     for turn in range(3):
         with WriterClient(served.url, topic, "observer", domains=["default"]) as client:
@@ -164,7 +162,7 @@ def test_event_time_is_exact_over_transactions_and_restarts(
 def test_ingestion_time_is_when_a_record_became_visible(
     broker: Broker, served: Served, topic: str
 ) -> None:
-    """One in a transaction is stamped before: by stamps it lies beyond the cut that covers it."""
+    """A record in a transaction has an earlier timestamp; by timestamps it would be late."""
     now = [0]
 
     with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
@@ -179,7 +177,7 @@ def test_ingestion_time_is_when_a_record_became_visible(
         broker.send(topic, [(0, "plain", 1000)])
         look_at(1010)
         producer = begin_transaction(broker, topic, "in a transaction", partition=0, timestamp=1020)
-        broker.send(topic, [(0, "behind it", 1021), (1, "beside it", 1022)])
+        broker.send(topic, [(0, "behind it", 1021), (1, "next to it", 1022)])
         look_at(1030)
         producer.commit_transaction(60)
         wait_until(lambda: ends() == Seen({0: 4, 1: 1}))
@@ -200,7 +198,7 @@ def test_ingestion_time_is_when_a_record_became_visible(
 def test_a_recreated_topic_stops_its_observer_and_the_next_one(
     broker: Broker, served: Served, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its id, whatever its ends; and of a log without an id by the ends that were noted."""
+    """The topic's id shows it; without an id the noted ends do."""
     broker.send(topic, [(0, "a", 1000), (0, "b", 1000)])
     with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
         noter = IngestionNoter(client, KafkaEnds(broker.config, topic))
@@ -226,7 +224,7 @@ def test_a_recreated_topic_stops_its_observer_and_the_next_one(
 def test_ends_that_go_back_briefly_stop_no_observer(
     broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that was killed reports lower ones once it is back, though nothing is lost."""
+    """A killed broker reports lower ends when it is back, though nothing is lost."""
     real, lower = Topic.look, [0]
 
     def look(self: Topic, **options: Any) -> TopicLook:  # noqa: ANN401 - any of them
@@ -255,7 +253,7 @@ def test_ends_that_go_back_briefly_stop_no_observer(
 def test_observer_and_producer_outlive_a_kill_of_the_broker(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """When it is back they look at once, and its ends are lower."""
+    """They look at once when it is back, and its ends are lower."""
     producer, count = start(), 2000
     with (
         WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client,
@@ -275,7 +273,7 @@ def test_observer_and_producer_outlive_a_kill_of_the_broker(
 def test_a_record_from_the_future_is_named(
     broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Once, with its offset; it counts as one of the present."""
+    """The log names its offset once; the record counts as present."""
     ahead = unix_ms() + 3_000_000
     broker.send(topic, [(0, "a", 1000), (0, "b", ahead)])
     times = KafkaTimes(broker.config, topic, clock=lambda: 2000)
@@ -302,7 +300,7 @@ def test_timestamps_in_seconds_need_their_unit(broker: Broker, topic: str) -> No
 def test_implausible_times_are_skipped(
     broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Their producer and their likely unit are named; a restart knows the newest of them."""
+    """The log names the partition and the likely unit."""
     noon = 1_795_694_400_000
     times = [(0, noon, noon), (0, noon + 1, noon + 1), (1, noon // 1000, noon // 1000)]
     values = [(p, f'{{"at": {time}}}', stamp) for p, time, stamp in [*times, (1, 0, 5)]]
@@ -324,7 +322,7 @@ def test_implausible_times_are_skipped(
 def test_records_of_a_repeated_hour_are_not_late(
     broker: Broker, served: Served, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They are named and counted; time stands until a later hour is read."""
+    """The log names them, and they hold time until a later hour is read."""
     hour = [f'{{"at": "2025-10-26 02:{minute}:00"}}' for minute in (58, 59, 10)]
     broker.send(topic, [(p, value, 0) for value in hour for p in (0, 1)])
     form = TimeForm(zone=ZoneInfo("Europe/Berlin"))
@@ -346,7 +344,7 @@ def test_records_of_a_repeated_hour_are_not_late(
 def test_record_with_the_largest_time_keeps_its_observer(
     broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No larger time can be noted, so the upper of marks is no bound then; time advances."""
+    """Time still advances; only the upper of its marks does not bound all records."""
     topic, end = "end-of-time", 2**63 - 1
     broker.create(topic, 1, {"message.timestamp.after.max.ms": end})
     served.make(topic)
@@ -366,7 +364,7 @@ def test_record_with_the_largest_time_keeps_its_observer(
 def test_an_observer_warns_of_transactions_whose_markers_count(
     broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They have the broker's time; who reads the timestamps does not see them."""
+    """Markers have the broker's time; observers that read all timestamps skip them."""
     begin_transaction(broker, topic, "a", partition=1, timestamp=1000).commit_transaction(60)
     times = KafkaTimes(broker.config, topic)
 
@@ -381,7 +379,6 @@ def test_an_observer_warns_of_transactions_whose_markers_count(
 
 
 def read_value(message: Message) -> int:
-    """Return the value of a record."""
     return int(message.value() or b"")
 
 
@@ -389,7 +386,7 @@ def read_value(message: Message) -> int:
 def test_undecodable_record_is_read_again(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, kind: type[NotedTimeError]
 ) -> None:
-    """With all records of its batch, of both partitions, even if Kafka reports no first offsets."""
+    """All records of its batch are read again, even if Kafka reports no first offsets."""
     monkeypatch.setattr(Topic, "begins", Mock(side_effect=Unreachable("no leader answers")))
     broker.send(topic, [(n % 2, f"{n}", 0) for n in range(1, 9)])
     asked: list[int] = []
@@ -409,7 +406,7 @@ def test_undecodable_record_is_read_again(
 
 
 def read_minutes(message: Message) -> int | None:
-    """Return the time of a record whose value is in minutes."""
+    """Return the time of a record with minutes."""
     return None if message.value() == b"none" else int(message.value() or b"") * 60_000
 
 
@@ -439,7 +436,7 @@ def test_times_are_read_from_records(  # noqa: PLR0913 - a table
     found: int,
     unusable: int,
 ) -> None:
-    """Those that have none are counted, and the first is named."""
+    """Records without a time are counted, and the log names the first."""
     broker.send(topic, [(0, value, 1000) for value in values])
     look = KafkaFields(broker.config, topic, field, start="earliest")
 
@@ -455,11 +452,11 @@ def test_times_are_read_from_records(  # noqa: PLR0913 - a table
 def test_records_below_what_was_noted_are_reported_as_late(
     broker: Broker, served: Served, topic: str
 ) -> None:
-    """With their number, their least and largest time; those that came while nobody looked, too."""
+    """The report has number, least and largest time, also for records written between observers."""
     look = partial(KafkaFields, broker.config, topic, read_value, start="earliest", ahead_ms=None)
 
     def observe(end: int) -> object:
-        """Look until all records are noted, and return the writer's late rows."""
+        """Look until all records are noted; return the writer's late rows."""
         with WriterClient(served.url, topic, "observer", domains=["default"]) as client:
             times = look(known=lambda: client.position, client=client)
             clock = count(0, 20_000).__next__  # so that each look gives a sign of life
@@ -480,7 +477,7 @@ def test_records_below_what_was_noted_are_reported_as_late(
 def test_record_of_several_events_counts_its_largest_time(
     broker: Broker, served: Served, topic: str
 ) -> None:
-    """A record is late once."""
+    """A record with several late events counts once."""
     broker.send(topic, [(0, "[1005]", 0), (1, "[1001, 1007]", 0)])
     with WriterClient(served.url, topic, "observer", domains=["default"]) as client:
         times = KafkaFields(
@@ -497,14 +494,13 @@ def test_record_of_several_events_counts_its_largest_time(
 
 
 def read_array(message: Message) -> list[int]:
-    """Return the times in the value of a record."""
     return [int(time) for time in (message.value() or b"").decode().strip("[]").split(",")]
 
 
 def test_reading_continues_after_deleted_records(
     broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What was deleted before it was read is named; a topic that ends before that was recreated."""
+    """The log names deleted records; a topic that ends before its read position was recreated."""
     broker.send(topic, [(0, str(n), 1000) for n in range(9)])
     broker.truncate(topic, {0: 5})
     look = KafkaFields(broker.config, topic, get_timestamp, known=lambda: {0: 2})
@@ -523,7 +519,7 @@ def test_reading_continues_after_deleted_records(
 
 
 def test_a_mistyped_topic_is_refused_at_once(broker: Broker) -> None:
-    """With the similar name, and without a traceback of Kafka's client before that."""
+    """The error suggests a similar name, and has no traceback of Kafka's client."""
     broker.create("departed-flights")
     with pytest.raises(Rejected) as refused:
         KafkaEnds(broker.config, "departed-flihgts")
@@ -536,20 +532,19 @@ def test_a_mistyped_topic_is_refused_at_once(broker: Broker) -> None:
 
 
 class Ending:
-    """The client of a broker that ends, as librdkafka's: it may answer with no offset."""
+    """A client of a stopping broker, which may answer without an offset."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
 
     def describe_topics(self, *_: object, **__: object) -> dict[str, Future[Any]]:
-        """Return a topic of one partition."""
         partition = SimpleNamespace(id=0, isr=[1])
         return {"topic": _complete(SimpleNamespace(topic_id="id", partitions=[partition]))}
 
     def list_offsets(
         self, asked: Iterable[TopicPartition], **_: object
     ) -> dict[TopicPartition, Future[Any]]:
-        """Return the offset for each partition, and no error."""
+        """Return the offset for each partition."""
         return {
             each: _complete(SimpleNamespace(timestamp=-1, offset=self._offset)) for each in asked
         }
@@ -567,7 +562,7 @@ def _complete(answer: object) -> Future[Any]:
 def test_an_answer_without_an_offset_leaves_the_end_unknown(
     offset: int, ends: dict[int, int], unknown: frozenset[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Taken for an end, it would say that the log went back, and end an observer for good."""
+    """As an end it would mean a recreated log, and stop the observer."""
     monkeypatch.setattr("noted_time.kafka.connecting.AdminClient", lambda _: Ending(offset))
     look = Topic({"bootstrap.servers": "127.0.0.1:9"}, "topic").look()
 

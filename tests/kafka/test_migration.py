@@ -1,4 +1,4 @@
-"""A topic moves from observed to noted, producer by producer; the judge sees every record."""
+"""A topic moves from an observer to noting producers, one by one."""
 
 from contextlib import closing
 from random import Random
@@ -20,7 +20,7 @@ LATE_MS = 3 * DELAY_MS
 class Shop:
     """A producer of records that come up to `DELAY_MS` out of order.
 
-    Once it notes they come up to `LATE_MS` out of order, but for what was noted before.
+    Once it notes they may be `LATE_MS` out of order, but not below its notes.
     """
 
     def __init__(self, broker: Broker, served: Served, topic: str, name: str) -> None:
@@ -31,12 +31,12 @@ class Shop:
         self._since = 0
 
     def note(self, now: int) -> None:
-        """Begin to note: start again as a producer that does."""
+        """Restart as a noting producer."""
         self._since = now - DELAY_MS
         self._noted = KafkaNotedProducer(self._broker.config, self._topic, self._url, self.name)
 
     def sell(self, now: int) -> None:
-        """Write the records of a while up to `now`, and note if it does."""
+        """Write records up to `now`, and note if the shop notes."""
         noted, chance = self._noted, self._chance
         first = max(now - (LATE_MS if noted else DELAY_MS), self._since)
         rows = [(chance.choice((0, 1)), chance.randrange(first, now)) for _ in range(ROWS)]
@@ -49,7 +49,6 @@ class Shop:
         noted.flush(60)
 
     def close(self) -> None:
-        """End the process."""
         if self._noted is not None:
             self._noted.end(30)
 
@@ -57,10 +56,10 @@ class Shop:
 def test_producers_move_from_observed_to_noted_one_by_one(
     broker: Broker, served: Served, topic: str
 ) -> None:
-    """Whoever notes is safe from then on, however late its records come.
+    """A noting producer may be late as it likes.
 
     The observer is finished too early. Since the stream expects both producers by then, it waits
-    for the one that does not note yet; its first note covers what it wrote unobserved.
+    for the second one; its first note covers its records since then.
     """
     berlin, lima = (Shop(broker, served, topic, name) for name in ("berlin", "lima"))
     held: list[str] = []

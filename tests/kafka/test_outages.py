@@ -1,4 +1,4 @@
-"""What observers of a real topic do while the controller is away."""
+"""Observers of a real topic while the controller is away."""
 
 import logging
 
@@ -20,7 +20,7 @@ NOON = GivenTime().wall
 def test_hour_without_controller_loses_no_time(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its end is said once to each observer, none is excluded, and all is noted when it is back."""
+    """Each observer logs the outage once; none is excluded, and all is noted afterwards."""
     topic, time = "controller_away", GivenTime()
     broker.create(topic, 2)
     with Served(clocks=time.clocks()) as served:

@@ -1,4 +1,4 @@
-"""The producer on a real broker: every mark it leads to is judged against every record."""
+"""The producer on a real broker; every mark is compared with every record."""
 
 import random
 import subprocess
@@ -40,7 +40,6 @@ ELEVEN, NOON = 1_357_038_000_000, 1_357_041_600_000
 
 
 def make_config(topic: str) -> dict[str, Any]:
-    """Return a configuration with transactions."""
     return {"transactional.id": topic}
 
 
@@ -50,12 +49,11 @@ def give_up() -> None:
 
 
 def read_time(record: Record) -> int:
-    """Return the time that is the record's value."""
     return int(record.value or 0)
 
 
 def check_marks(broker: Broker, served: Calls, topic: str) -> Verdict:
-    """Return the verdict, which has marks and no violation."""
+    """Check that marks have no violation, and return the verdict."""
     verdict = judge_marks(broker, topic, controller=served)
     assert verdict.violations == ()
     assert verdict.marks
@@ -63,14 +61,13 @@ def check_marks(broker: Broker, served: Calls, topic: str) -> Verdict:
 
 
 def lower(served: Calls, topic: str) -> object:
-    """Return the lower of the stream's last mark."""
     return served.get(f"{topic}/explain")["lower"]
 
 
 def test_threads_produce_and_note_while_partitions_are_added(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Three producers with two threads each: no record below a lower lies beyond its cut."""
+    """Three producers have two threads each."""
     quick = {"topic.metadata.refresh.interval.ms": 200, "queue.buffering.max.messages": 100}
     producers = [start(name, quick, timeout_ms=60_000) for name in ("berlin", "lima", "oslo")]
     barrier = threading.Barrier(6, lambda: None)
@@ -103,7 +100,7 @@ def test_threads_produce_and_note_while_partitions_are_added(
 def test_transaction_is_noted_once_after_its_commit(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Aborted events and times count for nothing, also not for the upper of marks."""
+    """Aborted events and times do not count, not even for the upper of marks."""
     chance, written = random.Random(7), 0
     with start(config=make_config(topic)) as producer:
         for minute in range(12):
@@ -133,7 +130,7 @@ def test_transaction_is_noted_once_after_its_commit(
 
 
 def test_a_time_that_goes_back_is_raised_before_the_commit(start: Start, topic: str) -> None:
-    """The transaction is still open, so the program may note another time and commit."""
+    """The program may note another time and commit."""
     producer = start(config=make_config(topic))
     with producer.transaction():
         producer.produce(value="sold", event_time=NOON)
@@ -150,7 +147,7 @@ def test_a_time_that_goes_back_is_raised_before_the_commit(start: Start, topic: 
 def test_commit_without_answer_is_covered_by_the_next_note(
     broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing leaves before what became of it is found out, also not what is noted meanwhile."""
+    """No note leaves until the outcome of the commit is known."""
     monkeypatch.setattr(channel, "COMMIT_S", 1.0)
     producer = start(config=make_config(topic))
 
@@ -182,7 +179,7 @@ def test_commit_without_answer_is_covered_by_the_next_note(
 def test_too_large_event_holds_the_notes_of_its_batch(
     broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Until what failed was produced again, by a program that handles it; the log repeats it."""
+    """They wait until the program has produced the failed events again; the log repeats it."""
     broker.create(topic, 1)
     failed: list[bytes | None] = []
     producer = start(config={"linger.ms": 50}, on_failure="hold")
@@ -212,7 +209,7 @@ def test_too_large_event_holds_the_notes_of_its_batch(
 def test_failed_event_is_raised_by_every_call(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Until it is forgiven: then what was noted meanwhile is dropped, and noted again."""
+    """Notes since then are dropped when the program forgives the failure."""
     producer = start(timeout_ms=3000)
     start("lima").note_time(NOON + 50)
     producer.note_time(NOON)
@@ -251,7 +248,7 @@ def test_failed_event_is_raised_by_every_call(
 def test_younger_producer_of_a_name_takes_over(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """What the older wrote and did not note is covered, and it raises before it sends more."""
+    """The rows of the older one are covered, and it raises before it sends more."""
     older = start()
     older.produce(value="a", event_time=NOON + 1)
     older.note_time(NOON)
@@ -275,7 +272,7 @@ def test_younger_producer_of_a_name_takes_over(
 def test_a_producer_fenced_by_kafka_says_so_and_is_not_finished(
     served: Served, topic: str, start: Start
 ) -> None:
-    """Another one with its transactional.id has begun, whatever name that notes under."""
+    """Another producer with the same transactional.id has begun, under any writer name."""
     older = start("older", make_config(topic))
     start("younger", make_config(topic))
     with (
@@ -292,7 +289,7 @@ def test_a_producer_fenced_by_kafka_says_so_and_is_not_finished(
 def test_exit_delivers_notes_and_keeps_the_writer(
     broker: Broker, served: Served, topic: str
 ) -> None:
-    """Also if it never flushed, closed or finished; librdkafka goes to the program's own log."""
+    """The program neither flushes nor closes; librdkafka logs to the program's own log."""
     program = f"""
 import logging, sys
 logging.basicConfig(stream=sys.stdout)
@@ -313,7 +310,7 @@ producer.note_time({NOON} + 100)
 def test_the_clock_is_noted_up_to_what_is_delivered(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Without any call of the program; after an abort not before its events are committed."""
+    """After an abort the clock waits for the events to be committed."""
     now = NOON
 
     def produce(producer: KafkaNotedProducer, until: int) -> None:
@@ -339,7 +336,7 @@ def test_the_clock_is_noted_up_to_what_is_delivered(
 
 
 def test_rows_below_a_noted_time_are_late(served: Served, topic: str, start: Start) -> None:
-    """In the one domain that the producer vouches for; an event brings it back."""
+    """An event makes an idle producer live again."""
     served.make(topic, domains=["default", "ordered"])
     with start(domain="ordered") as producer:
         producer.produce(value="a", event_time=NOON)
@@ -360,7 +357,7 @@ def test_rows_below_a_noted_time_are_late(served: Served, topic: str, start: Sta
 def test_late_rows_are_reported_without_another_note(
     served: Served, topic: str, start: Start
 ) -> None:
-    """By `flush`, and by `idle` and the end."""
+    """`flush`, `idle` and the end report them."""
     with start() as producer:
         producer.note_time(NOON)
         for count, leave in enumerate((producer.flush, producer.idle, producer.finish), 1):
@@ -373,7 +370,7 @@ def test_late_rows_are_reported_without_another_note(
 def test_late_rows_after_a_clock_set_back_are_reported(
     broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What the program stamps by it is late and reported; what the producer stamps is not late."""
+    """Only events with the program's own stamps are late."""
     now, noted = NOON, f"{topic}/writers/berlin"
     with start(auto=ClockNotes(0, 5, lambda: now)) as producer:
         assert eventually(lambda: served.get(noted)["times"], {"default": NOON})
@@ -396,7 +393,7 @@ def test_late_rows_after_a_clock_set_back_are_reported(
 def test_clock_is_noted_again_once_it_is_corrected(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Its time was refused, so it is none that was noted."""
+    """The refused time does not count as noted."""
     now, noted = 100 * NOON, f"{topic}/writers/berlin"
     with start(auto=ClockNotes(0, 5, lambda: now)) as producer:
         wait_until(lambda: producer.client.pop_refused() is not None)
@@ -412,7 +409,7 @@ def test_clock_is_noted_again_once_it_is_corrected(
 def test_event_times_of_two_domains_are_noted_apart(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Each mark covers all that it must; an upper is a bound while all times are known."""
+    """The upper of a mark is a bound while all times are known."""
     served.make(topic, domains=["default", "sent", "paid"], mark_interval_ms=0)
     domains, chance = ["default", "sent"], random.Random(7)
     bounds = []
@@ -442,7 +439,7 @@ def test_event_times_of_two_domains_are_noted_apart(
 def test_event_time_of_an_undeclared_domain_is_refused(
     served: Served, topic: str, start: Start
 ) -> None:
-    """Before the event is sent, as is a second time of the first domain."""
+    """The event is not sent."""
     served.make(topic, domains=["default", "sent", "paid"])
     with start(domain=["default", "sent"]) as producer:
         for times, said in (
@@ -458,7 +455,7 @@ def test_event_time_of_an_undeclared_domain_is_refused(
 
 
 def test_a_producer_goes_idle_by_itself(served: Served, topic: str, start: Start) -> None:
-    """Once nothing is produced or noted, and never in a transaction; an event brings it back."""
+    """It goes idle after silence, but not in a transaction; an event makes it live again."""
     noted = f"{topic}/writers/berlin"
 
     def state() -> object:
@@ -489,7 +486,7 @@ def test_a_producer_goes_idle_by_itself(served: Served, topic: str, start: Start
 def test_event_of_another_thread_during_idle_is_waited_for(
     served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It joins after the writer went idle, however the threads meet."""
+    """The event makes the writer live after it went idle."""
     producer = start()
     idle, produced = producer.client.idle, threading.Event()
 
@@ -515,7 +512,7 @@ def test_event_of_another_thread_during_idle_is_waited_for(
 def test_an_event_after_idle_and_a_note_waits_for_the_controller(
     broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A note that is queued does not make the writer one that is waited for."""
+    """A queued note does not make the writer live yet."""
     monkeypatch.setattr(channel, "BEGIN_S", 0.5)
     producer = start()
     producer.idle()
@@ -537,7 +534,7 @@ def test_an_event_after_idle_and_a_note_waits_for_the_controller(
 def test_recreated_topic_is_reported_to_writer_and_successor(
     broker: Broker, topic: str, start: Start
 ) -> None:
-    """Their stream still has the offsets of the former topic."""
+    """The stream still has the offsets of the former topic."""
     producer = start()
     for n in range(20):
         producer.produce(value="a", event_time=NOON + n, partition=0)
@@ -556,7 +553,7 @@ def test_recreated_topic_is_reported_to_writer_and_successor(
 def test_a_stream_that_was_noted_for_files_is_refused(
     served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Readers of the topic would wait for its offsets; the producer does not become a member."""
+    """Readers would wait for offsets of files; the producer does not join."""
     monkeypatch.setattr(ends, "PATIENCE_S", 0.1)
     served.note(topic, NOON, {"0": 90})
     writers = served.writers(topic).keys()
@@ -573,7 +570,7 @@ def test_a_stream_that_was_noted_for_files_is_refused(
 def test_longer_recreated_topic_is_reported_to_its_writer(
     broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its id: no offset goes back. What is delivered from then on is not noted."""
+    """Its offsets do not go back, but its id changes. Later events are not noted."""
     monkeypatch.setattr(channel, "CHECK_INTERVAL_S", 0.1)
     producer = start()
     producer.produce(value="a", event_time=NOON, partition=0)
@@ -602,7 +599,6 @@ def test_longer_recreated_topic_is_reported_to_its_writer(
 def test_a_configuration_that_leaves_nothing_to_note_is_refused(
     broker: Broker, config: Mapping[str, Any], says: str
 ) -> None:
-    """Before anything is sent."""
     with pytest.raises(Rejected, match=says):
         KafkaNotedProducer({**broker.config, **config}, "t", "http://127.0.0.1:9", "berlin")
 
@@ -610,7 +606,7 @@ def test_a_configuration_that_leaves_nothing_to_note_is_refused(
 def test_a_producer_that_was_created_is_a_member(
     broker: Broker, served: Served, topic: str
 ) -> None:
-    """So that of several in one ``with`` none is late for what another notes."""
+    """So of several in one ``with`` none is late."""
     with (
         KafkaNotedProducer(broker.config, topic, served.url, "berlin"),
         KafkaNotedProducer(broker.config, topic, served.url, "lima"),
@@ -623,7 +619,7 @@ def test_a_producer_that_was_created_is_a_member(
 def test_producer_retries_an_absent_controller_in_background(
     broker: Broker, served: Served, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is raised for that, and one warning says so."""
+    """One warning says so."""
     served.stop()
     with KafkaNotedProducer(broker.config, topic, served.url, "berlin", wait=0.001) as producer:
         served.start()
@@ -638,7 +634,7 @@ def test_producer_retries_an_absent_controller_in_background(
 def test_event_beyond_the_topics_limits_is_refused(
     broker: Broker, topic: str, start: Start
 ) -> None:
-    """Before it is sent, with the limit: Kafka takes 0 for now, and fails a whole batch."""
+    """Kafka would take 0 for the present, and fail the whole batch of others."""
     now = unix_ms()
     broker.create(topic, 1, {"message.timestamp.before.max.ms": 600_000})
     producer = start()
@@ -660,7 +656,7 @@ def test_event_beyond_the_topics_limits_is_refused(
 
 
 def is_accepted(producer: KafkaNotedProducer, time: int) -> bool:
-    """Produce an event; returns whether that was accepted."""
+    """Produce an event, and return whether it was accepted."""
     try:
         producer.produce(value="a", event_time=time)
     except Rejected:
@@ -669,7 +665,6 @@ def is_accepted(producer: KafkaNotedProducer, time: int) -> bool:
 
 
 def test_event_too_large_for_the_client_is_refused(start: Start) -> None:
-    """By librdkafka itself, before it is sent."""
     producer = start()
     with pytest.raises(Rejected, match="Message size too large"):
         producer.produce(value=b"x" * 2_000_000, event_time=NOON)
@@ -681,7 +676,7 @@ def test_event_too_large_for_the_client_is_refused(start: Start) -> None:
 def test_topic_with_broker_timestamps_is_logged(
     broker: Broker, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its timestamps are not the event times; the program's own callbacks run as well."""
+    """Such timestamps are not event times; the program's own callbacks run, too."""
     broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
     reported: list[object] = []
     with start(config={"on_delivery": lambda error, _: reported.append(error)}) as producer:
@@ -701,7 +696,7 @@ def test_a_producer_warns_of_offsets_beyond_the_topic(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It names who noted them and where; a producer before it has tied the stream to the topic."""
+    """The warning names the writer and the partition."""
     monkeypatch.setattr(ends, "PATIENCE_S", 0.1)
     with start("berlin") as berlin:
         berlin.finish(60)

@@ -1,4 +1,4 @@
-"""The relay on a real broker: when a mark is in the noted topic, its rows are readable."""
+"""The relay on a real broker: the rows of a relayed mark are readable."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ NOON = 1_357_041_600_000
 
 @pytest.fixture
 def start(broker: Broker, served: Served, topic: str) -> Iterator[Start]:
-    """Return what makes a relay, which takes no partition for new."""
+    """Return a function that makes a relay; no partition is taken for new."""
     made = []
 
     def start(**options: Any) -> KafkaRelay:  # noqa: ANN401 - any option
@@ -57,17 +57,16 @@ def start(broker: Broker, served: Served, topic: str) -> Iterator[Start]:
 
 @pytest.fixture(autouse=True)
 def shorten_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a look wait for a mark only shortly."""
     monkeypatch.setattr("reader_client.kafka.relay.LOOK_MS", 20)
 
 
 def read_relayed(broker: Broker, topic: str) -> list[NotedRecord]:
-    """Return what was relayed."""
+    """Return the records of the noted topic."""
     return [NotedRecord.read(each.value) for each in broker.records(f"{topic}.noted")]
 
 
 def write(broker: Broker, served: Served, topic: str, time: int, **options: Any) -> None:  # noqa: ANN401
-    """Write one record more, and note a time with it."""
+    """Write a record, and note a time with it."""
     broker.send(topic, [(0, "a", NOON)])
     ends = Topic(broker.config, topic).look().ends
     served.note(topic, time, {str(p): end for p, end in ends.items()}, **options)
@@ -75,7 +74,7 @@ def write(broker: Broker, served: Served, topic: str, time: int, **options: Any)
 
 @contextmanager
 def run_in_thread(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run it in a thread, until its event is set."""
+    """Run `work` in a thread for the block."""
     stopping = threading.Event()
     thread = threading.Thread(target=work, args=[stopping])
     thread.start()
@@ -88,7 +87,7 @@ def run_in_thread(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 @contextmanager
 def judge_relay(broker: Broker, topic: str) -> Iterator[list[Json]]:
-    """Read the noted topic as a reader does, and look at the events' topic at each record."""
+    """Compare each relayed mark with the readable ends of the events' topic."""
     found: list[Json] = []
     unreadable, events = [], Topic(broker.config, topic)
 
@@ -108,7 +107,7 @@ def judge_relay(broker: Broker, topic: str) -> Iterator[list[Json]]:
 
 
 def keep_writing(broker: Broker, served: Served, topic: str, stopping: threading.Event) -> None:
-    """Write by two producers whose transactions overlap: marks name rows of open ones."""
+    """Write with two producers whose transactions overlap."""
 
     def make_producer(writer: str) -> KafkaNotedProducer:
         own = {"transactional.id": f"{topic}-{writer}", "topic.metadata.refresh.interval.ms": 200}
@@ -136,7 +135,7 @@ def keep_writing(broker: Broker, served: Served, topic: str, stopping: threading
 
 @contextmanager
 def kill_at_end(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """Have a process end with the block."""
+    """Kill the process at the end of the block."""
     with process:
         try:
             yield process
@@ -147,7 +146,7 @@ def kill_at_end(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[b
 def test_relayed_mark_follows_its_rows(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Over transactions, a second relay that is killed, growth, and a controller that restarts."""
+    """There are transactions, a second relay that is killed, growth and a controller restart."""
     words = [sys.executable, "-m", "noted_time", "relay", "kafka", broker.address, topic]
     with (
         judge_relay(broker, topic) as found,
@@ -155,7 +154,6 @@ def test_relayed_mark_follows_its_rows(
     ):
 
         def more() -> None:
-            """Wait until later marks were relayed."""
             now = served.get(topic)["marks"]["default"] or {"lower": 0}
             wait_until(lambda: found and found[-1]["lower"] > now["lower"])
 
@@ -182,7 +180,7 @@ def test_relayed_mark_follows_its_rows(
 def test_relay_continues_at_the_end_of_its_topic(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """With one partition, compacted; each mark once, also of a domain that is added later."""
+    """Each mark is relayed once, also in a domain that is added later."""
     first = start()
     for time in (10, 20):
         write(broker, served, topic, time)
@@ -204,7 +202,7 @@ def test_relay_continues_at_the_end_of_its_topic(
 def test_relay_names_a_mark_that_waits_long(
     broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Once, with the partition that it waits for."""
+    """The log has the partition, once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("reader_client.kafka.relay.WARN_AFTER_MS", 0)
         relay = start()
@@ -224,7 +222,7 @@ def test_relay_names_a_mark_that_waits_long(
 def test_relay_names_a_foreign_transaction_in_its_topic(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """What it hides might be marks of another stream; the relay continues after its end."""
+    """It might hide marks of another stream; the relay continues after its end."""
     relay = start()
     write(broker, served, topic, 10)
     wait_for_relay(relay, broker, 1)
@@ -237,7 +235,7 @@ def test_relay_names_a_foreign_transaction_in_its_topic(
 
 
 def look_once(relay: KafkaRelay) -> bool:
-    """Look, as a relay that runs does."""
+    """Look like a running relay, which retries later."""
     with suppress(Unreachable):
         relay.look()
     return True
@@ -260,7 +258,7 @@ def look_once(relay: KafkaRelay) -> bool:
 def test_relay_ends_if_it_can_no_longer_be_exact(
     broker: Broker, served: Served, act: str, sentence: str
 ) -> None:
-    """While it runs, and with its next start."""
+    """A running relay ends, and the next one does not start."""
     broker.create(topic := f"relay-{act}", 1)
     served.make(topic)
     relay, again = (KafkaRelay(broker.config, topic, served.url, new_partition_ms=0) for _ in "ab")
@@ -283,7 +281,7 @@ def test_relay_ends_if_it_can_no_longer_be_exact(
             "backup": [replace(record, mark=replace(mark, seq=7)).value],
             "lower": [replace(record, mark=replace(mark, lower=2_000_000)).value],
             "cut": [replace(record, mark=replace(mark, cut=StreamCut({0: 1000}))).value],
-            "lower-of-the-past": [  # and then what a true relay wrote
+            "lower-of-the-past": [  # and then the true record
                 replace(first, mark=replace(first.mark, lower=2_000_000)).value,
                 record.value,
             ],
@@ -301,7 +299,7 @@ def test_relay_ends_if_it_can_no_longer_be_exact(
 def test_relay_compares_a_dropped_mark_with_its_successor(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """A relay that was away for longer than marks are kept continues; a forged mark ends it."""
+    """A relay continues after an absence longer than marks are kept; a forged mark ends it."""
     for time in (10, 20):
         write(broker, served, topic, time)
         wait_for_relay(start(), broker, time // 10)
@@ -324,12 +322,11 @@ def test_relay_compares_a_dropped_mark_with_its_successor(
 
 
 def skip_first_mark(stream: str, seq: int, *more: Any) -> Question[MarksAnswer]:  # noqa: ANN401 - any
-    """Ask as if the controller had dropped the first mark."""
     return ask_marks(stream, max(seq, 1), *more)
 
 
 def command(broker: Broker, served: Served, *words: str) -> tuple[int, str]:
-    """Run it to its end."""
+    """Run the command to its end."""
     variables = {"NOTED_TIME_URL": served.url}
     done = CliRunner().invoke(app, ["relay", "kafka", broker.address, *words], env=variables)
     return done.exit_code, done.output
@@ -338,7 +335,7 @@ def command(broker: Broker, served: Served, *words: str) -> tuple[int, str]:
 def test_relay_command_ends_with_the_final_mark(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """Of every domain, once its cut is readable."""
+    """The final mark of each domain is relayed once its cut is readable."""
     write(broker, served, topic, 10)
     wait_for_relay(start(), broker, 1)
     served.call("POST", f"/{topic}/seal", {"cut": {"0": 2}})
@@ -356,7 +353,6 @@ def test_relay_command_ends_with_the_final_mark(
 
 
 def test_relay_refuses_invalid_settings(broker: Broker, served: Served, topic: str) -> None:
-    """With status 1, and the reason in a sentence."""
     broker.create("relay-two.noted", 2)
     broker.create("relay-two", 1)
     served.make("relay-two")

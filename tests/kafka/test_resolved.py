@@ -1,4 +1,4 @@
-"""Resolved records, and what is seen of topics on a real broker."""
+"""Resolved records, and looks at topics, on a real broker."""
 
 import json
 import random
@@ -31,31 +31,30 @@ def hlc(ms: int) -> str:
 
 
 class Feed:
-    """A changefeed: each partition has its rows in no order, and now and then what is resolved."""
+    """A changefeed: partitions with unordered rows, and resolved records between them."""
 
     def __init__(self, broker: Broker, topic: str) -> None:
         self._broker, self._topic, self._chance = broker, topic, random.Random(5)
         self.time = NOON
 
     def rows(self, partitions: int) -> None:
-        """Write rows that were changed from now on."""
+        """Write rows with update times from now on."""
         chance = self._chance
         for _ in range(20):
             row = {"after": {"resolved": "no"}, "updated": hlc(self.time + chance.randrange(3000))}
             self.send(chance.randrange(partitions), row, key="[1]")
 
     def resolve(self, *partitions: int, ms: int) -> None:
-        """Resolve what was changed until so many ms later."""
+        """Resolve all changes up to `ms` from now."""
         for each in partitions:
             self.send(each, {"resolved": hlc(self.time + ms)})
 
     def send(self, partition: int, value: object, key: str | None = None) -> None:
-        """Write a record."""
         self._broker.send(self._topic, [(partition, json.dumps(value), 0)], key)
 
 
 def read_update_time(record: Record) -> int:
-    """Return when a row was changed; other records are of no time."""
+    """Return the update time of a row; other records get a time in the far future."""
     found = json.loads(record.value or b"{}").get("updated", f"{2**62}")
     return int(found.split(".")[0]) // 1_000_000
 
@@ -63,7 +62,7 @@ def read_update_time(record: Record) -> int:
 def test_resolved_records_are_exact_over_growth_and_restarts(
     broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The least over the partitions; one without a resolved record yet holds."""
+    """Time is the least over the partitions; a partition without resolved records holds it."""
     topic, lowers = "resolved", []
     broker.create(topic, 2)
     served.make(topic)
@@ -107,7 +106,7 @@ def test_resolved_records_are_exact_over_growth_and_restarts(
 def test_malformed_changefeed_records_are_skipped_and_counted(
     broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A record nested too deeply, and one that resolves the future: what follows is noted."""
+    """One is nested too deeply, another resolves the future; later records are noted."""
     broker.create(topic := "resolved-poison", 1)
     served.make(topic)
     feed = Feed(broker, topic)
@@ -122,11 +121,11 @@ def test_malformed_changefeed_records_are_skipped_and_counted(
     assert "partition 0, offset 0: the record has no readable time" in caplog.text
 
 
-# What is seen of a topic, on a real broker
+# Looks at a topic
 
 
 def test_committed_ends_stop_at_an_open_transaction(broker: Broker) -> None:
-    """Until it is ended, or its producer's name is taken over."""
+    """They continue when it is ended, or when another producer takes its id over."""
     broker.create("open", 1)
     _hanging = begin_transaction(broker, "open", "a")
     broker.send("open", [(0, "b", 1000)])
@@ -140,7 +139,7 @@ def test_committed_ends_stop_at_an_open_transaction(broker: Broker) -> None:
 
 
 def test_offsets_are_found_by_time_above_what_was_deleted(broker: Broker) -> None:
-    """By the largest time so far, as records need not be in its order."""
+    """Records may be out of order, so the largest time so far counts."""
     broker.create("timed", 2)
     broker.send("timed", [(0, "a", ms) for ms in (1000, 3000, 2000, 4000)])
     broker.truncate("timed", {0: 1})
@@ -153,7 +152,7 @@ def test_offsets_are_found_by_time_above_what_was_deleted(broker: Broker) -> Non
 
 
 def test_topic_without_the_right_to_describe_is_refused(broker: Broker) -> None:
-    """With the right that is missing, and not as a topic that is not there."""
+    """The error names the right, not a missing topic."""
     broker.create("hidden", 1)
     broker.hide("hidden")
 
@@ -161,12 +160,12 @@ def test_topic_without_the_right_to_describe_is_refused(broker: Broker) -> None:
         Topic(broker.config, "hidden").look()
 
 
-# What becomes of looks while another broker is away; no test follows that needs just one
+# Looks while another broker is away; no later test may need exactly one broker
 
 
 @pytest.fixture(scope="module")
 def second(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Return a second broker, which a test that kills it starts again."""
+    """Return a second broker; a test that kills it starts it again."""
     broker.create("led")
     broker.commit("led", "led", {0: 0})  # so that what all groups commit is on the first broker
     with Broker(tmp_path_factory.mktemp("second"), beside=broker) as running:
@@ -174,7 +173,7 @@ def second(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def open_topic(node: int, broker: Broker, name: str) -> Topic:
-    """Return a topic whose client has that node for the controller; KRaft names any to each."""
+    """Return a topic whose client takes that node for the controller; KRaft names any."""
     looking = iter(lambda: Topic(broker.config, name), None)
     return next(
         each
@@ -184,16 +183,16 @@ def open_topic(node: int, broker: Broker, name: str) -> Topic:
 
 
 def try_look(topic: Topic) -> TopicLook | None:
-    """Return what a topic shows; nothing while its client still asks the broker that was killed."""
+    """Look at the topic; returns `None` while its client calls the killed broker."""
     with suppress(Unreachable):
         return topic.look()
     return None
 
 
 def test_only_the_partition_without_leader_is_unknown(broker: Broker, second: Broker) -> None:
-    """Also for a client that had that broker for the controller; with it the end is back.
+    """The same client sees the end again when the broker is back.
 
-    An observer's look fails as a whole, as does what asks up to when a group has read.
+    Looks of observers and of consumer groups fail as a whole.
     """
     broker.create("led", leaders=(1, 2))
     broker.send("led", [(0, "a", 1000), (1, "b", 1000)])

@@ -1,4 +1,4 @@
-"""Secured connections, and what is said where there is none."""
+"""Secured connections, and the errors of failed ones."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,16 +18,16 @@ Config = dict[str, Any]
 
 
 def without(config: Config, *begun: str) -> Config:
-    """Return a configuration without the settings whose names begin so."""
+    """Return the configuration without settings of these prefixes."""
     return {name: value for name, value in config.items() if not name.startswith(begun)}
 
 
 def cases(
     broker: SecuredBroker, other_authority: Path
 ) -> Iterator[tuple[Config, type[NotedTimeError], str]]:
-    """Yield configurations that cannot connect, and what is to be said of them."""
+    """Yield configurations that cannot connect, with their errors."""
     scram, mutual, at = broker.scram, broker.mutual, broker.scram["bootstrap.servers"]
-    nobody = f"no Kafka broker answers at {at}"
+    silent = f"no Kafka broker answers at {at}"
     login = f"Kafka at {at} refuses the login: SASL authentication error: Authentication failed "
     yield scram | {"sasl.password": "guessed"}, Rejected, f"{login}during authentication due to "
     yield scram | {"sasl.mechanism": "PLAIN"}, Rejected, "SASL PLAIN mechanism handshake failed"
@@ -36,9 +36,9 @@ def cases(
         Rejected,
         f"Kafka at {at} and this client do not agree on TLS: SSL handshake failed: ",
     )
-    wants = f"{nobody}: it hangs up; if the broker wants TLS, set security.protocol"
+    wants = f"{silent}: it hangs up; if the broker wants TLS, set security.protocol"
     yield without(scram, "security", "sasl", "ssl"), Unreachable, wants
-    yield without(scram, "ssl") | {"security.protocol": "SASL_PLAINTEXT"}, Unreachable, nobody
+    yield without(scram, "ssl") | {"security.protocol": "SASL_PLAINTEXT"}, Unreachable, silent
     yield scram | broker.config, Unreachable, "connecting to a PLAINTEXT broker listener?"
     yield without(mutual, "ssl.cert", "ssl.key"), Unreachable, "bad certificate"
     yield {"bootstrap.servers": "none.invalid:9092"}, Unreachable, "Failed to resolve 'none.invalid"
@@ -46,7 +46,7 @@ def cases(
 
 
 def test_failed_connection_is_explained(secured: SecuredBroker, tmp_path: Path) -> None:
-    """In the words of Kafka's client, with the remedy; what no wait resolves at once."""
+    """Errors that waiting cannot resolve are raised at once."""
 
     def fail(config: Config, error: type[NotedTimeError]) -> NotedTimeError:
         with pytest.raises(NotedTimeError) as failed:
@@ -64,7 +64,7 @@ def test_failed_connection_is_explained(secured: SecuredBroker, tmp_path: Path) 
 
 
 def test_a_service_that_was_connected_tries_again(secured: SecuredBroker) -> None:
-    """A password that is changed under it may be mended; a certificate, too."""
+    """An operator may correct the password or the certificate."""
     topic = Topic(secured.scram, "flights")
     assert topic.look().partitions == {0, 1}
     user, password = (secured.scram[f"sasl.{each}"] for each in ("username", "password"))

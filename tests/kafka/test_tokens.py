@@ -1,4 +1,4 @@
-"""Logins by tokens: which function gives the configuration, and when tokens are asked for."""
+"""Logins by tokens: functions for the configuration, and renewal of tokens."""
 
 import time
 from collections.abc import Callable
@@ -24,7 +24,7 @@ BEARER = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """Return what writes a module into the present directory, and names its function `config`."""
+    """Return a function that writes a module and returns the name of its function `config`."""
     monkeypatch.chdir(tmp_path)
 
     def write_module(text: str) -> str:
@@ -36,7 +36,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], s
 
 
 def test_a_function_gives_the_configuration(module: Callable[[str], str]) -> None:
-    """Over what is given beside its name."""
+    """Its settings replace the given ones."""
     name = module("def config(): return {'oauth_cb': print, 'client.id': 'own'}")
 
     config = resolve_config(
@@ -59,7 +59,7 @@ def test_a_function_gives_the_configuration(module: Callable[[str], str]) -> Non
 def test_function_without_valid_configuration_is_named(
     module: Callable[[str], str], text: str, says: str
 ) -> None:
-    """With what is wrong, and what to do."""
+    """The error has the fault and the remedy."""
     name = module(text)
     with pytest.raises(Rejected, match=f"the function '{name}' {says}"):
         Cluster({"bootstrap.servers": "b:9092", FUNCTION_SETTING: name})
@@ -67,13 +67,13 @@ def test_function_without_valid_configuration_is_named(
 
 @pytest.mark.parametrize("name", ["nowhere:config", "json", "json:"])
 def test_missing_function_is_explained(name: str) -> None:
-    """And where its module has to be."""
+    """The error says how to write the function and where."""
     with pytest.raises(Rejected, match="Write it as module:function, and put the module on the PY"):
         resolve_config({FUNCTION_SETTING: name})
 
 
 def test_all_clients_keep_the_token_settings() -> None:
-    """And nothing that is a producer's or a consumer's own."""
+    """They keep no settings of producers or consumers."""
     names = ("oauth_cb", "sasl.oauthbearer.config", "sasl.oauthbearer.token.endpoint.url")
     others = ("https.ca.location", "client.dns.lookup", "broker.address.family")
     kept: Config = dict.fromkeys((*names, *others, "enable.sasl.oauthbearer.unsecure.jwt"), "")
@@ -85,20 +85,19 @@ def test_all_clients_keep_the_token_settings() -> None:
 
 
 class Tokens:
-    """An `oauth_cb` that counts its calls; what it gives is to be renewed after `lasts_s`."""
+    """An `oauth_cb` that counts its calls; its tokens last `lasts_s`."""
 
     def __init__(self, lasts_s: float = 3600.0) -> None:
         self.calls, self._lasts_s = 0, lasts_s
 
     def __call__(self, _: str) -> tuple[str, float]:
-        """Give a token."""
         self.calls += 1
         return make_token(USER), time.time() + self._lasts_s
 
 
 @pytest.mark.acceptance
 def test_tokens_are_renewed_in_the_background(secured: SecuredBroker) -> None:
-    """In a thread of librdkafka's; a look needs the first."""
+    """A thread of librdkafka renews them."""
     tokens = Tokens(lasts_s=2)
     topic = Topic({**secured.bearer, "oauth_cb": tokens}, "flights")
 
@@ -109,7 +108,7 @@ def test_tokens_are_renewed_in_the_background(secured: SecuredBroker) -> None:
 
 @pytest.mark.acceptance
 def test_every_client_logs_in_by_its_own_token(secured: SecuredBroker) -> None:
-    """One that reads, and the consumer of a program."""
+    """There is an observer, and the consumer of a program."""
     config = {**secured.bearer, "oauth_cb": Tokens()}
     read = KafkaFields(config, "flights", "at", start="earliest")
     consumer = create_client(Consumer, {**config, "group.id": "tokens"})
@@ -121,7 +120,7 @@ def test_every_client_logs_in_by_its_own_token(secured: SecuredBroker) -> None:
 
 @pytest.mark.acceptance
 def test_a_client_id_with_a_secret_needs_no_function(secured: SecuredBroker) -> None:
-    """The server of tokens is asked by librdkafka."""
+    """The client calls the token server."""
     asked = {"token.endpoint.url": secured.token_url, "client.id": USER, "client.secret": PASSWORD}
     own = {f"sasl.oauthbearer.{name}": value for name, value in asked.items()}
     topic = Topic({**secured.bearer, **own, "sasl.oauthbearer.method": "oidc"}, "flights")
@@ -131,7 +130,7 @@ def test_a_client_id_with_a_secret_needs_no_function(secured: SecuredBroker) -> 
 
 @pytest.mark.acceptance
 def test_refused_token_raises_at_once(secured: SecuredBroker) -> None:
-    """It has another's signature."""
+    """The token has a wrong signature."""
 
     def forge_token(_: str) -> tuple[str, float]:
         return make_token(USER, b"a key that the broker has not...."), time.time() + 3600
@@ -144,17 +143,16 @@ def test_refused_token_raises_at_once(secured: SecuredBroker) -> None:
 
 
 def away(_: str) -> tuple[str, float]:
-    """Give no token."""
     raise OSError("no server of tokens")
 
 
 def unusable(_: str) -> tuple[str, float]:
-    """Give what is no token, and expired long ago."""
+    """Return an empty token that has expired."""
     return "", 0.0
 
 
 def test_clients_retry_while_no_token_is_available(caplog: pytest.LogCaptureFixture) -> None:
-    """As its server may be away for a moment; what the function raises is in the log at once."""
+    """The token server may be away for a moment; the log has the error at once."""
 
     def fail(oauth_cb: Callable[[str], object]) -> str:
         with pytest.raises(Unreachable) as failed:

@@ -1,4 +1,4 @@
-"""The program that consumes, transforms and produces in transactions, as printed, and killed."""
+"""The program of the page that consumes, transforms and produces in transactions."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ TEN, MINUTE, ROUNDS, EACH = 1_357_034_400_000, 60_000, 1, 60
 
 @contextmanager
 def run_program(program: Path) -> Iterator[None]:
-    """Run the program, and kill it in the end."""
+    """Run the program during the block."""
     with subprocess.Popen([sys.executable, program], env=environment()) as process:
         try:
             yield
@@ -33,7 +33,7 @@ def run_program(program: Path) -> Iterator[None]:
 
 @pytest.fixture
 def program(broker: Broker, served: Served, topic: str, tmp_path: Path) -> Path:
-    """Return the program of the page, between two topics of the test."""
+    """Return the program of the page for two topics of the test."""
     broker.create(f"{topic}-out", 2, {"retention.ms": -1})
     served.make(f"{topic}-out")
     (block,) = (
@@ -50,7 +50,7 @@ def program(broker: Broker, served: Served, topic: str, tmp_path: Path) -> Path:
 def test_killed_transform_loop_writes_each_record_once(
     broker: Broker, served: Served, topic: str, program: Path
 ) -> None:
-    """It is killed while it works, and alone writes to its topic: no record is below its notes."""
+    """No record is below a note of the killed program."""
     out = f"{topic}-out"
 
     def count_written() -> int:

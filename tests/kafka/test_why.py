@@ -16,7 +16,7 @@ MINUTE = 60_000
 
 @pytest.fixture
 def noted_topic(broker: Broker, served: Served, topic: str) -> str:
-    """Return a topic with a record in each of two minutes, which its producer noted."""
+    """Return a topic with one noted record in each of two minutes."""
     for minute in (1, 2):
         end = TEN + minute * MINUTE
         broker.send(topic, [(0, "a", end - 1)])
@@ -25,7 +25,7 @@ def noted_topic(broker: Broker, served: Served, topic: str) -> str:
 
 
 def test_why_names_the_group_that_lags(broker: Broker, served: Served, noted_topic: str) -> None:
-    """Until it has committed as far as the stream; and a group that never committed."""
+    """This includes groups that never committed."""
     run, group = Commands(served.url), f"group:{noted_topic}@{broker.address}/{noted_topic}"
     new = run("why", group)
     broker.commit(noted_topic, noted_topic, {0: 1, 1: 0})
@@ -40,7 +40,7 @@ def test_why_names_the_group_that_lags(broker: Broker, served: Served, noted_top
 
 
 def test_why_lists_a_topic_without_stream(served: Served, noted_topic: str, tmp_path: Path) -> None:
-    """The query's other topic is followed."""
+    """The query's other topic is evaluated."""
     offsets = [{noted_topic: {"0": 1, "1": 0}}, {"untracked": {"0": 5}}, {"sourceVersion": 1}]
     about = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
     plan(tmp_path, 0, *offsets, metadata=about)

@@ -1,4 +1,4 @@
-"""Produces and notes while a signal handler raises at any moment, and goes on each time."""
+"""Produce and note while a signal handler raises at any moment."""
 
 import random
 import signal
@@ -15,12 +15,11 @@ class Interrupted(BaseException):
 
 
 def interrupt(*_: object) -> None:
-    """Raise in whatever the program does."""
     raise Interrupted
 
 
 def main(bootstrap: str, topic: str, url: str, times: str) -> None:
-    """Print how many events are left after all, and the lower."""
+    """Print how many events are left at the end, and whether time reached the last note."""
     config = {"bootstrap.servers": bootstrap, "linger.ms": 1, "queue.buffering.max.messages": 500}
     chance, now = random.Random(7), NOON
     signal.signal(signal.SIGALRM, interrupt)

@@ -1,4 +1,4 @@
-"""Produces and notes until SIGTERM, of which a handler makes `sys.exit`, as services do."""
+"""Produce and note until SIGTERM, whose handler calls `sys.exit`, as in services."""
 
 import signal
 import sys
@@ -9,12 +9,11 @@ NOON = 1_357_041_600_000
 
 
 def end(*_: object) -> None:
-    """End the program."""
     sys.exit(0)
 
 
 def main(bootstrap: str, topic: str, url: str, number: str) -> None:
-    """Print a line once it has begun, and finish the writer, of that number, at the end."""
+    """Print a line after the start, and finish the writer at the end."""
     signal.signal(signal.SIGTERM, end)
     with KafkaNotedProducer({"bootstrap.servers": bootstrap}, topic, url, number) as producer:
         now = NOON + 10_000_000 * int(number)

@@ -1,4 +1,4 @@
-"""A plain consumer that writes each record to SQLite, and commits its offset after that."""
+"""A consumer that writes each record to SQLite, and then commits its offset."""
 
 import os
 import sqlite3
@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException
 
 
 def main(address: str, topic: str, database: str, fault: str) -> None:
-    """Run until it is killed, or by a fault after the first record is written."""
+    """Run until it is killed, or end by a fault after the first record is written."""
     sink = sqlite3.connect(database)
     sink.execute("CREATE TABLE IF NOT EXISTS events (value TEXT PRIMARY KEY)")
     consumer = Consumer(
