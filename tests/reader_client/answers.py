@@ -18,7 +18,7 @@ positions = st.dictionaries(st.integers(0, SEGMENTS), st.integers(0, 40), max_si
 
 @st.composite
 def chains(draw: st.DrawFn, *, most: int = 20) -> list[Mark]:
-    """Draw a chain of marks: lowers rise, cuts reach those before."""
+    """Draw a chain of marks whose lowers and cuts never go back."""
     marks: list[Mark] = []
     lower, cut = draw(st.integers(-5, 5)), dict[int, int]()
     for seq in range(1, draw(st.integers(0, most)) + 1):
@@ -31,7 +31,7 @@ def chains(draw: st.DrawFn, *, most: int = 20) -> list[Mark]:
 def stream_answer(
     stream_id: str = "a", last: Mark | None = None, scales: Sequence[ScaleEvent] = ()
 ) -> StreamReply:
-    """Return what ``GET /streams/{stream}`` answers, as far as readers look."""
+    """Return an answer of ``GET /streams/{stream}`` with the fields that readers use."""
     wire = {
         "id": stream_id,
         "domains": ["default"],
@@ -59,7 +59,7 @@ def marks_answer(
     scale_events: int = 0,
     final_cut: Mapping[int, int] | None = None,
 ) -> MarksAnswer:
-    """Return what ``GET /streams/{stream}/marks`` answers."""
+    """Return an answer of ``GET /streams/{stream}/marks``."""
     wire = {
         "stream_id": stream_id,
         "scale_events": scale_events,
@@ -77,7 +77,7 @@ def marks_answer(
 
 
 def list_readers(served: Served, stream: str) -> object:
-    """Return the readers of the group `g`, `None` if it is not there."""
+    """Return the readers of the group `g`, `None` without the group."""
     try:
         return served.call("GET", f"/{stream}/reader-groups/g")["readers"]
     except httpx.HTTPStatusError:

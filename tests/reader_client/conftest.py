@@ -1,4 +1,4 @@
-"""Each test has a stream of its own."""
+"""Fixtures for tests of the reader client."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the background threads of a reader outlive, log, and fail of."""
+"""The background threads of a reader, and the faults that they survive, log or raise."""
 
 import logging
 import os
@@ -39,18 +39,16 @@ class Misled(httpx.BaseTransport):
         self._network = httpx.HTTPTransport()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer, or pass on."""
         if self.answers:
             return self.answers.pop(0)
         return self._network.handle_request(request)
 
     def close(self) -> None:
-        """Give the network back."""
         self._network.close()
 
 
 def other_shapes() -> list[dict[str, Any]]:
-    """Return bodies that are not answers of this version."""
+    """Return malformed bodies."""
     stream: dict[str, Any]
     stream = {"id": "a", "domains": ["default"], "scale_events": [], "marks": {"default": None}}
     stream |= {"reader_timeout_ms": 60_000, "max_time_ahead_ms": None, "logs": []}
@@ -85,7 +83,7 @@ OTHER_SHAPES = [httpx.Response(200, json=body) for body in other_shapes()]
 def test_question_is_repeated_until_a_controller_answers(
     served: Served, stream: str, answer: Fault | httpx.Response, domains: list[str] | None
 ) -> None:
-    """A page of a proxy refuses nothing, and nothing of an answer of another shape is taken in."""
+    """A proxy's page does not refuse, and malformed answers are ignored as a whole."""
     network = (
         Misled(*[answer] * 3)
         if isinstance(answer, httpx.Response)
@@ -100,7 +98,7 @@ def test_question_is_repeated_until_a_controller_answers(
 def test_an_outage_is_logged_once_and_its_end_once(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """However many threads it keeps waiting, and however often they try."""
+    """All threads share one line, however often they retry."""
     caplog.set_level(logging.INFO, "noted_time.reader")
     served.create(stream, domains=["default", "other"])
     network = Faults()
@@ -119,7 +117,7 @@ def test_an_outage_is_logged_once_and_its_end_once(
 
 
 def test_a_refusal_is_logged_once(served: Served, caplog: pytest.LogCaptureFixture) -> None:
-    """With the remedy, for callers that wait for nothing."""
+    """The log has the remedy, for callers that do not wait."""
     network = Faults()
     with ReaderClient(served.url, "unheard-of", backoff=SOON, transport=network):
         eventually(lambda: len(network.bodies) > 3, expected=True)
@@ -132,7 +130,7 @@ def test_a_refusal_is_logged_once(served: Served, caplog: pytest.LogCaptureFixtu
 def test_a_fault_of_the_client_is_raised_by_every_later_call(
     served: Served, stream: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With its cause; a thread that died in silence would look like a quiet stream."""
+    """A thread that ended silently would look like a quiet stream."""
     fault = ZeroDivisionError("a defect")
 
     def take_marks(*_: object) -> None:
@@ -158,7 +156,7 @@ def test_a_fault_of_the_client_is_raised_by_every_later_call(
 
 
 def test_reader_taken_offline_reports_again(served: Served, stream: str) -> None:
-    """All it has read, as the controller knows none of it for the reader's any more."""
+    """It reports all segments again, because the controller has forgotten them."""
     with ReaderClient(served.url, stream, group="g", reader="r", refresh_ms=20) as client:
         client.advance({0: 100, 1: 7})
         eventually(lambda: list_readers(served, stream), {"r": {"0": 100, "1": 7}})
@@ -171,7 +169,7 @@ def test_reader_taken_offline_reports_again(served: Served, stream: str) -> None
 def test_timed_out_reader_can_go_offline(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture, call: str
 ) -> None:
-    """The controller no longer knows it, which is the desired outcome."""
+    """The controller has forgotten it, which is what `offline` is for."""
     served.create(stream, reader_timeout_ms=1)
     client = ReaderClient(
         served.url, stream, group="g", reader="r", domains=(), refresh_ms=60_000, backoff=SOON
@@ -189,7 +187,7 @@ def test_timed_out_reader_can_go_offline(
 
 
 def test_offline_reader_stays_offline(served: Served, stream: str) -> None:
-    """It is not taken for one that was silent for too long, and comes back by itself alone."""
+    """Only its own call brings it back."""
     network = Faults()
     with ReaderClient(
         served.url, stream, group="g", reader="r", refresh_ms=20, wait_ms=1000, transport=network
@@ -208,7 +206,7 @@ def test_offline_reader_stays_offline(served: Served, stream: str) -> None:
 def test_reader_without_news_sends_empty_reports(
     served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that it does not count as gone: empty reports."""
+    """Without them the controller would take it offline."""
     monkeypatch.setattr(reporting, "LONGEST_SILENCE_S", 0.02)
     network = Faults()
     with ReaderClient(served.url, stream, group="g", reader="r", transport=network):
@@ -216,7 +214,7 @@ def test_reader_without_news_sends_empty_reports(
 
 
 def test_signs_of_life_fit_into_the_streams_timeout() -> None:
-    """Several of them, so that one may be lost."""
+    """Several fit in, so one may be lost."""
     stream = replace(stream_answer(), reader_timeout_ms=1000)
     reports = reporting.Reporting(reporting.ReaderName("s", "g", "r"), refresh_s=60, news=News())
     reports.learn(stream)
@@ -231,7 +229,7 @@ def test_signs_of_life_fit_into_the_streams_timeout() -> None:
 
 
 def test_group_without_reader_is_reported(served: Served, stream: str) -> None:
-    """Its window would be empty for ever."""
+    """Its window would stay empty."""
     full = {
         "type": "urn:noted-time:problem:limit_reached",
         "detail": "there are 100 groups already",
@@ -253,7 +251,7 @@ def test_group_without_reader_is_reported(served: Served, stream: str) -> None:
 def test_reader_refuses_to_work_in_a_forked_child(
     served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No thread follows there, so a wait would be in vain."""
+    """No thread runs there, so a wait would never end."""
     with ReaderClient(served.url, stream) as client, monkeypatch.context() as child:
         child.setattr(os, "getpid", lambda: -1)
         with pytest.raises(Rejected, match="create one in the child"):
@@ -261,7 +259,7 @@ def test_reader_refuses_to_work_in_a_forked_child(
 
 
 def test_thread_started_during_close_ends(served: Served, stream: str) -> None:
-    """The thread of a domain begins with the first answer, which may come at that moment."""
+    """The first answer starts the thread of a domain, and may come at that moment."""
 
     def step() -> questions.Steps:
         yield questions.Pause(3600)
@@ -276,7 +274,7 @@ def test_thread_started_during_close_ends(served: Served, stream: str) -> None:
 
 
 def test_close_may_interrupt_any_line_of_the_reader(served: Served, stream: str) -> None:
-    """As a signal handler does, in the midst of `advance` or a wait: nothing waits for ever.
+    """A signal handler may close during `advance` or a wait; nothing waits forever.
 
     Each run tries a third of the lines.
     """
@@ -291,7 +289,7 @@ def test_close_may_interrupt_any_line_of_the_reader(served: Served, stream: str)
 
 
 def test_a_signal_handler_ends_a_wait(served: Served, stream: str) -> None:
-    """The wait raises that the reader was closed."""
+    """The wait raises because the reader was closed."""
     client = ReaderClient(served.url, stream)
     client.catch_up()
     before = signal.signal(signal.SIGUSR1, lambda *_: client.close())
@@ -308,7 +306,7 @@ def test_a_signal_handler_ends_a_wait(served: Served, stream: str) -> None:
 
 
 def _close_at_line(client: ReaderClient, line: int) -> bool:
-    """Close at that line of the client's code; returns whether there were fewer lines."""
+    """Close at a line of the client's code; return whether it has fewer lines."""
     left, tracer = line, sys.gettrace()
 
     def trace(frame: FrameType, event: str, _: object) -> object:

@@ -1,4 +1,4 @@
-"""A group's backlog, as a reader learns of it and takes part in it."""
+"""The backlog of a reader group."""
 
 import asyncio
 from typing import Any
@@ -32,7 +32,7 @@ def set_policy(served: Served, stream: str, behind_ms: int) -> None:
 
 
 def test_a_reader_learns_of_its_backlog_and_of_its_end(served: Served, stream: str) -> None:
-    """While it reads, with the reason, and once for each change."""
+    """Each change is reported once, with the reason."""
     set_policy(served, stream, 5)
     served.note(stream, 20, {"0": 200})
     flags: list[bool] = []
@@ -46,7 +46,7 @@ def test_a_reader_learns_of_its_backlog_and_of_its_end(served: Served, stream: s
 
 
 def test_backlog_of_one_reader_reaches_all_readers(served: Served, stream: str) -> None:
-    """Until it takes it back or leaves; it knows itself at once."""
+    """The backlog ends when the reader withdraws it or leaves."""
     with make_reader(served, stream, "one") as one, make_reader(served, stream, "two") as two:
         one.set_backlog(True)
         at_once = one.backlog().because
@@ -62,7 +62,6 @@ def test_backlog_of_one_reader_reaches_all_readers(served: Served, stream: str) 
 
 
 def test_backlog_report_survives_outage_and_group_removal(served: Served, stream: str) -> None:
-    """It is reported again, like the position."""
     with make_reader(served, stream) as reader:
         reader.advance({0: 5})
         eventually(lambda: reader.backlog().since is None, expected=True)
@@ -81,14 +80,12 @@ def test_backlog_report_survives_outage_and_group_removal(served: Served, stream
 
 
 def fails(state: BacklogState) -> None:
-    """Fail at whatever it is called with."""
     raise ValueError(state)
 
 
 def test_failing_callback_is_logged_and_reader_continues(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The others are called, too."""
     flags: list[BacklogState] = []
     with make_reader(served, stream) as reader:
         reader.on_backlog(fails)
@@ -100,7 +97,7 @@ def test_failing_callback_is_logged_and_reader_continues(
 
 
 def test_backlog_change_during_a_report_is_reported_next() -> None:
-    """An answer heeds what was under way, and nothing that came after it."""
+    """An answer confirms only the report before it."""
     backlog = ReportedBacklog()
     backlog.set_backlog(backlog=True)
     reports = [backlog.take()]
@@ -116,7 +113,7 @@ def test_backlog_change_during_a_report_is_reported_next() -> None:
 
 
 def test_unknown_backlog_reason_is_ignored() -> None:
-    """Those that this client knows are named once each."""
+    """Known reasons are still reported."""
     reasons = ("behind", "new", "behind")
     because = [{"reason": each, "domain": None, "reader": None} for each in reasons]
     group = {"position": {}, "readers": {}, "backlog": True, "because": because, "since": 5}
@@ -126,7 +123,7 @@ def test_unknown_backlog_reason_is_ignored() -> None:
 
 
 async def test_async_reader_reports_its_backlog(served: Served, stream: str) -> None:
-    """The callback is called in the loop."""
+    """The callback runs in the event loop."""
     set_policy(served, stream, 5)
     served.note(stream, 20, {"0": 200})
     found: asyncio.Queue[BacklogState] = asyncio.Queue()

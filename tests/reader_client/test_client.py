@@ -1,4 +1,4 @@
-"""What a reader gets from its client, of threads or of asyncio."""
+"""The reader clients for threads and for asyncio."""
 
 import asyncio
 import threading
@@ -27,14 +27,14 @@ NO_WINDOW = TimeWindow(None, None)
 
 
 def reader(served: Served, stream: str, **options: Any) -> ReaderClient:  # noqa: ANN401
-    """Return a reader that has caught up and does not wait long after failures."""
+    """Return a reader that has caught up and retries quickly."""
     client = ReaderClient(served.url, stream, backoff=SOON, **options)
     client.catch_up()
     return client
 
 
 def test_reported_positions_accumulate(served: Served, stream: str) -> None:
-    """Segments that are not named keep their offsets; a named one may go back."""
+    """Segments without a new offset keep theirs; an offset may go back."""
     with reader(served, stream) as client:
         client.advance({0: 100, 1: 7})
         client.advance({1: 5})
@@ -43,7 +43,7 @@ def test_reported_positions_accumulate(served: Served, stream: str) -> None:
 
 
 def test_cut_is_found_for_a_time(served: Served, stream: str) -> None:
-    """The first mark that is complete to a time, and an error until there is one."""
+    """The first mark that completes a time has the cut; until then there is an error."""
     with reader(served, stream) as client:
         mark = client.cut_at(10)
         with pytest.raises(NotCompleteYet, match="time 11 is not complete yet: the lower is 10"):
@@ -53,7 +53,7 @@ def test_cut_is_found_for_a_time(served: Served, stream: str) -> None:
 
 
 def test_marks_are_yielded_up_to_the_final_one(served: Served, stream: str) -> None:
-    """The iterator gives what is known, waits for what comes, and resumes from any mark."""
+    """The iterator yields known marks, waits for new ones, and resumes from any mark."""
     with reader(served, stream) as client:
         first = list(client.marks())
         for time_ in (20, 30):
@@ -81,7 +81,7 @@ def test_an_iterator_ends_with_its_client(served: Served, stream: str) -> None:
 
 
 def test_each_domain_is_followed(served: Served) -> None:
-    """Without a choice of domains, all declared ones are followed, each with windows of its own."""
+    """By default a reader follows all declared domains, each with its own windows."""
     served.create("orders", domains=["order_time", "ship_time"])
     served.note("orders", 10, {"0": 100}, domain="order_time")
     served.note("orders", 7, {"0": 120}, domain="ship_time")
@@ -95,7 +95,6 @@ def test_each_domain_is_followed(served: Served) -> None:
 
 
 def test_group_window_covers_all_its_readers(served: Served, stream: str) -> None:
-    """A reader gets the group's window, whichever segments are its own."""
     served.note(stream, 20, {"0": 100, "1": 50})
     with (
         reader(served, stream, group="g", reader="a", refresh_ms=20) as one,
@@ -110,7 +109,7 @@ def test_group_window_covers_all_its_readers(served: Served, stream: str) -> Non
 
 
 def test_a_readers_own_progress_counts_at_once(served: Served, stream: str) -> None:
-    """The reader need not wait for its report to come back."""
+    """The reader does not wait for the answer to its report."""
     with reader(served, stream, group="g", reader="a") as client:
         wait_until(lambda: client.get_time_window() != NO_WINDOW)
         client.advance({0: 100})
@@ -119,7 +118,6 @@ def test_a_readers_own_progress_counts_at_once(served: Served, stream: str) -> N
 
 
 def test_group_position_is_unknown_until_heard(served: Served, stream: str) -> None:
-    """Before the group's position is known, its time is unknown."""
     network = Faults()
     network.gate.clear()
     client = ReaderClient(served.url, stream, group="g", reader="a", transport=network)
@@ -132,7 +130,7 @@ def test_group_position_is_unknown_until_heard(served: Served, stream: str) -> N
 
 
 def test_a_reader_that_goes_offline_puts_its_segments_back(served: Served, stream: str) -> None:
-    """The reader that takes over begins at the given position; the window goes back."""
+    """The next reader begins at the given position, so the window goes back."""
     with reader(served, stream, group="g", reader="a") as client:
         client.advance({0: 100})
         client.offline({0: 60})
@@ -143,7 +141,7 @@ def test_a_reader_that_goes_offline_puts_its_segments_back(served: Served, strea
 
 
 def test_close_reports_the_last_position(served: Served, stream: str) -> None:
-    """The last position of a reader arrives, and the reader stays in its group."""
+    """The reader stays in its group."""
     with reader(served, stream, group="g", reader="a") as client:
         for offset in range(100):
             client.advance({0: offset})
@@ -153,7 +151,7 @@ def test_close_reports_the_last_position(served: Served, stream: str) -> None:
 
 
 def test_reports_outlast_a_controller_that_is_away() -> None:
-    """Positions reached during the outage are reported when the controller is back."""
+    """Positions are reported when the controller is back."""
     with Served() as served:
         served.create("flights")
         with reader(served, "flights", group="g", reader="a", refresh_ms=20) as client:
@@ -169,7 +167,6 @@ def test_reports_outlast_a_controller_that_is_away() -> None:
 
 
 def test_a_reader_without_a_group_cannot_go_offline(served: Served, stream: str) -> None:
-    """There is no controller to notify."""
     with (
         reader(served, stream) as client,
         pytest.raises(Rejected, match="does not belong to a group"),
@@ -178,7 +175,7 @@ def test_a_reader_without_a_group_cannot_go_offline(served: Served, stream: str)
 
 
 def test_closing_does_not_wait_for_a_long_poll(served: Served, stream: str) -> None:
-    """A reader ends long before a poll would, and so do its threads."""
+    """The reader and its threads end long before the poll."""
     client = reader(served, stream, group="g", reader="a")
     time.sleep(0.05)
     began = time.monotonic()
@@ -192,7 +189,7 @@ def test_closing_does_not_wait_for_a_long_poll(served: Served, stream: str) -> N
 
 
 def test_invalid_names_are_refused_before_any_call(served: Served) -> None:
-    """A bad name, or half of a reader's, is refused at once."""
+    """A reader needs a valid name, and a group."""
     with pytest.raises(InvalidName, match="group 'a/b'"):
         ReaderClient(served.url, "flights", group="a/b", reader="r")
     with pytest.raises(Rejected, match="a reader of a group needs both names"):
@@ -203,12 +200,11 @@ def test_invalid_names_are_refused_before_any_call(served: Served) -> None:
 
 
 def make_async_reader(served: Served, stream: str, **options: Any) -> AsyncReaderClient:  # noqa: ANN401
-    """Return a reader that is not open yet."""
     return AsyncReaderClient(served.url, stream, backoff=SOON, **options)
 
 
 async def test_async_reader_waits_for_a_time(served: Served, stream: str) -> None:
-    """The mark arrives by long poll; a date is as good as a number."""
+    """The mark arrives by long poll; the time may be a date."""
     async with make_async_reader(served, stream) as reader:
         waiting = asyncio.create_task(
             reader.wait_for(datetime.fromtimestamp(0.02, UTC), PATIENCE_S)
@@ -220,7 +216,7 @@ async def test_async_reader_waits_for_a_time(served: Served, stream: str) -> Non
 
 
 async def test_marks_are_an_async_iterator(served: Served, stream: str) -> None:
-    """Those that are known, then those that come, until the client is closed."""
+    """It yields known marks, then new ones, until the client is closed."""
     seen: list[int] = []
     reader = make_async_reader(served, stream)
 
@@ -261,7 +257,7 @@ async def test_a_fault_of_the_client_is_raised_by_every_later_call(
 
 
 async def test_closing_leaves_no_task_behind(served: Served, stream: str) -> None:
-    """Nor does it wait for the long poll under way; a second call does nothing."""
+    """It does not wait for the long poll; a second call does nothing."""
     before = asyncio.all_tasks()
     async with make_async_reader(served, stream, group="g", reader="r") as reader:
         await reader.catch_up()
@@ -278,13 +274,13 @@ async def test_closing_leaves_no_task_behind(served: Served, stream: str) -> Non
 async def test_a_reader_that_is_not_open_explains_how_to_open_it(
     served: Served, stream: str
 ) -> None:
-    """It would wait for ever, as nothing is followed."""
+    """It would wait forever."""
     with pytest.raises(Rejected, match="use async with AsyncReaderClient"):
         await make_async_reader(served, stream).wait_for(10, PATIENCE_S)
 
 
 def test_only_the_chosen_domains_are_followed(served: Served) -> None:
-    """A reader that names one domain need not name it again."""
+    """A reader of one domain need not pass it again."""
     served.create("parcels", domains=["order_time", "ship_time"])
     served.note("parcels", 7, {"0": 120}, domain="ship_time")
     with reader(served, "parcels", domains=["ship_time"]) as client:

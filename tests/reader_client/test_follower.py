@@ -1,4 +1,4 @@
-"""What follows from the controller's answers, in whatever portions they come."""
+"""The follower of a stream's marks, by the controller's answers."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ NO_WINDOW = TimeWindow(None, None)
 
 
 def follower(*marks: Mark, keep_last: int = 1000) -> Follower:
-    """Return a follower of stream `a` that knows these marks."""
+    """Return a follower of stream `a` with these marks."""
     made = Follower("default", keep_last=keep_last)
     made.take_stream(stream_answer())
     made.take_marks(marks_answer(marks))
@@ -34,9 +34,9 @@ def mark(seq: int, lower: int, **cut: int) -> Mark:
 def test_windows_do_not_depend_on_page_boundaries(
     chain: list[Mark], sizes: list[int], position: dict[int, int]
 ) -> None:
-    """Marks that come by the page, some of them twice, give the windows of the whole history.
+    """Pages of marks, with repeats, give the same windows as the whole history.
 
-    And whoever asks the follower meanwhile, from any mark on, may rely on what it gives.
+    Answers in between are correct, from any mark on.
     """
     followed, given_out = follower(), list[Answer]()
     for size in [*sizes, len(chain)]:
@@ -53,7 +53,7 @@ def test_windows_do_not_depend_on_page_boundaries(
 def test_limited_history_gives_no_wrong_window(
     chain: list[Mark], keep_last: int, position: dict[int, int]
 ) -> None:
-    """From the last marks, a window is that of the whole history, or has no lower at all."""
+    """With the last marks only, a window is correct or has no lower."""
     bounded, whole = follower(keep_last=keep_last), MarkHistory(chain).window(position)
     for each in chain:
         bounded.take_marks(marks_answer([each]))
@@ -64,7 +64,7 @@ def test_limited_history_gives_no_wrong_window(
 
 
 def test_no_more_marks_are_kept_than_asked_for() -> None:
-    """The bound holds up to an eighth, which spares most of the moving."""
+    """The limit may be exceeded by an eighth, which saves moves."""
     followed = follower(*(mark(n, n, s0=n) for n in range(1, 1001)), keep_last=80)
     kept = followed.marks_after(0, 1000)
 
@@ -72,7 +72,6 @@ def test_no_more_marks_are_kept_than_asked_for() -> None:
 
 
 def test_follower_requests_only_marks_that_it_keeps() -> None:
-    """Marks that would be forgotten at once are not asked for."""
     followed = Follower("default", keep_last=100)
     followed.take_stream(stream_answer(last=mark(5000, 5000, s0=1)))
 
@@ -80,14 +79,14 @@ def test_follower_requests_only_marks_that_it_keeps() -> None:
 
 
 def test_a_forgotten_prefix_is_no_gap() -> None:
-    """A stream whose first marks are gone by retention is followed from the first that is left."""
+    """Retention removed the first marks; the follower begins at the first one left."""
     followed = follower(mark(41, 10, s0=100), mark(42, 20, s0=200))
 
     assert followed.window({0: 150}) == TimeWindow(10, 25, 41, 42)
 
 
 def test_marks_forgotten_while_not_following_restart_the_history() -> None:
-    """What lies before the gap bounds nothing any more; what lies behind it does."""
+    """Only marks after the gap count."""
     followed = follower(mark(1, 10, s0=100))
     followed.take_marks(marks_answer([mark(7, 70, s0=700)]))
 
@@ -98,7 +97,6 @@ def test_marks_forgotten_while_not_following_restart_the_history() -> None:
 
 
 def test_recreated_stream_drops_the_old_windows() -> None:
-    """Times and offsets of another stream of the same name mean nothing."""
     followed = follower(mark(1, 10, s0=100))
     followed.take_marks(marks_answer([mark(1, 3, s0=5)], stream_id="b"))
     asked = followed.needs_stream
@@ -108,7 +106,7 @@ def test_recreated_stream_drops_the_old_windows() -> None:
 
 
 def test_follower_restarts_when_the_chain_of_marks_breaks() -> None:
-    """A controller restored from an old copy continues from there, and so does the reader."""
+    """A restored controller continues from the backup, and so does the reader."""
     followed = follower(mark(1, 10, s0=100), mark(2, 20, s0=200))
     restored = [mark(1, 10, s0=100), mark(2, 12, s0=120), mark(3, 14, s0=140)]
     followed.take_marks(marks_answer(restored[2:]))
@@ -119,7 +117,7 @@ def test_follower_restarts_when_the_chain_of_marks_breaks() -> None:
 
 
 def test_reader_ahead_of_the_stream_restarts() -> None:
-    """A controller whose database lost marks, also for a reader that only kept their seq."""
+    """The controller's database lost marks; the reader may know only their seq."""
     restored = mark(1, 10, s0=100)
     for followed in (
         follower(restored, mark(2, 20, s0=200)),
@@ -135,7 +133,7 @@ def test_reader_ahead_of_the_stream_restarts() -> None:
 
 
 def test_marks_wait_for_their_scale_events() -> None:
-    """A mark after a split counts once the split is known, and then for the successors' readers."""
+    """A mark after a split counts once the split is known."""
     followed = follower(mark(1, 10, s0=100))
     split = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
     after_split = marks_answer([mark(2, 20, s0=500, s2=7)], scale_events=1)
@@ -148,7 +146,7 @@ def test_marks_wait_for_their_scale_events() -> None:
 
 
 def test_follower_catches_up_to_the_last_mark_it_asked_for() -> None:
-    """It is so at the mark that was the last when it asked, not before."""
+    """Marks that came later do not matter."""
     followed = Follower("default", keep_last=10)
     followed.take_stream(stream_answer(last=mark(2, 20, s0=2)))
     followed.take_marks(marks_answer([mark(1, 10, s0=1)]))

@@ -1,4 +1,4 @@
-"""Up to when whatever has offsets is complete, against all rows that there are."""
+"""Completeness of consumers with offsets, compared with all rows of a topic."""
 
 from __future__ import annotations
 
@@ -48,21 +48,20 @@ class Topic:
     partitions: list[list[Entry]]
 
     def stable_end(self, partition: int) -> int:
-        """Return where the oldest open transaction begins, or the end."""
+        """Return the begin of the oldest open transaction, or the end."""
         log = self.partitions[partition]
         return next((n for n, each in enumerate(log) if each.is_visible is None), len(log))
 
     def first_visible(self, partition: int, offset: int) -> int:
-        """Return the first record that the reader finds at or after an offset, or the end."""
+        """Return the offset of the first visible record from an offset on, or the end."""
         log, end = self.partitions[partition], self.stable_end(partition)
         return next((n for n in range(offset, end) if log[n].is_visible), max(offset, end))
 
     def ends(self) -> dict[int, int]:
-        """Return where the partitions end."""
         return {n: len(log) for n, log in enumerate(self.partitions)}
 
     def find_end(self, partition: int, offset: int) -> int | None:
-        """Return the offset after the last record below an offset, `None` if there is none."""
+        """Return the offset after the last visible record below an offset, or `None`."""
         log = self.partitions[partition]
         found = [n + 1 for n in range(min(offset, len(log))) if log[n].is_visible]
         return found[-1] if found else None
@@ -70,7 +69,7 @@ class Topic:
 
 @dataclass
 class History:
-    """Writers that note after what they wrote, now and then in transactions; one may go missing."""
+    """Writers that write, sometimes in transactions, and then note; one may go missing."""
 
     chance: random.Random
     marks: list[Mark] = field(default_factory=list)
@@ -126,7 +125,7 @@ class History:
             each.is_visible = is_committed
 
     def _note(self, writer: str) -> None:
-        """Note a time with the position of the own records, or with all that is decided."""
+        """Note a time with the position of own records, or of all committed ones."""
         if writer in self.open:
             return
         self.promised[writer] += self.chance.randrange(4)
@@ -141,7 +140,7 @@ class History:
 def find_read_offsets(
     topic: Topic, committed: Mapping[int, int], cut: Mapping[int, int]
 ) -> ReadOffsets:
-    """Return how far a group has read, by what it committed."""
+    """Return the read offsets of a group by its committed offsets."""
     begins = dict.fromkeys(topic.ends(), 0)
     places = find_lookup_starts(committed, begins, topic.ends(), cut)
     found = {each: topic.first_visible(each, offset) for each, offset in places.items()}
@@ -149,7 +148,7 @@ def find_read_offsets(
 
 
 def judge(history: History, committed: Mapping[int, int], to: int | None = None) -> Completeness:
-    """Judge a group of these offsets, whose controller knows the marks of the history."""
+    """Judge a group with these offsets by the marks of the history."""
     topic, domain = history.topic, Domain(history.known, stream="s")
 
     def perform(step: Question[Any] | OffsetsUpTo) -> Any:  # noqa: ANN401 - of either
@@ -162,9 +161,9 @@ def judge(history: History, committed: Mapping[int, int], to: int | None = None)
 
 
 def find_time(history: History, committed: Mapping[int, int]) -> tuple[int, int] | None:
-    """Return the time that a group has read to, and the seq of its mark, `None` if none is known.
+    """Return the time that a group has reached, and its mark's seq; `None` if unknown.
 
-    Each mark is judged alike.
+    Answers about single marks must agree.
     """
     found = judge(history, committed)
     time = -1 if found.complete_to is None else found.complete_to
@@ -177,7 +176,7 @@ def find_time(history: History, committed: Mapping[int, int]) -> tuple[int, int]
 
 @pytest.mark.parametrize("seed", range(10))
 def test_rows_below_the_reached_time_were_read(seed: int) -> None:
-    """And once all was read, the time is the stream's lower."""
+    """A group that has read everything has reached the stream's lower."""
     advanced = 0
     for number in range(HISTORIES // 10):
         chance = random.Random(f"{seed} {number}")
@@ -239,13 +238,13 @@ BOUNDS = "it has to be from 0 to 9223372036854775806; leave out a partition that
     ],
 )
 def test_malformed_offsets_are_refused(text: str, says: str) -> None:
-    """With the partition, its value, and what to write."""
+    """The error has the partition, the value and the valid form."""
     with pytest.raises(Rejected, match=f"^{re.escape(says)}$"):
         parse_offsets(text)
 
 
 def test_offsets_outside_the_log_are_refused() -> None:
-    """They were deleted, lie beyond its end, or are of an unknown partition."""
+    """They were deleted, are beyond the end, or have an unknown partition."""
     deleted = (
         "partition 0: records 2 to 4 were deleted before this group read them: its output lacks "
         "them; load them from elsewhere, then reset its offsets"
@@ -263,7 +262,7 @@ def test_offsets_outside_the_log_are_refused() -> None:
 
 
 def test_emptied_partition_counts_as_unread() -> None:
-    """Nobody knows whether the group read what was there, so it counts as 0.
+    """It is unknown whether the group read its records, so the offset counts as 0.
 
     A partition without an earlier begin is not refused.
     """
@@ -273,12 +272,12 @@ def test_emptied_partition_counts_as_unread() -> None:
 
 @pytest.fixture
 def stream(served: Served) -> str:
-    """Return a stream with two marks, at 10:00 and a minute later."""
+    """Return a stream with two marks, at 10:00 and 10:01."""
     return served.two_minutes()
 
 
 def test_position_gives_the_time_reached(served: Served, stream: str) -> None:
-    """Late rows are named."""
+    """Remarks name late rows."""
     late = {"rows": 2, "least": TEN - 60_000, "most": TEN - 1}
     served.post(stream, {"writer": "shop", "late": late})
     found, whole = (complete_to(served.url, stream, {0: n, 1: 4}) for n in (19, 20))
@@ -288,7 +287,7 @@ def test_position_gives_the_time_reached(served: Served, stream: str) -> None:
 
 
 def test_position_that_reaches_no_time_raises(served: Served, stream: str) -> None:
-    """So does one of a stream whose writers noted only times."""
+    """Notes without positions reach no time, either."""
     times = served.new()
     served.post(times, {"writer": "shop", "time": TEN})
     for name, says in ((stream, "the offsets reach no mark"), (times, "and no positions")):
@@ -312,7 +311,7 @@ def test_offsets_of_another_log_or_domain_are_refused(served: Served) -> None:
 
 
 def test_group_is_asked_about_the_offsets_below_a_mark(served: Served, stream: str) -> None:
-    """The mark of the time, or the last one."""
+    """The mark is given by a time, or is the last one."""
     cuts, read = [], ReadOffsets({0: 20, 1: 4}, by="group 'g'")
 
     def look_up(cut: Mapping[int, int]) -> ReadOffsets:

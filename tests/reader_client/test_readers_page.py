@@ -1,4 +1,4 @@
-"""Whether the snippets of the page about readers run as printed, and print what they say."""
+"""The snippets of the page about readers run and print as shown."""
 
 import re
 
@@ -10,7 +10,7 @@ TEN = 1_357_034_400_000
 
 
 def test_readers_page_snippets_run(served: Served) -> None:
-    """One after the other, against the stream that the page describes."""
+    """They run in order, against the stream of the page."""
     stream, printed = "orders-of-the-page", list[str]()
     served.create(stream)
     served.note(stream, TEN, {"0": 90, "1": 40})

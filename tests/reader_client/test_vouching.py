@@ -1,4 +1,4 @@
-"""What a reader is told of who vouched for which rows, by a real controller."""
+"""A reader's list of the writers that vouched for rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def note(served: Served, stream: str, writer: str, time: int, position: dict[str
 def read(
     served: Served, stream: str, domain: str | None = None, **changes: object
 ) -> NotedMarksAnswer:
-    """Ask for all of it; pages of writers have changed fields."""
+    """Ask for everything, with changed fields in the pages of writers."""
 
     def ask(question: Question[Any]) -> Any:  # noqa: ANN401 - any answer
         answer = transport.ask(question)
@@ -50,7 +50,7 @@ def read(
 
 
 def test_writers_that_pause_or_join_later_vouch_in_periods(served: Served, stream: str) -> None:
-    """And the ledger says why marks went on without them."""
+    """The ledger says why marks advanced without them."""
     served.post(stream, {"writer": "b", "state": "idle"})
     note(served, stream, "a", 20, {"0": 2})
     note(served, stream, "b", 15, {"1": 2})
@@ -74,7 +74,7 @@ def test_writers_that_pause_or_join_later_vouch_in_periods(served: Served, strea
 
 
 def test_segment_noted_by_several_has_no_owner(served: Served, stream: str) -> None:
-    """Members, observers, and those that are forgotten, whose rows marks still have."""
+    """They are members, observers, and forgotten writers with rows in marks."""
     served.post(stream, {"writer": "eye", "observes": True, "position": {"4": 1}})
     note(served, stream, "b", 11, {"0": 1})
     found = read(served, stream)
@@ -95,7 +95,7 @@ def test_segment_noted_by_several_has_no_owner(served: Served, stream: str) -> N
 def test_segment_has_an_owner_after_others_are_forgotten(
     served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rows below may be of a forgotten writer; one that noted a segment alone owns the rest."""
+    """Rows below the cut may belong to a forgotten writer; the only member owns the rest."""
     note(served, stream, "c", 11, {"2": 5})
     served.create(stream, returning_writer="exclude", max_time_ahead_ms=None, writer_retention_ms=1)
     served.post(stream, {"writer": "c", "state": "finished"})
@@ -111,7 +111,6 @@ def test_segment_has_an_owner_after_others_are_forgotten(
 
 
 def test_segment_has_no_owner_with_an_older_controller(served: Served, stream: str) -> None:
-    """An older controller does not say it."""
     found = read(served, stream, forgotten_seq=None)
 
     assert (found.owners, sorted(found.words)) == ({}, ["a", "b"])
@@ -120,14 +119,12 @@ def test_segment_has_no_owner_with_an_older_controller(served: Served, stream: s
 def test_lists_are_read_page_by_page(
     served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All writers are known, however many there are."""
     monkeypatch.setattr(vouching, "ROWS_PER_PAGE", 1)
 
     assert sorted(read(served, stream).words) == ["a", "b"]
 
 
 def test_vouching_without_mark_or_domain_raises(served: Served) -> None:
-    """The error says so."""
     name = served.new()
 
     with pytest.raises(Rejected, match="has no mark in default yet"):

@@ -1,4 +1,4 @@
-"""When waiting is in vain, what arrives of reports, and how a reader learns of the end."""
+"""Waits that cannot succeed, reports over a bad network, and sealed streams."""
 
 import time
 from collections.abc import Callable
@@ -42,12 +42,12 @@ def wait_for(client: ReaderClient, timeout: float) -> object:
 
 
 def wait_for_marks(client: ReaderClient, timeout: float) -> object:
-    """Wait for a mark that is not there."""
+    """Wait for a mark that does not exist yet."""
     return list(client.marks(after=1, wait=timeout))
 
 
 def catch_up(client: ReaderClient, timeout: float) -> object:
-    """Wait for the marks there are."""
+    """Wait for the present marks."""
     client.catch_up(timeout)
     return None
 
@@ -73,7 +73,7 @@ def test_wait_ends_at_once_if_only_others_can_help(  # noqa: PLR0913, PLR0917 - 
     error: type[Exception],
     sentence: str,
 ) -> None:
-    """By the controller's own reason, which names the domains that the stream declares."""
+    """The controller's reason names the declared domains."""
     with (
         ReaderClient(served.url, **{"stream": stream} | asked) as client,
         pytest.raises(error, match=sentence),
@@ -85,7 +85,7 @@ def test_wait_ends_at_once_if_only_others_can_help(  # noqa: PLR0913, PLR0917 - 
 def test_wait_timeout_names_an_absent_controller(
     wait: Callable[[ReaderClient, float], object],
 ) -> None:
-    """With the last error; that the time is not complete would be a guess."""
+    """It raises the last error, because completeness is unknown."""
     with (
         ReaderClient(AWAY, "flights", backoff=SOON) as client,
         pytest.raises(Unreachable, match=r"127\.0\.0\.1:9 did not answer within .*refused"),
@@ -94,7 +94,7 @@ def test_wait_timeout_names_an_absent_controller(
 
 
 def test_controller_that_is_back_answers_the_first_poll(served: Served, stream: str) -> None:
-    """The first poll after a failure does not wait, so that its answer comes at once."""
+    """The first poll after a failure is short, so its answer comes at once."""
     network = Faults("no connection", "no connection", "no connection")
     with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
         client.catch_up()
@@ -104,7 +104,7 @@ def test_controller_that_is_back_answers_the_first_poll(served: Served, stream: 
 
 
 def test_a_refusal_that_was_fixed_does_not_end_the_wait(served: Served) -> None:
-    """A wait that begins after the stream was created asks again, however long the backoff is."""
+    """A new wait asks again at once, despite the backoff."""
     hour = Backoff(first_s=3600, cap_s=3600)
     with ReaderClient(served.url, "created-late", backoff=hour) as client:
         with pytest.raises(UnknownStream):
@@ -116,7 +116,7 @@ def test_a_refusal_that_was_fixed_does_not_end_the_wait(served: Served) -> None:
 
 
 def test_local_questions_raise_the_refusal_if_nothing_is_known(served: Served, stream: str) -> None:
-    """A mistyped domain is not an empty window for ever."""
+    """A mistyped domain must not look like an empty window."""
     with ReaderClient(served.url, stream, domains=["bla"]) as client:
         with pytest.raises(UnknownDomain):
             client.catch_up()
@@ -126,7 +126,7 @@ def test_local_questions_raise_the_refusal_if_nothing_is_known(served: Served, s
 
 
 def test_times_may_be_dates(served: Served) -> None:
-    """In any zone; what is finer than a millisecond is waited for whole."""
+    """Dates may be in any zone; fractions of a millisecond are rounded up."""
     served.create("dated")
     at = datetime(2013, 1, 1, 10, tzinfo=UTC)
     served.note("dated", int(at.timestamp() * 1000), {"0": 100})
@@ -140,7 +140,6 @@ def test_times_may_be_dates(served: Served) -> None:
 
 
 def test_a_closed_reader_raises(served: Served, stream: str) -> None:
-    """A closed reader refuses to wait or to report."""
     client = ReaderClient(served.url, stream, group="g", reader="r")
     client.close()
     began = time.monotonic()
@@ -155,7 +154,7 @@ def test_a_closed_reader_raises(served: Served, stream: str) -> None:
     assert time.monotonic() - began < PATIENCE_S / 2
 
 
-# What arrives of a reader's reports, whatever happens on the way
+# Reports over a bad network
 
 
 Fate = Literal["answered", "lost", "applied but not answered"]
@@ -166,7 +165,7 @@ fates = st.sampled_from(["answered", "lost", "applied but not answered"])
 
 
 def post(reports: Reports, known: dict[int, int], fate: Fate) -> None:
-    """Report once, with this fate; `known` is what the controller knows."""
+    """Report once, with this fate; `known` has the controller's offsets."""
     taken = reports.take()
     if fate != "lost":
         known.update(taken)
@@ -179,7 +178,7 @@ def post(reports: Reports, known: dict[int, int], fate: Fate) -> None:
 @settings(deadline=None)
 @given(st.lists(reported | fates))
 def test_last_offset_of_each_segment_is_reported(acts: list[dict[int, int] | Fate]) -> None:
-    """Whatever is lost or under way, the group's position has the reader's own last word."""
+    """After losses and delays, the group's position has the reader's last offsets."""
     reports, known, last = Reports(), {9: 9}, {9: 9}
     post(reports, known, "answered")
     for act in acts:
@@ -200,7 +199,7 @@ def test_last_offset_of_each_segment_is_reported(acts: list[dict[int, int] | Fat
 def test_released_segment_belongs_to_its_next_reader(
     acts: list[dict[int, int] | Fate | frozenset[int]],
 ) -> None:
-    """It reports each segment that it released at 100; this reader's offsets are below that."""
+    """The next reader reports 100; this reader's offsets are below that."""
     reports, known, last = Reports(), dict[int, int](), dict[int, int]()
     for act in acts:
         if isinstance(act, dict):
@@ -219,14 +218,14 @@ def test_released_segment_belongs_to_its_next_reader(
     assert known == last
 
 
-# What a reader learns of the end of a stream
+# Sealed streams
 
 
 LAST = Mark(1, 20, 19, StreamCut({0: 5}), final=True)
 
 
 def test_a_window_at_the_final_cut_is_sealed(served: Served, stream: str) -> None:
-    """The last mark is followed, any time is complete there, and no caller waits for another."""
+    """All times are complete there, and no call waits for another mark."""
     with ReaderClient(served.url, stream, backoff=SOON) as client:
         client.catch_up()
         client.advance({0: 100})
@@ -241,7 +240,7 @@ def test_a_window_at_the_final_cut_is_sealed(served: Served, stream: str) -> Non
 
 
 def test_a_stream_is_sealed_once_all_its_marks_are_known() -> None:
-    """An answer that still has marks may be followed by another, unless the last one is final."""
+    """A page with marks may have a successor, unless its last mark is final."""
     first = Mark(1, 10, 9, StreamCut({0: 3}))
     found = []
     for rest in ([], [replace(LAST, seq=2)]):

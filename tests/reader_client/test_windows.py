@@ -1,4 +1,4 @@
-"""Complete windows as a reader gets them, and which segment it reads next."""
+"""Complete windows of a reader, and its next segment."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ SOON = Backoff(first_s=0.01, cap_s=0.05)
 
 
 def test_windows_match_the_controllers_list(served: Served, stream: str) -> None:
-    """The same that the controller lists; a writer that declares no largest times, begins at 0."""
+    """A writer without largest times begins at 0."""
     for time, offset in ((25, 150), (41, 200)):
         served.note(stream, time, {"0": offset})
     with ReaderClient(served.url, stream, backoff=SOON) as client:
@@ -46,7 +46,7 @@ def test_windows_match_the_controllers_list(served: Served, stream: str) -> None
 
 
 def test_zoned_windows_match_the_controllers_list(served: Served, stream: str) -> None:
-    """Weeks of Berlin begin on Monday at midnight; one has a day of 25 hours."""
+    """Weeks in Berlin begin on Monday at midnight; one has a day of 25 hours."""
     for day in ("2026-10-19T00:00+02:00", "2026-11-02T00:00+01:00"):
         served.note(stream, unix_ms_of(datetime.fromisoformat(day)), {"0": 150})
     week, monday, berlin = 7 * DAY_MS, FIRST_MONDAY_MS, "Europe/Berlin"
@@ -63,7 +63,7 @@ def test_zoned_windows_match_the_controllers_list(served: Served, stream: str) -
 
 
 def test_next_window_is_waited_for(served: Served, stream: str) -> None:
-    """As soon as a mark completes it; none if no mark does in time."""
+    """It is returned once a mark completes it; without such a mark the wait times out."""
     with ReaderClient(served.url, stream, backoff=SOON) as client:
         client.catch_up()
         windows = client.windows(10, after=0, wait=30)
@@ -76,7 +76,7 @@ def test_next_window_is_waited_for(served: Served, stream: str) -> None:
 
 
 def test_windows_of_a_recreated_stream_start_again(served: Served, stream: str) -> None:
-    """From the `after` of the first call on."""
+    """They start at the `after` of the first call."""
     with ReaderClient(served.url, stream, backoff=SOON, wait_ms=50) as client:
         client.catch_up()
         windows = client.windows(10, after=0, wait=30)
@@ -95,7 +95,7 @@ def test_windows_of_a_recreated_stream_start_again(served: Served, stream: str) 
 
 
 def test_invalid_window_questions_are_refused(served: Served, stream: str) -> None:
-    """A window without a size, a time without its zone, a stream that is not there."""
+    """The size, the zone or the stream is missing."""
     with ReaderClient(served.url, stream, backoff=SOON) as client:
         client.catch_up()
         with pytest.raises(Rejected, match="a window lasts from 1"):
@@ -107,7 +107,6 @@ def test_invalid_window_questions_are_refused(served: Served, stream: str) -> No
 
 
 async def test_windows_are_an_async_iterator(served: Served, stream: str) -> None:
-    """With the same windows."""
     found = []
     async with AsyncReaderClient(served.url, stream, backoff=SOON) as client:
         await client.catch_up()
@@ -122,7 +121,7 @@ async def test_windows_are_an_async_iterator(served: Served, stream: str) -> Non
 
 
 async def test_windows_name_the_writers_that_are_missing(served: Served, stream: str) -> None:
-    """Those that the controller names; while it is away they are unknown."""
+    """The controller names them; while it is away they are unknown."""
     served.note(stream, 20, {"0": 150})
     served.post(stream, {"writer": "depot", "time": 20})
     served.call("DELETE", f"/{stream}/writers/depot")
@@ -144,7 +143,7 @@ async def test_windows_name_the_writers_that_are_missing(served: Served, stream:
 
 
 def test_windows_name_the_writers_of_late_rows(served: Served, stream: str) -> None:
-    """And say whether they begin before the first mark."""
+    """They also say whether they begin before the first mark."""
     served.note(stream, 40, {"0": 200})
     late = {"rows": 3, "least": 22, "most": 24}
     served.post(stream, {"writer": "depot", "late": late})
@@ -158,7 +157,7 @@ def test_windows_name_the_writers_of_late_rows(served: Served, stream: str) -> N
 
 
 def test_windows_are_given_while_the_controller_is_away() -> None:
-    """Then it is unknown which writers are missing from them."""
+    """Then the missing writers are unknown."""
     page = [CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 5}), 1, 0)]
     following = Following(
         "s", ["default"], keep_last=1, wait_ms=0, news=News(), on_stream=lambda _: None
@@ -174,14 +173,14 @@ def test_windows_are_given_while_the_controller_is_away() -> None:
 
 @pytest.fixture
 def two(served: Served, stream: str) -> str:
-    """Return a stream with marks at 10, 20 and 40: segment 0 up to 100 and 300, 1 from 20 on."""
+    """Return a stream with marks at 10, 20 and 40; segment 1 begins with the second."""
     served.note(stream, 20, {"0": 100, "1": 50})
     served.note(stream, 40, {"0": 300, "1": 70})
     return stream
 
 
 def test_the_least_segment_time_is_the_lower_of_the_window(served: Served, two: str) -> None:
-    """Segment by segment, what was read; behind is against the last mark."""
+    """`behind` is the distance from the last mark."""
     with ReaderClient(served.url, two) as reader:
         reader.catch_up()
         reader.advance({0: 200, 1: 49})
@@ -194,7 +193,7 @@ def test_the_least_segment_time_is_the_lower_of_the_window(served: Served, two: 
 
 
 def test_next_segment_is_the_least_advanced(served: Served, two: str) -> None:
-    """Of all, or of those that this reader has; no segment is next if there is none."""
+    """A reader may be limited to its own segments; without segments none is next."""
     with ReaderClient(served.url, two) as reader:
         reader.catch_up()
         first = reader.next_segment()
@@ -205,7 +204,7 @@ def test_next_segment_is_the_least_advanced(served: Served, two: str) -> None:
 
 
 def test_successor_segment_follows_its_predecessor(served: Served, two: str) -> None:
-    """The client learns of the scale event with the marks."""
+    """The scale event comes with the marks."""
     with ReaderClient(served.url, two) as reader:
         reader.catch_up()
         scale = {"sealed": {"1": 70}, "created": {"2": [1], "3": [1]}}
@@ -226,7 +225,7 @@ class Chosen:
         self._turns = iter(turns)
 
     def next_segment(self, among: Collection[int], domain: str | None) -> int | None:
-        """Return the list's entry if it is one of those asked for."""
+        """Return the next planned segment if the reader has it."""
         turn = next(self._turns, None)
         return turn if turn in among and domain is None else None
 
@@ -240,7 +239,7 @@ choices = st.lists(st.none() | st.integers(0, 4), max_size=20)
 def test_merge_yields_every_item_once_in_segment_order(
     lengths: dict[int, int], turns: list[int | None]
 ) -> None:
-    """Whatever is next, and if nothing is."""
+    """The next segment is random, or missing."""
     iterators: dict[int, Iterator[int]] = {s: iter(range(n)) for s, n in lengths.items()}
     found = list(merged(iterators, Chosen(turns)))
 

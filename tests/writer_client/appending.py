@@ -1,4 +1,4 @@
-"""A process that appends to a segment others append to, and what lies in a segment."""
+"""A process that appends to a shared segment, and the content of segments."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from writer_client import SegmentLogWriter
 
 
 def append_many(root: Path, name: str, appends: int) -> None:
-    """Append 1 to 5 rows at a time, each with the writer's name and a number of its own."""
+    """Append 1 to 5 rows at a time, each with the writer's name and a number."""
     writer = SegmentLogWriter(root, "flights", event_time="time")
     number = 0
     for append in range(appends):
@@ -21,7 +21,7 @@ def append_many(root: Path, name: str, appends: int) -> None:
 
 
 def files(root: Path, segment: int = 0) -> list[tuple[int, int, Path]]:
-    """Return start, end and path of each file that a reader would see, in order."""
+    """Return start, end and path of each visible file, in order."""
     found = []
     for path in segment_directory(root, "flights", segment).iterdir():
         start = start_of(path.name, "flights", segment)

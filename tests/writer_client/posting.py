@@ -1,4 +1,4 @@
-"""Calls of a writer and fates of its posts, as values; and the outcome of a run of them."""
+"""Random calls of a writer, fates of its posts, and their outcome."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Fate = Literal["answered", "lost", "applied but not answered"]
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """One call: `domain` is `None` for a change of state, `gains` is what was written before it."""
+    """One call: `domain` is `None` for a change of state, `gains` has earlier rows."""
 
     state: Literal["live", "idle", "finished"]
     domain: str | None = None
@@ -94,7 +94,6 @@ class Run:
         self.notify(Note("UA"))
 
     def play(self, acts: Sequence[Act]) -> Run:
-        """Do all of it."""
         for act in acts:
             if isinstance(act, PostOnce):
                 self.post(act.fate)
@@ -105,13 +104,13 @@ class Run:
         return self
 
     def write(self, act: Wrote) -> None:
-        """Pass the outbox an event, and the other controller at once."""
+        """Pass an event to the outbox, and to the reference controller at once."""
         gained = self.gain(act.gains, of=(act.domain, act.time))
         self.outbox.record_write(act.time, act.domain, gained)
         self.notify(Note("UA", None, dict(self.position), act.domain, act.time))
 
     def say(self, act: Say) -> None:
-        """Call the outbox, and notify the other controller at once."""
+        """Call the outbox, and note at the reference controller at once."""
         gained = self.gain(act.gains, of=(act.domain, act.wrote))
         time = None
         if act.domain is None:
@@ -126,7 +125,7 @@ class Run:
     def gain(
         self, gains: Sequence[tuple[int, int]], of: tuple[str | None, int | None]
     ) -> dict[int, int]:
-        """Write an event of that domain and time to some segments; return where these end now."""
+        """Write an event to some segments, and return their ends."""
         known, (domain, time) = dict(self.position), of
         gained = {segment: known.get(segment, 0) + more for segment, more in gains}
         join_into(self.position, gained)
@@ -135,12 +134,12 @@ class Run:
         return gained
 
     def notify(self, note: Note) -> None:
-        """Have the other controller hear a note as it is."""
+        """Give a note to the reference controller."""
         self.positions.append(dict(self.position))
         assert isinstance(self.reference.note(note, now=0), Accepted)
 
     def post(self, fate: Fate) -> None:
-        """Take a batch from the outbox and let it have its fate."""
+        """Take a batch from the outbox, and deliver or lose it."""
         batch = self.outbox.take()
         self.largest_batch = max(self.largest_batch, len(batch))
         results = [] if fate == "lost" else self.apply(batch)
@@ -169,11 +168,11 @@ class Run:
         }
 
     def find_claims(self, note: Note) -> list[int]:
-        """Return the calls at which this time of the domain was claimed."""
+        """Return the calls that noted this time of the domain."""
         return self.claims[note.domain, note.time]
 
     def find_passed(self, note: Note) -> dict[str, int]:
-        """Return by domain the largest time of the events that lie below a note's position."""
+        """Return the largest time of the events below a note's position, by domain."""
         largest: dict[str, int] = {}
         for domain, time, gained in self.events:
             if any(note.position.get(segment, 0) >= end for segment, end in gained.items()):

@@ -1,4 +1,4 @@
-"""A controller whose answers a test gives, one post after the other."""
+"""A controller with planned answers, one for each post."""
 
 import json
 from typing import Any
@@ -19,13 +19,13 @@ def accepted(**facts: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
 
 
 BY_THEMSELVES = ("sequence", "session", "takes_over", "label")
-"""What each client puts on its notes."""
+"""Fields that the client adds to its notes."""
 
 
 class Scripted(httpx.MockTransport):
-    """Gives the planned answers, then accepts every note; for clients of both kinds.
+    """Gives the planned answers, then accepts every note; for both writer clients.
 
-    A plan is a whole response, or the results (and further members) of one. `posts` are the notes
+    A plan is a whole response, or its body. `posts` has the notes
     of each request.
     """
 
@@ -36,7 +36,7 @@ class Scripted(httpx.MockTransport):
 
     @property
     def notes(self) -> list[dict[str, Any]]:
-        """All notes, without the numbers of their requests, and without their process."""
+        """All notes, without the fields that each client adds."""
         plain = [dict(note) for post in self.posts for note in post]
         return [{k: v for k, v in note.items() if k not in BY_THEMSELVES} for note in plain]
 
@@ -48,7 +48,7 @@ class Scripted(httpx.MockTransport):
 
 
 def _build_answer(body: dict[str, Any]) -> httpx.Response:
-    """Return the answer with that body: a problem if it accepts nothing, as a controller's is."""
+    """Return an answer with the body; it is a problem if it accepts no note."""
     each = body["results"] or [accepted()]
     if any(isinstance(one, dict) and one["status"] == "accepted" for one in each):
         return httpx.Response(200, json=body)
@@ -62,5 +62,5 @@ def results(*each: dict[str, Any], **further: Any) -> dict[str, Any]:  # noqa: A
 
 
 def hasty(served: Served, stream: str, network: httpx.BaseTransport | None = None) -> WriterClient:
-    """Return a client of the writer `UA` that does not wait long after failures."""
+    """Return a client of the writer `UA` that retries quickly."""
     return WriterClient(served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network)

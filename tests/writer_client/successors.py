@@ -1,4 +1,4 @@
-"""Processes that note under one writer name, one after the other or at once, over a bad network.
+"""Processes that note under one writer name, in turn or at once, over a bad network.
 
 Their outboxes, exchanges and the aggregator are the real ones. Answers are lost, requests delayed
 until long after their process gave them up, the controller is restarted.
@@ -36,7 +36,7 @@ step = st.tuples(
     st.integers(0, 99),
 )
 steps = st.lists(step, max_size=120)
-"""What happens: an act, and a number that chooses the process or request, and the outcome."""
+"""An act, and a number that chooses its process or request and its outcome."""
 
 restoring = st.lists(
     st.tuples(
@@ -47,11 +47,11 @@ restoring = st.lists(
     ),
     max_size=120,
 )
-"""The same, with backups of the controller's database, the last of which is restored."""
+"""The same with backups of the controller's database, and restores of the last one."""
 
 
 class Row(NamedTuple):
-    """A row of the shared segment: whether its process had the name, and whether it was in time."""
+    """A row of the shared segment; `named` says whether its process had the name."""
 
     time: int
     named: bool
@@ -72,7 +72,7 @@ class Successor:
 
 @dataclass
 class Successors:
-    """The stream, its one log, and all processes; `accepted` has the session of each note.
+    """The stream, its log, and all processes; `accepted` has the session of each note.
 
     The database has a `backup` from the start.
     """
@@ -86,10 +86,10 @@ class Successors:
     now: int = 0
     saved: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings()))
     taken: set[tuple[str, str]] = field(default_factory=set)
-    """The pairs of a session that knows that it has the name, and one that lost it before."""
+    """Pairs of a session that knows that it has the name, and one that lost it before."""
 
     def play(self, played: list[tuple[str, int]]) -> Successors:
-        """Play all acts; one process is there from the start."""
+        """Play all acts; one process exists from the start."""
         self.start(0)
         for act, number in played:
             self.now += 1
@@ -128,7 +128,7 @@ class Successors:
         return FoundPosition({0: len(self.log)}, largest)
 
     def write(self, process: Successor, number: int) -> None:
-        """Append a row above what the process noted, unless it knows that it is fenced."""
+        """Append a row at or above the noted time, unless the process knows that it is fenced."""
         if process.outbox.fenced:
             return
         least = max(process.outbox.vouched.get_time(None) or 0, 0)
@@ -146,12 +146,12 @@ class Successors:
             process.outbox.note(last + number % 5, {})
 
     def join(self, process: Successor, _: int) -> None:
-        """Join as a process that was idle."""
+        """Join, as after idle."""
         if not process.outbox.fenced:
             process.outbox.change_state("live", {})
 
     def send(self, process: Successor, _: int) -> None:
-        """Post what waits; a process whose request is under way gives it up."""
+        """Post pending notes; a request under way is given up."""
         if process.asking is not None:
             self._resume(process, None)
         elif process.outbox and not process.outbox.fenced:
@@ -160,7 +160,7 @@ class Successors:
             self.network.append((process, next(process.asking)))
 
     def settle(self) -> Successors:
-        """Let all processes that know of no other note, without any loss, until nothing changes."""
+        """Let all processes note without losses, until nothing changes."""
         for process in self.processes * 2 * len(self.processes):
             self.note(process, 0)
             for _ in range(3):  # a clock that is behind is overtaken at first
@@ -171,7 +171,7 @@ class Successors:
         return self
 
     def take(self, number: int) -> None:
-        """Let the controller process one of the requests; its answer may be lost."""
+        """Let the controller process a request; its answer may be lost."""
         if not self.network:
             return
         at = 0 if number % 5 else number % len(self.network)
@@ -213,28 +213,28 @@ class Successors:
 
     @property
     def owner(self) -> str | None:
-        """The session that has the name."""
+        """The session with the name."""
         return self.stream.member(WRITER).session.id
 
     @property
     def noting(self) -> list[str]:
-        """The sessions of the processes that were not fenced."""
+        """The sessions of processes that are not fenced."""
         return [each.session for each in self.processes if not each.outbox.fenced]
 
     @property
     def fenced(self) -> set[tuple[str, str | None]]:
-        """The pairs of a session that was fenced and the one that had the name then.
+        """Pairs of a fenced session and the session that had the name then.
 
-        Without those that lost the name since the database was last restored.
+        Sessions that lost the name since the last restore are left out.
         """
         lost = {each.id for each in self.stream.member(WRITER).session.lost}
         fences = ((each.session, each.outbox.fenced) for each in self.processes)
         return {(session, by.session) for session, by in fences if by and session not in lost}
 
     def find_returned(self) -> list[str]:
-        """Return the sessions of notes that were accepted after another had taken over.
+        """Return the sessions with notes accepted after another had taken over.
 
-        Only those that lost the name since the database was last restored.
+        Only sessions that lost the name since the last restore count.
         """
         lost: set[str] = set()
         found, owner = [], None
@@ -250,7 +250,7 @@ class Successors:
         return found
 
     def find_missed(self) -> list[tuple[int, Row]]:
-        """Return the rows in time, below the lower of a mark, at or above its cut."""
+        """Return rows that were in time, but beyond the cut of a mark above their time."""
         rows = list(enumerate(self.log))
         return [
             (offset, row)
@@ -260,7 +260,7 @@ class Successors:
         ]
 
     def find_beyond(self) -> list[Row]:
-        """Return the rows below the cut of a mark and above its upper, if that is a bound."""
+        """Return rows below a mark's cut and above its upper, if the upper is a bound."""
         return [
             row
             for mark in self.marks

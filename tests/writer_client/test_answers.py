@@ -1,4 +1,4 @@
-"""Requests are numbered, and only the controller's own refusals make a client drop a note."""
+"""Answers to notes: refusals, foreign answers, and numbers of requests."""
 
 import logging
 import threading
@@ -27,7 +27,7 @@ OURS = "urn:noted-time:problem:"
 
 
 def make_client(network: Scripted, **options: Any) -> WriterClient:  # noqa: ANN401 - its own
-    """Return a client that does not wait long."""
+    """Return a client that retries quickly."""
     return WriterClient(URL, "s", "UA", pace=Pace(backoff=SOON), transport=network, **options)
 
 
@@ -63,7 +63,7 @@ STRANGE: list[httpx.Response | dict[str, Any]] = [
 def test_foreign_answer_loses_no_note(
     strange: httpx.Response | dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is tried again until it is answered, and logged once with what was seen."""
+    """The client retries, and logs the answer once."""
     network = Scripted(strange, strange, strange)
     with make_client(network) as client:
         client.note_time(5, {0: 10})
@@ -78,14 +78,13 @@ def test_foreign_answer_loses_no_note(
 
 
 def test_invalid_stream_name_is_refused() -> None:
-    """A bad name is refused before anything is sent."""
     with pytest.raises(InvalidName, match="stream 'a/b'"):
         WriterClient(URL, "a/b", "UA")
 
 
 @pytest.mark.parametrize(("status", "word"), [(422, "invalid_request"), (413, "too_large")])
 def test_note_refused_by_the_controller_is_not_retried(status: int, word: str) -> None:
-    """The controller's own problem document refuses it; later notes arrive."""
+    """Later notes arrive."""
     problem = {"type": f"{OURS}{word}", "title": "No", "detail": "not like that"}
     network = Scripted(httpx.Response(status, json=problem))
     with make_client(network) as client:
@@ -99,7 +98,7 @@ def test_note_refused_by_the_controller_is_not_retried(status: int, word: str) -
 
 
 def test_a_flush_posts_at_once_and_forgets_the_last_refusal() -> None:
-    """If no answer arrives in time, `Unreachable` has no cause."""
+    """Without an answer in time, `Unreachable` has no cause."""
     outbox = Outbox("UA")
     posting = Posting(outbox, Pace(), Notices("s", "UA", URL, None), now=0)
     ticket = outbox.note(5, {})
@@ -112,7 +111,7 @@ def test_a_flush_posts_at_once_and_forgets_the_last_refusal() -> None:
 
 
 def test_a_post_waits_for_the_clock_or_until_the_writer_is_idle() -> None:
-    """In s; a wait that is almost over is rounded up, so that no loop spins."""
+    """A wait that is almost over is rounded up, so no loop spins."""
     outbox, beats = Outbox("UA"), list[float]()
     notices = Notices("s", "UA", URL, None)
     posting = Posting(
@@ -137,7 +136,6 @@ def test_a_post_waits_for_the_clock_or_until_the_writer_is_idle() -> None:
 def test_a_refusal_is_raised_logged_once_and_stops_nothing(
     result: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The next note is posted and accepted."""
     network = Scripted(*[results(result, domains=["a", "b"])] * 2)
     with make_client(network) as client:
         for time in (5, 6):
@@ -155,8 +153,8 @@ def test_a_refusal_is_raised_logged_once_and_stops_nothing(
 def test_dead_sender_is_raised_by_every_call(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A fault of our own must not look like success; its cause goes along."""
-    fault = KeyError("a fault of ours")
+    """An internal fault must not look like success; the error has its cause."""
+    fault = KeyError("an internal fault")
     client = make_client(Scripted())
 
     def fail(*_: object) -> None:
@@ -183,13 +181,13 @@ def test_dead_sender_is_raised_by_every_call(
     died = "writer 'UA' of stream 's': its sender failed"
     unsent = (
         f"writer 'UA' of stream 's': notes not delivered to {URL}: 1 (last time 5); "
-        "the last error: 'a fault of ours'"
+        "the last error: 'an internal fault'"
     )
     logged = [(each.levelname, each.getMessage()) for each in caplog.records]
     assert logged == [("CRITICAL", died), ("WARNING", unsent)]
 
 
-# Requests of a writer are numbered, so that those that come late do no harm
+# Numbers of requests; a controller ignores late ones
 
 
 YEAR_US = 365 * 86_400_000_000
@@ -216,7 +214,7 @@ class Twin(Scripted):
 
 
 def build_overtaken(last: int) -> dict[str, Any]:
-    """Return the answer to a note after one of that number."""
+    """Return the answer to a note with a number below `last`."""
     return results({"status": "superseded", "last": last})
 
 
@@ -226,7 +224,7 @@ def numbers(network: Faults) -> list[set[int]]:
 
 
 def test_each_request_has_a_higher_number(served: Served, stream: str) -> None:
-    """Also a repeated one; all notes of a request share one."""
+    """Repeated requests get a new number, which all their notes share."""
     served.create(stream, domains=["default", "ship"])
     network = Faults("no answer", "no connection", "nonsense")
     begun = unix_us()
@@ -240,7 +238,7 @@ def test_each_request_has_a_higher_number(served: Served, stream: str) -> None:
 
 
 def test_each_controller_is_sent_a_higher_number(served: Served, stream: str) -> None:
-    """The one that did not answer may have it still."""
+    """The controller that did not answer may still receive the request."""
     network = Faults("no answer")
     urls = f"{served.url},{served.url}"
     with WriterClient(urls, stream, "UA", transport=network) as client:
@@ -252,7 +250,7 @@ def test_each_controller_is_sent_a_higher_number(served: Served, stream: str) ->
 
 
 def test_request_numbers_survive_a_clock_set_back() -> None:
-    """A writer whose former self was ahead continues from there."""
+    """A writer continues from the number of the former process."""
     former = unix_us() + YEAR_US
     network = Scripted(build_overtaken(former))
     with make_client(network) as client:
@@ -265,7 +263,7 @@ def test_request_numbers_survive_a_clock_set_back() -> None:
 
 
 def test_two_processes_of_one_name_are_reported() -> None:
-    """The notes are kept, and arrive once the other has ended."""
+    """The notes arrive once the other process has ended."""
     network = Twin(2)
     with make_client(network) as client:
         client.note_time(5, {0: 10})
@@ -278,7 +276,7 @@ def test_two_processes_of_one_name_are_reported() -> None:
 
 
 def test_two_processes_taking_turns_are_reported() -> None:
-    """Each post of a writer whose clock is behind is overtaken once."""
+    """Each post of the writer with a slow clock is overtaken once."""
     network = Twin(0)
     with make_client(network) as client:
         network.is_free.set()

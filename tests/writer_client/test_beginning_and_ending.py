@@ -1,4 +1,4 @@
-"""However a writer's process begins, is replaced or ends, no row is lost."""
+"""No row is lost when a writer's process begins, is replaced or ends."""
 
 import signal
 import time
@@ -34,7 +34,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def crash_after_appending(root: Path, served: Served, stream: str) -> None:
-    """Have a process append nine rows, and be killed before it notes any of them."""
+    """Let a process append nine rows, and be killed before it notes."""
     crashed = run_python("-c", CRASHING, root, served.url, stream)
     assert crashed.returncode == -signal.SIGKILL
 
@@ -43,7 +43,7 @@ def crash_after_appending(root: Path, served: Served, stream: str) -> None:
 def test_upper_bounds_rows_appended_before_a_crash(
     tmp_path: Path, served: Served, stream: str, *, joins_first: bool
 ) -> None:
-    """The rows went up to 9000, and were never noted; a mark at 1000 shows it."""
+    """The rows up to 9000 were never noted."""
     crash_after_appending(tmp_path, served, stream)
     with WriterClient(served.url, stream, "UA") as client:
         if joins_first:
@@ -58,7 +58,7 @@ def test_upper_bounds_rows_appended_before_a_crash(
 
 
 def test_only_rows_not_yet_noted_are_scanned(tmp_path: Path, served: Served, stream: str) -> None:
-    """Past the position that the controller knows, which a writer learns as it begins."""
+    """A writer learns the noted position when it begins."""
     known = []
 
     def look_up(position: Mapping[int, int]) -> FoundPosition:
@@ -92,7 +92,7 @@ def test_only_rows_not_yet_noted_are_scanned(tmp_path: Path, served: Served, str
 def test_the_largest_time_is_found_with_statistics_and_without(
     tmp_path: Path, kind: pa.DataType, largest: int, *, statistics: bool
 ) -> None:
-    """In ms, rounded up, whatever the unit; nulls are not times."""
+    """Times of any unit are rounded up to ms; nulls are skipped."""
     times = pa.array([3, None, 7_000_001, 5], pa.int64()).cast(kind)
     files = SegmentFiles(tmp_path, "flights", 0)
     path = segment_directory(tmp_path, "flights", 0) / file_name("flights", 0, 0)
@@ -104,7 +104,7 @@ def test_the_largest_time_is_found_with_statistics_and_without(
 
 
 def test_datetimes_are_noted_in_milliseconds() -> None:
-    """A `datetime` is noted in Unix ms: a time rounded down, and the largest one up."""
+    """A time is rounded down, and the largest time up."""
     network, noon = Scripted(), datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
     with WriterClient(URL, "s", "UA", transport=network) as client:
         client.note_time(noon, {}, max_time=noon)
@@ -114,7 +114,7 @@ def test_datetimes_are_noted_in_milliseconds() -> None:
 
 
 def test_known_time_is_of_default_domain(served: Served) -> None:
-    """The stream declares two, and the join says which; of one alone it is that one."""
+    """With several domains the join names them."""
     known = []
     for stream, domains in (("two-domains", ["default", "ingestion"]), ("one", ["ingestion"])):
         served.create(stream, domains=domains)
@@ -157,7 +157,7 @@ with ThreadPoolExecutor(len(logs)) as threads:
 
 
 def test_threads_may_append_before_pandas_is_imported(tmp_path: Path) -> None:
-    """One of them has pyarrow import pandas; the others find it half imported."""
+    """Pyarrow imports pandas in one thread; the others find it half imported."""
     done = run_python("-c", PROGRAM, tmp_path)
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -168,22 +168,22 @@ def test_threads_may_append_before_pandas_is_imported(tmp_path: Path) -> None:
 
 @given(steps | restoring)
 def test_fenced_session_gets_no_note_accepted(played: list[tuple[str, int]]) -> None:
-    """Whatever answers were lost, requests delayed, clocks ahead, and backups restored.
+    """Answers are lost, requests delayed, clocks ahead, and backups restored.
 
-    Whoever takes the name over once more names all from which it was taken before.
+    A repeated takeover names all sessions that lost the name before.
     """
     assert Successors().play(played).find_returned() == []
 
 
 @given(steps)
 def test_rows_of_successors_are_covered_by_cuts(played: list[tuple[str, int]]) -> None:
-    """Of the rows that a process wrote while it had the name, whichever process takes it over."""
+    """These are the rows that a process wrote while it had the name."""
     assert Successors().play(played).find_missed() == []
 
 
 @given(steps)
 def test_upper_bounds_rows_of_successors(played: list[tuple[str, int]]) -> None:
-    """The younger process declares the largest time of what the older one wrote."""
+    """The younger process declares the largest time of the older one's rows."""
     assert Successors().play(played).find_beyond() == []
 
 
@@ -199,7 +199,7 @@ RESTORED = [
 @given(restoring)
 @example(RESTORED)
 def test_restore_keeps_takeover_order(played: list[tuple[str, int]]) -> None:
-    """One that ended long ago does not keep the name: the living one takes it over once more."""
+    """The living process takes the name over from one that ended long ago."""
     successors = Successors().play(played).settle()
 
     assert (successors.noting, successors.fenced & successors.taken) == ([successors.owner], set())
@@ -263,7 +263,7 @@ for name in sys.argv[1:]:
 
 
 def test_signal_handler_may_close_during_a_call(served: Served, stream: str) -> None:
-    """What was noted before is flushed, and the call that was interrupted raises."""
+    """Earlier notes are flushed, and the interrupted call raises."""
     done = run_python("-c", AMID_A_CALL, served.url, stream)
 
     assert (done.stdout, done.stderr) == (
@@ -274,7 +274,7 @@ def test_signal_handler_may_close_during_a_call(served: Served, stream: str) -> 
 
 
 def test_signal_handler_may_close_during_a_flush() -> None:
-    """The flush that was interrupted ends, long before its time."""
+    """The interrupted flush ends long before its timeout."""
     done = run_python("-c", AMID_A_FLUSH)
 
     said = [line.partition(":")[0] for line in done.stdout.splitlines()]
@@ -282,7 +282,7 @@ def test_signal_handler_may_close_during_a_flush() -> None:
 
 
 def test_exit_waits_two_seconds_for_all_clients() -> None:
-    """For any number of clients, each of which reports what it could not send, on stderr."""
+    """Each client reports its unsent notes on stderr."""
     began = time.monotonic()
     one = run_python("-c", TO_NOBODY, "w0")
     after_one = time.monotonic()
@@ -300,7 +300,6 @@ def test_exit_waits_two_seconds_for_all_clients() -> None:
 
 
 def test_exit_without_pending_notes_is_silent(caplog: pytest.LogCaptureFixture) -> None:
-    """A client that did its work ends in silence."""
     with WriterClient(URL, "s", "UA", transport=Scripted()) as client:
         client.note_time(5, {0: 10})
 

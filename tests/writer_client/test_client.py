@@ -1,4 +1,4 @@
-"""What a writer gets from its client, of threads or of asyncio, against the real controller."""
+"""The writer clients for threads and for asyncio, with a real controller."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from writer_client import AsyncWriterClient, Pace, SegmentLogWriter, WriterClien
 
 
 def make_clock_client(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
-    """Return a client that notes its clock by itself, every 5 ms unless another pace is given."""
+    """Return a client that notes its clock automatically, by default every 5 ms."""
     pace = options.pop("pace", Pace(note_period_ms=5))
     return WriterClient(
         served.url, stream, "UA", automatically_note_time=True, pace=pace, **options
@@ -31,7 +31,7 @@ def make_clock_client(served: Served, stream: str, **options: Any) -> WriterClie
 
 
 def test_finished_writer_is_not_waited_for(served: Served, stream: str) -> None:
-    """Finishing means that the writer is done for good; its client stays open."""
+    """The client stays open."""
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
         client.finish()
@@ -43,7 +43,7 @@ def test_finished_writer_is_not_waited_for(served: Served, stream: str) -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_block_end_keeps_the_writer(served: Served, stream: str, *, fails: bool) -> None:
-    """A job does not announce the next one, and one that failed may have more to write."""
+    """A job cannot announce the next one, and a failed one may have more to write."""
     client = WriterClient(served.url, stream, "UA")
     with contextlib.suppress(ZeroDivisionError), client:
         client.note_time(5, {0: 10})
@@ -57,7 +57,6 @@ def test_block_end_keeps_the_writer(served: Served, stream: str, *, fails: bool)
 
 
 def test_note_returns_the_lower_of_the_last_mark(served: Served, stream: str) -> None:
-    """The answer to a note has the lower of the last mark."""
     with WriterClient(served.url, stream, "UA") as client:
         for _ in range(2):
             client.note_time(5, {0: 10})
@@ -68,7 +67,7 @@ def test_note_returns_the_lower_of_the_last_mark(served: Served, stream: str) ->
 
 
 def test_noting_does_not_wait_for_the_network(served: Served, stream: str) -> None:
-    """While a post hangs, ten thousand notes are accepted; the next post has the last of them."""
+    """Ten thousand notes are accepted while a post hangs; the next post has the last one."""
     network = Faults()
     network.gate.clear()
     with WriterClient(served.url, stream, "UA", transport=network) as client:
@@ -82,7 +81,6 @@ def test_noting_does_not_wait_for_the_network(served: Served, stream: str) -> No
 
 
 def test_retry_after_delays_the_next_post(served: Served, stream: str) -> None:
-    """Retry-After is a floor of the schedule."""
     network = Faults("busy", retry_after_s=1)
     with hasty(served, stream, network) as client:
         began = time.monotonic()
@@ -93,7 +91,7 @@ def test_retry_after_delays_the_next_post(served: Served, stream: str) -> None:
 
 
 def test_flush_raises_a_refused_note(served: Served, stream: str) -> None:
-    """A writer that was ahead learns its stored time, and continues."""
+    """The writer learns its stored time, and continues."""
     with WriterClient(served.url, stream, "UA") as before:
         before.note_time(9, {0: 10})
     with WriterClient(served.url, stream, "UA") as client:
@@ -107,7 +105,7 @@ def test_flush_raises_a_refused_note(served: Served, stream: str) -> None:
 
 
 def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
-    """An unknown stream is reported by flush; its notes are kept."""
+    """`flush` reports the unknown stream; the notes are kept."""
     client = hasty(served, "made-later")
     client.note_time(5, {0: 10})
     with pytest.raises(UnknownStream):
@@ -120,7 +118,6 @@ def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
 
 
 def test_the_wall_clock_is_noted_each_period(served: Served, stream: str) -> None:
-    """With `automatically_note_time`, time advances without a call."""
     ticks = iter(range(1000, 10_000))
     with make_clock_client(served, stream, clock=lambda: next(ticks)):
         wait_until(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]) >= 3)
@@ -129,7 +126,7 @@ def test_the_wall_clock_is_noted_each_period(served: Served, stream: str) -> Non
 
 
 def test_noted_clock_stops_while_events_are_written(served: Served, stream: str) -> None:
-    """Events stamped inside a `writing` block never fall below a time that was noted."""
+    """Events stamped inside a `writing` block are never below a noted time."""
     now = [1000]
     with make_clock_client(served, stream, clock=lambda: now[0]) as client, client.writing():
         now[0] = 2000
@@ -143,7 +140,7 @@ def test_noted_clock_stops_while_events_are_written(served: Served, stream: str)
 def test_clock_set_back_repeats_the_last_time(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It notes the last time again, also that of a former process, and warns once each time."""
+    """The last time may be a former process's; each time there is one warning."""
     now, said = [100_000], "its clock is 30.0 s behind the last time that it noted"
 
     def find_times(offset: int) -> object:
@@ -160,7 +157,7 @@ def test_clock_set_back_repeats_the_last_time(
 
 
 def test_clock_set_back_is_not_refused_after_a_restart() -> None:
-    """A clock that went back is not refused after a restart, however late the join is answered."""
+    """The join may be answered late."""
     reads: list[int] = []
 
     def clock() -> int:
@@ -180,7 +177,6 @@ def test_clock_set_back_is_not_refused_after_a_restart() -> None:
 
 
 def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) -> None:
-    """An idle writer stays idle until it notes otherwise itself."""
     with make_clock_client(served, stream) as client:
         client.idle()
         client.flush()
@@ -191,7 +187,7 @@ def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) 
 
 
 def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream: str) -> None:
-    """Other notes are posted despite a clock that raises, and flush reports it."""
+    """Other notes are still posted, and `flush` raises the error."""
     pace = Pace(note_period_ms=60_000)
     with make_clock_client(served, stream, pace=pace, clock=lambda: 2**63) as client:
         client._posting._next_beat = 0
@@ -208,7 +204,7 @@ def test_a_position_that_is_not_a_mapping_is_refused_at_once(
     stream: str,
     position: Any,  # noqa: ANN401 - what a caller may give by mistake
 ) -> None:
-    """With the form that it has."""
+    """The error has the expected form."""
     with (
         WriterClient(served.url, stream, "UA") as client,
         pytest.raises(Rejected, match="a position is a dict, segment → offset"),
@@ -217,7 +213,7 @@ def test_a_position_that_is_not_a_mapping_is_refused_at_once(
 
 
 def test_manual_note_with_automatic_notes_is_refused(served: Served, stream: str) -> None:
-    """One of another clock would stop the automatic ones, without an error, for ever."""
+    """A note by another clock would stop the automatic ones without an error."""
     with make_clock_client(served, stream) as client:
         with pytest.raises(
             Rejected, match="notes the clock automatically: report positions with wrote"
@@ -230,7 +226,7 @@ def test_manual_note_with_automatic_notes_is_refused(served: Served, stream: str
 
 
 def test_a_closed_client_raises(served: Served, stream: str) -> None:
-    """Nothing can be noted after leaving; closing again does nothing."""
+    """Closing again does nothing."""
     client = WriterClient(served.url, stream, "UA")
     client.close()
     client.close()
@@ -240,7 +236,6 @@ def test_a_closed_client_raises(served: Served, stream: str) -> None:
 
 
 def test_a_client_ends_its_thread(served: Served, stream: str) -> None:
-    """No thread outlives its client."""
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
 
@@ -248,7 +243,7 @@ def test_a_client_ends_its_thread(served: Served, stream: str) -> None:
 
 
 def test_forked_child_posts_nothing_for_its_parent(served: Served, stream: str) -> None:
-    """In a forked child the parent's client refuses, and nothing of the parent's is posted."""
+    """In a forked child the parent's client raises, and posts nothing."""
     with WriterClient(served.url, stream, "UA") as client:
         client.join()
         child = os.fork()
@@ -260,7 +255,7 @@ def test_forked_child_posts_nothing_for_its_parent(served: Served, stream: str) 
 
 
 def test_notes_are_flushed_at_exit(served: Served, stream: str) -> None:
-    """A program that ends without closing loses no note, and does not leave."""
+    """The program does not close its client, and the writer stays a member."""
     program = (
         "import sys; from writer_client import WriterClient\n"
         "WriterClient(sys.argv[1], sys.argv[2], 'UA').note_time(5, {0: 10})\n"
@@ -281,11 +276,11 @@ def _exit_with_refusal(client: WriterClient) -> None:
         os._exit(1)
 
 
-# The client of asyncio does what that of threads does
+# The client for asyncio
 
 
 async def test_a_note_is_durable_when_flush_returns(served: Served, stream: str) -> None:
-    """The end of the block keeps the writer a member; to finish notes that, and flushes."""
+    """The end of the block keeps the writer a member; `finish` also flushes."""
     async with AsyncWriterClient(served.url, stream, "UA") as client:
         client.join()
         await client.flush()
@@ -304,7 +299,7 @@ async def test_a_note_is_durable_when_flush_returns(served: Served, stream: str)
 async def test_closed_client_raises_and_reports_unsent_notes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Closing waits no longer than asked; a second call does nothing."""
+    """Closing waits for its timeout at most; a second call does nothing."""
     client = AsyncWriterClient("http://127.0.0.1:9", "s", "UA", pace=Pace(backoff=SOON))
     client.note_time(5, {0: 10})
     with pytest.raises(Unreachable):
@@ -317,7 +312,6 @@ async def test_closed_client_raises_and_reports_unsent_notes(
 
 
 async def test_internal_fault_is_raised_by_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing looks like success."""
     client = AsyncWriterClient(URL, "s", "UA", transport=Scripted())
     monkeypatch.setattr(client._outbox, "record_answer", None)
     client.note_time(5, {0: 10})
@@ -327,7 +321,6 @@ async def test_internal_fault_is_raised_by_every_call(monkeypatch: pytest.Monkey
 
 
 async def test_cancelled_flush_still_sends_notes() -> None:
-    """A waiting caller may stop waiting; the notes are still sent."""
     network = Scripted(*[httpx.Response(503)] * 3)
     async with AsyncWriterClient(
         URL, "s", "UA", pace=Pace(backoff=SOON), transport=network
@@ -341,7 +334,7 @@ async def test_cancelled_flush_still_sends_notes() -> None:
 
 
 async def test_rows_are_appended_from_a_thread(tmp_path: Path, served: Served, stream: str) -> None:
-    """The log takes either client; a note from a thread wakes the loop."""
+    """A note from a thread wakes the event loop."""
     async with AsyncWriterClient(served.url, stream, "UA") as client:
         log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
         await asyncio.to_thread(log.append, [{"time": 7}])
@@ -353,6 +346,6 @@ async def test_rows_are_appended_from_a_thread(tmp_path: Path, served: Served, s
 
 
 def test_a_client_without_a_loop_is_refused() -> None:
-    """With the remedy."""
+    """The error has the remedy."""
     with pytest.raises(Rejected, match="inside a coroutine: no event loop is running"):
         AsyncWriterClient(URL, "s", "UA", transport=Scripted())

@@ -1,4 +1,4 @@
-"""The laws of `DeliveryTracker`, for programs that keep their promises over a log that may fail."""
+"""The laws of `DeliveryTracker`, for correct programs over a log that may fail."""
 
 import itertools
 import random
@@ -60,7 +60,7 @@ class Noting(Writer[None]):
 
 
 class Message(NamedTuple):
-    """What the log reports."""
+    """The report of the log."""
 
     segment: int
     at: int
@@ -84,9 +84,9 @@ class Event:
 
 
 class Program:
-    """Produces, notes only what it can vouch for, and produces again what failed or was aborted.
+    """Produces and notes correctly, and repeats events that failed or were aborted.
 
-    Its threads may send events in another order than that in which they were counted.
+    Its threads may send events in another order than they counted them.
     """
 
     def __init__(self, seed: int) -> None:
@@ -106,7 +106,7 @@ class Program:
         self.doubtful: list[Event] | None = None
 
     def act(self, act: str) -> None:
-        """Do it if it can be done now, and check what left meanwhile."""
+        """Act if this is possible now, and check the notes that left."""
         is_held, lost = self.before is not None or self.doubtful is not None, self.lost
         getattr(self, act)()
         known, self.checked = self.checked, len(self.client.left)
@@ -118,7 +118,7 @@ class Program:
             assert self.beyond(note) == []
 
     def beyond(self, note: Left) -> list[Event]:
-        """Return the events that the note promises and does not cover."""
+        """Return events that the note promises but does not cover."""
         return [
             each
             for each in self.log
@@ -134,7 +134,7 @@ class Program:
         self.log.append(event)
 
     def send(self) -> None:
-        """Append one of the events that were counted, in any order; it is reported later."""
+        """Append one of the counted events, in any order; it is reported later."""
         if self.counted:
             event = self.counted.pop(self.chance.randrange(len(self.counted)))
             segment = self.chance.randrange(2)
@@ -143,7 +143,7 @@ class Program:
             self.under_way.append(event)
 
     def send_all(self) -> None:
-        """Append all events that were counted."""
+        """Append all counted events."""
         while self.counted:
             self.send()
 
@@ -170,20 +170,20 @@ class Program:
                 self.lost += 1
 
     def repeat(self) -> None:
-        """Produce again what is not in the log."""
+        """Produce missing events again."""
         again, self.again = self.again, []
         for times in again:
             self.produce(times)
 
     def note(self, *domains: str) -> None:
-        """Vouch for what was produced, in one domain or these, and for nothing that is missing."""
+        """Note the produced events in some domains, below all missing events."""
         self.repeat()
         for domain in domains or (self.chance.choice(DOMAINS),):
             self.promised[domain] += self.chance.randrange(8)
             self.tracker.note(self.promised[domain], domain=domain)
 
     def note_all(self) -> None:
-        """Vouch in both domains."""
+        """Note in both domains."""
         self.note(*DOMAINS)
 
     def begin(self) -> None:
@@ -197,7 +197,7 @@ class Program:
             self.tracker.begin()
 
     def commit(self) -> None:
-        """Commit what is delivered."""
+        """Commit the delivered events."""
         if self.before is not None and not self.lost:
             self.send_all()
             self.before = None
@@ -218,20 +218,20 @@ class Program:
             self.tracker.commit()
 
     def find_aborted(self) -> None:
-        """Find out that the commit failed, and that Kafka aborted instead."""
+        """Find out that Kafka aborted the transaction."""
         if self.doubtful is not None:
             aborted, self.doubtful = self.doubtful, None
             self.take_back(aborted)
 
     def abort(self) -> None:
-        """Take back what belongs to the transaction."""
+        """Take back the transaction."""
         if self.before is not None:
             self.send_all()
             kept, self.before = self.before, None
             self.take_back([each for each in self.log if each not in kept])
 
     def take_back(self, aborted: list[Event]) -> None:
-        """Take events back, which are to be produced again."""
+        """Take events back, to produce them again."""
         aborted = [each for each in aborted if each in self.log]
         self.again += [each.times for each in aborted]
         self.log = [each for each in self.log if each not in aborted]
@@ -239,7 +239,7 @@ class Program:
         self.lost = failures(self.tracker)
 
     def forgive(self) -> None:
-        """Produce again what failed, and say so; or say so first, and note again."""
+        """Produce failed events again and forgive, or forgive first and note again."""
         self.lost = 0
         if not self.raises:
             self.repeat()
@@ -248,7 +248,6 @@ class Program:
 
 
 def failures(tracker: DeliveryTracker) -> int:
-    """Return how many failures are not forgiven."""
     try:
         tracker.check()
     except DeliveryFailed as error:
@@ -261,7 +260,7 @@ def failures(tracker: DeliveryTracker) -> int:
     seed=st.integers(0, 2**32),
 )
 def test_notes_cover_events_produced_before(acts: list[str], seed: int) -> None:
-    """And time, positions and largest times never go back; in the end the last note leaves."""
+    """Times and positions never go back, and the last note leaves in the end."""
     program = Program(seed)
     for act in acts:
         program.act(act)
@@ -283,7 +282,7 @@ def test_notes_cover_events_produced_before(acts: list[str], seed: int) -> None:
 
 @pytest.mark.parametrize(("on_failure", "time"), [("raise", 5), ("hold", 30)])
 def test_notes_after_a_failure_wait_for_its_handling(on_failure: OnFailure, time: int) -> None:
-    """Who is raised an error forgives first, and events that are produced again are not late."""
+    """Repeated events are not late."""
     client = Noting()
     tracker = DeliveryTracker(client, on_failure=on_failure)
     tracker.note(5)
@@ -298,7 +297,7 @@ def test_notes_after_a_failure_wait_for_its_handling(on_failure: OnFailure, time
 
 
 def test_smaller_offset_keeps_the_position() -> None:
-    """Another thread may send an event first that was counted later; the log is looked at again."""
+    """Another thread may send an event earlier than it was counted; the ends are looked up."""
     looked: list[int] = []
     client = Noting()
     tracker = DeliveryTracker(client, look_again=lambda: looked.append(len(client.left)))
@@ -318,7 +317,7 @@ def test_smaller_offset_keeps_the_position() -> None:
 
 
 def test_unknown_offset_makes_the_tracker_look_up_ends() -> None:
-    """Kafka reports none if a retry met its first attempt; without a look-up it counts as lost."""
+    """Kafka reports no offset if a retry met its first attempt."""
     looked: list[int] = []
     for look_again in (lambda: looked.append(1), None):
         client = Noting()
@@ -332,7 +331,7 @@ def test_unknown_offset_makes_the_tracker_look_up_ends() -> None:
 
 
 def test_ends_are_not_final_with_events_in_flight() -> None:
-    """Nor in a transaction: an idle or finished writer has no events to come."""
+    """This includes open transactions: an idle or finished writer has no pending events."""
     client = Noting()
     tracker = DeliveryTracker(client)
     event = tracker.produced(5)
@@ -351,7 +350,7 @@ def test_ends_are_not_final_with_events_in_flight() -> None:
 
 
 def test_domains_have_separate_notes_and_late_rows() -> None:
-    """An event without a time of a domain counts for nothing there."""
+    """An event without a time in a domain does not count there."""
     client = Noting()
     tracker = DeliveryTracker(client, domain=DOMAINS)
     tracker.produced(5, {"sent": 70}).delivered(0, 0)

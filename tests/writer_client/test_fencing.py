@@ -18,20 +18,20 @@ FENCED = {"status": "fenced", "last": HELD}
 
 
 def process(root: Path, served: Served, stream: str) -> tuple[WriterClient, SegmentLogWriter]:
-    """Return the client and the log of a process that begins, under the one name there is."""
+    """Start a process under the shared name; return its client and log."""
     client = WriterClient(served.url, stream, "UA")
     return client, SegmentLogWriter(root, "flights", client=client, event_time="time")
 
 
 def lost(root: Path, served: Served, stream: str) -> list[int]:
-    """Return the times of rows below the last lower that lie beyond its cut."""
+    """Return the times of rows below the last lower but beyond its cut."""
     mark = served.call("GET", f"/{stream}/marks?after=0")["marks"][-1]
     times = pq.read_table(root / "flights" / "partition=0")["time"].to_pylist()
     return [time for time in times[mark["cut"].get("0", 0) :] if time < mark["lower"]]
 
 
 def test_takeover_loses_no_row(tmp_path: Path, served: Served, stream: str) -> None:
-    """What the older wrote before the younger took over is covered; it then writes nothing more."""
+    """Rows of the older process are covered; after the takeover it writes no more."""
     older, older_log = process(tmp_path, served, stream)
     older_log.append([{"time": 5}])
     older_log.note_time(5)
@@ -56,7 +56,7 @@ def test_takeover_loses_no_row(tmp_path: Path, served: Served, stream: str) -> N
 
 @pytest.mark.parametrize("takeovers", [1, 2])
 def test_successor_looks_up_the_ends_after_joining(tmp_path: Path, takeovers: int) -> None:
-    """The first timed note covers all rows that were appended before the takeover was accepted.
+    """The first note with a time covers all rows appended before the takeover.
 
     A restored controller forgot the takeover, so the name is taken over again.
     """
@@ -87,7 +87,7 @@ def test_successor_looks_up_the_ends_after_joining(tmp_path: Path, takeovers: in
 
 
 def test_notes_ask_to_take_over_until_one_is_accepted() -> None:
-    """Also the one that is sent again, with the same session; never a later join."""
+    """Repeated notes have the same session; a later join does not take over."""
     network = Scripted(results({"status": "invalid_time", "last": 3}))
     client = WriterClient(URL, "s", "UA", transport=network)
     client.note_time(2, {0: 1})
@@ -104,7 +104,7 @@ def test_notes_ask_to_take_over_until_one_is_accepted() -> None:
 
 
 def test_fenced_client_reports_its_successor_and_rows(caplog: pytest.LogCaptureFixture) -> None:
-    """In its error, its state and one warning; it posts nothing more."""
+    """The error, the state and one warning have them; it posts no more notes."""
     network = Scripted(results(accepted()), results(FENCED))
     client = WriterClient(URL, "s", "UA", transport=network)
     for time in (3, 4):
@@ -133,8 +133,6 @@ def test_fenced_client_reports_its_successor_and_rows(caplog: pytest.LogCaptureF
 
 
 def test_a_fenced_client_neither_notes_its_clock_nor_goes_idle() -> None:
-    """What it would do by itself ends, too."""
-
     class AllFenced(Scripted):
         """Another process has the name from the first."""
 

@@ -1,4 +1,4 @@
-"""A log that holds names of all kinds: none with rows is passed over in silence."""
+"""A log with foreign file names: no file with rows is skipped silently."""
 
 import re
 import shutil
@@ -42,7 +42,7 @@ def append(root: Path, *times: int) -> None:
 
 
 def write(root: Path, start: int) -> None:
-    """Write a row as a sink does, also beside keys and headers."""
+    """Write a row as a sink does, some with keys and headers."""
     directory = segment_directory(root, "flights", 0)
     directory.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"time": [1]}), directory / file_name("flights", 0, start))
@@ -64,7 +64,7 @@ def remove(root: Path, name: str) -> None:
 
 
 def look(ends: LogEnds, files: LogFiles) -> list[int | None]:
-    """Return where an observer and a reader see the end, or `None` if they refuse the log."""
+    """Return the end that observer and reader see, or `None` if they refuse the log."""
     seen: list[int | None] = [None, None]
     with suppress(ForeignFile):
         seen[0] = ends().ends[0]
@@ -104,7 +104,7 @@ def test_deeper_file_is_found_in_a_settled_directory(tmp_path: Path) -> None:
     )
 )
 def test_foreign_names_hide_no_row(tmp_path: Path, course: list[tuple[str, str]]) -> None:
-    """A log is refused exactly while a name may have rows; other names change nothing."""
+    """A log is refused exactly while a name may have rows."""
     shutil.rmtree(tmp_path / "flights", ignore_errors=True)
     write(tmp_path, 0)
     ends, files = LogEnds(tmp_path, "flights"), LogFiles(tmp_path, "flights")

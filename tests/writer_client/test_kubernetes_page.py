@@ -21,18 +21,18 @@ READY = "/tmp/ready"  # noqa: S108 - of the page; the tests' own is elsewhere
 
 
 class Pod(NamedTuple):
-    """A process of the page's program, and what it says."""
+    """A process of the page's program, and its output."""
 
     process: subprocess.Popen[bytes]
     said: Path
 
     def stop(self) -> None:
-        """Ask it to stop, as Kubernetes does; it has to end well."""
+        """Stop it as Kubernetes does; its status must be 0."""
         self.process.terminate()
         assert self.process.wait(PATIENCE_S) == 0, self.said.read_text()
 
     def wait_until_fenced(self) -> str:
-        """Wait until it ends as one whose name was taken over, and return what it says."""
+        """Wait until it ends with `Fenced`, and return its output."""
         assert self.process.wait(PATIENCE_S) == 1
         assert "Fenced" in self.said.read_text()
         return self.said.read_text()
@@ -70,7 +70,7 @@ class Pods:
         return Pod(process, said)
 
     def rows(self) -> int:
-        """Return how many rows all of them have appended."""
+        """Return how many rows all pods have appended."""
         return sum(pq.read_metadata(each).num_rows for each in self.log.rglob("*.parquet"))
 
 
@@ -84,7 +84,6 @@ def served() -> Iterator[Served]:
 
 @pytest.fixture
 def pods(tmp_path: Path, served: Served) -> Iterator[Pods]:
-    """Return no pods yet."""
     with ExitStack() as kept:
         yield Pods(tmp_path, served.url, kept)
 
@@ -95,14 +94,14 @@ def states(served: Served) -> dict[str, str]:
 
 
 def nothing_is_lost(served: Served, pods: Pods) -> None:
-    """No mark went on without a writer, and the last one is after every row."""
+    """No mark advanced without a writer, and the last one covers every row."""
     entries = served.get("orders/ledger")["entries"]
     assert {each["reason"] for entry in entries for each in entry["writers"]} <= {"not_joined"}
     assert served.all_marks("orders")[-1]["cut"] == {"0": pods.rows()}
 
 
 def test_deployment_rollout_holds_no_time(pods: Pods, served: Served) -> None:
-    """The new pod has joined when the old one finishes; every row is below the last cut."""
+    """The new pod has joined when the old one finishes."""
     old = pods.start("orders-7c9f4-x2x8q")
     wait_until(lambda: pods.rows() > 2)
     new = pods.start("orders-5d8b6-kq4zt")
@@ -117,7 +116,7 @@ def test_deployment_rollout_holds_no_time(pods: Pods, served: Served) -> None:
 
 
 def test_two_replicas_under_one_name_take_turns(pods: Pods, served: Served) -> None:
-    """Each that starts ends the one before, which names it."""
+    """Each new pod ends the one before, which names it."""
     first = pods.start("orders")
     second = pods.start("orders")
     assert f":{second.process.pid} took its name over" in first.wait_until_fenced()

@@ -1,4 +1,4 @@
-"""How an observer finds the ends and the times of a file log, and what it costs."""
+"""How an observer finds the ends and the times of a file log."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ def append(root: Path, segment: int, *times: int) -> None:
 
 
 def write(root: Path, segment: int, start: int, rows: int) -> Path:
-    """Write a file at an offset, as a topic that was compacted is archived."""
+    """Write a file at an offset, as an archive of a compacted topic has."""
     directory = segment_directory(root, "flights", segment)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / file_name("flights", segment, start)
@@ -45,7 +45,7 @@ def write(root: Path, segment: int, start: int, rows: int) -> Path:
 
 
 def test_ends_match_the_last_files(tmp_path: Path) -> None:
-    """At every look, also after gaps."""
+    """Offsets may have gaps."""
     ends = LogEnds(tmp_path, "flights")
     seen = [ends().ends]
     append(tmp_path, 0, 1, 2)
@@ -67,7 +67,7 @@ def test_ends_match_the_last_files(tmp_path: Path) -> None:
 def test_no_append_is_missed_between_looks(
     tmp_path: Path, course: list[tuple[int, float, bool]]
 ) -> None:
-    """Also with modification times of whole seconds, which several appends share."""
+    """Modification times may have whole seconds, which several appends share."""
     shutil.rmtree(tmp_path / "flights", ignore_errors=True)
     clock, counts = Seconds(), dict[int, int]()
     ends = LogEnds(tmp_path, "flights", monotonic=clock)
@@ -86,7 +86,7 @@ def test_no_append_is_missed_between_looks(
 def test_unchanged_directory_is_not_listed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A quiet segment costs only one look at its modification time."""
+    """An unchanged segment costs one look at its modification time."""
     clock = Seconds()
     ends = LogEnds(tmp_path, "flights", monotonic=clock)
     append(tmp_path, 0, 1)
@@ -100,7 +100,7 @@ def test_unchanged_directory_is_not_listed_again(
 
 
 def test_foreign_file_is_named_until_removed(tmp_path: Path) -> None:
-    """And nothing of the look that found it is lost."""
+    """The look that found it still counts."""
     ends = LogEnds(tmp_path, "flights")
     append(tmp_path, 0, 1)
     foreign = segment_directory(tmp_path, "flights", 0) / "part-0.parquet"
@@ -116,7 +116,7 @@ def test_foreign_file_is_named_until_removed(tmp_path: Path) -> None:
 
 
 def test_unreadable_layout_is_named_while_it_exists(tmp_path: Path) -> None:
-    """Also once the directory has settled: the log would look empty."""
+    """Otherwise the log would look empty."""
     clock = Seconds()
     ends = LogEnds(tmp_path, "flights", monotonic=clock)
     (tmp_path / "flights" / "year=2026").mkdir(parents=True)
@@ -127,7 +127,7 @@ def test_unreadable_layout_is_named_while_it_exists(tmp_path: Path) -> None:
 
 
 def test_missing_root_is_an_error(tmp_path: Path) -> None:
-    """As one that was unmounted; a stream that is not there is empty."""
+    """It may be unmounted; a missing stream is empty."""
     assert LogEnds(tmp_path, "flights")().ends == {}
     with pytest.raises(Unreachable, match="elsewhere does not exist"):
         LogEnds(tmp_path / "elsewhere", "flights")()
@@ -136,7 +136,7 @@ def test_missing_root_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_recreated_log_ends_where_it_ends_now(tmp_path: Path) -> None:
-    """Also if its file has the same name in another directory."""
+    """Its file may have the same name in another directory."""
     ends = LogEnds(tmp_path, "flights")
     append(tmp_path, 0, 1, 2, 3)
     before = ends().ends
@@ -148,7 +148,7 @@ def test_a_recreated_log_ends_where_it_ends_now(tmp_path: Path) -> None:
 
 
 def test_times_are_read_from_new_files_only(tmp_path: Path) -> None:
-    """The largest of each segment, once."""
+    """Each look returns the largest new time of each segment."""
     times = LogTimes(tmp_path, "flights", "time")
     append(tmp_path, 0, 5, 9, 7)
     append(tmp_path, 0, 4)
@@ -165,7 +165,7 @@ def test_times_are_read_from_new_files_only(tmp_path: Path) -> None:
 
 
 def test_a_file_without_the_column_is_named_and_read_again(tmp_path: Path) -> None:
-    """The times of the others are not lost by it."""
+    """The times of other files still count."""
     append(tmp_path, 0, 5)
     path = write(tmp_path, 1, 0, 2)
     pq.write_table(pa.table({"other": [1, 2]}), path)
@@ -191,7 +191,7 @@ NOON = 1_795_694_400_000
 def test_implausible_times_are_skipped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, times: list[object]
 ) -> None:
-    """They are named, and their segment is not idle while they are its newest."""
+    """Warnings name them, and their segment is not idle while they are its newest."""
     noon = {datetime: EPOCH + timedelta(milliseconds=NOON), str: f"{NOON}"}
     right = [noon.get(type(times[0]), NOON)]
     pq.write_table(pa.table({"time": right * 9}), write(tmp_path, 0, 0, 1))
@@ -217,7 +217,7 @@ def test_implausible_times_are_skipped(
     ],
 )
 def test_a_column_without_times_is_refused(tmp_path: Path, column: pa.Array, says: str) -> None:
-    """Text holds none, and timestamps without a zone need one."""
+    """The column has text, or timestamps without a zone."""
     pq.write_table(pa.table({"time": column}), write(tmp_path, 0, 0, 1))
 
     with pytest.raises(Rejected, match=says):

@@ -1,4 +1,4 @@
-"""What a writer is notified of: exclusion, the end of its stream, an event too far ahead."""
+"""Notices to a writer: exclusion, a sealed stream, and events too far ahead."""
 
 import logging
 import re
@@ -27,12 +27,12 @@ EXCLUDED = results(
 
 
 def make_client(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
-    """Return the client of the writer that time advances without."""
+    """Return the client of the slow writer."""
     return WriterClient(served.url, stream, "slow", **options)
 
 
 def go_on_without(served: Served, stream: str, *, by_hand: bool = False) -> None:
-    """Have another writer note 90, and wait until a mark is there without the slow one."""
+    """Let another writer note 90, and wait for a mark without the slow one."""
     served.note(stream, 90, {"1": 9})
     if by_hand:
         served.call("DELETE", f"/{stream}/writers/slow")
@@ -41,7 +41,7 @@ def go_on_without(served: Served, stream: str, *, by_hand: bool = False) -> None
 
 
 def is_because(exclusion: Exclusion | None, reason: str) -> bool:
-    """Whether it has that reason, is recent, and has the lower of the other writer."""
+    """Return whether the notice is recent, and has this reason and the other writer's lower."""
     assert exclusion is not None
     ago_ms = time.time_ns() // 1_000_000 - exclusion.since
     return (exclusion.reason, exclusion.lower, 0 <= ago_ms < 60_000) == (reason, 90, True)
@@ -51,7 +51,7 @@ def is_because(exclusion: Exclusion | None, reason: str) -> bool:
 def test_an_excluded_writer_is_notified_in_every_way(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture, *, by_hand: bool
 ) -> None:
-    """By what flush returns, the state, `on_excluded` and the log; each exclusion once."""
+    """`flush`, the state, `on_excluded` and the log show each exclusion once."""
     excluded: list[Exclusion] = []
     timeout_ms = 60_000 if by_hand else 1
     reason = "removed" if by_hand else "timed_out"
@@ -80,7 +80,7 @@ def test_an_excluded_writer_is_notified_in_every_way(
 def test_excluded_writer_is_notified_once_time_advances(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is excluded, but nothing is late; it is told once another writer's time has passed."""
+    """Until another writer's time passes, none of its rows are late."""
     excluded: list[Exclusion] = []
     with make_client(served, stream, timeout_ms=1, on_excluded=excluded.append) as client:
         client.note_time(5, {0: 10})
@@ -100,7 +100,7 @@ def test_excluded_writer_is_notified_once_time_advances(
 
 
 def test_late_rows_are_reported_by_hour(tmp_path: Path, served: Served, stream: str) -> None:
-    """Each window names those of its own, exactly; event times may be finer than a millisecond."""
+    """Each window has exactly its own late rows; times may be finer than a millisecond."""
     hours = [datetime(2013, 1, 1, hour, 30, 0, 7, tzinfo=UTC) for hour in (8, 9, 9, 11)]
     with make_client(served, stream) as client:
         log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
@@ -118,7 +118,7 @@ def test_late_rows_are_reported_by_hour(tmp_path: Path, served: Served, stream: 
 
 
 def test_late_rows_warning_names_the_latest_time(caplog: pytest.LogCaptureFixture) -> None:
-    """At the first, and those since then when it closes."""
+    """There is a warning at the first late row and one when the client closes."""
     noted, hour = 1_357_034_400_000, 3_600_000
     with WriterClient(URL, "s", "UA", transport=Scripted()) as client:
         client.note_time(noted, {0: 10})
@@ -147,8 +147,6 @@ def test_late_rows_that_end_before_they_begin_are_refused() -> None:
 def test_a_callback_that_fails_is_logged_and_stops_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The sender continues."""
-
     def fail(_: Exclusion) -> None:
         raise ZeroDivisionError
 
@@ -164,7 +162,7 @@ def test_a_callback_that_fails_is_logged_and_stops_nothing(
 
 
 def test_a_callback_may_note_and_cannot_wait() -> None:
-    """It holds no lock, and runs in the thread that sends."""
+    """The callback holds no lock, and runs in the thread that sends."""
     refused: list[str] = []
     done = threading.Event()
 
@@ -187,13 +185,13 @@ def test_a_callback_may_note_and_cannot_wait() -> None:
     assert ([note["time"] for note in network.notes], refused) == ([5, 91], [sentence] * 2)
 
 
-# What a sealed stream answers a writer, against the real controller
+# Sealed streams
 
 
 def test_a_writer_learns_that_its_stream_is_sealed(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A flush raises it, and the log has it; what was durable before stays so."""
+    """`flush` raises it, and the log has it; earlier notes stay durable."""
     caplog.set_level(logging.WARNING)
     with hasty(served, stream) as client:
         client.note_time(5, {0: 10})
@@ -213,7 +211,7 @@ def test_a_writer_learns_that_its_stream_is_sealed(
 
 
 def test_the_only_writer_of_a_stream_may_seal_it(served: Served, stream: str) -> None:
-    """Also repeated after a lost answer; the changes name the operator and the reason."""
+    """The call is repeated after a lost answer; the changes have operator and reason."""
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
         client.finish()
@@ -225,7 +223,7 @@ def test_the_only_writer_of_a_stream_may_seal_it(served: Served, stream: str) ->
 
 
 def test_a_writer_among_others_does_not_seal_their_stream(served: Served, stream: str) -> None:
-    """Not even if they are done, or never came."""
+    """The others may be finished, or may never have come."""
     served.create(stream, expected_writers=["DL"])
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
@@ -250,7 +248,7 @@ TOO_FAR = Refused("too_far_ahead", BOUND)
 
 
 def post(outbox: Outbox, *answers: Accepted | Refused) -> list[tuple[object, ...]]:
-    """Have the next batch answered; returns what was posted."""
+    """Answer the next batch, and return its notes."""
     batch = outbox.take()
     outbox.record_answer(batch, NotesReply(answers))
     return [(p.note.state, p.note.time, dict(p.note.position), p.note.max_time) for p in batch]
@@ -259,7 +257,7 @@ def post(outbox: Outbox, *answers: Accepted | Refused) -> list[tuple[object, ...
 def test_an_event_too_far_ahead_is_named_and_time_advances(
     served: Served, stream: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The note is sent again without its `max_time`, and so are those that follow."""
+    """The note is sent again without its `max_time`, and so are later notes."""
     with WriterClient(served.url, stream, "UA") as client:
         log = SegmentLogWriter(tmp_path, stream, client=client, event_time="at")
         log.append([{"at": NOON}, {"at": FAR}, {"at": NOON + 1}])
@@ -274,7 +272,7 @@ def test_an_event_too_far_ahead_is_named_and_time_advances(
         (NOON + 5, {"0": 4}, False),
     ]
     (said,) = [record.getMessage() for record in caplog.records if record.levelno >= 30]
-    # the offset is named if the note that was refused had a position: one may be sent before
+    # the offset is known only if the refused note had a position
     assert re.match(
         rf"writer 'UA' of stream '{stream}': an event was written with the time "
         r"2096-10-02T07:06:40Z( below the offset 0:3)?: max_time 2096-10-02T07:06:40Z is ",
@@ -287,7 +285,7 @@ def test_an_event_too_far_ahead_is_named_and_time_advances(
 
 
 def test_max_time_is_declared_again_once_time_passes_the_event() -> None:
-    """Until then a smaller one would not bound what was written."""
+    """Until then a smaller one would not bound all rows."""
     outbox = Outbox("UA")
     posted = []
     for at, answers in ((NOON, [TOO_FAR]), (NOON + 1, [OK]), (FAR, [OK])):
@@ -303,7 +301,7 @@ def test_max_time_is_declared_again_once_time_passes_the_event() -> None:
 
 
 def test_repeated_note_has_the_latest_position() -> None:
-    """Else it would be refused as behind the note of another domain in the same batch."""
+    """Otherwise it would be behind the note of another domain in the same batch."""
     outbox = Outbox("UA")
     outbox.note(NOON, {0: 5}, domain="a", max_time=FAR)
     outbox.note(NOON, {0: 9}, domain="b")
@@ -313,7 +311,7 @@ def test_repeated_note_has_the_latest_position() -> None:
 
 
 def test_writer_with_only_refused_notes_sends_no_heartbeat() -> None:
-    """Else one with a wrong clock would hold the watermark as long as its process lives."""
+    """Otherwise a writer with a wrong clock would hold the watermark while its process lives."""
     outbox = Outbox("UA")
     outbox.change_state("live", {0: 5})
     post(outbox, OK)
@@ -325,7 +323,7 @@ def test_writer_with_only_refused_notes_sends_no_heartbeat() -> None:
 
 @pytest.mark.parametrize("idle", [OK, Refused("unknown_writer", None)], ids=["idle", "forgotten"])
 def test_writer_that_is_not_live_joins_after_a_refusal(idle: Accepted | Refused) -> None:
-    """Otherwise its next rows may be late. A stream that was created again forgot the writer."""
+    """Otherwise its next rows may be late. A recreated stream has forgotten the writer."""
     outbox = Outbox("UA")
     outbox.change_state("live", {0: 5})
     post(outbox, OK)
@@ -339,7 +337,7 @@ def test_writer_that_is_not_live_joins_after_a_refusal(idle: Accepted | Refused)
 
 @pytest.mark.parametrize("state", ["idle", "finished"])
 def test_state_change_omits_the_refused_time(state: State) -> None:
-    """A change of state has no time, and not the largest event time of a wrong clock again."""
+    """A change of state has no time, nor the refused largest event time."""
     outbox = Outbox("UA")
     outbox.note(NOON, {0: 10}, max_time=FAR)
     outbox.change_state(state, {})
@@ -352,12 +350,12 @@ SECONDS = 1_357_034_400
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what was logged as a warning."""
+    """Return the logged warnings."""
     return [record.getMessage() for record in caplog.records if record.levelno >= 30]
 
 
 def test_times_in_seconds_are_doubted_once(caplog: pytest.LogCaptureFixture) -> None:
-    """They are noted all the same: a stream may have any clock."""
+    """They are still noted, because a stream may have any clock."""
     network = Scripted()
     with WriterClient(URL, "s", "UA", transport=network) as client:
         for at in (5, SECONDS, SECONDS + 1):
@@ -373,7 +371,7 @@ def test_times_in_seconds_are_doubted_once(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_a_clock_in_seconds_is_doubted_too(caplog: pytest.LogCaptureFixture) -> None:
-    """Also if the client notes it by itself."""
+    """This includes automatic notes."""
     network = Scripted()
     options: dict[str, Any] = {"pace": Pace(note_period_ms=1), "clock": lambda: SECONDS}
     with WriterClient(URL, "s", "UA", transport=network, automatically_note_time=True, **options):
@@ -385,7 +383,7 @@ def test_a_clock_in_seconds_is_doubted_too(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_clock_behind_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Once each time."""
+    """There is one warning each time."""
     notices = Notices("s", "UA", URL, None)
     for behind_ms in (30_000, 20_000, 0, 1500):
         notices.warn_of_clock(behind_ms)
@@ -402,7 +400,7 @@ def test_clock_behind_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> Non
 def test_time_too_far_ahead_suggests_its_unit(
     served: Served, stream: str, factor: int, unit: str
 ) -> None:
-    """With how far it is beyond what is allowed."""
+    """The error has the distance from the limit."""
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(SECONDS * 1000 * factor, {0: 10})
         with pytest.raises(InvalidNote, match=rf"time \d+ is \d+ years too far ahead: {unit}\? "):

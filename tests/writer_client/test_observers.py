@@ -1,4 +1,4 @@
-"""What observers note of a log, to a real controller or to a scripted one."""
+"""Observers of a log, with a real controller and with a scripted one."""
 
 import logging
 import shutil
@@ -40,17 +40,17 @@ def append(root: Path, stream: str, segment: int, *times: int) -> None:
 
 
 def make_client(transport: Scripted, **options: Any) -> WriterClient:  # noqa: ANN401 - its options
-    """Return the client of an observer whose notes a test reads."""
+    """Return the client of an observer."""
     return WriterClient(URL, "flights", "observer", transport=transport, **options)
 
 
 def list_notes(transport: Scripted) -> list[tuple[str, int | None, dict[str, int]]]:
-    """Return state, time and position of each note that was sent."""
+    """Return state, time and position of each sent note."""
     return [(n.get("state", "live"), n.get("time"), n.get("position", {})) for n in transport.notes]
 
 
 def test_observer_notes_nothing_while_ends_are_unreadable(caplog: pytest.LogCaptureFixture) -> None:
-    """Reported once, whatever the error; until then the stream holds."""
+    """The error is logged once."""
     clock, transport, broken = Now(), Scripted(), [True]
 
     def ends() -> Seen:
@@ -74,14 +74,14 @@ def test_observer_notes_nothing_while_ends_are_unreadable(caplog: pytest.LogCapt
 
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have observers look at a log that went back for a tenth of a second."""
+    """Let observers wait a tenth of a second for a log that went back."""
     monkeypatch.setattr(polling, "PATIENCE_S", 0.1)
 
 
 @pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize("again", [0, 1])
 def test_a_recreated_log_stops_the_observer(tmp_path: Path, again: int) -> None:
-    """Emptied, or with fewer rows than before; the segment is named."""
+    """The new log is empty, or has fewer rows; the error names the segment."""
     append(tmp_path, "flights", 4, 1, 2, 3)
     with make_client(Scripted()) as client:
         noter = IngestionNoter(client, LogEnds(tmp_path, "flights"), poll_ms=10, max_lag_ms=10)
@@ -100,7 +100,7 @@ def test_a_recreated_log_stops_the_observer(tmp_path: Path, again: int) -> None:
 def test_a_log_recreated_between_two_observers_stops_the_second(
     served: Served, stream: str, tmp_path: Path
 ) -> None:
-    """The controller knows where it ended."""
+    """The controller has the former end."""
     append(tmp_path, stream, 0, 1, 2, 3)
     with WriterClient(served.url, stream, "observer") as client:
         IngestionNoter(client, LogEnds(tmp_path, stream), domain="default").look()
@@ -123,7 +123,7 @@ def test_a_log_recreated_between_two_observers_stops_the_second(
 def test_timeout_below_the_note_interval_is_warned_of(
     caplog: pytest.LogCaptureFixture, own: int | None, of_stream: int | None, warned: int
 ) -> None:
-    """Else it would be excluded on every quiet stream; the answer to the join has the stream's."""
+    """Otherwise every quiet stream would exclude it."""
     join = results(accepted(timeout_ms=of_stream))
     with make_client(Scripted(join), timeout_ms=own) as client:
         noter = IngestionNoter(client, lambda: Seen({}))
@@ -135,7 +135,7 @@ def test_timeout_below_the_note_interval_is_warned_of(
 
 
 def event_times(client: WriterClient, root: Path, clock: Now) -> EventTimeNoter:
-    """Return an observer of the client's stream, for which a segment is idle after 5 s."""
+    """Return an observer of the client's stream with an idle timeout of 5 s."""
     times_of = LogTimes(root, client.stream, "time")
     return EventTimeNoter(client, times_of, delay_ms=10, idle_timeout_ms=5000, clock=clock)
 
@@ -143,7 +143,7 @@ def event_times(client: WriterClient, root: Path, clock: Now) -> EventTimeNoter:
 def test_restarted_observer_begins_at_its_last_time(
     served: Served, stream: str, tmp_path: Path
 ) -> None:
-    """A segment that was idle is waited for again: its time lies below, and nothing is refused."""
+    """It waits for an idle segment with a lower time, but no note is refused."""
     served.create(stream, max_time_ahead_ms=None)
     clock = Now()
     append(tmp_path, stream, 1, 100)
@@ -168,7 +168,7 @@ def test_restarted_observer_begins_at_its_last_time(
 
 
 def test_observer_below_its_last_time_joins_as_heartbeat(tmp_path: Path) -> None:
-    """A note of such a time would be refused, and a refused note is no sign of life."""
+    """A note with this time would be refused, and would not keep the observer alive."""
     known = accepted(position={"0": 1}, times={"default": 70})
     clock, transport = Now(), Scripted(*[results(known)] * 3)
     append(tmp_path, "flights", 0, 50)
@@ -193,7 +193,7 @@ def test_observer_below_its_last_time_joins_as_heartbeat(tmp_path: Path) -> None
 def test_explain_names_empty_segments_that_are_waited_for(
     served: Served, stream: str, tmp_path: Path
 ) -> None:
-    """Until they have a row, or are idle; a segment that has a time is not named."""
+    """Segments with a time or idle ones are left out."""
     served.create(stream, max_time_ahead_ms=None)
     clock = Now()
     said: list[list[str]] = []
@@ -217,7 +217,7 @@ def test_explain_names_empty_segments_that_are_waited_for(
 
 
 def test_a_fault_ends_the_thread_and_is_raised_to_the_caller() -> None:
-    """A failing clock is not an unreadable log."""
+    """A failing clock must not look like an unreadable log."""
 
     def clock() -> int:
         raise ValueError("no clock")
@@ -232,7 +232,7 @@ def test_a_fault_ends_the_thread_and_is_raised_to_the_caller() -> None:
 
 
 def test_observer_without_new_rows_goes_idle_and_returns(tmp_path: Path) -> None:
-    """The highest time first; then no domain waits for it, until there are rows again.
+    """It first notes the highest time, and returns with new rows.
 
     Meanwhile it notes every ten seconds that it is idle: its process is live.
     """
@@ -261,7 +261,7 @@ def test_observer_without_new_rows_goes_idle_and_returns(tmp_path: Path) -> None
 
 
 def test_observer_with_unchanged_time_sends_heartbeats(tmp_path: Path) -> None:
-    """Every ten seconds, before its first time and after: it is not excluded for being right."""
+    """It sends them every ten seconds, even before its first time."""
     clock, transport = Now(), Scripted()
     with make_client(transport) as client:
         times_of = LogTimes(tmp_path, "flights", "time")

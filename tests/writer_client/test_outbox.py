@@ -1,4 +1,4 @@
-"""The laws of coalescing, and what becomes of refusals."""
+"""The laws of the outbox: coalescing, and refusals."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ laws = settings(deadline=None)
 
 
 def notes(outbox: Outbox) -> list[tuple[str | None, int | None, dict[int, int], str]]:
-    """Return what would be posted now, as plain values."""
+    """Return the next batch as plain values."""
     batch = outbox.take()
     outbox.put_back(batch)
     return [(p.note.domain, p.note.time, dict(p.note.position), p.note.state) for p in batch]
@@ -28,7 +28,7 @@ def notes(outbox: Outbox) -> list[tuple[str | None, int | None, dict[int, int], 
 @laws
 @given(acts)
 def test_outbox_delivers_the_final_state(played: list[Act]) -> None:
-    """Coalescing, lost posts and lost answers change nothing of what is known of a writer.
+    """Coalescing and losses do not change the writer's final state at the controller.
 
     But that each note declares all domains, so that less is left undeclared.
     """
@@ -42,7 +42,7 @@ def test_outbox_delivers_the_final_state(played: list[Act]) -> None:
 @laws
 @given(acts)
 def test_sent_time_has_a_position_of_its_call_or_later(played: list[Act]) -> None:
-    """No time is claimed with a position that the writer had before it claimed that time."""
+    """No time is sent with a position from before its note."""
     run = Run().play(played).drain()
 
     timed = [note for note in run.sent if note.time is not None and note.state == "live"]
@@ -52,7 +52,7 @@ def test_sent_time_has_a_position_of_its_call_or_later(played: list[Act]) -> Non
 @laws
 @given(acts)
 def test_sent_max_time_bounds_rows_below_its_position(played: list[Act]) -> None:
-    """In every domain in which anything was declared, whatever answers were lost."""
+    """This holds in all declared domains, even after lost answers."""
     run = Run().play(played).drain()
 
     for note in run.sent:
@@ -61,13 +61,13 @@ def test_sent_max_time_bounds_rows_below_its_position(played: list[Act]) -> None
             said[note.domain] = note.max_time
         passed = run.find_passed(note)
         assert {k: said[k] for k in passed if k in said and said[k] < passed[k]} == {}
-        assert passed.keys() <= said.keys(), "what is known of one domain goes with every note"
+        assert passed.keys() <= said.keys(), "the facts of one domain go with every note"
 
 
 @laws
 @given(acts)
 def test_sent_position_is_exact_without_losses(played: list[Act]) -> None:
-    """A time goes with the very position at which the writer claimed it."""
+    """A time is sent with the position of its call."""
     heard = [act for act in played if not isinstance(act, PostOnce) or act.fate == "answered"]
     run = Run().play(heard).drain()
 
@@ -78,7 +78,7 @@ def test_sent_position_is_exact_without_losses(played: list[Act]) -> None:
 @laws
 @given(acts)
 def test_ordered_notes_are_never_refused(played: list[Act]) -> None:
-    """What is kept in order by the writer stays in order on the way, replays included."""
+    """Repeats and coalescing keep the order."""
     run = Run().play(played).drain()
 
     assert run.outbox.pop_refused() is None
@@ -87,7 +87,7 @@ def test_ordered_notes_are_never_refused(played: list[Act]) -> None:
 @laws
 @given(acts, st.sampled_from([("unknown_domain", ("default",)), ("too_many_writers", 7)]))
 def test_a_writer_that_may_not_join_gives_up(played: list[Act], joins: tuple[str, Any]) -> None:
-    """The controller refuses its live notes, and its end because it never joined."""
+    """The controller refuses its notes, and its end because it never joined."""
     outbox = Run().play(played).outbox
     for _ in range(5):
         if outbox:
@@ -102,7 +102,7 @@ def test_a_writer_that_may_not_join_gives_up(played: list[Act], joins: tuple[str
 @laws
 @given(acts)
 def test_a_batch_is_no_larger_than_the_domains_allow(played: list[Act]) -> None:
-    """However much is noted, one note a domain waits, and one change of state."""
+    """At most one note of each domain and one change of state wait."""
     run = Run().play(played).drain()
 
     assert run.largest_batch <= 2 * len(DOMAINS)
@@ -111,7 +111,7 @@ def test_a_batch_is_no_larger_than_the_domains_allow(played: list[Act]) -> None:
 @laws
 @given(acts)
 def test_durable_call_has_reached_the_controller(played: list[Act]) -> None:
-    """When a call counts as durable, the controller knows a position that reaches its own."""
+    """The controller then has a position that reaches the call's."""
     run = Run()
     positions: list[dict[int, int]] = [{}] * (run.outbox.calls + 1)
     for act in played:
@@ -124,7 +124,7 @@ def test_durable_call_has_reached_the_controller(played: list[Act]) -> None:
 
 
 def test_idle_is_accepted_from_a_writer_that_fell_behind() -> None:
-    """It has no time of its own, so a time that was refused does not keep it from counting."""
+    """It has no time, so a refused time does not matter."""
     run = Run()
     run.heard.note(Note("UA", 9, {}, DOMAINS[0]), now=0)
     run.outbox.note(4, {0: 5}, domain=DOMAINS[0])
@@ -137,7 +137,7 @@ def test_idle_is_accepted_from_a_writer_that_fell_behind() -> None:
 
 
 def test_a_note_declares_all_domains_of_its_writer() -> None:
-    """The one without a name is the default, by which a note of another domain calls it."""
+    """The unnamed domain is the default one."""
     outbox = Outbox("UA")
     outbox.record_write(7, None, {0: 1})
     outbox.record_write(9, "ship", {0: 1})
@@ -149,7 +149,7 @@ def test_a_note_declares_all_domains_of_its_writer() -> None:
 
 
 def test_unnamed_domain_means_the_streams_only_domain() -> None:
-    """Which a note of another domain learns by its first refusal, and is posted again."""
+    """The first refusal of another domain's note shows its name."""
     outbox = Outbox("UA")
     outbox.record_write(7, None, {0: 1})
     outbox.note(5, {}, domain="ship", max_time=9)
@@ -160,7 +160,7 @@ def test_unnamed_domain_means_the_streams_only_domain() -> None:
 
 
 def test_undeclared_domain_is_dropped_from_notes() -> None:
-    """The caller learns it once, and the notes are posted again without it."""
+    """The caller gets one error, and the notes are posted again without the domain."""
     outbox = Outbox("UA")
     outbox.record_write(7, "shpi", {0: 1})
     outbox.note(5, {}, domain="ship")
@@ -173,7 +173,6 @@ def test_undeclared_domain_is_dropped_from_notes() -> None:
 
 
 def test_refusal_has_the_stored_value() -> None:
-    """A refusal is kept with the stored value until the caller asks."""
     outbox = Outbox("UA")
     outbox.note(5, {})
     outbox.record_answer(outbox.take(), NotesReply((Refused("invalid_time", 9),)))
@@ -186,7 +185,7 @@ def test_refusal_has_the_stored_value() -> None:
 
 @pytest.mark.parametrize("answered", [True, False], ids=["refused", "lost"])
 def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> None:
-    """With the next note of their domain, and then no longer."""
+    """Late rows go with the next note of their domain."""
     outbox = Outbox("UA")
     outbox.note(5, {})
     outbox.count_late_rows(None, LateRows(2, 4))
@@ -206,7 +205,7 @@ def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> N
 
 
 def test_late_rows_are_reported_without_a_note_of_time() -> None:
-    """One note for each domain, if none is waiting."""
+    """There is a note for each domain without a pending one."""
     outbox = Outbox("UA")
     outbox.change_state("live", {})
     outbox.count_late_rows("a", LateRows(2, 4))
@@ -217,7 +216,7 @@ def test_late_rows_are_reported_without_a_note_of_time() -> None:
 
 
 def test_late_rows_are_reported_by_full_hours() -> None:
-    """At most as many reports as a note takes: the least times merge."""
+    """A note takes a limited number of hours; the earliest merge."""
     outbox = Outbox("UA")
     outbox.note(5, {})
     for hour in (*range(30), 29):
@@ -232,7 +231,7 @@ def test_late_rows_are_reported_by_full_hours() -> None:
 
 
 def test_malformed_answer_changes_nothing() -> None:
-    """It is read as a whole before the outbox hears of it."""
+    """It is decoded as a whole before the outbox gets it."""
     outbox = Outbox("UA")
     outbox.note(5, {0: 10})
     batch = outbox.take()
@@ -247,7 +246,7 @@ def test_malformed_answer_changes_nothing() -> None:
 
 
 def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
-    """Requests stay below the controller's limits, whatever the number of domains and segments."""
+    """Requests stay below the controller's limits."""
     outbox = Outbox("UA")
     for number in range(30):
         outbox.note(number, dict.fromkeys(range(999), number), domain=f"k{number}")
@@ -275,7 +274,7 @@ def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
 def test_decreasing_notes_are_refused_at_once(
     time: int, position: dict[int, int], said: str
 ) -> None:
-    """An invalid note raises where it is made and changes nothing."""
+    """The call raises, and changes nothing."""
     outbox = Outbox("UA")
     outbox.note(5, {0: 10})
     with pytest.raises(Rejected) as raised:
@@ -285,7 +284,7 @@ def test_decreasing_notes_are_refused_at_once(
 
 
 def test_positions_may_come_as_numpy_numbers() -> None:
-    """Whatever counts as an integer travels as one."""
+    """They are sent as integers."""
     outbox = Outbox("UA")
     position: Any = {np.int64(0): np.int64(10)}
     outbox.note(5, position)
@@ -295,7 +294,7 @@ def test_positions_may_come_as_numpy_numbers() -> None:
 
 
 def test_writer_vouching_for_undeclared_domains_gives_up() -> None:
-    """What it vouches for goes along with each note, so it would be refused again and again."""
+    """Its vouched domains go with each note, so every note would be refused."""
     outbox = Outbox("UA", domains=("elsewhere",))
     outbox.note(5, {0: 9}, max_time=4)
     outbox.change_state("idle", {})
@@ -312,7 +311,6 @@ def test_writer_vouching_for_undeclared_domains_gives_up() -> None:
 
 
 def test_write_makes_an_idle_writer_live() -> None:
-    """Time has to wait for a writer that writes."""
     outbox = Outbox("UA")
     outbox.change_state("idle", {})
     outbox.record_write(5, None, {0: 1})

@@ -1,4 +1,4 @@
-"""The page about writers runs as it is printed."""
+"""The examples of the page about writers."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +12,7 @@ from tests.writer_client.scripted import Scripted, accepted, results
 
 
 def test_writers_page_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """After the first, one is fenced, and the last learns that time advanced without it."""
+    """One example is fenced, and the last one is excluded."""
     excluded = {"reason": "timed_out", "since": 1357041600000, "lower": 90}
     held = {"session": "c07d", "label": "host-b:1017", "since": 1357041600000}
     networks = [

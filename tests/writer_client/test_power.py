@@ -1,4 +1,4 @@
-"""What the file log has after a power cut: whatever was appended, after each call that syncs."""
+"""The file log after a power cut at any call of the file system."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ def interrupt(name, act, only=""):
     except InterruptedError:
         setattr(os, name, called)
 """
-"""What the programs share; `interrupt` ends `act` after it called a function of `os`."""
+"""Code of all programs; `interrupt` ends `act` after it called a function of `os`."""
 
 APPENDS = """
 writer = opened()
@@ -62,12 +62,11 @@ interrupt("mkdir", opened, only="=1")
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Disk:
-    """A disk for the log."""
     return Disk.new(tmp_path)
 
 
 def run(disk: Disk, program: str, variables: dict[str, str]) -> list[Acknowledged]:
-    """Run a program to its end; returns what it acknowledged."""
+    """Run a program to its end, and return the rows that it acknowledged."""
     done = run_python("-c", OPEN + program, disk.root, cwd=disk.root, **variables)
     assert done.returncode == 0, done.stderr
     lines = (line.split() for line in done.stdout.splitlines())
@@ -75,7 +74,7 @@ def run(disk: Disk, program: str, variables: dict[str, str]) -> list[Acknowledge
 
 
 def lost(cut: Cut, acknowledged: Sequence[Acknowledged], target: Path, *, torn: bool) -> set[str]:
-    """Return what was acknowledged and is not there; the log has to be whole, and go on."""
+    """Return the missing acknowledged rows, and check that the log is valid and accepts more."""
     root = cut.restore(target, torn=torn)
     writer = SegmentLogWriter(root, "flights", segments=(0, 1), event_time="time")
     writer.append([{"time": 9, "writer": "UA"}], 0)
@@ -89,7 +88,7 @@ def lost(cut: Cut, acknowledged: Sequence[Acknowledged], target: Path, *, torn: 
     ids=["appends", "repeats a batch", "looks up the ends", "finds a directory"],
 )
 def test_appended_rows_survive_a_power_cut(disk: Disk, tmp_path: Path, program: str) -> None:
-    """Also what another process made that ended before it had synced the directory."""
+    """This includes files of a process that ended before it synced the directory."""
     acknowledged = run(disk, program, disk.variables)
 
     cuts = [(cut, torn) for cut in disk.cuts() for torn in (False, True)]

@@ -1,4 +1,4 @@
-"""The table of a producer's states, and the calls and faults that lead through it."""
+"""The table of a producer's states, and random calls and faults."""
 
 import re
 from collections import deque
@@ -34,7 +34,7 @@ OVER = -1.0
 
 
 def find_cell(state: ProducerState, event: Event) -> str:
-    """Return a cell of the table as its module draws it."""
+    """Return a cell of the table in the module's docstring."""
     try:
         after, action = advance(state, event)
     except Rejected:
@@ -43,7 +43,6 @@ def find_cell(state: ProducerState, event: Event) -> str:
 
 
 def test_table_is_as_its_module_draws_it() -> None:
-    """Each event is defined or refused in each state."""
     lines = (producer_state.__doc__ or "").splitlines()
     drawn = [re.split("  +", line) for line in lines if line.count("  ") >= len(ProducerState)]
 
@@ -53,7 +52,7 @@ def test_table_is_as_its_module_draws_it() -> None:
 
 
 def test_every_producer_state_leads_to_a_transaction() -> None:
-    """So no outcome keeps a producer from going on."""
+    """So no outcome blocks a producer."""
     after = {
         s: {advance(s, e)[0] for e in EVENTS if find_cell(s, e) != "refused"} for s in ProducerState
     }
@@ -102,7 +101,6 @@ class Client(Noting):
         return StreamCut({})
 
     def flush(self, _timeout: float = 0) -> None:
-        """Raise once if the controller is away."""
         if self.is_away:
             self.is_away = False
             raise Unreachable("no controller answers")
@@ -117,7 +115,7 @@ class Client(Noting):
 
 
 class Walk:
-    """Calls in an order that nobody plans."""
+    """Random calls in any order."""
 
     def __init__(self, on_failure: OnFailure) -> None:
         client: Any = Client
@@ -141,7 +139,7 @@ class Walk:
         self.channel.begin()
 
     def step(self, name: str) -> None:
-        """Call, or have the next call of Kafka or the controller fail."""
+        """Call, or let the next call of Kafka or the controller fail."""
         if name in FAULTS:
             self.kafka.faults.append(FAULTS[name])
             return
@@ -171,7 +169,7 @@ class Walk:
 
 @pytest.fixture(scope="module", autouse=True)
 def _without_servers() -> Iterator[None]:
-    """Replace Kafka and the topic; `Channel` itself is the real one."""
+    """Replace Kafka and the topic, but not `Channel`."""
     look = SimpleNamespace(ends={})
     topic = type("Topic", (), {"name": "orders", "id": None, "look_again": lambda *_, **__: look})
     topic.settings = lambda *_, **__: {}  # type: ignore[attr-defined]
@@ -188,7 +186,7 @@ def _without_servers() -> Iterator[None]:
     on_failure=st.sampled_from(["raise", "hold"]),
 )
 def test_producer_continues_once_servers_answer(names: list[str], on_failure: OnFailure) -> None:
-    """After any calls and faults, unless the producer has a fault of its own."""
+    """Only a fault of the producer itself is final."""
     walk = Walk(on_failure)
     for name in names:
         walk.step(name)

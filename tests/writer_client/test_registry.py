@@ -1,4 +1,4 @@
-"""What follows from the answers of a schema registry."""
+"""Answers of a schema registry, and their consequences."""
 
 import json
 from contextlib import suppress
@@ -28,12 +28,12 @@ def record(name: str, kind: object, **more: object) -> dict[str, object]:
 
 
 def chain(levels: int) -> object:
-    """Return a union of so many records, each with the one before in its field."""
+    """Return a schema of nested records."""
     return [record(f"R{n}", f"R{n - 1}" if n else "long") for n in range(levels)]
 
 
 def find_time(field: str, status: int, body: object) -> Any:  # noqa: ANN401 - as a record has
-    """Find the time in a record of schema 7, for which a registry answers this."""
+    """Find the time in a record whose schema a registry answers."""
     pages = {"/schemas/ids/7": (status, body)}
     with odd_controller(lambda path: pages.get(path, (200, b"<html>"))) as url:
         return registered_time(field, {"url": url, "max.retries": 0})(MESSAGE)
@@ -63,7 +63,7 @@ def find_time(field: str, status: int, body: object) -> Any:  # noqa: ANN401 - a
 def test_registry_answer_decides_about_the_record(
     status: int, body: object, kind: type[NotedTimeError], says: str
 ) -> None:
-    """It is passed over, read again, or ends the observer."""
+    """The record is skipped or read again, or the observer ends."""
     with pytest.raises(NotedTimeError, match=says) as refused:
         find_time("at", status, body)
 
@@ -72,7 +72,7 @@ def test_registry_answer_decides_about_the_record(
 
 @pytest.mark.parametrize("body", [{"at": 1}, {"schema": "<html>"}])
 def test_registry_without_a_schema_is_asked_again(body: object) -> None:
-    """Also if the client takes the answer for one, and caches it."""
+    """The client may have cached the answer as a schema."""
     bodies = [body, {"schema": '"long"'}]
     with odd_controller(lambda _: (200, bodies.pop(0))) as url:
         get_time = registered_time("at", url)
@@ -82,7 +82,7 @@ def test_registry_without_a_schema_is_asked_again(body: object) -> None:
 
 
 def test_registry_that_answers_byte_by_byte_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit is of the whole answer; the connection is closed, and the next one may be quick."""
+    """The timeout is for the whole answer; the next connection may be quick."""
     monkeypatch.setattr(registry, "ANSWER_TIMEOUT_S", 2)
     body, slow = json.dumps({"schema": json.dumps(record("A", "long"))}).encode(), [True]
     closed = Event()
@@ -121,12 +121,12 @@ def test_registry_that_answers_byte_by_byte_is_unreachable(monkeypatch: pytest.M
     ],
 )
 def test_avro_schema_that_may_overflow_is_refused(schema: object) -> None:
-    """Its records would end the process."""
+    """Its records would crash the process."""
     with pytest.raises(Rejected, match=r"Avro schema 7 refers to itself or nests deeper than 64"):
         find_time("at", 200, {"schema": json.dumps(schema)})
 
 
 @pytest.mark.parametrize("schema", [chain(64), record("a.Node", record("b.Node", "long"))])
 def test_avro_schema_that_does_not_overflow_is_read(schema: object) -> None:
-    """Of 64 levels, or with two types of one name."""
+    """It has 64 levels, or two types of one name."""
     assert find_time("at.at", 200, {"schema": json.dumps(schema)}) == [1]

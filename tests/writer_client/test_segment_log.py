@@ -1,4 +1,4 @@
-"""What the writer of the file log promises of its files, and of batches that are run again."""
+"""The writer of the file log: files, schemas, positions and repeated batches."""
 
 import multiprocessing
 import os
@@ -34,7 +34,7 @@ def writer(root: Path, **options: Any) -> SegmentLogWriter:  # noqa: ANN401 - as
 
 
 def test_append_returns_the_segment_end(tmp_path: Path) -> None:
-    """Appends of any form follow one another, and return the end of the segment."""
+    """Rows may come in any form."""
     log = writer(tmp_path)
     ends = [
         log.append([{"time": 1}, {"time": 2}]),
@@ -47,7 +47,7 @@ def test_append_returns_the_segment_end(tmp_path: Path) -> None:
 
 
 def test_files_are_named_as_archives_are(tmp_path: Path) -> None:
-    """The layout is that of the Kafka Connect sinks."""
+    """Kafka Connect's sinks have the same layout."""
     log = writer(tmp_path, segments=[3])
     log.append([{"time": 1}])
     log.append([{"time": 1}])
@@ -60,7 +60,7 @@ def test_files_are_named_as_archives_are(tmp_path: Path) -> None:
 
 
 def test_offset_removed_by_retention_is_not_reused(tmp_path: Path) -> None:
-    """A writer that slept while old files were removed does not write in their place."""
+    """A writer slept while retention removed old files."""
     sleeper, busy = writer(tmp_path), writer(tmp_path)
     sleeper.append([{"time": 1}])
     for _ in range(4):
@@ -72,7 +72,7 @@ def test_offset_removed_by_retention_is_not_reused(tmp_path: Path) -> None:
 
 
 def test_processes_share_a_segment_without_loss_or_overlap(tmp_path: Path) -> None:
-    """Four processes append at once: every row is there once, and no offset twice."""
+    """Four processes append at once; every row has one offset."""
     spawn = multiprocessing.get_context("spawn")
     names = ["UA", "DL", "AA", "B6"]
     processes = [spawn.Process(target=append_many, args=(tmp_path, name, 25)) for name in names]
@@ -94,7 +94,7 @@ def test_processes_share_a_segment_without_loss_or_overlap(tmp_path: Path) -> No
 
 
 def test_a_writer_killed_at_any_moment_leaves_whole_files(tmp_path: Path) -> None:
-    """After kill -9 in the middle of appends, everything visible is whole, and others continue."""
+    """After kill -9 all visible files are whole, and other writers continue."""
     spawn = multiprocessing.get_context("spawn")
     process = spawn.Process(target=append_many, args=(tmp_path, "UA", 100_000))
     process.start()
@@ -122,7 +122,7 @@ def test_a_writer_killed_at_any_moment_leaves_whole_files(tmp_path: Path) -> Non
 def test_event_times_of_any_unit_are_understood(
     tmp_path: Path, column: pa.Array, largest: int
 ) -> None:
-    """The largest event time is noted in ms, rounded up: no event lies above it."""
+    """The largest event time is rounded up to ms."""
     log = writer(tmp_path)
     for _ in range(2):
         log.append(pa.table({"time": column}))
@@ -144,7 +144,7 @@ def test_event_times_of_any_unit_are_understood(
 def test_invalid_rows_are_refused_with_the_reason(
     tmp_path: Path, appended: object, said: str
 ) -> None:
-    """Wrong rows are refused with the reason, and nothing is written."""
+    """Nothing is written."""
     log = writer(tmp_path)
     with pytest.raises(Rejected) as raised:
         log.append(appended)
@@ -161,7 +161,7 @@ def test_invalid_rows_are_refused_with_the_reason(
     ],
 )
 def test_schema_unlike_the_segments_is_refused(tmp_path: Path, appended: object, said: str) -> None:
-    """A segment keeps the schema it has; the difference is named."""
+    """The error has the difference."""
     writer(tmp_path).append([{"time": 1, "carrier": "UA"}])
     with pytest.raises(Rejected) as raised:
         writer(tmp_path).append(appended)
@@ -170,7 +170,7 @@ def test_schema_unlike_the_segments_is_refused(tmp_path: Path, appended: object,
 
 
 def test_columns_may_come_in_another_order(tmp_path: Path) -> None:
-    """The order of columns is the segment's."""
+    """The segment keeps its order."""
     log = writer(tmp_path)
     log.append(pa.table({"time": [1], "carrier": ["UA"]}))
     log.append(pa.table({"carrier": ["DL"], "time": [2]}))
@@ -179,7 +179,7 @@ def test_columns_may_come_in_another_order(tmp_path: Path) -> None:
 
 
 def test_a_given_schema_holds_from_the_first_row(tmp_path: Path) -> None:
-    """With a schema, rows whose values are all missing still have a type."""
+    """With a schema, columns without values still have a type."""
     schema = pa.schema({"time": pa.timestamp("s"), "carrier": pa.string()})
     log = writer(tmp_path, schema=schema)
     for carrier in (None, "UA"):
@@ -189,7 +189,7 @@ def test_a_given_schema_holds_from_the_first_row(tmp_path: Path) -> None:
 
 
 def test_concurrent_first_appends_agree_on_the_schema(tmp_path: Path) -> None:
-    """Two writers that open an empty segment cannot give it two schemas."""
+    """Two writers that open an empty segment cannot write two schemas."""
     one, other = writer(tmp_path), writer(tmp_path)
     one.append([{"time": 1, "carrier": "UA"}])
 
@@ -209,7 +209,7 @@ def test_concurrent_first_appends_agree_on_the_schema(tmp_path: Path) -> None:
 def test_foreign_file_is_refused_with_its_path(
     tmp_path: Path, name: str, content: bytes, said: str
 ) -> None:
-    """A truncated or foreign file is refused with its path, before anything is appended."""
+    """Nothing is appended."""
     path = tmp_path / "flights" / "partition=0" / name
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
@@ -220,7 +220,6 @@ def test_foreign_file_is_refused_with_its_path(
 
 
 def test_marker_and_checksum_files_are_ignored(tmp_path: Path) -> None:
-    """Files that readers pass over do not disturb writers."""
     directory = tmp_path / "flights" / "partition=0"
     directory.mkdir(parents=True)
     for name in ("_SUCCESS", ".flights+0+0000000000.parquet.crc", ".left-behind.parquet.tmp"):
@@ -230,7 +229,7 @@ def test_marker_and_checksum_files_are_ignored(tmp_path: Path) -> None:
 
 
 def test_a_file_without_rows_cannot_be_followed(tmp_path: Path) -> None:
-    """An empty file at the end is named, as its offset could never be passed."""
+    """No append could pass its offset."""
     path = tmp_path / "flights" / "partition=0" / "flights+0+0000000000.parquet"
     path.parent.mkdir(parents=True)
     pq.write_table(pa.table({"time": pa.array([], pa.int64())}), path)
@@ -240,7 +239,7 @@ def test_a_file_without_rows_cannot_be_followed(tmp_path: Path) -> None:
 
 
 def test_a_segment_that_is_not_open_is_named(tmp_path: Path) -> None:
-    """With several segments, each append names its own."""
+    """With several segments, each append needs a segment."""
     log = writer(tmp_path, segments=[0, 1])
 
     with pytest.raises(Rejected, match="segment None is not open: give `segment` as one of 0, 1"):
@@ -248,7 +247,7 @@ def test_a_segment_that_is_not_open_is_named(tmp_path: Path) -> None:
 
 
 def test_a_data_frame_is_appended_without_its_index(tmp_path: Path) -> None:
-    """Its columns become those of the segment, an index only if it has a name."""
+    """An index becomes a column only if it has a name."""
     log = writer(tmp_path)
     frame = pd.DataFrame({"time": pd.to_datetime([INSTANT, INSTANT]), "carrier": ["UA", None]})
     ends = [log.append(frame), log.append(frame.iloc[1:]), log.append(frame.set_index("time"))]
@@ -263,7 +262,7 @@ def test_a_data_frame_is_appended_without_its_index(tmp_path: Path) -> None:
 
 
 def test_a_data_frame_takes_the_types_of_the_segment(tmp_path: Path) -> None:
-    """A frame has nanoseconds but the segment milliseconds; no digit may be lost."""
+    """Nanoseconds become milliseconds if no digit is lost."""
     schema = pa.schema({"time": pa.timestamp("ms", tz="UTC"), "delay": pa.int64()})
     log = writer(tmp_path, schema=schema)
     frame = pd.DataFrame({"time": [pd.Timestamp(INSTANT)], "delay": [7.0]})
@@ -296,7 +295,7 @@ class CStream:
     ids=["dicts", "pandas"],
 )
 def test_event_times_without_a_zone_are_refused(tmp_path: Path, naive: object) -> None:
-    """They may be of any hour; a schema without a zone means UTC."""
+    """Their hour is unknown; a schema without a zone means UTC."""
     with pytest.raises(Rejected, match=r"column 'time' has no time zone: make it aware"):
         writer(tmp_path).append(naive)
 
@@ -305,7 +304,7 @@ def test_event_times_without_a_zone_are_refused(tmp_path: Path, naive: object) -
 
 
 def test_position_covers_only_own_appends(tmp_path: Path) -> None:
-    """What others appended after it is not its claim; an empty segment is not named."""
+    """Rows of other writers and empty segments are left out."""
     log = writer(tmp_path, segments=[0, 1])
     log.append([{"time": 1}] * 3, segment=0)
     writer(tmp_path).append([{"time": 1}] * 4)
@@ -316,7 +315,7 @@ def test_position_covers_only_own_appends(tmp_path: Path) -> None:
 def test_rows_below_a_noted_time_are_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A writer that breaks its promise is notified once, not per row; so is the controller."""
+    """Writer and controller are notified once, not for each row."""
     network = Scripted()
     with WriterClient(URL, "flights", "UA", transport=network) as client:
         log = writer(tmp_path, client=client)
@@ -338,7 +337,7 @@ def test_rows_below_a_noted_time_are_counted(
 
 
 def test_rows_below_the_lower_of_the_last_answer_are_counted(tmp_path: Path) -> None:
-    """They are late no matter which writer advanced time."""
+    """Another writer may have advanced time."""
     network = Scripted(*[results(accepted(lower=50))] * 2)
     with WriterClient(URL, "flights", "UA", transport=network) as client:
         log = writer(tmp_path, client=client)
@@ -350,7 +349,7 @@ def test_rows_below_the_lower_of_the_last_answer_are_counted(tmp_path: Path) -> 
 
 
 def test_a_log_in_another_directory_is_named(tmp_path: Path) -> None:
-    """A writer started elsewhere finds an empty log, where its noted offsets mean other rows."""
+    """A writer started elsewhere finds an empty log, where its noted offsets are wrong."""
     network = Scripted(results(accepted(position={"0": 2, "7": 5})))
     client = WriterClient(URL, "flights", "UA", transport=network)
     writer(tmp_path, client=client)
@@ -365,7 +364,7 @@ def test_a_log_in_another_directory_is_named(tmp_path: Path) -> None:
 
 
 def test_each_domain_has_its_column(tmp_path: Path, served: Served) -> None:
-    """With several time domains, each domain's upper comes from its own column."""
+    """The upper of each domain comes from its column."""
     served.create("orders", domains=["order_time", "ship_time"])
     columns = {"order_time": "ordered", "ship_time": "shipped"}
     with WriterClient(served.url, "orders", "shop") as client:
@@ -382,13 +381,12 @@ def test_each_domain_has_its_column(tmp_path: Path, served: Served) -> None:
 
 
 def test_a_writer_without_a_client_cannot_note(tmp_path: Path) -> None:
-    """Time is noted through a client."""
     with pytest.raises(Rejected, match="create it with a client"):
         writer(tmp_path).note_time(5)
 
 
 def _whole_files(root: Path) -> list[tuple[int, int, Path]]:
-    """Return what a reader sees now; raises if a file is not whole."""
+    """Return the visible rows; raises if a file is not whole."""
     return files(root) if (root / "flights" / "partition=0").exists() else []
 
 
@@ -406,7 +404,7 @@ def list_batches(root: Path) -> list[Batch | None]:
 
 
 def test_repeated_batch_is_not_appended_again(tmp_path: Path) -> None:
-    """By the same writer or by the next run's, also after appends of others."""
+    """The same writer or the next run repeats it, after appends of others."""
     first, again = writer(tmp_path), writer(tmp_path)
     appended = [first.append_once([{"time": 1}], Batch("q", 7))]
     first.append([{"time": 2}])
@@ -418,7 +416,7 @@ def test_repeated_batch_is_not_appended_again(tmp_path: Path) -> None:
 
 
 def test_batch_numbers_are_per_source(tmp_path: Path) -> None:
-    """So a query with a new checkpoint, which begins at 0, loses nothing."""
+    """So a query with a new checkpoint, which begins at 0, loses no batch."""
     log = writer(tmp_path)
     appended = [log.append_once([{"time": n}], Batch(f"q{n}", 0)) for n in range(3)]
 
@@ -426,7 +424,6 @@ def test_batch_numbers_are_per_source(tmp_path: Path) -> None:
 
 
 def test_a_batch_without_rows_leaves_no_file(tmp_path: Path) -> None:
-    """Nothing is left to append, now or again."""
     log = writer(tmp_path)
     appended = log.append_once(pa.table({"time": pa.array([], pa.int64())}), Batch("q", 0))
 
@@ -434,7 +431,7 @@ def test_a_batch_without_rows_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_only_the_files_of_a_batch_name_it(tmp_path: Path) -> None:
-    """What is appended next takes the schema of the file before, but not its batch."""
+    """The next append takes the schema of the file before, but not its batch."""
     log = writer(tmp_path)
     log.append_once([{"time": 1}], Batch("q", 0))
     log.append([{"time": 2}])
@@ -444,7 +441,7 @@ def test_only_the_files_of_a_batch_name_it(tmp_path: Path) -> None:
 
 
 def test_two_runs_at_the_same_time_append_each_batch_once(tmp_path: Path) -> None:
-    """The one that was taken for dead, and the one that was started in its place."""
+    """One run was taken for dead, and another was started in its place."""
 
     def run(_: int) -> int:
         log = writer(tmp_path)
@@ -459,7 +456,7 @@ def test_two_runs_at_the_same_time_append_each_batch_once(tmp_path: Path) -> Non
 def test_batch_appended_concurrently_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the files were looked through, before its own is linked."""
+    """The other run links its file after this one has listed the files."""
     first = writer(tmp_path)
     link = SegmentFiles._try_link
 
@@ -477,7 +474,6 @@ def test_batch_appended_concurrently_is_found(
 def test_append_after_many_foreign_appends_goes_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However far the segment went in between, the next append goes to its end."""
     monkeypatch.setattr(segment_files, "MAX_PASSED_APPENDS", 2)
     sleeper, busy = writer(tmp_path), writer(tmp_path)
     for _ in range(6):

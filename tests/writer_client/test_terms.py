@@ -1,4 +1,4 @@
-"""What a writer declares: its timeout, its domains, and that it is idle."""
+"""The terms of a writer: timeout, domains, and idle state."""
 
 import threading
 from typing import Any
@@ -12,7 +12,7 @@ from writer_client import WriterClient
 
 
 def test_timeout_and_domains_are_stored(served: Served, stream: str) -> None:
-    """A writer whose later notes omit them keeps both."""
+    """Later notes without them change nothing."""
     served.create(stream, domains=["default", "order", "ship"])
     terms = []
     options: dict[str, Any] = {"timeout_ms": 5_400_000, "domains": ["order", "ship"]}
@@ -26,7 +26,7 @@ def test_timeout_and_domains_are_stored(served: Served, stream: str) -> None:
 
 
 def test_writer_reports_why_it_does_not_note(served: Served, stream: str) -> None:
-    """Until it says that this is over, or leaves; what is no text of one line is left out."""
+    """The reason lasts until the writer withdraws it or leaves."""
     shown = []
     with WriterClient(served.url, stream, "UA") as client:
         client.note_time(5, {0: 10})
@@ -42,7 +42,7 @@ def test_writer_reports_why_it_does_not_note(served: Served, stream: str) -> Non
 
 
 def test_note_outside_vouched_domains_is_refused() -> None:
-    """Nothing is noted, and the remedy is in the sentence."""
+    """The error has the remedy."""
     network = Scripted()
     with (
         WriterClient(URL, "s", "UA", domains=["ship"], transport=network) as client,
@@ -64,7 +64,7 @@ def test_note_outside_vouched_domains_is_refused() -> None:
     ],
 )
 def test_invalid_terms_are_refused(options: dict[str, Any], said: str) -> None:
-    """When the client is made."""
+    """The constructor raises."""
     with pytest.raises(Rejected) as raised:
         WriterClient(URL, "s", "UA", transport=Scripted(), **options)
 
