@@ -16,7 +16,7 @@ SINK = "group:connect-orders-jdbc@{}/sink"
 
 
 def adapt_dag(given: str, name: str, **changes: str) -> str:
-    """Return a DAG of the page under another name, which runs when it is told to, with changes."""
+    """Return a DAG of the page under another name and without a schedule, with these changes."""
     blocks: list[tuple[str, str]] = BLOCK.findall(read_page(PAGE))
     dag = next(block for language, block in blocks if language == "python" and given in block)
     changes = {

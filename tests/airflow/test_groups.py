@@ -1,4 +1,4 @@
-"""A sensor of what a consumer group has read, without Airflow: on a real broker."""
+"""The sensor for a consumer group, without Airflow, on a real broker."""
 
 import asyncio
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ SETTINGS = SimpleNamespace(conn_id="kafka_eu", extra='{"client.id": "sensor"}')
 
 
 async def test_group_is_waited_for_until_it_has_committed(broker: Broker, served: Served) -> None:
-    """Of a topic of another name; the sentence says how far it is."""
+    """The topic has another name than the stream. Each sentence says how far the group has read."""
     topic, address, seen = "read-by-a-group", (served.url, None), []
     broker.create(topic, 1)
     broker.send(topic, [(0, str(n), TEN) for n in range(2)])
@@ -56,7 +56,6 @@ async def test_group_is_waited_for_until_it_has_committed(broker: Broker, served
 
 @pytest.mark.parametrize("extra", ["kafka:9092", '["kafka:9092"]', "7"])
 def test_connection_without_settings_is_refused(extra: str) -> None:
-    """With what to write."""
     wanted = Wanted(dataset="group:g@kafka:9092/t", complete_to=TEN, kafka_conn_id="kafka_eu")
 
     with pytest.raises(Rejected, match="connection 'kafka_eu' is not a JSON object of settings"):

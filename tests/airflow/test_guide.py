@@ -50,14 +50,14 @@ def run_dags_until_waiting(
 
 
 def test_missing_writer_fails_the_task(airflow: Airflow) -> None:
-    """Without a retry, and the log names it."""
+    """Airflow does not retry, and the log names the writer."""
     assert eventually(partial(airflow.tasks, "fail"), FAILED)
     assert airflow.tasks("fail", "try_number")["complete"] == 1
     assert f"fail is complete to {AT_TEN}, {WITHOUT_LIMA}" in airflow.log("fail")
 
 
 def test_warning_names_the_missing_writer_and_the_dag_runs(airflow: Airflow) -> None:
-    """The next task has the cut to which it may read."""
+    """The next task gets the cut of the mark."""
     assert eventually(partial(airflow.tasks, "warn"), DONE)
     assert f"warn is complete to {AT_TEN}, {WITHOUT_LIMA}" in airflow.log("warn")
     assert airflow.result("warn", "complete") == {"complete_to": TEN, "seq": 2, "cut": {}}
@@ -84,7 +84,7 @@ def test_table_is_waited_for(airflow: Airflow, orders: Orders) -> None:
 
 
 def test_sink_is_waited_for_and_its_asset_has_the_time(airflow: Airflow, broker: Broker) -> None:
-    """And the key of the partition; the triggerer asks the group, and says how far it is."""
+    """The asset has the partition's key, too. The triggerer logs how far the group has read."""
     airflow.begin("sink", AT_TEN)
     before = eventually(partial(airflow.tasks, "sink"), {"complete": "deferred"})
     wait_until(lambda: "has committed no offset" in airflow.log("sink"))
@@ -113,7 +113,7 @@ def test_sink_is_waited_for_and_its_asset_has_the_time(airflow: Airflow, broker:
 def test_connection_can_be_tested(
     airflow: Airflow, controller: Served, host: str, says: str
 ) -> None:
-    """As the button of Airflow's page does; the answer is a sentence."""
+    """Airflow's page has a button for this call."""
     port = controller.port
     given = {"connection_id": "tried", "conn_type": "noted_time", "port": port}
     tested = airflow.call("POST", "/connections/test", given | {"host": host.format(port=port)})
@@ -122,12 +122,10 @@ def test_connection_can_be_tested(
 
 
 def test_airflow_lists_the_provider(airflow: Airflow) -> None:
-    """By its entry point, which names the connection type."""
     listed = airflow.call("GET", "/providers?limit=100")["providers"]
 
     assert "airflow-provider-noted-time" in {each["package_name"] for each in listed}
 
 
 def test_dags_test_runs_the_dag_in_one_process(dags_test_output: str) -> None:
-    """Without a scheduler or a triggerer."""
     assert f"load all before {TEN} up to the cut" in dags_test_output

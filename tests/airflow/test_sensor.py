@@ -1,4 +1,4 @@
-"""What a sensor takes, as the author of a DAG may write it, in a process of Airflow's Python."""
+"""The arguments of a sensor, in a process of Airflow's Python."""
 
 import json
 import subprocess
@@ -59,7 +59,7 @@ GIVEN: list[tuple[dict[str, object], object]] = [
 
 @pytest.fixture
 def results(tmp_path: Path) -> list[object]:
-    """Return what becomes of each, with sensors deferrable by Airflow's own option."""
+    """Return the outcome of each case, with sensors that are deferrable by Airflow's option."""
     python = find_programs("airflow") / "python"
     install(tmp_path / "installed")
     done = subprocess.run(
@@ -79,5 +79,5 @@ def results(tmp_path: Path) -> list[object]:
 
 
 def test_sensor_takes_any_time_form_and_refuses_bad_arguments(results: list[object]) -> None:
-    """With a sentence, when the DAG is read."""
+    """The errors come when the DAG is parsed."""
     assert results == [ALL] * 3 + [expected for _, expected in GIVEN]

@@ -1,4 +1,4 @@
-"""What the sensor decides, without Airflow: against a real controller and a real table."""
+"""The verdicts of the sensor, without Airflow, on a real controller and a real table."""
 
 import asyncio
 import re
@@ -83,7 +83,7 @@ class Shop(NamedTuple):
         return poll(wanted or self.wanted(), (self.served.url, None))
 
     def wanted(self, complete_to: int = TEN, **wanted: Any) -> Wanted:  # noqa: ANN401 - any of it
-        """Return what a sensor of the stream awaits."""
+        """Return the arguments of a sensor for the stream."""
         return Wanted(dataset=self.name, complete_to=complete_to, **wanted)
 
 
@@ -98,14 +98,14 @@ def poll(wanted: Wanted, address: Address | None = None) -> PollResult:
 def poll_by_each_policy(
     wanted: Wanted, look: Callable[[Wanted], PollResult]
 ) -> tuple[str, list[PollResult]]:
-    """Look once by each policy, and return what comes of fail, wait, warn and accept."""
+    """Poll once by each policy, and return the outcomes of fail, wait, warn and accept."""
     found = [look(replace(wanted, missing=each)) for each in get_args(WhileMissing)]
     return " ".join("warned" if each.is_warning else each.status for each in found), found
 
 
 @pytest.fixture
 def shop(served: Served) -> Shop:
-    """Return a stream that is complete to nine, of a name of its own."""
+    """Return a new stream that is complete to nine."""
     shop = Shop(served, uuid4().hex)
     served.make(shop.name, expected_writers=["oslo", "lima"])
     shop.note("oslo", NINE)
@@ -129,7 +129,6 @@ def test_stream_is_waited_for_until_a_mark_has_the_time(shop: Shop) -> None:
 
 
 def test_sealed_stream_is_complete_to_any_time(shop: Shop) -> None:
-    """Its last mark is the answer, though that is of an earlier one."""
     shop.served.call("POST", f"/{shop.name}/seal", {})
 
     assert shop.look(shop.wanted(missing="warn")).status == "complete"
@@ -148,7 +147,7 @@ def test_sealed_stream_is_complete_to_any_time(shop: Shop) -> None:
 def test_missing_writer_counts_as_the_policy_says(
     shop: Shop, wanted: Json, verdicts: str, also: str
 ) -> None:
-    """It is named in each case; nobody waits for a writer that is not known."""
+    """The sentence names the writer. The sensor does not wait for an unknown writer."""
     shop.pass_lima()
     seen, found = poll_by_each_policy(shop.wanted(**wanted), shop.look)
 
@@ -160,7 +159,7 @@ def test_missing_writer_counts_as_the_policy_says(
 
 
 def test_time_before_first_mark_fails_under_each_policy(shop: Shop) -> None:
-    """So waiting for it is no use, and nothing passes it."""
+    """No later mark can change that, so the sensor does not wait."""
     seen, found = poll_by_each_policy(shop.wanted(NINE - 1), shop.look)
 
     says = BEFORE_FIRST_MARK.format(format_time(NINE))
@@ -174,7 +173,7 @@ def test_time_before_first_mark_fails_under_each_policy(shop: Shop) -> None:
 def test_open_stream_cannot_meet_require_all(
     served: Served, require: Everyone, verdicts: str
 ) -> None:
-    """So requiring all fails at once, with the remedy: the first of five shops alone completes."""
+    """One of five shops would complete the stream, so the sensor fails with the remedy."""
     shop = Shop(served, uuid4().hex)
     served.make(shop.name)
     shop.note("oslo", TEN)
@@ -185,9 +184,9 @@ def test_open_stream_cannot_meet_require_all(
 
 
 def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
-    """Lima is missing at ten, and not at the mark after it, which the group reads last.
+    """Lima is missing at ten, but not in the next mark, which the group reads last.
 
-    Then Lima may have late rows, of which each policy warns.
+    Lima may have late rows then, so each policy warns.
     """
     read = {0: 7, 1: 4}
     group = OpenDataset(Dataset("group:g@b/t"), {shop.name: lambda _: ReadOffsets(read)})
@@ -234,7 +233,7 @@ def bring_lima_back(shop: Shop, how: str) -> None:
 )
 @pytest.mark.parametrize("how", ["noted", "idle", "finished", "removed"])
 def test_waiting_ends_with_a_mark_that_has_the_writer(shop: Shop, how: str, required: Json) -> None:
-    """One that is idle, or was removed, vouches for nothing more, but is missing no longer."""
+    """An idle or removed writer is no longer missing, but vouches for nothing more."""
     shop.pass_lima()
     shop.note("lima", TEN - 1)
     before = shop.look(shop.wanted(missing="wait", **required))
@@ -248,7 +247,7 @@ def test_waiting_ends_with_a_mark_that_has_the_writer(shop: Shop, how: str, requ
 
 
 def test_writer_known_since_is_waited_for(shop: Shop) -> None:
-    """Until a mark counts it, also if the sensor fails without a writer."""
+    """The sensor waits for a mark that counts the writer, under `fail`, too."""
     shop.pass_lima()
     seen = []
     for writer, time in (("rome", NINE), ("rome", TEN + 1), ("oslo", TEN + 1)):
@@ -287,7 +286,6 @@ def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:
     ],
 )
 def test_dataset_is_refused_at_once(wanted: Json, says: str) -> None:
-    """With what to correct."""
     given: Json = {"dataset": "sold", "complete_to": TEN} | wanted
     found = poll(Wanted(**given))
 
@@ -298,7 +296,7 @@ def test_dataset_is_refused_at_once(wanted: Json, says: str) -> None:
 
 
 def test_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
-    """And says which version to read."""
+    """The answer names the version to read."""
     orders = Orders(tmp_path)
     seen = []
     for batch, time in enumerate((NINE, TEN, TEN + 1)):
@@ -323,7 +321,7 @@ def test_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
 def test_table_counts_as_the_policy_says(
     tmp_path: Path, claimed: Json | None, verdicts: str, why: str
 ) -> None:
-    """Without a controller; nothing passes rows that are not there."""
+    """The sensor needs no controller, and no policy passes missing rows."""
     orders = Orders(tmp_path)
     orders.claim(TEN, 0, **claimed or {})
     if claimed is None:
@@ -343,7 +341,7 @@ def test_table_counts_as_the_policy_says(
 def test_later_table_version_may_have_the_writer_again(
     shop: Shop, tmp_path: Path, by: str, verdicts: list[str]
 ) -> None:
-    """By its claim, or by the controller, where the query did not ask."""
+    """The claim says so, or the controller if the query did not ask for missing writers."""
     orders = Orders(tmp_path)
     claim = partial(orders.claim, asked=by == "claim", stream=shop.name)
     wanted, versions = Wanted(dataset=orders.url, complete_to=TEN), []
@@ -368,13 +366,13 @@ def test_later_table_version_may_have_the_writer_again(
 
 
 async def watch_stream(shop: Shop, log: list[str], timeout_s: float = PATIENCE_S) -> PollResult:
-    """Wait for a stream as the trigger does, and keep what it logs."""
+    """Wait for a stream as the trigger does, and collect its log."""
     address = (shop.served.url, None)
     return await watch(shop.wanted(), address, timeout_s=timeout_s, log=log.append)
 
 
 async def test_unreachable_controller_is_asked_again(shop: Shop) -> None:
-    """Until it is back, and its absence is logged once."""
+    """The outage is logged once."""
     log: list[str] = []
     shop.served.stop()
     waiting = asyncio.create_task(watch_stream(shop, log))
@@ -394,7 +392,7 @@ async def test_timeout_says_why_the_sensor_waited(shop: Shop) -> None:
 
 
 async def test_refused_token_ends_the_wait_at_once() -> None:
-    """With the remedy; a token in the connection is shown."""
+    """A token in the connection is sent."""
     guarded = Guarded()
     with Served(gate=guarded.gate) as controller:
         controller.token = token = guarded.token("admin")
@@ -410,7 +408,6 @@ async def test_refused_token_ends_the_wait_at_once() -> None:
 
 
 async def test_missing_library_ends_the_wait_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to install."""
     says = 'reading delta:t needs deltalake: pip install "noted-time[delta]"'
     monkeypatch.setattr(waiting, "poll_once", Mock(side_effect=ImportError(says)))
     wanted = Wanted(dataset="delta:t", complete_to=TEN)
@@ -420,7 +417,7 @@ async def test_missing_library_ends_the_wait_at_once(monkeypatch: pytest.MonkeyP
 
 
 async def test_finished_sensors_leave_no_connection(shop: Shop) -> None:
-    """Each has its own, which is given back with the verdict, and when a sensor is cancelled."""
+    """Each sensor closes its connection with its verdict, or when it is cancelled."""
     log: list[str] = []
     connections = shop.served._server.server_state.connections
     tasks = [asyncio.create_task(watch_stream(shop, log)) for _ in range(10)]

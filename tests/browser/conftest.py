@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """A browser of these tests, which ends before other tests run an event loop of their own."""
+    """A browser that ends before other tests run an event loop."""
     if find_chromium() is None:
         pytest.skip(NO_BROWSER)
     with chromium() as running:
@@ -45,7 +45,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def story_controller() -> Iterator[Served]:
-    """A controller that the tests share, with the stream `orders` and some beside it."""
+    """A controller with the stream `orders` and others, which all tests share."""
     time = PassingTime(PLAYED_MS)
     with Served(clocks=time.clocks()) as running:
         Story(running, time).play()
@@ -66,7 +66,7 @@ def stuck(seed: Calls) -> Stalled:
 
 @pytest.fixture(scope="package")
 def laptop(browser: Browser) -> BrowserContext:
-    """What pages share that need nothing of their own: the files that they keep."""
+    """A context for pages without options, so that they share the browser's cache."""
     return browser.new_context(viewport=viewport(LAPTOP), locale="en-GB")
 
 
@@ -74,7 +74,7 @@ def laptop(browser: Browser) -> BrowserContext:
 def visiting(
     browser: Browser, laptop: BrowserContext, request: pytest.FixtureRequest
 ) -> Iterator[Visiting]:
-    """Pages, all of which have to have behaved."""
+    """Pages, which are checked for faults when the test ends."""
     opened: list[Visit] = []
     own: list[BrowserContext] = []
 

@@ -23,7 +23,7 @@ def open_dialog(visit: Visit, stream: str, button: str) -> Dialog:
 
 
 def test_removal_does_what_its_dry_run_shows(visit: Visit, seed: Calls, stuck: Stalled) -> None:
-    """From where to where the watermark goes, and the reason that is kept."""
+    """The dry run has the watermark before and after, and the ledger has the reason."""
     dialog = open_dialog(visit, stuck.name, "Remove lima…").shown()
     shown = set(moments(dialog.dry_run))
     dialog.act("Remove", WHY)
@@ -98,7 +98,7 @@ def test_too_long_hold_is_refused_in_the_dialog(visit: Visit, stuck: Stalled) ->
 
 
 def test_dry_run_of_a_setting_stays_in_sight_with_its_button(visit: Visit, stuck: Stalled) -> None:
-    """Wherever the form is scrolled; numbers are read as they are shown."""
+    """The text stays visible wherever the form is scrolled. Numbers are typed as they are shown."""
     dialog = open_dialog(visit, stuck.name, "Edit settings…")
     last = dialog.element.get_by_label("Max offset jump")
     expect(last).to_have_value("1,000,000,000,000")
@@ -111,7 +111,7 @@ def test_dry_run_of_a_setting_stays_in_sight_with_its_button(visit: Visit, stuck
 
 
 class Act(NamedTuple):
-    """A button of a stream, what is typed into its dialog, and the expected results."""
+    """A button of a stream, the text for its dialog, and the expected results."""
 
     button: str
     verb: str
@@ -133,7 +133,6 @@ ACTS = [
 def test_act_has_a_dry_run_and_keeps_its_reason(
     visit: Visit, seed: Calls, stuck: Stalled, act: Act
 ) -> None:
-    """Only a setting that drops no mark can be undone."""
     for step in range(1, 6):
         note = {"writer": "lima", "time": stuck.held_at + step, "position": {"0": 100 + step}}
         seed.post(stuck.name, note)
@@ -157,7 +156,7 @@ def test_act_has_a_dry_run_and_keeps_its_reason(
 def test_refused_change_is_reported_and_keeps_typed_text(
     visit: Visit, seed: Calls, stuck: Stalled
 ) -> None:
-    """For example, the stream was removed in between."""
+    """The stream may have been removed in between, for example."""
     dialog = open_dialog(visit, stuck.name, "Remove lima…").shown()
     dialog.why.fill(WHY)
     refused = {"status": 409, "code": "conflict", "title": "Conflict", "detail": "send it again"}
@@ -174,7 +173,7 @@ def test_refused_change_is_reported_and_keeps_typed_text(
 def test_dialog_without_a_reason_or_left_changes_nothing(
     visit: Visit, seed: Calls, stuck: Stalled
 ) -> None:
-    """The dialog stays until it is left, and shows what is missing."""
+    """The dialog stays open and points to the missing reason."""
     dialog = open_dialog(visit, stuck.name, "Remove lima…").shown()
     dialog.press("Remove")
     expect(dialog.why).to_be_focused()

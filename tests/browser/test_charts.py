@@ -1,4 +1,4 @@
-"""The charts of a stream: what they show of its marks, and how their axes are labelled."""
+"""The lines and the labels in the charts of a stream."""
 
 import re
 from itertools import pairwise
@@ -14,7 +14,7 @@ LAG = "lag over wall time"
 VALUES = "lower and upper over wall time"
 NOON = 1_357_041_600_000
 MIDDLE = 81.0
-"""The height at which a level line is drawn."""
+"""The height of a level line."""
 
 
 def read_points(line: Locator) -> list[tuple[float, float]]:
@@ -25,7 +25,7 @@ def read_points(line: Locator) -> list[tuple[float, float]]:
 
 
 def find_steps(line: Locator) -> set[float]:
-    """Return the x at which the line goes straight up or down."""
+    """Return each x where the line goes straight up or down."""
     return {
         here[0]
         for here, there in pairwise(read_points(line))
@@ -66,7 +66,6 @@ def read_labels(plot: Locator) -> list[str]:
 
 
 def test_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:
-    """However long the lag is."""
     for lag in (3, 4_001, 4_999, 70_000, 3 * HOUR_MS + 1, 40 * 24 * HOUR_MS):
         _, plot = draw_chart(visit, (NOON, NOON - lag), to=NOON)
 
@@ -74,7 +73,7 @@ def test_axis_of_lag_has_at_least_two_labels(visit: Visit) -> None:
 
 
 def test_lag_falls_when_the_lower_rises(visit: Visit) -> None:
-    """At the same moment, straight down: for example when it advanced without a writer."""
+    """It falls straight down at the same moment, for example if the watermark passed a writer."""
     visit.open_stream("orders")
     plot = visit.page.get_by_role("img", name=LAG)
     expect(plot).to_be_visible()

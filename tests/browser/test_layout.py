@@ -1,4 +1,4 @@
-"""What is shown fits and is exact: long names, large numbers, many rows."""
+"""Long names, large numbers and many rows fit on the page and are exact."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ LEAST_WIDTH = 100
 
 
 def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> None:
-    """Nor do long reasons: of streams, of writers and groups; nothing scrolls sideways."""
+    """Names of streams, writers and groups, and reasons, are long. Nothing scrolls sideways."""
     empty.make(NAME)
     empty.post(NAME, {"writer": NAME}, {"writer": "short"})
     empty.post(NAME, {"writer": NAME, "time": 1, "position": {"0": 1}})
@@ -45,7 +45,7 @@ def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> No
 
 @pytest.mark.parametrize("size", [PHONE, LAPTOP])
 def test_buttons_on_top_jump_to_the_sections(visiting: Visiting, size: tuple[int, int]) -> None:
-    """With many writers the others are far below, on a laptop too."""
+    """With many writers, the other sections are far below."""
     visit = visiting(viewport=viewport(size))
     visit.open_stream("orders")
     jumps = visit.page.get_by_role("navigation", name="Sections")
@@ -56,7 +56,7 @@ def test_buttons_on_top_jump_to_the_sections(visiting: Visiting, size: tuple[int
 
 
 def test_watermark_names_the_writers_that_completed_it(visit: Visit, seed: Calls) -> None:
-    """And whether writers are expected; the sentence names them."""
+    """It says whether writers are expected."""
     seed.make("several", expected_writers=["lima", "oslo"])
     seed.make("open")
     for stream in ("several", "open"):
@@ -84,10 +84,7 @@ def test_names_that_every_object_inherits_are_ordinary_names(visit: Visit, seed:
 
 
 def test_silent_stream_with_a_missing_writer_is_an_alarm(visiting: Visiting, empty: Served) -> None:
-    """Not quiet: it comes first in the list, and both views show what is wrong.
-
-    Of a writer that never came both columns say so.
-    """
+    """The stream comes first in the list. Both columns say that a writer never came."""
     for name in ("a", "b", "c"):
         made = {"writer_timeout_ms": 10, "expected_writers": ["e"]} if name == "b" else {}
         empty.make(name, **{"writer_timeout_ms": HOUR_MS, **made})
@@ -104,7 +101,7 @@ def test_silent_stream_with_a_missing_writer_is_an_alarm(visiting: Visiting, emp
 
 
 def test_live_writer_that_cannot_note_says_why(visiting: Visiting, empty: Served) -> None:
-    """In its row, and in the sentences; moments are those of the reader's zone."""
+    """The row and the sentences use the time zone of the reader."""
     empty.make("held")
     held = "1 event was not delivered since 2013-01-01T12:04:00Z"
     empty.post("held", {"writer": "w"}, {"writer": "w", "held": held})
@@ -141,7 +138,7 @@ def test_first_and_last_possible_time_are_shown_exactly(visit: Visit, seed: Call
 
 
 def test_truncation_uses_the_typed_offset_exactly(visit: Visit, seed: Calls) -> None:
-    """To the last digit: neither the dry run nor the ledger rounds it."""
+    """Neither the dry run nor the ledger rounds it."""
     offset = 2**53 + 1
     seed.make("offsets")
     for noted in (0, 1):
@@ -212,7 +209,7 @@ def test_many_streams_are_paged_and_searched(visiting: Visiting, large: Served) 
 
 
 def test_watermark_comes_before_writers_on_a_phone(visiting: Visiting) -> None:
-    """Its sentences are in sight, and the buttons on top are in the same order."""
+    """The buttons on top have the same order."""
     visit = visiting(viewport=viewport(PHONE))
     why = visit.open_stream("orders")
     jumps = visit.page.get_by_role("navigation", name="Sections").get_by_role("button")
@@ -229,7 +226,7 @@ NARROW = (
 
 
 def test_tables_have_two_straight_columns_on_a_phone(visiting: Visiting) -> None:
-    """Each as wide as what is in it."""
+    """Each column is as wide as its text."""
     visit = visiting(viewport=viewport(PHONE))
     for view, tables in (
         ("/", ["Streams"]),

@@ -33,7 +33,7 @@ def cargo(visiting: Visiting, empty: Served) -> Visit:
 
 
 def test_missing_answer_is_shown_with_the_age_of_the_data(cargo: Visit, empty: Served) -> None:
-    """What was known stays, and the page continues once there are answers."""
+    """The page keeps the old data, and continues once the controller answers again."""
     empty.stop()
     alert = cargo.alert.filter(has_text=NO_ANSWER)
     expect(alert).to_contain_text(re.compile(r"\d+\s*(s|sec|min)"))
@@ -66,7 +66,7 @@ def test_answer_of_another_server_is_reported(cargo: Visit) -> None:
 def test_list_shows_rows_of_other_replicas_or_says_they_are_old(
     visiting: Visiting, a: ServeProcess, b: ServeProcess
 ) -> None:
-    """Their owners are asked for those on the screen."""
+    """The page asks the owners of the visible streams."""
     names = [find_owned_name(a, "left"), find_owned_name(b, "right")]
     for name in names:
         stall(a, name)

@@ -19,7 +19,6 @@ WITHIN_S = 2.0
 
 
 def test_stalled_stream_names_its_holder_within_two_seconds(visit: Visit) -> None:
-    """From opening the address."""
     assert is_seen_within(visit, "/streams/orders", "lima", WITHIN_S)
 
 
@@ -40,7 +39,7 @@ def test_holder_its_time_and_effect_show_without_scrolling(visit: Visit, seed: C
 
 
 def test_answer_changes_when_the_holder_notes(visit: Visit, seed: Calls, stuck: Stalled) -> None:
-    """Without anything being pressed: then the stream advances, and no writer holds it."""
+    """No button is pressed."""
     why = visit.open_stream(stuck.name)
     expect(why).to_contain_text("lima")
     seed.post(stuck.name, {"writer": "lima", "time": wall_ms() - 1000, "position": {"0": 800}})
@@ -51,7 +50,7 @@ def test_answer_changes_when_the_holder_notes(visit: Visit, seed: Calls, stuck: 
 
 
 def test_stream_that_waits_names_the_holder_and_who_noted(visiting: Visiting) -> None:
-    """In the list, neutral: the mark of the last half hour is no older than usual."""
+    """The list shows no alarm, because the last mark is not older than usual."""
     time = PassingTime(PLAYED_MS)
     with Served(clocks=time.clocks()) as controller:
         controller.make("shops", writer_timeout_ms=2 * HOUR_MS)
@@ -74,9 +73,9 @@ def test_stream_that_waits_names_the_holder_and_who_noted(visiting: Visiting) ->
 
 
 def test_times_are_in_utc_or_in_the_zone_of_the_browser(visiting: Visiting, stuck: Stalled) -> None:
-    """As a switch says, which the page remembers: in Kathmandu, which is 5:45 ahead.
+    """A switch selects the zone, and the page remembers it. Kathmandu is 5:45 ahead of UTC.
 
-    The zone stands behind the watermark and behind the times of sentences.
+    Both the watermark and the sentences name the zone.
     """
     visit = visiting(timezone_id="Asia/Kathmandu")
     why = visit.open_stream(stuck.name)
@@ -94,7 +93,7 @@ def test_times_are_in_utc_or_in_the_zone_of_the_browser(visiting: Visiting, stuc
 
 
 def test_further_sentences_are_folded(visit: Visit, stuck: Stalled) -> None:
-    """Two stand below the writers; the others are there at a click, and stay there."""
+    """Two sentences are always visible, and a click shows the others."""
     why = visit.open_stream(stuck.name)
     without = why.get_by_text("Without lima it would be at")
     expect(without).to_be_hidden()
@@ -119,7 +118,7 @@ def test_lag_of_years_is_not_shown(visiting: Visiting, empty: Served) -> None:
 
 
 def test_list_counts_streams_by_condition(visit: Visit, stuck: Stalled) -> None:
-    """The worst first; a search counts those that it finds."""
+    """The most urgent condition comes first. A search counts the streams it finds."""
     visit.open()
     counts = visit.page.locator("[data-role=conditions]")
     expect(counts).to_have_text(re.compile(r"^(\d+ silent, writers missing)?\d+ holds?"))
@@ -144,7 +143,7 @@ def test_stream_view_has_every_section(visit: Visit) -> None:
 
 
 def test_complete_hours_name_missing_writers(visit: Visit, seed: Calls) -> None:
-    """With the reason; and the ledger shows when a writer is no longer missing."""
+    """The reason is shown, and the ledger says when a writer is not missing any more."""
 
     def post(writer: str, hours: int | None = None, **noted: object) -> None:
         time = {} if hours is None else {"time": TEN + hours * HOUR_MS}
@@ -207,7 +206,7 @@ def test_silent_writer_shows_as_silent_when_nothing_waits_for_it(visit: Visit, s
 
 
 def test_complete_hours_show_late_rows(visit: Visit, seed: Calls) -> None:
-    """Those after the first mark; the ledger has one line for all rows of an hour."""
+    """The ledger has one line for all late rows of an hour."""
     seed.make("tardy")
     for hours in (0, 3):
         seed.post("tardy", {"writer": "pos", "time": TEN + hours * HOUR_MS, "position": {"0": 1}})

@@ -22,7 +22,7 @@ def visit(visiting: Visiting, token_controller: Served) -> Visit:
 
 
 def test_token_is_asked_for_until_valid_and_kept_for_the_tab(visit: Visit, tokens: Guarded) -> None:
-    """Also when the page is loaded again."""
+    """It is kept when the page is loaded again."""
     visit.open(CARGO)
     visit.show_token("nt_0123456789ab_no")
     expect(visit.dialog("Token needed").element).to_contain_text("unknown, expired or revoked")
@@ -44,7 +44,7 @@ def test_only_an_administrator_is_offered_controls(visit: Visit, tokens: Guarded
 def test_token_revoked_while_a_form_is_open_keeps_typed_text(
     visit: Visit, token_controller: Served, tokens: Guarded
 ) -> None:
-    """The page asks for another, and then performs the act with what was typed."""
+    """The page asks for another token, and then sends the typed text."""
     why, first = "the depot burnt down", tokens.token("admin")
     stall(token_controller, "parcels")
     visit.open("/streams/parcels")
@@ -63,7 +63,7 @@ def test_token_revoked_while_a_form_is_open_keeps_typed_text(
 
 
 def test_controls_disappear_with_a_revoked_token(visit: Visit, tokens: Guarded) -> None:
-    """What an administrator saw stays on the page, and a stranger may not act on it."""
+    """The page keeps the data that an administrator saw, but no button to act on it."""
     token = tokens.token("admin")
     visit.open(CARGO)
     visit.show_token(token)
@@ -89,7 +89,7 @@ def test_list_has_only_readable_streams(
 
 @pytest.mark.parametrize("view", ["/", CARGO])
 def test_token_without_read_right_can_be_replaced(visit: Visit, tokens: Guarded, view: str) -> None:
-    """The page shows neither that there are no streams nor that they are loading."""
+    """The page neither reports an empty list, nor shows that it is loading."""
     visit.open(view)
     visit.show_token(tokens.token("write"))
     expect(visit.page.locator("body")).to_contain_text("does not give the right to read")
@@ -101,7 +101,7 @@ def test_token_without_read_right_can_be_replaced(visit: Visit, tokens: Guarded,
 
 
 def test_loading_ends_when_no_token_is_given(visit: Visit) -> None:
-    """The alert names what is needed."""
+    """The alert names the missing token."""
     visit.open(CARGO)
     visit.dialog("Token needed").press("Cancel")
 

@@ -43,7 +43,7 @@ def test_lint_finds_no_fault(chart: Chart, values: tuple[str, ...]) -> None:
 def test_chart_renders_the_reviewed_objects(
     chart: Chart, values: tuple[str, ...], file: str
 ) -> None:
-    """The difference of these files in a commit is what an upgrade changes in a cluster.
+    """The difference of these files in a commit shows how an upgrade changes a cluster.
 
     Review a change of rights, selectors, limits and Secrets there.
     """
@@ -60,7 +60,7 @@ def check_with_kubernetes(programs: Path, directory: Path, objects: list[Object]
 
 
 def check_with_operator(strict: Path, each: Object) -> str:
-    """Return what the operator's types refuse of one of its objects."""
+    """Return the errors of the operator's types in one of its objects."""
     done = subprocess.run(
         [strict, each["kind"]],
         input=yaml.safe_dump(each),

@@ -1,4 +1,4 @@
-"""What a client of a Connect server reads, notes and reports, none of it beside the driver."""
+"""Reads, notes and reports of a client of a Connect server."""
 
 import os
 import signal
@@ -79,7 +79,7 @@ class Results:
 
 @pytest.fixture
 def results(remote: SparkSession, tmp_path: Path) -> Results:
-    """Return what the query of a test gives out."""
+    """Return the output of a test's query."""
     return Results(remote, tmp_path / "checkpoint")
 
 
@@ -90,7 +90,10 @@ ROWS = 200_000
 def test_complete_window_is_read_by_one_task_per_core(
     remote: SparkSession, flights: NotedStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many the client's machine has; the client asks, and the executors read the files."""
+    """The cores of the client's machine do not count.
+
+    The client asks the controller, and the executors read the files.
+    """
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     flights.append_table(0, table(*[(2000, "a")] * ROWS))
     flights.append(1, (1000, "b"), (3100, "c"))
@@ -190,7 +193,7 @@ def test_killed_process_derives_each_window_once(
 def test_sink_that_cannot_travel_says_why(
     remote: SparkSession, token_controller: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It holds a client of this process, or a token; the environment's does not go with it."""
+    """It holds a client of this process, or a token. A token of the environment is not sent."""
     token_controller.stream("counts")
     monkeypatch.setenv("NOTED_TIME_TOKEN", "nt_s3cr3t")
     writer = partial(WriterClient, token_controller.url, "counts", "w")
@@ -274,7 +277,7 @@ def test_any_source_gets_a_watermark_and_reports_its_position(
 def test_topic_is_read_with_its_marks(
     remote: SparkSession, token_controller: Served, broker: Broker, results: Results, marks: Marks
 ) -> None:
-    """In the micro-batch of the rows that they cover; the server asks broker and controller."""
+    """The mark comes in the micro-batch of its rows. The server asks broker and controller."""
     name = f"clock-{uuid4().hex[:8]}"
     broker.create(name)
     broker.create(name_noted_topic(name), 1)

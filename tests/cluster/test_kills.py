@@ -1,4 +1,4 @@
-"""What is left of a query's result if executors, workers and drivers are killed (-9)."""
+"""The result of a query whose executors, workers and drivers are killed (-9)."""
 
 import json
 import os
@@ -33,7 +33,7 @@ UNCOMPACTED = {"spark.sql.streaming.fileSink.log.compactInterval": "1000"}
 
 
 class Output:
-    """What a query has committed, and which micro-batch it has planned."""
+    """The commits of a query, and its last planned micro-batch."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -114,7 +114,7 @@ class Trial:
     def _wait(self, observe: Callable[[], int], least: int) -> None:
         def has_reached() -> bool:
             if self._driver.has_ended() and self._driver.has_said(UNCONNECTED):
-                self.start_driver()  # as whatever supervises it would
+                self.start_driver()  # as its supervisor would
             assert not self._driver.has_ended(), self._driver.said()
             return observe() >= least
 
@@ -124,7 +124,7 @@ class Trial:
 def test_kills_lose_no_row_and_double_no_window(
     cluster: Cluster, served: Served, tmp_path: Path
 ) -> None:
-    """Of an executor, a worker and the driver, with state in RocksDB."""
+    """An executor, a worker and the driver are killed. The state is in RocksDB."""
     trial = Trial(cluster, served, tmp_path)
     trial.steps(2)
     trial.kill_executor()

@@ -14,7 +14,7 @@ class Saving(Runner):
     """Saves a program that begins with its file's name, for a later command to run."""
 
     def run(self, example: Example) -> str:
-        """Return what it prints, nothing if it is only saved."""
+        """Return the output of a program, or nothing if it is only saved."""
         name = example.program.partition("\n")[0].removeprefix("# ")
         if example.language != "python" or not name.endswith(".py"):
             return super().run(example)

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.needs_spark("3.5"), pytest.mark.shows("rented Spark")]
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "spark-elsewhere.md"
 
 PLAIN = ("confluent_kafka", "obstore")
-"""What a client with this package alone cannot import."""
+"""The modules that a client with this package alone lacks."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ class MarkedTopic:
         self.broker.send(name_noted_topic(self.topic), [(0, record.value, 0)], "default")
 
     def count(self, how: str = "marked", lacking: tuple[str, ...] = PLAIN, **asked: Any) -> Any:  # noqa: ANN401
-        """Return what a client of its own has counted so far, or its error."""
+        """Return the counts of a new client, or its error."""
         self._clients += 1
         log = self._directory / f"client-{self._clients}.log"
         asked = {**self._asked, "count": how, "lacking": lacking, **asked}
@@ -77,7 +77,6 @@ def topic(broker: Broker, server: str, tmp_path: Path) -> MarkedTopic:
 
 
 def test_server_has_nothing_of_this_package() -> None:
-    """Its Python cannot import it."""
     code = "import noted_time"
     tried = subprocess.run([plain_python(), "-I", "-c", code], capture_output=True, check=False)
 
@@ -85,7 +84,7 @@ def test_server_has_nothing_of_this_package() -> None:
 
 
 def test_windows_are_counted_by_marks_over_a_restart(topic: MarkedTopic) -> None:
-    """With the client's package alone; which topic marks are of is not known, and it says so."""
+    """The client has this package alone, and says that it cannot check the topic's id."""
     topic.write(1, 2)
     topic.mark(2)
     first = topic.count()
@@ -105,7 +104,7 @@ def test_mark_of_another_topic_fails_a_query_with_a_kafka_client(topic: MarkedTo
 
 
 def test_program_of_the_page_runs_without_the_package(topic: MarkedTopic) -> None:
-    """As printed; and a record that is no mark of the stream fails the query."""
+    """A record of another stream fails the query."""
     code = PAGE.read_text().rpartition("```python\n")[2].partition("```")[0]
     lacking = ("noted_time", "spark_integration")
     topic.write(1, 2)

@@ -1,4 +1,4 @@
-"""How the package reaches the Pythons that Spark starts, and what they say without it."""
+"""How the package reaches the Pythons that Spark starts, and their errors without it."""
 
 import json
 import shutil
@@ -51,7 +51,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Ways:
     environment, zipped = directory / "environment", directory / "noted.zip"
     venv.create(environment, symlinks=True)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
-    # A `.pth` adds a directory without the `.pth` files in it, such as the one of this clone.
+    # A `.pth` adds a directory without the `.pth` files in it, such as this clone's.
     (site / "all.pth").write_text(sysconfig.get_path("purelib"))
     bare = shutil.copytree(environment, directory / "bare", symlinks=True)
     with ZipFile(zipped, "w") as archive:
@@ -77,7 +77,7 @@ class Runs:
         }
 
     def __call__(self, *steps: str, python: str = "", **given: object) -> list[int | str]:
-        """Return what came of each step; the Python that Spark starts is the bare one."""
+        """Return the result of each step. Spark starts the Python without the package."""
         chosen = f"PYSPARK_PYTHON={python or self._ways.bare}"
         words = ("sh", "-c", IN_DIRECTORY, "sh", str(self.directory), chosen, sys.executable)
         asked = {**self._given, "steps": steps, **given}
@@ -99,7 +99,7 @@ def run(tmp_path: Path, served: Served, ways: Ways) -> Runs:
 def test_files_that_are_added_carry_batch_sources_only(
     run: Runs, ways: Ways, *, remote: bool
 ) -> None:
-    """Without them nothing works; a stream's planner looks for them elsewhere, and says so."""
+    """The planner of a stream does not find them, and says so."""
     without, _, batch, stream = run("batch", "add", "batch", "stream", remote=remote)
 
     lacks = f"{ways.bare} on "
@@ -128,7 +128,7 @@ def test_packed_environment_is_used_from_the_drivers_directory(run: Runs, ways: 
 def test_python_without_a_package_names_the_variable_to_set(
     run: Runs, ways: Ways, tmp_path: Path
 ) -> None:
-    """That of a driver started by its path is not the one that Spark finds on the PATH."""
+    """A driver that was started by its path uses another Python than the one on the PATH."""
     venv.create(tmp_path / "bare", symlinks=True)
     python = tmp_path / "bare" / "bin" / "python"
     settings = {"spark.executorEnv.PYTHONPATH": str(ways.zipped)}
@@ -153,7 +153,7 @@ def make_reader() -> object:
 
 
 def make_sink() -> object:
-    """Return what a Connect client sends to the process that runs the batches."""
+    """Return an object that a Connect client sends to the process that runs the batches."""
     writer = partial(WriterClient, "http://127.0.0.1", "counts", "w")
     return NotedLogSink("/log", "counts", writer, checkpoint_location="/checkpoint")
 
@@ -162,7 +162,7 @@ def make_sink() -> object:
 def test_unpickling_without_the_package_names_the_remedy(
     sent: Callable[[], object], ways: Ways
 ) -> None:
-    """And the Python and the host that lack the package."""
+    """The error names the Python and the host without the package."""
     program = "import sys; from pyspark import cloudpickle as c; c.load(sys.stdin.buffer)({})"
     pickled = cloudpickle.dumps(sent())  # type: ignore[no-untyped-call]
     words = ["env", "-u", "PYTHONPATH", str(ways.bare), "-c", program]

@@ -7,5 +7,5 @@ from tests.support.suites import find_programs
 
 @pytest.fixture(scope="session")
 def dbt() -> Path:
-    """Return the program, of an environment of its own."""
+    """Return the dbt program of the suite's environment."""
     return find_programs("dbt") / "dbt"

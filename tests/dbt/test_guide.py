@@ -48,7 +48,7 @@ def shop(tmp_path: Path, dbt: Path, served: Served) -> Warehouse:
 def test_rows_that_arrive_late_are_in_the_model(
     shop: Warehouse, script: str, says: str, first: str, then: str
 ) -> None:
-    """With the end that the marks give; with dbt's own, one is lost."""
+    """The end that the marks give loses no row. dbt's own end loses one."""
     runs = [shop.run(script)]
     before = shop.orders
     shop.order(5, hours_ago=5)
@@ -61,7 +61,7 @@ def test_rows_that_arrive_late_are_in_the_model(
 
 
 def test_missing_writer_stops_the_schedule(shop: Warehouse) -> None:
-    """With its status, before dbt runs."""
+    """The status is 3, and dbt does not run."""
     shop.served.call("DELETE", f"/{shop.stream}/writers/lima")
     found = shop.run(SCHEDULE)
 
@@ -70,7 +70,7 @@ def test_missing_writer_stops_the_schedule(shop: Warehouse) -> None:
 
 
 def test_hours_with_late_rows_are_repaired(shop: Warehouse) -> None:
-    """Those that their writers report, and nothing else runs."""
+    """Only the hours that the writers report are run again."""
     shop.note(lima=0)
     shop.run(SCHEDULE)
     shop.order(5, hours_ago=5)

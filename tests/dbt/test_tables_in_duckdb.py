@@ -49,7 +49,7 @@ def run_query_of_page(example: str, path: str) -> list[dict[str, object]]:
 
 @pytest.mark.acceptance
 def test_duckdb_lists_the_claims_of_delta(tmp_path: Path) -> None:
-    """By the table's log, which is JSON."""
+    """The query reads the table's log, which is JSON."""
     last: list[RememberedBatch] = []
     for each in (10, 20):
         history = open_history(f"delta:{tmp_path}") if last else TableHistory(())
@@ -66,7 +66,7 @@ def test_duckdb_lists_the_claims_of_delta(tmp_path: Path) -> None:
 
 @pytest.mark.acceptance
 def test_duckdb_lists_the_claims_of_iceberg(tmp_path: Path) -> None:
-    """By the metadata file, also after a roll back."""
+    """The query reads the metadata file, after a roll back, too."""
     catalog = SqlCatalog(
         "lake", uri=f"sqlite:///{tmp_path}/lake.db", warehouse=f"file://{tmp_path}"
     )

@@ -1,4 +1,4 @@
-"""deploy/compose.yaml: what it publishes and mounts, and that its commands are those of the CLI."""
+"""The ports, mounts and commands of deploy/compose.yaml."""
 
 import re
 import shutil

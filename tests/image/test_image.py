@@ -38,7 +38,7 @@ def count_bytes(root: Path) -> int:
 
 
 def test_image_adds_at_most_120_mb_to_its_base(image: Image) -> None:
-    """It has what a controller, an observer and a relay need, and no Spark."""
+    """It contains a controller, an observer and a relay, but no Spark."""
     added = count_bytes(image.root) - count_bytes(image.store.mount_root("localhost/base"))
 
     print(f"the image adds {added / 1e6:.1f} MB to its base")  # noqa: T201 - shown by pytest -rP
@@ -48,8 +48,8 @@ def test_image_adds_at_most_120_mb_to_its_base(image: Image) -> None:
 def test_killed_controller_keeps_its_notes(image: Image, volume: Path) -> None:
     """The second container has the same volume.
 
-    The root file system is read-only, and the user is not root. The controller is process 1 of its
-    container, to which an engine sends its signals.
+    The root file system is read-only, and the user is not root. An engine sends its signals to
+    process 1, which is the controller.
     """
     port = free_port()
     with start_controller(image, volume, port) as killed:

@@ -9,7 +9,7 @@ from tests.support.suites import find_programs
 
 @pytest.fixture(scope="session")
 def tools() -> Path:
-    """Return the programs that build and check, of an environment of their own."""
+    """Return the directory of the suite's programs."""
     return find_programs("packages")
 
 

@@ -17,7 +17,7 @@ from tests.tooling.wheels import PACKAGES
 
 ROOT = building.ROOT
 CODE = {*PACKAGES, "migrations"}
-"""What the product is made of in a clone."""
+"""The folders of the product in a clone."""
 
 
 def read_metadata(wheel: Path) -> Message:
@@ -28,7 +28,7 @@ def read_metadata(wheel: Path) -> Message:
 
 
 def list_product_files() -> set[str]:
-    """Return what is under version control of the packages."""
+    """Return the files of the packages that are under version control."""
     words = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
     return {each for each in building.run_program(words).splitlines() if each.split("/")[0] in CODE}
 
@@ -41,7 +41,10 @@ def test_index_accepts_metadata_and_description(tools: Path, distributions: list
 
 
 def test_wheel_has_the_product_and_its_license(wheel: Path) -> None:
-    """With the dashboard, and the migrations in the controller; no tests, no examples, no pages."""
+    """The wheel has the dashboard, and the migrations below the controller.
+
+    It has no tests, examples or pages.
+    """
     own = {"METADATA", "WHEEL", "entry_points.txt", "RECORD", "licenses/LICENSE", "licenses/NOTICE"}
     information = f"noted_time-{building.metadata()['version']}.dist-info"
     with ZipFile(wheel) as files:
@@ -63,7 +66,7 @@ def test_sdist_has_what_the_wheel_is_built_from(distributions: list[Path]) -> No
 
 
 def test_metadata_name_license_and_supported_python(wheel: Path) -> None:
-    """There is a license, the Pythons that are tried, and no address that nobody has yet."""
+    """The project does not have an address yet."""
     said = read_metadata(wheel)
 
     assert (said["License-Expression"], said.get_all("Project-URL")) == ("Apache-2.0", None)
@@ -80,7 +83,10 @@ def test_wheel_works_in_an_empty_environment(tools: Path, wheel: Path, tmp_path:
 
 @pytest.mark.usefixtures("tools")
 def test_first_pip_of_python_3_11_installs_a_repository(tmp_path: Path) -> None:
-    """As the install page has it; older ones are not of a Python that is supported."""
+    """The install page has this command.
+
+    Older versions of pip belong to unsupported Pythons.
+    """
     python = str(tmp_path / "bin" / "python")
     building.run_program([sys.executable, "-m", "venv", str(tmp_path)])
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
@@ -95,7 +101,7 @@ def test_first_pip_of_python_3_11_installs_a_repository(tmp_path: Path) -> None:
 
 
 def test_interceptor_has_the_layout_of_maven(artifacts: Path) -> None:
-    """By its coordinates: the jar, its sources and pages, the POM, and the checksums of each."""
+    """The jar, its sources and pages and the POM have names by its coordinates, and checksums."""
     stem = f"noted-time-interceptor-{artifacts.name}"
     files = [f"{stem}{end}" for end in ("-javadoc.jar", "-sources.jar", ".jar", ".pom")]
     expected = {*files, *(f"{file}.{each}" for file in files for each in maven.CHECKSUMS)}
@@ -115,7 +121,7 @@ def test_interceptor_has_the_layout_of_maven(artifacts: Path) -> None:
     ],
 )
 def test_each_jar_has_its_part_and_the_license(artifacts: Path, end: str, has: str) -> None:
-    """And says which version it is."""
+    """The manifest has the version."""
     version = building.metadata()["version"]
     with ZipFile(artifacts / f"noted-time-interceptor-{artifacts.name}{end}") as files:
         names, manifest = set(files.namelist()), files.read("META-INF/MANIFEST.MF").decode()

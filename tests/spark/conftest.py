@@ -93,5 +93,5 @@ def read(spark: SparkSession, controller: Served) -> Reads:
 
 @pytest.fixture
 def output(tmp_path: Path) -> QueryOutput:
-    """Return what the query of a test gives out."""
+    """Return the output of the test's query."""
     return QueryOutput(tmp_path / "checkpoint")

@@ -43,7 +43,7 @@ class GivenTopic:
     first: dict[int, int] = field(default_factory=dict)
     cleanup: str = "delete"
     lower: list[dict[int, int]] = field(default_factory=list)
-    """What the next looks find, as right after a broker was killed."""
+    """The ends that the next polls find, as after a kill of a broker."""
     fault: Exception | None = None
 
     def look(self, *, committed: bool = False) -> TopicLook:  # noqa: ARG002 - as of a real topic
@@ -60,7 +60,7 @@ class GivenTopic:
         return {p: self.first.get(p, 0) for p in self.ends if p not in self.leaderless}
 
     def settings(self) -> dict[str, str]:
-        """Return those that tell which rows are deleted."""
+        """Return the topic's retention settings."""
         return {"cleanup.policy": self.cleanup}
 
 
@@ -109,9 +109,9 @@ class Query:
         last: bool = False,
         claims: bool = False,
     ) -> None:
-        """Begin a run; the last batch may be run again, under other options.
+        """Begin a run. The last batch may be run again, under other options.
 
-        A run that reads what is there `now` has it determined for each source, marks first.
+        A run with `now` reads only the rows that exist at its start. Spark asks the marks first.
         """
         self.limit = limit
         streams = {"flights": KafkaTopic("flights")}
@@ -151,8 +151,8 @@ class Query:
     ) -> None:
         """Plan a batch and run it.
 
-        The marks are asked for first, or `last` if there are many sources; some rows are written
-        between the two looks.
+        Spark asks for the marks first, or `last` if there are many sources. Some rows are written
+        between its two calls.
         """
         begun, read = self.batches[-1] if self.batches else (self._source.beginning, {})
         there = dict(self.topic.ends)
@@ -264,9 +264,9 @@ def take(query: Query, step: tuple[Any, ...]) -> None:
 def test_marks_keep_coming_and_make_no_covered_row_late(
     *, steps: list[tuple[Any, ...]], claims: bool
 ) -> None:
-    """What is refused continues without the limit; under `AT_ONCE` a run may be refused in vain.
+    """A refused query continues without the limit. Under `AT_ONCE` a run may be refused in vain.
 
-    The last mark is in the watermark of a batch if the query feeds claims. Batches end either way.
+    If the query feeds claims, the last mark is in the watermark of a batch. Batches end either way.
     """
     with TemporaryDirectory() as checkpoint:
         query = Query(GivenTopic(), checkpoint, WholeFrom())
@@ -315,7 +315,7 @@ def query(tmp_path: Path) -> Query:
 
 
 def test_mark_fails_the_query_while_its_rows_have_no_leader(query: Query) -> None:
-    """Its rows were written after Spark's own look, which came first."""
+    """Spark looked at the topic before the rows were written."""
     query.plan({0: 1}, set(), last=True)
     query.topic.leaderless = frozenset({0})
     with pytest.raises(Unreachable) as raised:
@@ -356,7 +356,7 @@ LACK = (
 
 
 def test_mark_with_rows_unread_a_batch_later_fails_the_query() -> None:
-    """Or earlier, if the topic has no such rows."""
+    """The query fails a batch earlier if the topic does not have the rows."""
     ahead = MarkAhead(1, 7, {0: 4})
     admitted, look = StreamOffset(ahead=(ahead,)), GivenTopic({0: 3}).look()
     second, third = (TopicPlan("flights", batch, {0: 3}) for batch in (2, 3))
@@ -375,7 +375,7 @@ def test_mark_with_rows_unread_a_batch_later_fails_the_query() -> None:
 
 
 def test_mark_ahead_is_refused_if_its_rows_may_come_later(query: Query) -> None:
-    """With a limit of rows, or by a query that no longer watches the topic."""
+    """A limit of rows may delay them, or the query does not watch the topic any more."""
     query.plan({0: 1}, set(), last=True)
     query.restart(AheadLimit.MOST_ROWS)
     refused = []
@@ -420,7 +420,7 @@ def test_ends_that_briefly_go_back_are_polled_again(
 def test_broker_is_asked_only_while_a_mark_waits(
     query: Query, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And once by each run at first. Without an answer, the mark comes later."""
+    """Each run asks once at first. Without an answer, the mark comes later."""
     query.plan({0: 1}, set())
     without = query.topic.looks
     query.mark()
@@ -446,7 +446,7 @@ def test_broker_is_asked_only_while_a_mark_waits(
 def test_only_a_query_without_limits_reads_ahead(
     *, ahead: bool, limit: AheadLimit | None, now: bool, position: dict[int, int]
 ) -> None:
-    """Of the partitions that it has read."""
+    """It reads ahead in the partitions that it has read before."""
     topic = GivenTopic({0: 5, 2: 1})
     watched = WatchedTopic(topic, KafkaPlanning({}, ahead=ahead, limit=limit))
     if now:
@@ -458,7 +458,7 @@ def test_only_a_query_without_limits_reads_ahead(
 def test_rows_deleted_before_the_query_are_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The offset log has it, also for runs to come; it is no reason for a batch."""
+    """The offset log keeps it for later runs. It alone makes no batch."""
     query = Query(GivenTopic({0: 3, 1: 3}, first={0: 3, 1: 1}), str(tmp_path), WholeFrom())
     query.marks.append(Mark(1, 20, 29, StreamCut({0: 3, 1: 3}), upper_is_bound=True))
     waited = query._source.wait_for_whole()
@@ -497,7 +497,7 @@ def test_upper_of_a_mark_does_not_bound_times_with_a_lag(tmp_path: Path) -> None
 
 
 def test_missing_rows_of_a_compacted_topic_are_unknown() -> None:
-    """Or one whose partitions have no leader, until they have."""
+    """They are unknown while a partition has no leader, too."""
     topic = GivenTopic({0: 3, 1: 3}, first={1: 2}, cleanup="compact,delete")
     compacted = find_whole_from(topic, topic.look())
     topic.cleanup = "delete"

@@ -110,7 +110,7 @@ def test_offset_log_in_an_object_store_moves_the_watermark(
 
 
 def test_static_events_are_refused(spark: SparkSession, controller: Served) -> None:
-    """No offset log would show how far they are read."""
+    """No offset log would show how far the query has read."""
     events = spark.sql("SELECT TIMESTAMP '2013-01-01 00:00:00' AS time")
 
     with pytest.raises(Rejected, match=r"not come from a streaming source: use spark\.readStream"):
@@ -121,7 +121,7 @@ def test_static_events_are_refused(spark: SparkSession, controller: Served) -> N
 
 @pytest.mark.parametrize("column", ["timestamp", "created"])
 def test_events_with_a_watermark_of_their_own_are_refused(ticks: Ticks, column: str) -> None:
-    """Also of a column that was dropped: Spark would take the least of both, and say nothing."""
+    """This includes a dropped column. Spark would take the lower watermark, and not report it."""
     guessed = ticks.events().withColumn("created", F.col("timestamp"))
     events = guessed.withWatermark(column, "1 hour").drop("created")
 
@@ -143,7 +143,7 @@ def test_second_watermark_on_our_events_is_refused(ticks: Ticks) -> None:
 
 
 def test_second_watermark_after_a_filter_fails_the_query(ticks: Ticks, output: QueryOutput) -> None:
-    """By Spark, once both have moved: no call of ours comes after it."""
+    """Spark refuses it once both watermarks have moved. We get no call after it."""
     ticks.marks.note("w", 3000, {0: 30})
     events = ticks.add_watermark().where("value >= 0").withWatermark("timestamp", "0 seconds")
     query = output.start(count_per_second(events, "timestamp"))

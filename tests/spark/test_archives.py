@@ -62,7 +62,7 @@ def test_names_of_the_sinks_are_read(tmp_path: Path, names: list[str]) -> None:
 def test_files_of_keys_and_headers_are_skipped(
     tmp_path: Path, topic: str, rows: str, others: list[str]
 ) -> None:
-    """A sink keeps them in files of their own (store.kafka.keys, store.kafka.headers)."""
+    """A sink keeps them in separate files (store.kafka.keys, store.kafka.headers)."""
     root = write_files(
         tmp_path, (f"{topic}/partition=0/{topic}+0+{name}" for name in (rows, *others))
     )
@@ -95,7 +95,7 @@ def test_files_of_keys_and_headers_are_skipped(
 def test_other_layouts_are_refused_by_name(
     tmp_path: Path, name: str, root: str, sentence: str
 ) -> None:
-    """By a query and by an observer, for which the log would be empty."""
+    """Otherwise a query and an observer would find an empty log."""
     write_files(tmp_path, [name])
 
     with pytest.raises(Rejected, match=sentence):
@@ -108,7 +108,10 @@ def test_other_layouts_are_refused_by_name(
 def test_later_partitioner_with_named_directories_is_refused(
     tmp_path: Path, partitioner: str
 ) -> None:
-    """What comes after the change would be missed; other entries are not the log's business."""
+    """Rows written after the change would be missed.
+
+    Directories without a name and value are ignored.
+    """
     root = write_files(tmp_path, [f"{S3}0000000000.parquet", partitioner])
     is_refused = "=" in partitioner
 
@@ -123,7 +126,7 @@ def test_later_partitioner_with_named_directories_is_refused(
     "names", [[], ["other/partition=0/other+0+0.parquet"], ["_temporary/x", ".tmp/x"]]
 )
 def test_log_without_files_is_empty(tmp_path: Path, names: list[str]) -> None:
-    """A query may start before the first append: beside other logs, or after the directory."""
+    """A query may start before the first append."""
     root = write_files(tmp_path, names)
     before = [offsets(root), LogEnds(root, "flights")().ends]
     (root / "flights").mkdir()

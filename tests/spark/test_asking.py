@@ -1,4 +1,4 @@
-"""What the readers refuse in the call: one sentence, before a query or Java is at work."""
+"""Errors in the call of a reader, which need neither a query nor Java."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -120,7 +120,7 @@ def test_unreadable_stream_or_time_is_refused_in_the_call(
 def test_unreadable_columns_are_refused_in_the_call(
     flights: NotedStream, controller: Served, columns: Columns, sentence: str
 ) -> None:
-    """Those of the log and those of a schema alike."""
+    """Both the columns of the log and of a schema are checked."""
     flights.append(0, (1000, "a"))
 
     with pytest.raises(Rejected, match=sentence):
@@ -148,7 +148,7 @@ def test_conflicting_options_are_refused_by_name(
     asking: dict[str, Any],
     sentence: str,
 ) -> None:
-    """Before any controller is asked, as an impossible promise has no watermark."""
+    """The call needs no controller."""
     with pytest.raises(Rejected, match=sentence):
         ask_for_stream(tmp_path, "http://127.0.0.1:9", *options, **asking)
 
@@ -174,7 +174,7 @@ def test_option_refuses_unknown_values(
     values: dict[str, Any],
     sentence: str,
 ) -> None:
-    """When it is created, by the name of the value."""
+    """The error comes when the option is created, and names the value."""
     with pytest.raises(Rejected, match=sentence):
         option(**values)
 
@@ -211,7 +211,7 @@ def test_marks_of_ingestion_are_refused_for_event_times(call: str) -> None:
 def test_marks_of_another_topic_are_refused_for_any_source(
     controller: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is looked at with the client of the call, before the events are."""
+    """The call polls the topic with its own client, before it uses the events."""
     controller.stream("seen")
     note = {"writer": "w", "time": 1, "position": {"0": 1}, "log": "theirs"}
     controller.post("seen", note)
@@ -245,7 +245,6 @@ def test_marks_source_is_named_where_sources_need_names() -> None:
 
 @pytest.mark.parametrize("marks", ["ahead", "committed", "topic"])
 def test_marks_of_ingestion_are_refused_for_each_marks_option(marks: Any) -> None:  # noqa: ANN401
-    """Also from a noted topic."""
     with pytest.raises(Rejected, match="promise nothing of event times: name the domain of the"):
         ALL["read_noted_kafka"](
             "http://127.0.0.1:9", domain="ingestion", event_time="timestamp", marks=marks
@@ -254,7 +253,7 @@ def test_marks_of_ingestion_are_refused_for_each_marks_option(marks: Any) -> Non
 
 @pytest.mark.parametrize("call", ["read_noted_log", "read_complete"])
 def test_unnamed_marks_of_ingestion_are_refused(call: str, served: Served) -> None:
-    """As the only domain of a stream is meant then."""
+    """Without a name, the call means the only domain of a stream."""
     served.create("seen", domains=["ingestion"])
     served.note("seen", 10, {"0": 1}, domain="ingestion")
     with pytest.raises(Rejected, match="promise nothing of event times"):
@@ -281,7 +280,7 @@ def test_options_of_a_source_carry_its_query(tmp_path: Path) -> None:
 
 
 def test_log_without_files_asks_for_a_schema(flights: NotedStream, controller: Served) -> None:
-    """It has none to take one from; a controller that is away is not waited for."""
+    """The call does not wait for an unreachable controller."""
     controller.stop()
 
     with pytest.raises(Rejected, match=r"no file yet in .*flights: pass the schema"):
@@ -290,7 +289,6 @@ def test_log_without_files_asks_for_a_schema(flights: NotedStream, controller: S
 
 
 def test_address_of_another_server_is_refused(tmp_path: Path) -> None:
-    """For example a web server, which knows nothing of streams."""
     other = HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
     Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
     try:
@@ -315,7 +313,7 @@ def test_end_in_seconds_is_refused(tmp_path: Path, served: Served) -> None:
 
 
 def test_event_time_is_read_with_any_columns(flights: NotedStream) -> None:
-    """As a timestamp, whatever it is in the log."""
+    """It is read as a timestamp from a column of any type."""
     flights.append_table(0, pa.table({"time": [7], "name": ["a"], "other": [True]}))
     columns = Columns(("name", "time"))
     query = LogQuery(str(flights.root), "flights", "http://x", "time", columns=columns)

@@ -21,7 +21,7 @@ EIGHT, NINE = (datetime(2013, 1, 1, hour, 30, tzinfo=UTC) for hour in (8, 9))
 
 
 def write_orders(root: Path) -> None:
-    """Write what the page notes: a hundred orders before nine and a hundred before ten."""
+    """Write the orders of the page: a hundred before nine and a hundred before ten."""
     placed = pa.array([EIGHT] * 100 + [NINE] * 100, pa.timestamp("ms", tz="UTC"))
     directory = segment_directory(root, "orders", 0)
     directory.mkdir(parents=True)

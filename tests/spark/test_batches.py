@@ -1,4 +1,4 @@
-"""What a query over a file log plans and reads, batch by batch and run by run; no Spark runs."""
+"""The batches of a query over a file log, without Spark."""
 
 import pyarrow as pa
 import pytest
@@ -84,7 +84,6 @@ def test_batches_are_larger_while_the_query_is_behind(
 
 
 def test_row_dated_a_year_ahead_does_not_move_the_watermark(flights: NotedStream) -> None:
-    """The watermark is that of the mark."""
     flights.append(0, (YEAR_MS, "ahead"), (1000, "a"))
     flights.note(1500)
 
@@ -131,7 +130,10 @@ def test_watermark_never_goes_back_for_a_recreated_stream(
 def test_query_ahead_of_its_stream_continues_at_the_last_mark(
     flights: NotedStream, controller: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its database went back: the watermark waits for later times, and no row comes twice."""
+    """The controller's database went back.
+
+    The watermark waits for later times, and no row comes twice.
+    """
     query = build_query(flights)
     flights.append(0, (1000, "a"))
     flights.note(1500)
@@ -164,7 +166,7 @@ def test_each_domain_moves_the_watermark_of_its_own_time(
 
 
 def test_successor_is_read_after_the_end_of_its_predecessor(flights: NotedStream) -> None:
-    """No mark that names it is admitted before."""
+    """No mark that names the successor is admitted before."""
     flights.append(0, (1000, "a"), (1100, "b"), (1200, "c"))
     flights.note(1050)
     flights.marks.scale(ScaleEvent({0: 3}, {1: (0,), 2: (0,)}))
@@ -191,7 +193,6 @@ def test_unknown_stream_fails_the_query_at_its_start(
 
 
 def test_file_without_a_column_is_named(flights: NotedStream) -> None:
-    """It has the right name and other columns."""
     flights.append(0, (1000, "a"))
     flights.append_table(0, pa.table({"time": [1], "x": [1]}))
 

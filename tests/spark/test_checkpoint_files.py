@@ -19,7 +19,7 @@ AZURE = "abfss://lake@account.dfs.core.windows.net"
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    """Return a store with the bucket `lake`, of which the environment knows."""
+    """Return a store with the bucket `lake`, and put its address into the environment."""
     (tmp_path / "lake" / "q" / "offsets").mkdir(parents=True)
     with ObjectStore(tmp_path) as running:
         for name, value in running.environment().items():
@@ -53,7 +53,7 @@ def plan(store: ObjectStore, batch: int) -> None:
     ],
 )
 def test_checkpoint_is_found_by_its_uri(checkpoint: str, place: tuple[str, str, str]) -> None:
-    """As Spark finds it."""
+    """Spark finds it there, too."""
     assert parse_place(checkpoint) == place
 
 
@@ -79,7 +79,7 @@ def test_checkpoint_that_cannot_be_read_is_refused_at_once(checkpoint: str, says
 
 @pytest.mark.parametrize("where", ["s3a://lake", AZURE, "gs://lake"])
 def test_offset_log_in_a_store_is_followed(store: ObjectStore, where: str) -> None:
-    """It is listed once; then each batch is asked for by its name, and read once."""
+    """The log is listed once. Each batch is then read once, by its name."""
     (store.root / "lake" / "q" / "metadata").write_text('{"id": "an-id"}')
     plan(store, 9)
     progress = QueryProgress(f"{where}/q")
@@ -96,7 +96,6 @@ def test_offset_log_in_a_store_is_followed(store: ObjectStore, where: str) -> No
 @pytest.mark.parametrize("where", ["s3a://lake", AZURE, "gs://lake"])
 @pytest.mark.usefixtures("store")
 def test_store_without_the_log_says_so(where: str) -> None:
-    """As a disk does."""
     with pytest.raises(Rejected, match=f"'{where}/elsewhere' .* it has no batch yet"):
         QueryProgress(f"{where}/elsewhere").read_watermark(0)
     with pytest.raises(Rejected, match="no metadata file"):
@@ -122,7 +121,7 @@ def test_store_error_names_the_checkpoint_and_the_remedy(  # noqa: PLR0913, PLR0
     kind: type[Exception],
     says: str,
 ) -> None:
-    """In bounded time, and without the secrets with which it was asked."""
+    """The error comes in bounded time, and repeats no secret."""
     if not fault:
         monkeypatch.setattr(files, "REQUEST_TIMEOUTS", {"timeout": timedelta(seconds=0.2)})
     monkeypatch.setattr(files, "MAX_RETRIES", 1)
@@ -145,7 +144,6 @@ def test_missing_credentials_are_named(store: ObjectStore, monkeypatch: pytest.M
 
 
 def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And how to install it."""
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(ImportError, match=r"needs obstore: pip install .*\[spark\]"):
         QueryProgress("s3a://lake/q").read_watermark(0)

@@ -49,7 +49,10 @@ def plan_topic(stream: NotedStream, domain: str | None, lag_ms: int = 0) -> tupl
 def test_offsets_of_all_sources_have_domain_lag_and_first_mark(
     controller: Served, tmp_path: Path
 ) -> None:
-    """The only domain of a stream is named, too, and the first mark less the lag."""
+    """The offsets name the domain of a stream with only one.
+
+    The lag is subtracted from the first mark.
+    """
     stream = NotedStream(tmp_path, "flights", controller, *DOMAINS).begin_log()
     shipped = NotedStream(tmp_path, "shipped", controller, "ship").begin_log()
     for time, domain in enumerate(DOMAINS, start=10):
@@ -94,7 +97,7 @@ def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR
     domain: str,
     source: str,
 ) -> None:
-    """Under each requirement, also before the first mark."""
+    """The status is the same for each requirement, and before the first mark."""
     run, times = Commands(shared_controller.url), enumerate(notes, start=TEN)
     with TemporaryDirectory() as place:
         stream = NotedStream(Path(place, "log"), "flights", shared_controller, *DOMAINS[:2])
@@ -124,7 +127,6 @@ def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR
 
 
 def test_checkpoint_with_state_is_judged_in_its_domain(controller: Served, tmp_path: Path) -> None:
-    """Its watermark is a time of that domain."""
     stream = NotedStream(tmp_path / "log", "flights", controller, *DOMAINS[:2])
     stream.append(0, (TEN, "a"))
     for domain in DOMAINS[:2]:

@@ -24,7 +24,7 @@ HOUR_MS = 3_600_000
 
 
 def test_file_log_is_whole_if_each_segment_begins_at_zero(flights: NotedStream) -> None:
-    """By the first listing, and the first file of each segment that comes later."""
+    """The first listing shows it, or the first file of a later segment."""
     flights.begin_log().append(0, (1000, "a"))
     whole = find_whole_from(plan_log(flights), {})
     ranged = find_whole_from(plan_log(flights, ReadRange(start_at=500)), {})
@@ -51,7 +51,7 @@ def test_file_log_is_whole_if_each_segment_begins_at_zero(flights: NotedStream) 
 def test_first_offsets_of_zero_prove_that_no_row_is_missing(
     tmp_path: Path, marks: object, start: object, since: int | None
 ) -> None:
-    """In all partitions, of Spark's own source."""
+    """This includes all partitions of Spark's own source."""
     for batch in (0, 1):
         plan(tmp_path, batch, marks, KAFKA, metadata={"batchWatermarkMs": TEN, "conf": {}})
     if start is not None:
@@ -73,7 +73,7 @@ def test_first_offsets_of_zero_prove_that_no_row_is_missing(
 def test_unknown_start_may_be_stated(
     tmp_path: Path, whole: object, since: tuple[int | None, bool]
 ) -> None:
-    """It replaces neither what was seen, nor what will be."""
+    """A stated start does not replace a known one."""
     plan_whole(tmp_path, 0, whole)
     plan_whole(tmp_path, 1, whole)
     claim = TableClaims(str(tmp_path), "flights", "time", since=5).of(1).claim
@@ -107,7 +107,7 @@ def test_claim_of_windows_begins_a_window_later(
 
 @pytest.mark.spark
 def test_size_of_a_window_is_read_from_the_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """It is the largest one so far; a batch without rows keeps the claim before."""
+    """The largest size so far counts. A batch without rows keeps the claim."""
     url = f"delta:{tmp_path / 'table'}"
     table = NotedTable(url, TableClaims(str(tmp_path), "flights", "window.end"), claim_every="0s")
     found = []

@@ -1,4 +1,4 @@
-"""Up to when a Spark query has written a topic, on a real broker, without anything of ours."""
+"""How far a Spark query without our sources has written a topic, on a real broker."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -26,7 +26,10 @@ def count_minutes(events: DataFrame) -> DataFrame:
 def test_query_is_complete_to_its_last_commit(
     spark: SparkSession, broker: Broker, controller: Served, tmp_path: Path
 ) -> None:
-    """And with state to its watermark at most: of each three minutes, two are behind it."""
+    """A query with state is complete to its watermark at most.
+
+    Two of each three minutes are below it.
+    """
     topic = uuid4().hex
     broker.create(topic, 1)
     controller.create(topic)

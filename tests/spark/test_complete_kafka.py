@@ -60,7 +60,7 @@ class Hourly:
         self.served.post(self.name, note)
 
     def read(self, second: int, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
-        """Read the window of a second, by the timestamps unless something else is asked."""
+        """Read the window of a second, by default by the timestamps."""
         start = START + 1000 * second
         chosen = {"event_time": "timestamp", **asked}
         records = take_fields(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
@@ -122,7 +122,7 @@ def test_consecutive_windows_give_each_record_once(
     asked: dict[str, Any],
     said: int,
 ) -> None:
-    """Wherever the read begins, which is said if it is at the first record retained."""
+    """The log says so if a read begins at the first retained record."""
     sent = hourly.write(shared=shared)
     hourly.send((0, START + 1500))  # late: its window is complete
     read = {second: hourly.times(second, **asked) for second in SECONDS}
@@ -153,7 +153,7 @@ def produce_second(hourly: Hourly, writer: str, second: int, *, aborts: bool) ->
 @pytest.mark.spark
 @pytest.mark.acceptance
 def test_windows_have_each_committed_record_once(hourly: Hourly) -> None:
-    """Of producers that share the partitions, and were started again, also after an abort."""
+    """The producers share the partitions, restart, and abort a transaction."""
     hourly.served.post(hourly.name, {"writer": "a"}, {"writer": "b"})
     for second in range(3):
         produce_second(hourly, "a", second, aborts=second == 1)
@@ -171,7 +171,6 @@ def test_windows_have_each_committed_record_once(hourly: Hourly) -> None:
 @pytest.mark.spark
 @pytest.mark.acceptance
 def test_added_partition_has_no_record_of_the_window(hourly: Hourly) -> None:
-    """It has records of its own."""
     hourly.send((1, START + 1), (1, START + 2))
     hourly.note("w", START + 1000, {1: 2}, START + 2)
     hourly.broker.grow(hourly.name, 3)
@@ -185,7 +184,7 @@ def test_added_partition_has_no_record_of_the_window(hourly: Hourly) -> None:
 def test_records_deleted_from_inside_the_window_are_an_error(
     hourly: Hourly, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not those of before it; what is left can be asked for."""
+    """Earlier deleted records are not an error. The remaining ones can be requested."""
     hourly.send(*((0, START + 500 * n) for n in range(6)))
     hourly.note("w", START + 3000, {0: 6}, START + 2500)
     hourly.broker.truncate(hourly.name, {0: 1})
@@ -248,7 +247,10 @@ def test_needed_ranges_cover_the_window_except_deleted_rows(  # noqa: PLR0913 - 
     in_order: bool,
     exact: bool,
 ) -> None:
-    """From each of the offsets at which a read may begin; timestamps that go back are not seen."""
+    """The ranges hold for each possible start of a read.
+
+    Timestamps that go back are not considered.
+    """
     topic = {p: sorted(log) if in_order else log for p, log in enumerate(logs)}
     begun = {p: min(begins[p], len(log)) for p, log in topic.items()}
     to = {p: min(end, len(topic[p])) for p, end in ends.items() if p in topic}

@@ -48,7 +48,7 @@ def count_planned_rows(log: HourlyLog, query: dict[str, Any]) -> int:
 
 
 def test_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) -> None:
-    """At most 1.2 times its rows, and what lies between two marks on either side."""
+    """It reads at most 1.2 times the rows, and those between two marks at either end."""
     write_hours(log, 24 * 30)
     start, between_marks = 24 * 15 * HOUR, 10
     query = {"start": start, "end": start + HOUR}
@@ -58,7 +58,7 @@ def test_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) -> 
 
 
 def test_own_segments_open_no_files_below_the_start_cut(log: HourlyLog) -> None:
-    """So they may have another shape by now; otherwise all are opened for their statistics."""
+    """The old files may have another schema by now. Without own segments, all files are opened."""
     write_hours(log, 6)
     first = min(log.files.root.glob("flights/partition=0/*"))
     first.write_bytes(b"no Parquet")
@@ -109,7 +109,7 @@ def test_rows_beyond_the_cut_belong_to_no_window(spark: SparkSession, log: Hourl
 def test_recreated_stream_has_every_row_after_a_wrong_offset(
     spark: SparkSession, log: HourlyLog, tmp_path: Path
 ) -> None:
-    """By the commands of the page, each row is in the window of its time."""
+    """The commands of the page are run. Then each row is in the window of its time."""
     times = [(time, f"{time}") for time in (0, 1, 2, 3, 5, 6, 7, 10, 11, 12)]
     log.files.append(0, *times, writer="w")
     log.note("w", 5, {0: 4}, 3)
@@ -141,7 +141,7 @@ def test_columns_and_schema_are_those_asked_for(spark: SparkSession, log: Hourly
 
 @pytest.mark.spark
 def test_window_without_rows_is_empty(spark: SparkSession, log: HourlyLog) -> None:
-    """With the schema of the log."""
+    """It has the columns of the log."""
     log.files.append(0, (1, "a"), writer="w")
     log.note("w", 50, {0: 1}, 1)
     frame = log.read(spark, 10, 50, own_segments=True)
@@ -160,20 +160,20 @@ def test_window_without_rows_is_empty(spark: SparkSession, log: HourlyLog) -> No
 def test_file_missing_on_a_worker_is_named_with_its_host(
     spark: SparkSession, log: HourlyLog, gone: str, says: str
 ) -> None:
-    """Another root than the driver's, or a retention between planning and reading."""
+    """The worker has another root than the driver, or the file was deleted after planning."""
     write_hours(log, 2)
-    count_planned_rows = log.read(spark, 0, HOUR).rdd
-    count_planned_rows.getNumPartitions()
+    rows = log.read(spark, 0, HOUR).rdd
+    rows.getNumPartitions()
     for each in (log.files.root / "flights").glob(gone):
         each.rename(log.files.root / f"_{each.name}")
 
     with pytest.raises(PySparkException, match=says.format(socket.gethostname())):
-        count_planned_rows.collect()
+        rows.collect()
 
 
 @pytest.mark.parametrize("own", [{}, {"own_segments": True}])
 def test_window_without_marks_and_files_is_refused(log: HourlyLog, own: dict[str, bool]) -> None:
-    """Its start cut is not known, so what was deleted may have held rows of it."""
+    """Its start cut is unknown, so the deleted files may have had rows of it."""
     paths = [log.files.append(0, (hour * HOUR, "a"), (hour * HOUR + 1, "b")) for hour in range(3)]
     log.note("w", 3 * HOUR, {0: 6}, 2 * HOUR + 1)
     query = {"start": 2 * HOUR, "end": 3 * HOUR, **own}
@@ -187,7 +187,7 @@ def test_window_without_marks_and_files_is_refused(log: HourlyLog, own: dict[str
 
 
 def test_incomplete_window_is_refused(log: HourlyLog) -> None:
-    """With its holder, before Spark plans anything; an invalid window is refused too."""
+    """The error names the holder. An invalid window is refused, too."""
     log.files.append(0, (1, "a"), writer="w")
     log.note("w", 5, {0: 1}, 1)
     nothing: Any = None
@@ -206,7 +206,7 @@ def test_incomplete_window_is_refused(log: HourlyLog) -> None:
 
 
 def test_window_after_the_end_of_a_sealed_stream_is_refused(log: HourlyLog) -> None:
-    """At once, since no mark follows."""
+    """It is refused at once, because no mark follows."""
     log.files.append(0, (1, "a"), writer="w")
     log.note("w", 5, {0: 1}, 1)
     log.served.call("POST", "/flights/seal", {})
@@ -226,7 +226,7 @@ def pass_without_depot(log: HourlyLog) -> None:
 
 
 def test_window_with_a_missing_writer_is_refused_on_request(log: HourlyLog) -> None:
-    """Before Spark plans anything, with the writer and the reason."""
+    """The error names the writer and the reason, before Spark plans anything."""
     pass_without_depot(log)
     nothing: Any = None
 
@@ -247,7 +247,7 @@ def look_up_window(url: str, start: int, end: int, **asked: Any) -> None:  # noq
 def test_window_with_a_missing_writer_is_read_with_a_warning(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Unless that is accepted; by its times, not in milliseconds, which nobody reads."""
+    """An accepted missing writer causes no warning. The warning has readable times."""
     ten = 1_357_034_400_000
     for time in (ten - HOUR, ten):
         served.post("flights", *({"writer": name, "time": time} for name in ("shop", "depot")))
@@ -269,7 +269,10 @@ def test_window_with_a_missing_writer_is_read_with_a_warning(
 def test_window_with_late_rows_is_read_with_a_warning(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Or refused, or read without a word; so is one that begins before the first mark."""
+    """It is refused or read without a warning on request.
+
+    A window before the first mark is treated alike.
+    """
     for time in (1, 9):
         served.note("flights", time, {"0": 1})
     served.post("flights", {"writer": "w", "late": {"rows": 112, "least": 5, "most": 6}})
@@ -295,7 +298,6 @@ def test_window_with_late_rows_is_read_with_a_warning(
 
 
 def test_window_is_waited_for(served: Served) -> None:
-    """As long as asked for."""
     served.note("flights", 2, {"0": 1})
     with pytest.raises(NotCompleteYet):
         look_up_window(served.url, 0, 5, timeout=0.1)

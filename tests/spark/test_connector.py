@@ -30,18 +30,18 @@ PAGE = "docs/reference/versions.md"
     ],
 )
 def test_package_has_the_matching_scala_and_version(spark: str, fits: str) -> None:
-    """The newest version of which all parts were published, for each Spark that is supported."""
+    """The package is the newest version whose parts were all published."""
     assert kafka_package(spark) == f"org.apache.spark:spark-sql-kafka-0-10_{fits}"
 
 
 def test_default_package_matches_the_running_spark() -> None:
-    """So that a program needs no change when its PySpark is another one."""
+    """A program need not change for another PySpark."""
     assert kafka_package() == kafka_package(pyspark.__version__)
 
 
 @pytest.mark.parametrize("spark", CONNECTORS)
 def test_tested_jars_match_the_package_and_its_page(spark: str) -> None:
-    """The page has the versions for those who fetch them by hand."""
+    """The page lists the versions for manual downloads."""
     connector, provider, clients, pool = CONNECTORS[spark]
     page = read_page(PAGE)
 
@@ -68,7 +68,7 @@ for jars in sys.argv[1:]:
 
 
 def test_other_error_of_spark_is_not_a_missing_connector(tmp_path: Path) -> None:
-    """Such as a jar of another source that does not load: Spark names it, with or without Kafka."""
+    """Spark names a jar of another source that does not load."""
     broken = tmp_path / "broken.jar"
     with ZipFile(broken, "w") as jar:
         services = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
@@ -86,7 +86,7 @@ def test_other_error_of_spark_is_not_a_missing_connector(tmp_path: Path) -> None
 
 
 def test_session_without_matching_connector_names_the_package(tmp_path: Path) -> None:
-    """By name, with the setting to take, before a query fails at its first batch."""
+    """The error names the setting, before a query fails at its first batch."""
     other = "4.0" if pyspark.__version__.startswith("4.1") else "4.1"
     foreign = tmp_path / f"spark-sql-kafka-0-10_2.13-{other}.0.jar"
     foreign.write_bytes(b"")

@@ -37,7 +37,7 @@ def served() -> Iterator[Served]:
 
 
 class Sinks:
-    """Makes sinks of the stream `counts` beside a checkpoint that a test creates itself."""
+    """Makes sinks of the stream `counts`, with a checkpoint that the test writes itself."""
 
     def __init__(self, spark: SparkSession, served: Served, directory: Path) -> None:
         self.spark, self.served, self.directory = spark, served, directory
@@ -83,7 +83,7 @@ class Sinks:
     def take(
         self, batch_id: int, watermark: int, *seconds: int, sink: NotedLogSink | None = None
     ) -> None:
-        """Plan a batch, give a sink its windows, and wait until what it noted is durable."""
+        """Plan a batch, give a sink its windows, and wait until its notes are durable."""
         self.plan(batch_id, watermark)
         (sink or self())(self.windows(*seconds), batch_id)
         self.client.flush()
@@ -144,7 +144,7 @@ class Dying(WriterClient):
 
 
 def test_rerun_batch_only_notes(sinks: Sinks) -> None:
-    """By the same sink or by one that a restart made; the position covers what was appended."""
+    """The same sink or one of a restart runs the batch. The position covers the appended rows."""
     sinks.plan(0, 0)
     for sink in (sinks(), sinks()):
         sinks.take(1, 5000, 1, 3, sink=sink)
@@ -178,7 +178,7 @@ def test_unreachable_controller_holds_up_no_batch_after_joining(sinks: Sinks) ->
 
 
 def test_refused_note_fails_a_later_batch(sinks: Sinks) -> None:
-    """Here a query starts again with a new checkpoint, below what the writer noted before."""
+    """Here a query starts again with a new checkpoint, below the last noted time of the writer."""
     sinks.client.note_time(9000, {})
     sinks.client.flush()
     sinks.client.close()
@@ -196,7 +196,7 @@ def test_refused_note_fails_a_later_batch(sinks: Sinks) -> None:
 
 @pytest.mark.parametrize("step", ["", "note_time", "finish", "seal", "commit"])
 def test_end_of_a_sealed_source_ends_the_derived_stream(sinks: Sinks, step: str) -> None:
-    """At the end of its own rows, whatever the run before had done; the next batch is empty."""
+    """It ends with the sink's rows, after a kill at any step. The next batch is empty."""
     sinks.take(0, 5000, 3)
     sinks.plan(1, LAST_MS)
     if step:
@@ -227,7 +227,7 @@ def test_derived_stream_with_other_writers_is_not_sealed(sinks: Sinks) -> None:
 
 
 def test_sink_without_seal_notes_the_end_of_its_rows(sinks: Sinks) -> None:
-    """And not of time: others may write to the derived stream for long."""
+    """The writer does not note the end of time, because others may still write to the stream."""
     sinks.take(0, LAST_MS, 3, 7)
 
     found = last_lower(sinks.served, "counts"), sinks.get_seal_cut(), sinks.state
@@ -235,7 +235,7 @@ def test_sink_without_seal_notes_the_end_of_its_rows(sinks: Sinks) -> None:
 
 
 def test_last_windows_in_the_future_end_the_derived_stream(sinks: Sinks) -> None:
-    """For example today: its end may not be noted yet, and the seal covers its row."""
+    """The end of today's window cannot be noted yet, but the seal covers its row."""
     in_two_days = int(time.time()) + 2 * 86_400
     sinks.take(0, LAST_MS, 3, in_two_days, sink=sinks(seal=True))
 
@@ -243,7 +243,7 @@ def test_last_windows_in_the_future_end_the_derived_stream(sinks: Sinks) -> None
 
 
 def test_last_rows_refused_by_a_sealed_stream_fail_the_query(sinks: Sinks) -> None:
-    """It was sealed by an operator before they were in its log."""
+    """An operator sealed the stream before they were appended."""
     sinks.take(0, 5000, 3)
     sinks.served.call("POST", "/counts/seal")
     sinks.client = sinks.make_client()
@@ -281,7 +281,7 @@ def test_sink_leaves_out_ignored_files_of_its_log(sinks: Sinks) -> None:
 
 
 def test_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) -> None:
-    """It serves all runs of the query in this process, until the sink is closed."""
+    """The client serves all runs of the query in this process, until the sink is closed."""
     made: list[WriterClient] = []
 
     def client() -> WriterClient:
@@ -289,10 +289,7 @@ def test_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) ->
         return made[-1]
 
     sink = sinks(client=client)
-    with (
-        closing(sink),
-        ThreadPoolExecutor() as callbacks,
-    ):  # the main thread is never the one of a query
+    with closing(sink), ThreadPoolExecutor() as callbacks:  # a query never runs in the main thread
         for batch_id, watermark in enumerate([5000, 6000]):
             sinks.plan(batch_id, watermark)
             callbacks.submit(sink, sinks.windows(), batch_id).result()

@@ -46,7 +46,7 @@ NONE, THIRD, FIFTH, SEALED = (
 def test_batch_after_each_stated_lower_is_due_once(
     let_in: list[Released], usual: str, feeding: str
 ) -> None:
-    """By the marks with which the plans of a run begin; the first plan restates one."""
+    """Each case has the marks of its plans. The first plan of a run states its mark again."""
 
     def due(restated: RestatedBatches) -> str:
         runs = [restated.run(0, each) for each in let_in]
@@ -68,7 +68,7 @@ def plan_run(query: LogQuery, begun: Json | None = None) -> list[Json]:
 
 
 def write_rows(flights: NotedStream) -> NotedStream:
-    """Return the stream with three rows, of which two are below the only mark."""
+    """Append three rows, two of them below the only mark, and return the stream."""
     flights.begin_log().append(0, (1000, "a"), (2000, "b"))
     flights.append(1, (9500, "c"))
     flights.note(2001)
@@ -92,12 +92,11 @@ def build_end(flights: NotedStream, run: int) -> Json:
 
 
 def test_query_without_claims_has_one_batch_for_a_mark(flights: NotedStream) -> None:
-    """With its rows."""
     assert plan_run(build_query(write_rows(flights))) == [build_end(flights, run=1)]
 
 
 def test_one_more_batch_follows_the_last_mark_of_each_run(flights: NotedStream) -> None:
-    """Another run states the lower once more, as every run does, and is followed in turn."""
+    """Each run states the lower again at its start, and one more batch follows."""
     query = build_query(write_rows(flights), batch_after_mark=True)
     first = plan_run(query)
     second = plan_run(query, first[-1])
@@ -108,7 +107,7 @@ def test_one_more_batch_follows_the_last_mark_of_each_run(flights: NotedStream) 
 
 
 def test_additional_batch_states_the_mark_again_without_rows(flights: NotedStream) -> None:
-    """Also when it is run again, of which only the offsets are known."""
+    """A rerun has the same task, although only its offsets are known."""
     query = build_query(write_rows(flights), batch_after_mark=True)
     first, more = plan_run(query)
     tasks = [open_reader(query).partitions(first, more) for _ in range(2)]
@@ -117,7 +116,6 @@ def test_additional_batch_states_the_mark_again_without_rows(flights: NotedStrea
 
 
 def test_checkpoint_continues_when_batch_after_mark_changes(flights: NotedStream) -> None:
-    """No row is read twice."""
     write_rows(flights)
     usual, feeding = (build_query(flights, batch_after_mark=fed) for fed in (False, True))
     old = plan_run(usual)
@@ -138,7 +136,7 @@ def plans(checkpoint: Path) -> list[PlannedBatch]:
 
 
 class DyingSink:
-    """A sink that dies once it has committed the first batch, and skips what it has committed."""
+    """A sink that dies after its first commit, and skips committed batches."""
 
     def __init__(self) -> None:
         self._committed: set[int] = set()

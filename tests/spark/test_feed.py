@@ -20,7 +20,7 @@ from spark_integration.marks.released import Released
 
 
 def test_feed_follows_a_controller_again_once_it_is_back(controller: Served) -> None:
-    """From the start, and later, to the seal; marks come by long poll."""
+    """The feed follows from the start to the seal, by long polls."""
     stream = controller.stream("flights")
     stream.note("w", 10, {0: 1})
     controller.stop()
@@ -68,7 +68,7 @@ def test_feed_does_not_wait_for_a_silent_controller(monkeypatch: pytest.MonkeyPa
 def test_fault_of_the_feeds_thread_is_raised_by_take(
     controller: Served, monkeypatch: pytest.MonkeyPatch, *, from_the_start: bool
 ) -> None:
-    """It must not look like a stream on which nothing happens."""
+    """Otherwise it would look like a stream without new marks."""
     controller.stream("flights").note("w", 10, {0: 1})
     feed = ControllerFeed(controller.url, "flights", None, wait_ms=20)
     if not from_the_start:

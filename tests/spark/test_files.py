@@ -18,7 +18,7 @@ def ends(files: LogFiles) -> dict[int, int]:
 
 
 def test_files_that_come_later_are_found(flights: NotedStream) -> None:
-    """In segments that were known and in new ones, within one tick of the file system's clock."""
+    """Both known and new segments get files, within one tick of the file system's clock."""
     files = LogFiles(flights.root, "flights")
     seen = [ends(files)]
     for segment in (0, 0, 5):
@@ -41,7 +41,6 @@ def test_hidden_and_other_files_are_skipped(flights: NotedStream) -> None:
 
 @pytest.mark.parametrize("foreign", ["part-00000.parquet", "other+0+0000000009.parquet"])
 def test_file_with_a_foreign_name_is_refused(flights: NotedStream, foreign: str) -> None:
-    """It is not passed over in silence."""
     flights.append(0, (1, "a")).with_name(foreign).write_bytes(b"")
 
     with pytest.raises(UnreadableFile, match=f"{re.escape(foreign)}: may have rows"):
@@ -58,7 +57,7 @@ def test_files_that_overlap_are_refused(flights: NotedStream) -> None:
 
 
 def test_unreadable_file_is_tried_again(flights: NotedStream) -> None:
-    """It may have been copied there, and be whole the next time."""
+    """A copy of it may have been incomplete."""
     path = flights.append(0, (1, "a"))
     whole = path.read_bytes()
     path.write_bytes(whole[:20])
@@ -76,7 +75,7 @@ def test_unreadable_file_is_tried_again(flights: NotedStream) -> None:
 def test_query_waits_while_a_name_may_have_rows(
     flights: NotedStream, monkeypatch: pytest.MonkeyPatch, suffix: str, later: list[str]
 ) -> None:
-    """It fails after ten seconds, unless the file is being written."""
+    """The query fails after ten seconds, unless the file is still being written."""
     path = flights.append(0, (1, "a")).with_name(f"flights+0+0000000001{suffix}")
     query, now_s = build_query(flights, strict=False), [0.0]
     reader = open_reader(query)

@@ -26,7 +26,7 @@ FROM_FOURTH = START_MS + 3401
 
 @pytest.fixture
 def clock(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Clock:
-    """Return a topic of six seconds under three marks, the first three gone in partition 0."""
+    """Return a topic of six seconds with three marks; partition 0 lost three seconds."""
     clock = Clock(spark, broker, controller, output)
     for second in (0, 2, 4):
         clock.write(second, second + 1)
@@ -46,7 +46,7 @@ def test_partial_windows_are_given_and_bounded_in_the_offset_log(clock: Clock) -
 def test_skip_leaves_out_windows_that_may_lack_rows(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also in a run that continues; the call says so, once."""
+    """This holds for a run that continues, too. The call logs it once."""
     clock.run(first_windows="skip")
     clock.write(2, 6)
     clock.note_all(7)
@@ -63,7 +63,7 @@ def test_skip_leaves_out_windows_that_may_lack_rows(
 def test_skip_waits_until_the_first_whole_window_is_known(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rows that were read before would be in windows, out of which Spark takes none."""
+    """Rows that were read earlier would be in windows, and Spark cannot remove them."""
     clock.write(6, 7, 8)
     clock.broker.truncate(clock.name, {0: 14})
     found: list[DataFrame] = []
@@ -97,7 +97,6 @@ def test_first_whole_window_of_a_compacted_topic_is_unknown(clock: Clock) -> Non
 
 
 def test_start_chosen_by_the_user_is_not_judged(clock: Clock) -> None:
-    """It is theirs to know what lies before it."""
     start = f'{{"{clock.name}": {{"0": 6, "1": -2}}}}'
     clock.run(options={"startingOffsets": start})
 
@@ -107,7 +106,6 @@ def test_start_chosen_by_the_user_is_not_judged(clock: Clock) -> None:
 def test_offset_of_a_whole_topic_says_that_it_is_whole(
     spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
 ) -> None:
-    """Under skip either."""
     clock = Clock(spark, broker, controller, output)
     clock.write(0, 1)
     clock.note(2)
@@ -117,7 +115,7 @@ def test_offset_of_a_whole_topic_says_that_it_is_whole(
 
 
 def test_claim_says_since_when_no_row_is_missing(clock: Clock, tmp_path: Path) -> None:
-    """While that is pending nothing is claimed, with the reason; once it is known it stays."""
+    """A pending time prevents a claim. Once the time is known, it stays."""
     table = f"delta:{tmp_path / 'table'}"
     clock.write(6, 7)
     clock.broker.truncate(clock.name, {0: 14})
@@ -146,6 +144,6 @@ def test_claim_says_since_when_no_row_is_missing(clock: Clock, tmp_path: Path) -
 
 
 def test_skip_is_refused_for_marks_in_a_topic(clock: Clock) -> None:
-    """As no planner does for marks that are a topic."""
+    """No planner reads the topic's begin offsets there."""
     with pytest.raises(Rejected, match="does not look for rows deleted before its query"):
         clock.read(marks="topic", first_windows="skip")

@@ -42,7 +42,7 @@ def elsewhere(tmp_path: Path, url: str) -> dict[str, str]:
 def test_log_and_the_listener_of_the_spark_page_work(
     spark: SparkSession, controller: Served, output: QueryOutput, tmp_path: Path
 ) -> None:
-    """All four events are read, and the controller hears of it."""
+    """The listener reports all four events to the controller."""
     page = Session("docs/guides/spark.md", elsewhere(tmp_path, controller.url), spark=spark)
     names = page.run("flights = read_noted_log", "PositionListener(")
     output.catch_up(names["flights"].select("origin"))

@@ -47,7 +47,7 @@ def guide(spark: SparkSession, broker: Broker, served: Served, tmp_path: Path) -
 def test_query_of_the_page_gives_out_an_hour_once_it_is_over(
     spark: SparkSession, guide: Session, broker: Broker, served: Served, tmp_path: Path
 ) -> None:
-    """One ms after it; the same query with a delay of six hours has given out nothing by then."""
+    """The same query with a delay of six hours has no output yet."""
     rows = [f'{{"departure": "2013-01-01T{hour}:00Z", "origin": "EWR"}}' for hour in HOURS]
     send(broker, "flights", rows)
     served.create("flights")
@@ -87,7 +87,7 @@ HOURS = ("09:00", "09:59", "10:00")
 
 
 def read_counts(spark: SparkSession, directory: Path) -> list[tuple[object, ...]]:
-    """Return (start of the window, count) of what a query has committed there."""
+    """Return (start of the window, count) of each row that a query has committed there."""
     if not (directory / "_spark_metadata" / "0").exists():
         return []
     schema = "window STRUCT<start: TIMESTAMP, end: TIMESTAMP>, count LONG"

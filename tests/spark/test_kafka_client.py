@@ -50,7 +50,7 @@ BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule re
 def test_login_and_pem_stores_are_translated(
     given: dict[str, str], expected: dict[str, str]
 ) -> None:
-    """As Java reads them, and nothing else of the options is taken."""
+    """No other option is taken."""
     options = {f"kafka.{name}": value for name, value in given.items()} | {"minPartitions": "3"}
 
     assert build_client_config("b:9092", options, None) == {
@@ -70,7 +70,7 @@ def test_login_and_pem_stores_are_translated(
     ],
 )
 def test_untranslatable_setting_is_named_without_its_value(name: str, value: str) -> None:
-    """And goes into client=."""
+    """The error asks for client=."""
     options = {f"kafka.{name}": value, "kafka.security.protocol": "SASL_SSL"}
     with pytest.raises(Rejected, match=f'kafka.{name} is for Java.*client="module:') as refused:
         build_client_config("b:9092", options, None)
@@ -85,7 +85,7 @@ def test_untranslatable_setting_is_named_without_its_value(name: str, value: str
 
 @pytest.mark.parametrize("client", [print, {"oauth_cb": print}])
 def test_function_that_cannot_travel_is_refused(client: Any) -> None:  # noqa: ANN401 - what nobody should give
-    """By its name it can."""
+    """A name of a function can travel."""
     options = {"kafka.sasl.mechanism": "AWS_MSK_IAM"}
     with pytest.raises(Rejected, match='pass its name, client="module:function"'):
         build_client_config("b:9092", options, client)

@@ -32,7 +32,7 @@ def other(spark: SparkSession, broker: Broker, controller: Served, output: Query
 
 
 def test_mark_comes_in_the_micro_batch_of_its_rows(clock: Clock) -> None:
-    """As soon as the query has read once, so that its offset log names the partitions."""
+    """The query has read once before, so its offset log names the partitions."""
     clock.write(0)
     clock.note(1)
     clock.run()
@@ -49,7 +49,6 @@ def test_mark_comes_in_the_micro_batch_of_its_rows(clock: Clock) -> None:
 def test_password_of_the_client_is_in_no_file_and_no_plan(
     clock: Clock, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Of all that a query keeps and shows."""
     clock.write(0)
     clock.note(1)
     secret = uuid4().hex
@@ -72,7 +71,7 @@ def departures(records: DataFrame) -> DataFrame:
 
 
 def test_record_without_the_field_fails_with_its_offset(clock: Clock) -> None:
-    """Though the parsed events have no column that says where it is."""
+    """The parsed events have no columns for the partition and the offset."""
     there = '{"departure": "2013-01-01T09:00:00Z", "origin": "EWR"}'
     clock.broker.send(clock.name, [(1, there, 0), (1, '{"origin": "EWR"}', 0)])
     clock.note(1)
@@ -92,7 +91,7 @@ def test_record_without_a_timestamp_fails_with_its_offset(clock: Clock) -> None:
 
 
 def test_added_partitions_and_limited_rate_lose_nothing(clock: Clock) -> None:
-    """While the query runs, and while it does not; a crash, a limit and availableNow follow."""
+    """Partitions are added in a run and between runs; a crash and a limit follow."""
     clock.grow_while_read()
     clock.broker.grow(clock.name, 4)
     clock.write(2, 3, partitions=(0, 1, 2, 3))
@@ -110,7 +109,7 @@ def test_added_partitions_and_limited_rate_lose_nothing(clock: Clock) -> None:
 
 
 def test_topic_that_was_recreated_fails_the_query(clock: Clock) -> None:
-    """Also where it is longer than what was read, which its offsets do not show."""
+    """The new topic is longer than the old one, so its offsets do not show it."""
     clock.write(0)
     clock.note(1)
     clock.run()
@@ -125,7 +124,7 @@ def test_topic_that_was_recreated_fails_the_query(clock: Clock) -> None:
 
 
 def test_records_deleted_before_they_are_read_fail_the_query(clock: Clock) -> None:
-    """By Spark's own check, which stays on."""
+    """Spark checks this itself."""
     clock.write(0)
     clock.note(1)
     clock.run()
@@ -137,7 +136,7 @@ def test_records_deleted_before_they_are_read_fail_the_query(clock: Clock) -> No
 
 
 def test_transaction_that_hangs_holds_time_until_it_ends(clock: Clock) -> None:
-    """To a query that is read_committed, however it is spelled; what was aborted is not counted."""
+    """The query is read_committed, in any spelling. Aborted records are not counted."""
     clock.begin(1, 0).abort_transaction(60)
     clock.ends[1] = 2
     clock.write(0)
@@ -159,7 +158,7 @@ def test_transaction_that_hangs_holds_time_until_it_ends(clock: Clock) -> None:
 
 
 def test_least_lower_of_two_topics_counts(clock: Clock, other: Clock) -> None:
-    """Each with its own stream; also in a run that continues."""
+    """Each topic has its own stream. This holds for a run that continues, too."""
     for second in (0, 2):
         clock.write(second, second + 1)
         clock.note(second + 2)
@@ -191,13 +190,12 @@ def test_least_lower_of_two_topics_counts(clock: Clock, other: Clock) -> None:
     ],
 )
 def test_mistake_is_refused_in_the_call(clock: Clock, asked: dict[str, Any], says: str) -> None:
-    """In one sentence, with the remedy."""
     with pytest.raises(Rejected, match=says):
         clock.read(**asked)
 
 
 def test_compacted_topic_counts_the_records_that_are_left(clock: Clock) -> None:
-    """Marks rest on offsets, and compaction only leaves gaps between those of the records."""
+    """Marks are offsets, and compaction leaves gaps between them."""
     broker, name = clock.broker, clock.name
     settings = {"cleanup.policy": "compact", "segment.ms": 1000, "min.cleanable.dirty.ratio": 0.01}
     broker.create(name, 1, settings)

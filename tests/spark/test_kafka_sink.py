@@ -24,7 +24,7 @@ ROWS = 400
 def test_notes_of_the_pages_sink_cover_its_rows_over_a_restart(
     spark: SparkSession, broker: Broker, controller: Served, tmp_path: Path
 ) -> None:
-    """Two tasks a micro-batch share one producer, and so does the query that is started again."""
+    """Two tasks of a micro-batch share one producer, and so does the restarted query."""
     broker.create("raw")
     broker.create("counts")
     controller.create("counts")

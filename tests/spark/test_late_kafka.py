@@ -1,4 +1,4 @@
-"""A batch read of the late rows of a Kafka topic finds exactly those that marks went past."""
+"""A batch read of the late rows of a Kafka topic."""
 
 import random
 from datetime import UTC, datetime
@@ -46,7 +46,7 @@ class Late(NamedTuple):
 
 
 class LyingTopic:
-    """A topic of three partitions, and six writers, of which three lie."""
+    """A topic of three partitions, and six writers. Three of them lie."""
 
     def __init__(self, spark: SparkSession, broker: Broker, controller: Served) -> None:
         self.spark, self.broker, self.served = spark, broker, controller
@@ -74,7 +74,7 @@ class LyingTopic:
             self.served.post(self.name, {"writer": writer, "time": time, "position": ends})
 
     def write(self) -> None:
-        """Write and note second by second; the liars also write what they had noted."""
+        """Write and note second by second. The liars also write rows below their noted times."""
         chance = random.Random(5)
         for second in ROUNDS:
             honest = [
@@ -130,10 +130,10 @@ def topic(spark: SparkSession, broker: Broker, controller: Served) -> LyingTopic
 
 
 def test_late_rows_match_a_loop_over_rows_and_marks(topic: LyingTopic) -> None:
-    """Each lie is among them, and nothing of an honest writer; twice it is the same.
+    """All lies are late rows, and no honest row is. A second read finds the same.
 
-    Events that lie at one offset are judged each by its own time. What marks covered before a
-    moment, by the controller's clock, is left out on request, so a nightly job reads the rest.
+    Events at one offset are judged each by its own time. A read with `since` leaves out rows that
+    older marks cover, so a nightly job reads the rest.
     """
     topic.write()
     committed = {"options": {"kafka.isolation.level": "read_committed"}}
@@ -157,7 +157,7 @@ def lowest(topic: LyingTopic, row: Row) -> int:
 
 
 def test_writer_is_known_by_its_own_partition_without_a_column(topic: LyingTopic) -> None:
-    """And where several noted a partition it is null, as is a column's name that nobody has."""
+    """It is null if several writers noted a partition, or if the key names no known writer."""
     own = f"{topic.name}-own"
     topic.served.create(own)
     topic.send(("w0", 0, 100), ("w1", 1, 100))
@@ -179,7 +179,7 @@ def test_writer_is_known_by_its_own_partition_without_a_column(topic: LyingTopic
 
 
 def test_mark_beyond_sparks_time_is_at_its_end(topic: LyingTopic) -> None:
-    """It has no later times, so each row that such a mark does not cover is late."""
+    """No later time exists, so each row that such a mark does not cover is late."""
     topic.served.create(topic.name, max_time_ahead_ms=None)
     topic.send(("w0", 0, 1))
     topic.note(2**52, *WRITERS)
@@ -208,7 +208,7 @@ def test_rows_removed_by_retention_are_logged(
 
 
 def parse_twice(records: DataFrame) -> DataFrame:
-    """Return events with two rows of each record, of which one has a time that is never late."""
+    """Return two events for each record. The time of the second is never late."""
     at = F.expr("timestamp_millis(CAST(CAST(value AS string) AS bigint))")
     times = F.array(at, F.timestamp_millis(F.lit(START + 10**9)))
     return records.select("partition", "offset", "key", F.explode(times).alias("at"))
@@ -222,7 +222,7 @@ def parse_twice(records: DataFrame) -> DataFrame:
     ],
 )
 def test_events_keep_partition_and_offset(topic: LyingTopic, parse: Any, says: str) -> None:  # noqa: ANN401
-    """And have no columns of the names that are added."""
+    """The events must not have the added columns."""
     topic.send(("w0", 0, 1))
     topic.note(1, *WRITERS)
 
@@ -231,7 +231,7 @@ def test_events_keep_partition_and_offset(topic: LyingTopic, parse: Any, says: s
 
 
 def test_marks_of_another_topic_make_no_row_late(topic: LyingTopic) -> None:
-    """By its id; and several topics have no marks of one stream."""
+    """The topic's id shows it. Several topics have no common marks."""
     topic.send(("w0", 0, 1))
     note = {"writer": "w0", "time": START + 9, "log": "AAAAAAAAAAAAAAAAAAAAAQ"}
     topic.served.post(topic.name, note)
@@ -244,7 +244,7 @@ def test_marks_of_another_topic_make_no_row_late(topic: LyingTopic) -> None:
 
 
 def test_record_without_a_time_fails_the_read(topic: LyingTopic) -> None:
-    """As no mark vouches for it, it is neither late nor in time."""
+    """No mark covers such a record, so it is neither late nor in time."""
     topic.send(("w0", 0, 1))
     topic.note(1, *WRITERS)
     topic.send(("w0", 0, 1))

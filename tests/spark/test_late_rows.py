@@ -59,7 +59,7 @@ def run_query(flights: NotedStream, seed: int, rows: int, *, keeps: bool) -> lis
 def test_rows_below_the_lower_sent_before_their_batch_are_late(
     flights: NotedStream, seed: int
 ) -> None:
-    """Those and no others, whatever is appended and noted between the batches."""
+    """Rows are appended and noted between the batches."""
     found = run_query(flights, seed, 30, keeps=False)
 
     assert sum(len(batch.rows) for batch in found) == sum(flights.position.values())
@@ -73,14 +73,14 @@ def test_rows_below_the_lower_sent_before_their_batch_are_late(
 def test_no_row_of_writers_that_keep_their_promises_is_late(
     flights: NotedStream, seed: int
 ) -> None:
-    """However small the batches, and however many marks come with each."""
+    """The batches have several sizes, and each may admit several marks."""
     found = run_query(flights, seed, 7 + 60 * seed, keeps=True)
 
     assert [batch.late for batch in found if batch.late] == []
 
 
 def parts(events: DataFrame) -> DataFrame:
-    """Return (part, second, rows): what Spark keeps of all, what is in time, and what is late."""
+    """Return (part, second, rows) for kept rows, rows in time, and late rows."""
     in_time, late = split_late(events)
     seconds = late.select(F.unix_seconds(F.date_trunc("second", "time")), F.lit(1).cast("long"))
     return (
@@ -104,7 +104,7 @@ def sum_part(output: QueryOutput, part: str) -> Counter[int]:
 def test_rows_in_time_and_late_rows_are_all_rows(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """Through a restart; what Spark alone drops is late."""
+    """The query restarts. Rows that only Spark drops are late."""
     steps, chance = disorder(7), random.Random(7)
     flights.join("w0", "w1", "w2")
     events = read(flights.begin_log(), Columns(late="keep"), Batches(120))
@@ -125,7 +125,7 @@ def test_rows_in_time_and_late_rows_are_all_rows(
 
 @pytest.mark.spark
 def test_late_rows_are_read_under_no_watermark(read: Reads, flights: NotedStream) -> None:
-    """So no operator drops them for being late; both branches have the columns of the log."""
+    """No operator drops them, and both results have the columns of the log."""
     in_time, late = split_late(read(flights.begin_log(), Columns(late="keep")))
 
     assert (in_time.columns, late.columns) == (["time", "name"], ["time", "name"])
@@ -151,7 +151,7 @@ def test_events_without_late_column_cannot_be_split(read: Reads, flights: NotedS
 def test_example_of_the_page_separates_hours_and_late_rows(
     read: Reads, flights: NotedStream, controller: Served, tmp_path: Path
 ) -> None:
-    """Two departures of the hour from nine are counted, and one that came after it is kept."""
+    """Two departures of the hour are counted. One comes later, and is kept as late."""
     flights.append_table(0, departures(NINE, NINE + timedelta(minutes=30)))
     flights.marks.note("UA", TEN_MS, {0: 2})
     elsewhere = {

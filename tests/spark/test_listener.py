@@ -66,13 +66,13 @@ def test_only_the_named_query_is_reported(controller: Served) -> None:
 
 
 def test_bad_name_is_refused_at_once() -> None:
-    """Not later in a thread where it goes unseen."""
+    """Otherwise the error would come in a thread, unseen."""
     with pytest.raises(InvalidName, match="group 'a/b'"):
         PositionListener("http://127.0.0.1:1", "flights", "a/b", "one")
 
 
 def test_refusal_to_go_offline_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """The stream is gone by the time that the query ends."""
+    """The stream was deleted before the query ended."""
     with Served() as served:
         served.create("flights")
         listener = PositionListener(served.url, "flights", "counters", "one")

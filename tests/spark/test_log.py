@@ -1,4 +1,4 @@
-"""What a query makes of the files that it finds in the log."""
+"""Unusual files in the log of a query."""
 
 from datetime import date
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 def truncate(path: Path) -> bytes:
-    """Cut a file in half; returns what it was."""
+    """Cut a file in half, and return its old content."""
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     return whole
@@ -45,7 +45,7 @@ def test_repaired_file_is_read_from_the_checkpoint(
 def test_only_requested_columns_are_read(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """By their names or by a schema, as in `DataStreamReader.schema`, in the order asked for."""
+    """Names or a schema select them, in their order. Integers are times in Unix ms."""
     flights.append_table(0, pa.table({"x": [7], "time": [1357034220123], "y": ["unread"]}))
     named = read(flights, Columns(["time", "x"]))
     events = read(flights, Columns(schema="time timestamp, x long"))

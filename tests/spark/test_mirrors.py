@@ -1,4 +1,4 @@
-"""Queries on a topic that is not the one that the writers noted of, as a mirror is (S21)."""
+"""Queries on a mirror: a topic with records that were noted at another topic."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,7 @@ SOURCE = "l-Nn1Hl_QmqdyIVaRTaVpA"
 
 
 class Mirror(Clock):
-    """A topic to which the records of another one were copied."""
+    """A topic with the copied records of another one."""
 
     def note_of(self, log: str, second: int, controller: Served) -> None:
         """Note of a log that all before a second is written."""
@@ -59,7 +59,7 @@ def mirror(spark: SparkSession, broker: Broker, controller: Served, output: Quer
 def test_each_call_refuses_a_topic_of_another_log(
     mirror: Mirror, controller: Served, broker: Broker
 ) -> None:
-    """Before a row is read."""
+    """The error comes before a row is read."""
     mirror.note_of(SOURCE, 1, controller)
     noted = Noted(mirror.url, mirror.name)
     records = KafkaRecords(mirror.name, mirror.broker.address)
@@ -93,7 +93,7 @@ def test_each_call_refuses_a_topic_of_another_log(
 def test_running_query_fails_once_the_stream_names_another_log(
     mirror: Mirror, controller: Served
 ) -> None:
-    """As a mirror whose source's producers begin to name their log."""
+    """The producers of the mirrored topic begin to name their log."""
     mirror.note(1)
     query = mirror.output.start(count_per_second(mirror.read(), "timestamp"))
     query.processAllAvailable()
@@ -105,7 +105,7 @@ def test_running_query_fails_once_the_stream_names_another_log(
 
 
 def test_marks_mirrored_with_the_topic_fail_the_query(mirror: Mirror, broker: Broker) -> None:
-    """Those that a relay wrote of this topic count."""
+    """Marks that a relay wrote for this topic count."""
     noted = name_noted_topic(mirror.name)
     broker.create(noted, 1)
     mark = Mark(1, START_MS + 1000, START_MS + 1000, StreamCut(dict(mirror.ends)))
@@ -125,7 +125,7 @@ def test_marks_mirrored_with_the_topic_fail_the_query(mirror: Mirror, broker: Br
 
 
 def test_each_topic_is_mapped_to_its_stream(mirror: Mirror, controller: Served) -> None:
-    """Where two clusters have topics of one name, their streams have different ones."""
+    """Topics of one name in two clusters have streams of different names."""
     stream = f"{mirror.name}.lima"
     mapped = Noted(mirror.url, {mirror.name: stream})
     records = KafkaRecords(mirror.name, mirror.broker.address)

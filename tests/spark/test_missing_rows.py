@@ -1,4 +1,4 @@
-"""What a query makes of rows that marks name and its log does not have; no Spark runs here."""
+"""Rows that marks name, but that the log does not have; no Spark runs here."""
 
 import shutil
 

@@ -25,7 +25,7 @@ from tests.support.query_output import QueryOutput
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 
 BY_NAME = "spark.sql.streaming.offsetLog.formatVersion"
-"""What has Spark 4.2 keep offsets by name, too; 4.3 does so by itself for sources with names."""
+"""The setting that lets Spark 4.2 keep offsets by name; 4.3 does so by itself for named sources."""
 
 EXACT = WatermarkPolicy(strict=False)
 
@@ -47,7 +47,7 @@ def evolving(session_by_name: SparkSession) -> Iterator[SparkSession]:
 
 
 def names_in(checkpoint: Path) -> list[str]:
-    """Return what the first offsets are called, which Spark wrote by name."""
+    """Return the names of the first offsets, which Spark stored by name."""
     version, _, *lines = (checkpoint / "offsets" / "0").read_text().split("\n")
     assert version == "v2"
     return sorted(line.partition(":")[0] for line in lines)
@@ -57,7 +57,7 @@ def names_in(checkpoint: Path) -> list[str]:
 def test_logs_of_similar_names_are_separate_sources(
     read: Reads, controller: Served, tmp_path: Path, output: QueryOutput
 ) -> None:
-    """Their names follow from what they read, so a restart continues where each ended."""
+    """The names follow from the logs, so a restart continues at the right offsets."""
     dotted, lined = (NotedStream(tmp_path, name, controller).begin_log() for name in ("a.b", "a_b"))
     joined = join_within_second(read(dotted), read(lined))
     for time, name in ((1000, "early"), (9000, "late")):
@@ -93,7 +93,7 @@ def clocks(
 
 
 def test_marks_find_their_events_by_the_topic(clocks: list[Clock], output: QueryOutput) -> None:
-    """Spark keeps four names in no order, and those of the user as they are."""
+    """Spark keeps the four names in no order, and the user's names unchanged."""
     one, other = (user_read(*each) for each in zip(clocks, ("zulu", "alpha"), strict=True))
     for second in (0, 1):
         for clock in clocks:
@@ -108,7 +108,7 @@ def test_marks_find_their_events_by_the_topic(clocks: list[Clock], output: Query
 
 
 def test_named_source_without_marks_is_refused(clocks: list[Clock], output: QueryOutput) -> None:
-    """It may be in a union under the marks, and its rows would be dropped."""
+    """It may be part of a union under the marks, whose rows would be dropped."""
     reader = clocks[0].spark.readStream.format("rate").name("other")
     timed = user_read(clocks[0], "zulu").select("timestamp")
     query = output.start(reader.load().select("timestamp").union(timed))

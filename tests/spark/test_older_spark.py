@@ -1,4 +1,4 @@
-"""What works without a source of ours, hence with older releases of Spark too."""
+"""The listener works without our Python sources, so with older releases of Spark, too."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("3.5")]
 def test_position_in_a_source_of_spark_is_reported(
     spark: SparkSession, controller: Served, output: QueryOutput
 ) -> None:
-    """And the reader goes offline with its query."""
+    """The reader goes offline with its query."""
 
     def position(offset: dict[str, Any]) -> dict[int, int]:
         return {0: offset["offset"]}

@@ -21,7 +21,7 @@ from tests.support.noted_stream import NotedStream
 def test_checkpoint_of_another_log_is_refused(
     flights: NotedStream, controller: Served, tmp_path: Path
 ) -> None:
-    """Another stream, domain or root, whether a batch is planned or run again; both are named."""
+    """The stream, domain or root differs, in a new batch or a rerun. The error names both."""
     flights.append(0, (1000, "a"), (2000, "b"))
     flights.note(1500)
     query = build_query(flights)
@@ -57,7 +57,6 @@ def test_only_domain_may_be_named_or_not(controller: Served, tmp_path: Path) -> 
 
 
 def test_root_of_a_log_may_be_spelled_otherwise(flights: NotedStream) -> None:
-    """It is the same path."""
     flights.append(0, (1000, "a"), (2000, "b"))
     flights.note(1500)
     query = build_query(flights, Batches(1))
@@ -73,7 +72,7 @@ def test_root_of_a_log_may_be_spelled_otherwise(flights: NotedStream) -> None:
 def test_checkpoint_with_other_marks_is_refused(
     controller: Served, tmp_path: Path, stream: str, domain: str | None, own: str
 ) -> None:
-    """Those of another stream or domain, whatever source follows them."""
+    """The stream or domain differs."""
     query = MarksQuery({"ticks": KafkaTopic("ticks")}, controller.url, str(tmp_path), "left")
     reader = MarksReader(query)
     read = StreamOffset(facts=StreamFacts(domain))
@@ -85,7 +84,7 @@ def test_checkpoint_with_other_marks_is_refused(
 
 
 def test_task_of_the_marks_source_is_one_row() -> None:
-    """Its time is the watermark, in microseconds."""
+    """The time is the watermark, in microseconds."""
     reader = MarksReader(MarksQuery({}, "", ""))
     (rows,) = reader.read(InputPartition(1500))
 

@@ -36,7 +36,6 @@ def runs(draw: st.DrawFn) -> list[LogFile]:
 
 @given(counts, st.integers(1, 10**6))
 def test_shares_use_the_limit_and_exceed_no_segment(rows: dict[int, int], limit: int) -> None:
-    """As much as the limit allows in all, and no segment beyond its end."""
     given_away = compute_shares(rows, limit)
 
     assert sum(given_away.values()) == min(limit, sum(rows.values()))
@@ -61,7 +60,7 @@ def test_unused_offsets_are_read_with_the_row_before_them(start: int, rows: int,
 
 
 def test_position_with_all_rows_below_a_cut_reaches_it() -> None:
-    """Also if the cut lies among offsets that were never used."""
+    """The cut may lie among unused offsets."""
     files = [LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)]
 
     assert [advance_offset(select_below(files, cut), 0, 99) for cut in (0, 2, 3, 5, 9, 10, 20)] == [
@@ -86,21 +85,21 @@ def test_files_end_at_a_cut_or_where_they_were_read() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(3, 11), (9, 12), (20, 0)])
 def test_rows_deleted_before_they_were_read_are_named(start: int, end: int) -> None:
-    """Retention was faster than the query, a planned file has gone, or the log began again."""
+    """Retention was faster than the query, a planned file is missing, or the log began again."""
     with pytest.raises(Rejected, match=r"offsets \d+ to \d+ are missing"):
         check_there([LogFile(Path("b"), 9, 11)], start, end)
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 11), (9, 11), (10, 0)])
 def test_rows_deleted_after_they_were_read_are_not_missed(start: int, end: int) -> None:
-    """Nor those of a log that a query begins with."""
+    """A log before the first read of a query is not missed, either."""
     check_there([LogFile(Path("b"), 9, 11)], start, end)
     check_there([], start, 0)
 
 
 @given(st.lists(st.integers(1, 200), max_size=9), st.integers(1, 8), st.integers(1, 50))
 def test_tasks_read_every_row_once_and_in_order(sizes: list[int], cores: int, least: int) -> None:
-    """However they are cut, put together they are the slices that were dealt out."""
+    """The tasks together are the slices in their order."""
     work = [Slice(str(number), 0, size) for number, size in enumerate(sizes)]
     dealt = [each for task in divide_into_tasks(work, cores, least) for each in task]
 
@@ -110,7 +109,6 @@ def test_tasks_read_every_row_once_and_in_order(sizes: list[int], cores: int, le
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=9), st.integers(1, 8))
 def test_tasks_differ_by_one_row_at_most(sizes: list[int], cores: int) -> None:
-    """No core waits for another one."""
     work = [Slice(str(number), 0, size) for number, size in enumerate(sizes)]
     loads = [sum(each.rows for each in task) for task in divide_into_tasks(work, cores, least=1)]
 

@@ -19,7 +19,7 @@ def marks(token: str) -> object:
 
 
 def test_position_comes_from_the_newest_planned_batch(tmp_path: Path) -> None:
-    """Read from where the search ended last time; older files may be gone."""
+    """A search continues at the last batch it found. Older files may be deleted."""
     progress = QueryProgress(str(tmp_path))
     seen = []
     for batch in range(9, 12):
@@ -30,7 +30,7 @@ def test_position_comes_from_the_newest_planned_batch(tmp_path: Path) -> None:
 
 
 def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
-    """Two streams are joined, the second has no offset yet; then comes a log with its own marks.
+    """Two streams are joined, and the second has no offset yet. A log with its own marks follows.
 
     A source without marks may come before them all.
     """
@@ -77,7 +77,6 @@ def test_unclear_offset_log_is_refused(
 
 
 def test_directory_without_a_log_is_refused(tmp_path: Path) -> None:
-    """It is not the checkpoint of a query that has planned a batch."""
     with pytest.raises(Rejected, match="has no batch yet"):
         QueryProgress(str(tmp_path / "nowhere")).find_position("a", FLIGHTS)
 
@@ -88,7 +87,7 @@ def metadata(watermark_ms: int, **conf: str) -> dict[str, object]:
 
 
 def test_planned_batch_is_read_from_the_offset_log(tmp_path: Path) -> None:
-    """Another batch is planned after it; its second source has no offset yet."""
+    """Another batch is planned after it. Its second source has no offset yet."""
     policy = {"spark.sql.streaming.multipleWatermarkPolicy": "max"}
     plan(tmp_path, 3, {"flights": {"0": 1}}, None, metadata=metadata(30, **policy))
     plan(tmp_path, 4, {"flights": {"0": 2}}, {"trains": {}}, metadata=metadata(40, **policy))
@@ -108,7 +107,7 @@ def test_batch_before_the_first_mark_has_no_watermark(tmp_path: Path) -> None:
 
 
 def test_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
-    """It is not planned yet, or its file is deleted."""
+    """The batch is not planned yet, or its file is deleted."""
     plan(tmp_path, 4, {"flights": {"0": 1}}, metadata=metadata(0))
 
     with pytest.raises(Rejected, match="it does not have batch 3"):

@@ -38,7 +38,7 @@ class ReaderOfOne(DataSourceReader):
 
 
 def test_later_session_reads_sources_of_its_parent(spark: SparkSession) -> None:
-    """Each again and again; Spark itself lets the later one neither register nor find it."""
+    """Spark itself lets the later session neither register the source nor find it."""
     sessions = [spark, spark.newSession()]
 
     rows = [
@@ -52,7 +52,7 @@ def test_later_session_reads_sources_of_its_parent(spark: SparkSession) -> None:
 def test_cores_of_a_session_come_from_spark_or_its_settings(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many the caller's machine has."""
+    """The cores of the caller's machine do not count."""
     monkeypatch.setattr("os.cpu_count", lambda: 64)
     cores = [count_cores(spark)]
     settings = {"spark.executor.instances": "3", "spark.executor.cores": "4"}

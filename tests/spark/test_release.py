@@ -1,4 +1,4 @@
-"""Which mark is admitted at which position; no Spark runs here."""
+"""The mark that each position admits; no Spark runs here."""
 
 import logging
 import re
@@ -33,11 +33,11 @@ class GivenFeed(LocalFeed):
         self.begun_at.append(released)
 
     def take(self) -> FeedMarks:
-        """Return the next answer, or that of the last stream if there is none."""
+        """Return the next answer, or an empty one of the last stream."""
         return self.answers.pop(0) if len(self.answers) > 1 else self._last()
 
     def explain(self, position: Mapping[int, int]) -> str:
-        """Say what is asked."""
+        """Return the position in a sentence."""
         return f"no mark at {position}"
 
     def _last(self) -> FeedMarks:
@@ -61,7 +61,7 @@ def test_feed_continues_after_the_mark_that_was_admitted() -> None:
 
 
 def test_recreated_stream_admits_only_higher_lowers() -> None:
-    """Its marks begin at seq 1; the lower waits until they are above the admitted one."""
+    """Its marks begin at seq 1. The lower stays until they exceed it."""
     feed = GivenFeed(
         FeedMarks("a", (mark(9, 90, s0=1),)), FeedMarks("b", (mark(1, 50, s0=1), mark(2, 95, s0=2)))
     )
@@ -78,7 +78,7 @@ def test_recreated_stream_admits_only_higher_lowers() -> None:
 
 
 def test_end_of_a_sealed_stream_comes_with_its_final_cut() -> None:
-    """Unless the query holds the last lower."""
+    """A query with `hold` keeps the last lower."""
     found = []
     for on_seal in get_args(OnSeal):
         marks = (mark(1, 10, s0=1), mark(2, 20, s0=9))
@@ -93,7 +93,7 @@ def test_end_of_a_sealed_stream_comes_with_its_final_cut() -> None:
 
 
 def test_no_time_is_before_the_first_mark_after_the_final_one() -> None:
-    """Also if the query holds the last lower; a feed without an answer changes nothing."""
+    """This holds with `hold`, too. A feed without an answer changes nothing."""
     for on_seal in get_args(OnSeal):
         marks = mark(1, 10, s0=1), structs.replace(mark(2, 20, s0=3), final=True)
         known = FeedMarks("a", marks, final_cut={0: 3}, first_lower=7)
@@ -143,7 +143,7 @@ def test_first_lower_counts_until_a_mark_is_read() -> None:
 
 
 def test_query_without_a_mark_logs_the_reason_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Once it has read rows, and the mark has had a micro-batch to come."""
+    """The query has read rows, and one micro-batch has passed."""
     releaser = Releaser(GivenFeed(FeedMarks("a", (mark(1, 10, s0=90),))))
     releaser.follow(Released())
     positions: list[dict[int, int]] = [{0: 0}, {0: 0}, {0: 3}, {0: 4}]
@@ -158,7 +158,7 @@ def test_query_without_a_mark_logs_the_reason_once(caplog: pytest.LogCaptureFixt
 
 
 def test_query_that_waits_for_its_next_mark_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """It had one, so its windows close."""
+    """It has had a mark, so its windows close."""
     releaser = Releaser(GivenFeed(FeedMarks("a", (mark(2, 20, s0=90),))))
     releaser.follow(Released("a", 1, 10))
     for _ in range(3):
@@ -171,7 +171,7 @@ def test_query_that_waits_for_its_next_mark_logs_nothing(caplog: pytest.LogCaptu
 def test_marks_beyond_the_year_9999_are_skipped_and_named_once(
     caplog: pytest.LogCaptureFixture, lower: int
 ) -> None:
-    """All that follow lie beyond it too, until the stream is recreated."""
+    """All later marks are beyond it too, until the stream is recreated."""
     beyond = (mark(2, lower, s0=2), mark(3, lower + 1, s0=3))
     feed = GivenFeed(
         FeedMarks("a", (mark(1, 10, s0=1), *beyond)),
@@ -207,7 +207,7 @@ def test_time_advances_with_the_first_expressible_mark(
 
 
 def test_inexpressible_mark_of_the_offset_log_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    """Its lower counts for nothing: any later mark comes in."""
+    """Its lower does not count, so the next mark is admitted."""
     json = {"mark": {"stream_id": "a", "seq": 7, "lower": 2**63 - 1}}
     released = convert(json, StreamOffset).mark
     releaser = Releaser(GivenFeed(FeedMarks("b", (mark(1, 10, s0=1),))))
@@ -238,7 +238,7 @@ LEFT_OUT = (
 def test_watermark_has_its_reason(
     released: Released, options: dict[str, Any], ms: int | None, because: str
 ) -> None:
-    """That of a mark, with all that was subtracted; or an end, with nothing subtracted."""
+    """It names the mark and everything that was subtracted, or the end of the stream."""
     watermark = Watermark.of(released, **{"strict": True, **options})
 
     assert watermark.ms == ms

@@ -28,7 +28,7 @@ def write_rows(flights: NotedStream) -> NotedStream:
 def test_last_windows_of_a_sealed_stream_come_out(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """The lower of the last mark would leave the window open in which it lies."""
+    """The lower of the last mark would leave the last window open."""
     counts = read.counts(write_rows(flights), strict=True)
     flights.marks.note("w", 2000, {}, state="finished")
     output.catch_up(counts)
@@ -41,7 +41,7 @@ def test_last_windows_of_a_sealed_stream_come_out(
 
 
 def test_seal_counts_once_the_final_cut_is_read(flights: NotedStream) -> None:
-    """By several batches, each in a run of its own; the last rows came after the seal."""
+    """Several runs read the final cut. The last rows came after the seal."""
     query = build_query(write_rows(flights), Batches(2))
     begun = read_batches(query)
     flights.marks.seal(cut={0: 3, 1: 2})
@@ -67,7 +67,7 @@ def test_query_with_hold_stays_at_the_last_mark(flights: NotedStream) -> None:
 def test_stream_recreated_after_its_seal_fails_the_query(
     flights: NotedStream, controller: Served
 ) -> None:
-    """Its watermark cannot go back: every row would be dropped."""
+    """The watermark cannot go back, so every row would be dropped."""
     query = build_query(write_rows(flights))
     flights.marks.seal()
     *_, last = read_batches(query)
@@ -82,7 +82,7 @@ def test_stream_recreated_after_its_seal_fails_the_query(
 def test_last_windows_of_any_source_come_out(
     spark: SparkSession, controller: Served, output: QueryOutput
 ) -> None:
-    """One micro-batch after the end of the final cut was read."""
+    """They come one micro-batch after the final cut is read."""
     ticks = Ticks(spark, controller, output.checkpoint)
     ticks.marks.note("w", 1000, {0: 30})
     ticks.marks.seal()

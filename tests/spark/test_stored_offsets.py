@@ -1,4 +1,4 @@
-"""What a source with marks leaves in Spark's offset log, and continues from."""
+"""The stored offsets of a source with marks."""
 
 import json
 
@@ -30,7 +30,7 @@ OFFSETS = st.builds(
 
 @given(OFFSETS)
 def test_offset_survives_its_json_text(offset: NotedOffset) -> None:
-    """With its facts, although these alone make no batch."""
+    """It keeps its facts, although a change of facts alone makes no batch."""
     read = NotedOffset.from_json(json.loads(json.dumps(offset.to_json())))
 
     facts = [{n: of.facts for n, of in each.streams.items()} for each in (read, offset)]

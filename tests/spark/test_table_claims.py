@@ -51,7 +51,7 @@ LOG, SHIP_LOG, LAND_LOG = (
     ],
 )
 def test_sources_covered_by_marks_are_recognised(offsets: list[object], found: list[bool]) -> None:
-    """A source of ours is; so is the one behind the marks, and a topic that has a noted topic."""
+    """Our sources are covered, a source after the marks, and a topic with a noted topic."""
     assert list(check_covered(offsets)) == found
 
 
@@ -107,7 +107,7 @@ def test_claim_names_missing_writers_of_each_source(
     domains: list[str],
     offsets: tuple[dict[str, object], ...],
 ) -> None:
-    """Those of its domain; where its offsets name none, of the only one that its stream has."""
+    """The claim has the domain of its offsets, or the only domain of the stream."""
     monkeypatch.setattr("spark_integration.tables.claims.ASK_TIMEOUT_S", PATIENCE_S)
     served.create("shipped", domains=domains, max_time_ahead_ms=7)
     claim = claim_after_removal(served, tmp_path, offsets)
@@ -149,9 +149,11 @@ def claim_after_removal(served: Served, checkpoint: Path, offsets: tuple[object,
 def test_skipped_failed_batch_ends_the_claim(
     spark: SparkSession, tmp_path: Path, *, restarts: bool
 ) -> None:
-    """It is not taken for one without rows; batches that have none leave the claim as it is.
+    """It does not count as a batch without rows, after a restart either.
 
-    After a restart, too. The table is accepted after the next batch.
+    Batches without rows keep the claim.
+
+    An accepted table has a claim again.
     """
     for batch in range(6):
         about = {"batchWatermarkMs": 10 * batch, "conf": {}}
@@ -201,7 +203,7 @@ class Table:
         self.output.catch_up(self.read(self.flights, batch_after_mark=True, strict=strict))
 
     def run_with(self, time: int, name: str) -> None:
-        """Write the table again with one more row, above which time is noted."""
+        """Append a row, note the time after it, and write the table again."""
         self.flights.append(0, (time, name))
         self.flights.note(time + 1)
         self.run()
@@ -222,7 +224,7 @@ class Table:
         return deltalake.DeltaTable(self.path)
 
     def valid_through(self) -> str | None:
-        """Return what the last commit says in the words of Iceberg's own sink."""
+        """Return the last commit's time in the format of Iceberg's own sink."""
         (commit,) = self.open().history(1)
         found: str | None = json.loads(commit["userMetadata"]).get(VALID_THROUGH)
         return found
@@ -247,9 +249,9 @@ pytestmark = pytest.mark.spark
 
 
 def test_claim_of_the_last_mark_is_written_by_the_end_of_a_run(table: Table) -> None:
-    """With the rows of all batches, and how far the query had read: to the lower itself.
+    """The table has the rows of all batches, and the claim the position of the query.
 
-    Under `strict` Spark's watermark is a millisecond less, for which no operator waits here.
+    Under `strict`, Spark's watermark is a millisecond less, but the claim is the lower itself.
     """
     table.run(strict=True)
 
@@ -274,7 +276,6 @@ def test_rerun_batch_is_not_appended_again(table: Table) -> None:
 
 
 def test_time_travel_finds_the_first_complete_version(table: Table) -> None:
-    """By the versions that the claims are in."""
     table.run()
     table.run_with(3000, "d")
 
@@ -287,7 +288,6 @@ def test_time_travel_finds_the_first_complete_version(table: Table) -> None:
 
 
 def test_compaction_keeps_the_claim_and_foreign_append_shows(table: Table) -> None:
-    """Neither takes rows away."""
     table.run()
     table.open().optimize.compact()
     compacted = complete_to(table.url)
@@ -302,7 +302,7 @@ def test_compaction_keeps_the_claim_and_foreign_append_shows(table: Table) -> No
 
 
 def test_iceberg_sink_waits_for_all_expected_names(table: Table) -> None:
-    """Its readers know no names, so one that has not claimed yet would be passed over."""
+    """Its readers know no names, so they would miss a query without a claim."""
     table.run()
     alone = table.valid_through()
     expects = {EXPECTS_PROPERTY: "flights,landings"}
@@ -316,7 +316,7 @@ def test_iceberg_sink_waits_for_all_expected_names(table: Table) -> None:
 def test_table_that_keeps_commits_under_a_week_is_warned_of(
     table: Table, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Once by each start of a query; a table that does not say so is passed over."""
+    """The warning comes once in each run, and only if the table has the property."""
     table.run()
     before = caplog.text
     short = {"delta.logRetentionDuration": "interval 2 days"}
@@ -343,7 +343,7 @@ def test_lost_memory_ends_the_claim_until_it_is_accepted(table: Table) -> None:
 
 
 def test_checkpoint_that_was_put_back_is_refused(table: Table, tmp_path: Path) -> None:
-    """Its batch would be passed over, and its rows lost."""
+    """The query would skip its batch and lose its rows."""
     table.run()
     shutil.copytree(table.checkpoint, tmp_path / "copy")
     table.run_with(3000, "d")
@@ -356,7 +356,7 @@ def test_checkpoint_that_was_put_back_is_refused(table: Table, tmp_path: Path) -
 
 
 def test_checkpoint_of_another_query_is_refused(table: Table, tmp_path: Path) -> None:
-    """Its watermark would be claimed for the rows of this one."""
+    """Its watermark would be claimed for the rows of this query."""
     table.run()
     table.output.checkpoint = tmp_path / "another"
 
@@ -380,7 +380,7 @@ def test_second_write_of_a_batch_without_parts_is_refused(table: Table) -> None:
 def test_batches_without_rows_are_committed_by_claim_every(
     table: Table, claim_every: str, versions: list[int]
 ) -> None:
-    """Nothing but their claim is new; the next commit has it, too."""
+    """The next commit has their claim."""
     table.output._take = NotedTable(table.url, table.claims(), claim_every=claim_every)  # type: ignore[assignment, method-assign]
     found = []
     for time in (3001, 4001, 5001):

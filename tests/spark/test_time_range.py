@@ -32,7 +32,7 @@ EVERY_OPTION = (
 def test_streams_over_consecutive_ranges_give_each_row_once(
     flights: NotedStream, seed: int, options: tuple[Option, ...]
 ) -> None:
-    """Three writers, two of which share a segment, up to 8 s late; a restart after each batch."""
+    """Two writers share a segment, rows are up to 8 s late, and each batch is a restart."""
     steps = disorder(seed, events=25)
     replay(flights, steps)
     bounds = [None, 3 * SECOND, 8 * SECOND, 8 * SECOND + 1, None]
@@ -58,7 +58,10 @@ def test_beginning_of_the_log_is_not_read(flights: NotedStream) -> None:
 
 
 def test_nothing_beyond_the_cut_of_the_end_is_read(flights: NotedStream) -> None:
-    """Nor beyond the last mark before there is one: a late row is in no range, as in no window."""
+    """A query without a later mark stops at the last one.
+
+    A late row is in no range, as in no window.
+    """
     query = build_query(flights, ReadRange(end_at=2 * SECOND))
     flights.append(0, (100, "a"))
     flights.note(SECOND)
@@ -74,7 +77,7 @@ def test_nothing_beyond_the_cut_of_the_end_is_read(flights: NotedStream) -> None
 
 
 def test_finished_range_does_not_change(flights: NotedStream) -> None:
-    """Whatever is written and noted afterwards; it reports that it is not behind."""
+    """Later rows and notes do not change it, and it is not behind."""
     flights.append(0, (100, "a"), (2500, "b"))
     flights.note(2 * SECOND)
     query = build_query(flights, ReadRange(end_at=2 * SECOND))
@@ -97,7 +100,7 @@ def test_finished_range_does_not_change(flights: NotedStream) -> None:
 
 
 def test_checkpoint_keeps_the_start_and_end_of_its_range(flights: NotedStream) -> None:
-    """Another start no longer counts, and another end is refused: its rows were left out."""
+    """Another start is ignored, and another end is refused."""
     flights.append(0, *((second * SECOND, str(second)) for second in range(6)))
     flights.note(6 * SECOND)
     first = read_batches(build_query(flights, ReadRange(2 * SECOND), Batches(3)))[0]
@@ -124,7 +127,7 @@ def test_end_without_kept_marks_is_refused(flights: NotedStream) -> None:
 
 
 def test_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
-    """If it is sealed before the range ends, and its last rows are in no mark's cut."""
+    """The stream is sealed before the range ends, and no mark covers its last rows."""
     flights.append(0, (100, "a"))
     flights.note(SECOND)
     flights.append(0, (1500, "b"))
@@ -155,7 +158,10 @@ def test_segment_without_statistics_is_read_from_its_beginning(flights: NotedStr
 def test_deleted_rows_of_the_range_fail_the_query(
     from_cut: dict[int, int], final: dict[int, int], sentence: str
 ) -> None:
-    """Those above the start cut, or all there were if it is not known; of a sealed segment too."""
+    """Rows above the start cut must exist, or all rows if it is unknown.
+
+    Sealed segments are checked, too.
+    """
     files = {0: [LogFile(Path("late"), 50, 60)], 1: []}
 
     with pytest.raises(Rejected, match=sentence):
@@ -179,7 +185,7 @@ def test_start_without_kept_marks_and_files_is_refused(flights: NotedStream) -> 
 
 
 def test_rows_without_a_time_are_in_no_range() -> None:
-    """Without bounds they are there."""
+    """They are read without bounds."""
     instant = pa.timestamp("us", "UTC")
     rows = pa.record_batch({"at": pa.array([1000, 2000, None, 3000], instant)})
 
@@ -194,7 +200,7 @@ def test_rows_without_a_time_are_in_no_range() -> None:
 def test_windows_of_the_range_come_out_and_no_others(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """Under `strict`, too. A live query stays up and is quiet, whatever comes beyond the range."""
+    """This holds under `strict`, too. A live query stays up and plans no batch for later rows."""
     flights.append(0, *((ms, "a") for ms in range(500, 6000, 500)))
     flights.note(1500)
     counts = read.counts(flights, ReadRange(SECOND, 4 * SECOND), strict=True)

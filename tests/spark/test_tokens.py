@@ -37,7 +37,7 @@ def controller() -> Iterator[Served]:
 
 
 def files_with(token: str, directory: Path) -> list[Path]:
-    """Return the files below a directory in which the token is."""
+    """Return the files below a directory that contain the token."""
     files = (path for path in directory.rglob("*") if path.is_file())
     return [path for path in files if token.encode() in path.read_bytes()]
 
@@ -50,7 +50,7 @@ def test_query_sends_its_token_and_stores_it_nowhere(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Neither into its plan nor into its checkpoint."""
+    """Neither the plan nor the checkpoint has it."""
     token = str(flights.server.token)
     events = read(flights.begin_log(), token=token)
     flights.append(0, (1000, "a"))
@@ -79,7 +79,7 @@ def test_workers_are_given_no_secret() -> None:
 
 
 def test_planner_uses_the_secrets_of_its_query(controller: Served) -> None:
-    """For one domain of the stream, and the topic, under its policy."""
+    """It asks for one domain of the stream and the topic, under the query's policy."""
     controller.stream("flights", "landed", "left").seal()
     topics = {"flights": "arrivals"}
     query = MarksQuery(
@@ -106,7 +106,6 @@ def test_planner_uses_the_secrets_of_its_query(controller: Served) -> None:
 
 
 def test_listener_reports_with_its_token(controller: Served) -> None:
-    """As a reader does."""
     controller.stream("flights")
     listener = PositionListener(controller.url, "flights", "g", "r", token=controller.token)
     listener._client.advance({0: 5})

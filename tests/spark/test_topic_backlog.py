@@ -1,4 +1,4 @@
-"""When the marks beside a topic are flagged as those of a backlog; no Spark runs here."""
+"""The backlog flag of marks with a topic; no Spark runs here."""
 
 import json
 import time
@@ -47,7 +47,7 @@ class LastMark(LocalFeed):
 
 
 def make_source(policy: BacklogPolicy | None, checkpoint: Path, *streams: LastMark) -> CoveredRows:
-    """Return what a query on topics plans with, each with a stream."""
+    """Return the source of a query on topics with these streams."""
     named = {f"flights{n}": each for n, each in enumerate(streams)}
     positions = {name: KafkaTopic(name).among_others for name in named}
     query = MarksQuery(positions, "", str(checkpoint), backlog=policy)
@@ -55,7 +55,7 @@ def make_source(policy: BacklogPolicy | None, checkpoint: Path, *streams: LastMa
 
 
 def build_offset(*streams: LastMark) -> NotedOffset:
-    """Return the offset at which a batch begins that has those lowers."""
+    """Return the start offset of a batch with these lowers."""
     mark = {f"flights{n}": Released("s", 1, each.lower) for n, each in enumerate(streams)}
     return NotedOffset({name: StreamOffset(each) for name, each in mark.items()}, "t")
 
@@ -84,7 +84,7 @@ def plan_batch(source: CoveredRows, start: NotedOffset) -> NotedOffset:
 def test_backlog_flag_says_if_a_stream_was_behind_at_planning(
     tmp_path: Path, policy: BacklogPolicy | None, streams: list[LastMark], *, flag: bool | None
 ) -> None:
-    """One of several is enough; silence of the writers is no backlog."""
+    """One of several streams is enough. Silent writers are not a backlog."""
     own = map(replace, streams)  # a feed gives its mark once, and a process may repeat the test
     ended = plan_batch(make_source(policy, tmp_path, *own), build_offset(*streams))
 
@@ -98,14 +98,14 @@ def test_backlog_flag_says_if_a_stream_was_behind_at_planning(
 def test_new_query_is_as_far_behind_as_its_first_lower(
     tmp_path: Path, starting: dict[str, dict[int, int]], *, is_behind: bool
 ) -> None:
-    """It has no lower yet, and starts where rows are an hour old."""
+    """It has no lower yet, and its first rows are an hour old."""
     source = make_source(LAGGING, tmp_path, LastMark(None, HOUR_AGO))
 
     assert source.judge_backlog(source.follow_last(), starting) is is_behind
 
 
 def test_sticky_catch_up_has_no_backlog_in_the_next_run(tmp_path: Path) -> None:
-    """By the flag in its last offset, under the rule `sticky`."""
+    """The flag in its last offset says so, under the rule `sticky`."""
     sticky, flags = BacklogPolicy(behind_ms=10, rule="sticky"), []
     for flag in True, False:
         stream = LastMark(5, 100)

@@ -115,7 +115,7 @@ def make_record(lower: int, domain: str = "default", *, final: bool = False) -> 
 
 
 def test_mark_gives_its_lower_and_seal_the_end_of_time(spark: SparkSession) -> None:
-    """Less 1 ms if strict. Marks of other domains, and those Spark cannot express, are left out."""
+    """A strict lower is 1 ms less. Marks of other domains and inexpressible marks are left out."""
     rows = [
         make_record(50),
         make_record(70, "ingestion"),
@@ -148,7 +148,7 @@ def test_mark_gives_its_lower_and_seal_the_end_of_time(spark: SparkSession) -> N
 def test_foreign_record_of_the_noted_topic_fails_the_query(
     spark: SparkSession, key: str | None, value: bytes | None, says: str
 ) -> None:
-    """In a sentence with its place, what was expected, and the remedy."""
+    """The error names its place, the expected stream and the remedy."""
     with pytest.raises(FAILED, match="the record at offset 8 of Kafka topic") as failed:
         read_lowers(spark, [make_record(50), (key, value)])
     for part in ("'flights.noted' " + says, "marks of stream 'flights'", "delete this topic"):
@@ -211,7 +211,7 @@ def test_mark_comes_in_the_batch_of_its_rows_without_python(
 
 
 def test_tombstone_fails_a_query_without_columns_of_the_marks(clock: NotedClock) -> None:
-    """No filter or column of the user's has Spark leave the check out."""
+    """No filter or column of the user makes Spark skip the check."""
     clock.write(0)
     clock.note(1)
     events = clock.read().where("value = 'none' AND timestamp > '2000-01-01'").select("timestamp")
@@ -224,7 +224,7 @@ def test_tombstone_fails_a_query_without_columns_of_the_marks(clock: NotedClock)
 
 
 def test_spark_judges_late_rows_by_the_batch_before_the_last(clock: NotedClock) -> None:
-    """So rows may come one micro-batch after a mark that covers them, and not two."""
+    """Rows may come one micro-batch after a mark that covers them, but not two."""
     clock.spark = clock.spark.newSession()
     clock.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     clock.write(0)
@@ -241,7 +241,7 @@ def test_spark_judges_late_rows_by_the_batch_before_the_last(clock: NotedClock) 
 
 
 def test_added_partitions_lose_nothing_over_a_restart(clock: NotedClock) -> None:
-    """While it runs, and while it does not; after a crash, and with availableNow."""
+    """Partitions are added during a run and between runs. A crash and availableNow follow."""
     clock.grow_while_read()
     clock.write(2, 3, partitions=(0, 1, 2))
     clock.note(4)
@@ -254,7 +254,7 @@ def test_added_partitions_lose_nothing_over_a_restart(clock: NotedClock) -> None
 def test_relay_waits_for_a_transaction_that_a_mark_covers(
     spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
 ) -> None:
-    """So a query that sees committed records alone loses none of it, also over a restart."""
+    """A query that reads only committed records loses none of them, over a restart."""
     clock = Clock(spark, broker, controller, output)
     clock.marks.note("w", START_MS, {})
     asked = {"marks": "topic", "options": {"kafka.isolation.level": "read_committed"}}
@@ -282,7 +282,7 @@ def relay_marks(relay: KafkaRelay, clock: Clock) -> int:
 
 
 def test_least_lower_counts_if_one_topic_is_quiet(clock: NotedClock, other: NotedClock) -> None:
-    """Though Spark's checkpoint does not keep the watermark of each."""
+    """Spark's checkpoint does not keep the watermark of each topic."""
     both = {"topic": [clock.name, other.name]}
     clock.write(0, 1)
     clock.note(2)
@@ -325,7 +325,7 @@ def test_join_of_two_topics_is_exact_and_closed_by_seals(
 def test_checkpoint_shows_if_its_topic_was_read_from_offset_0(
     clock: NotedClock, *, deleted: bool
 ) -> None:
-    """Spark keeps the first offsets of its own source, which no offset of ours is about."""
+    """Spark keeps the first offsets of its Kafka source."""
     clock.write(0, 1)
     clock.note(1)
     if deleted:
@@ -337,7 +337,7 @@ def test_checkpoint_shows_if_its_topic_was_read_from_offset_0(
 
 
 def test_query_from_the_latest_offsets_reads_all_marks(clock: NotedClock) -> None:
-    """A mark is a lower bound whatever is read: the second after the first mark comes out."""
+    """A mark is a lower bound for any rows, so the second after the first mark comes out."""
     clock.write(0)
     clock.note(1)
     query = clock.output.start(
@@ -385,7 +385,6 @@ UNCHECKED = {"url": ""}
 def test_option_that_could_lose_rows_is_refused_in_the_call(
     clock: NotedClock, asked: dict[str, Any], setting: dict[str, str], says: str
 ) -> None:
-    """In one sentence, with the remedy."""
     clock.spark = clock.spark.newSession()
     for name, value in setting.items():
         clock.spark.conf.set(f"spark.sql.streaming.{name}", value)

@@ -61,7 +61,7 @@ def test_query_behind_gets_the_larger_limit_and_the_flag(clock: Clock) -> None:
 
 @pytest.fixture
 def look(clock: Clock) -> Callable[[int], None]:
-    """Return what has an observer look at the topic at a second."""
+    """Return a function that lets an observer poll the topic at a second."""
     clock.marks.calls.stream(clock.name, "default", "ingestion")
 
     def at(second: int) -> None:

@@ -1,4 +1,4 @@
-"""Which Spark each part needs, and what the user of an older or a newer one reads."""
+"""The release of Spark that each part needs, and the errors with an older or a newer one."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ RUNNING = {"3.5.9": (3, 5), "4.0.5": (4, 0), "4.1.4": (4, 1), "4.2.1": (4, 2), "
 
 @pytest.mark.parametrize("running", RUNNING)
 def test_missing_feature_of_a_spark_names_the_alternative(running: str) -> None:
-    """The sentence has what was asked, the version that it needs, and the one that runs."""
+    """The error names the request, the release it needs, and the running one."""
     refused = {}
     for asked in (*spark_integration.__all__, *NEEDED_RELEASES):
         try:
@@ -53,7 +53,7 @@ from spark_integration import {", ".join(older)}
 
 
 def test_unsupported_old_spark_is_refused_at_import(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is imported; so the error is one of imports and one of ours."""
+    """The error is an ImportError, and Rejected as well."""
     monkeypatch.setattr(pyspark, "__version__", "3.4.4+amzn-0")
 
     with pytest.raises(

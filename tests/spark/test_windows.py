@@ -14,7 +14,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.shows("read_noted_log")]
 def test_window_closes_exactly_when_the_lower_reaches_its_end(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """Not a millisecond before; strict needs one more. No row comes with the note that closes."""
+    """It does not close a millisecond before.
+
+    A strict query needs one more. The last note has no row.
+    """
     flights.append(0, (1000, "a"), (1999, "b"), (2500, "c"))
     flights.note(2000)
     query = output.start(read.counts(flights, strict=True))

@@ -46,7 +46,7 @@ def shop(tmp_path: Path, served: Served) -> Warehouse:
 def test_rows_that_arrive_late_are_in_the_model(
     shop: Warehouse, signals: str, first: str, then: str
 ) -> None:
-    """With the signal; with SQLMesh's own end, one is lost."""
+    """The signal loses no row. SQLMesh's own end loses one."""
     shop.write(project(signals))
     planned = shop.run(PLAN)
     before = shop.orders
@@ -59,7 +59,7 @@ def test_rows_that_arrive_late_are_in_the_model(
 
 
 def test_missing_writer_stops_the_run(shop: Warehouse) -> None:
-    """And is named."""
+    """The error names the writer."""
     shop.write(project())
     shop.served.call("DELETE", f"/{shop.stream}/writers/lima")
     found = shop.run(PLAN)

@@ -23,7 +23,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def proxy(s3_server: int) -> Iterator[Proxy]:
-    """Give a proxy to the server, to which the environment directs this process and Spark."""
+    """Give a proxy to the server, and put its address into the environment."""
     with Proxy(s3_server) as running, pytest.MonkeyPatch.context() as environment:
         variables = {
             "AWS_ACCESS_KEY_ID": "us",

@@ -76,7 +76,7 @@ def read(root: str) -> list[tuple[int, str]]:
 
 
 def test_rows_are_appended_and_found(bucket: str) -> None:
-    """By two writers, one behind the other; observers see ends and times."""
+    """Two writers append in turn. Observers see the ends and the times."""
     root = f"{bucket}/topics"
     first, second = open_writer(root), open_writer(root)
     ends = [first.append(rows(1, 2)), second.append(rows(3)), first.append(rows(4))]
@@ -88,7 +88,7 @@ def test_rows_are_appended_and_found(bucket: str) -> None:
 
 
 def test_append_sends_two_requests(s3: Proxy, bucket: str) -> None:
-    """One asks whether the last file is there, and one puts the next."""
+    """One request looks for the last file, and one puts the next."""
     log = open_writer(f"{bucket}/topics")
     for each in range(2):
         log.append(rows(each))
@@ -99,7 +99,7 @@ def test_append_sends_two_requests(s3: Proxy, bucket: str) -> None:
 
 
 def test_racing_writers_lose_and_double_no_row(s3: Proxy, bucket: str) -> None:
-    """While answers of puts get lost, and the store refuses as often as one request is retried."""
+    """Answers to puts get lost, and the store refuses as often as one request is retried."""
     root, failed = f"{bucket}/topics", list[Exception]()
 
     def work(number: int) -> None:
@@ -135,7 +135,7 @@ for number in range(30):
 
 
 def test_killed_driver_appends_each_batch_once(bucket: str, tmp_path: Path) -> None:
-    """Its next run repeats its batches from the first one."""
+    """The next run repeats the batches from the first one."""
     root, log = f"{bucket}/topics", tmp_path / "log"
     words = [sys.executable, "-c", BATCHES, root]
     for kill_after in (3, 11, None):
@@ -153,7 +153,7 @@ def test_killed_driver_appends_each_batch_once(bucket: str, tmp_path: Path) -> N
 
 
 def test_store_without_conditions_is_refused(s3: Proxy, bucket: str) -> None:
-    """At the first append, before a row is written."""
+    """The first append fails before it writes a row."""
     log = open_writer(f"{bucket}/topics")
     with (
         s3.spoil(Fault("unconditional", "PUT")),
@@ -165,7 +165,7 @@ def test_store_without_conditions_is_refused(s3: Proxy, bucket: str) -> None:
 
 
 def test_object_replaced_below_a_planned_offset_is_named(bucket: str) -> None:
-    """Its rows may be others; beyond the planned offsets the new object is read."""
+    """Its rows may differ. Beyond the planned offsets, the new object is read."""
     root, key = f"{bucket}/topics", "topics/flights/partition=0/flights+0+{:010}.snappy.parquet"
     table = pa.table({"time": [1, 2, 3], "name": ["a", "b", "c"]})
     for start in (0, 3):
@@ -198,7 +198,7 @@ def shape() -> RowShape:
 
 
 def test_task_reads_ranges_of_row_groups(s3: Proxy, bucket: str) -> None:
-    """Neither the whole object nor columns that the query does not name."""
+    """It reads neither the whole object nor unused columns."""
     size = 300_000
     table = pa.table(
         {
@@ -242,7 +242,7 @@ def test_large_log_is_found_by_few_requests(s3: Proxy) -> None:
 def test_store_that_ignores_start_after_is_listed_whole(
     s3: Proxy, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the first contradiction on."""
+    """The whole list is read from the first contradiction on."""
     monkeypatch.setattr(object_listing, "PAGE_KEYS", 2)
     monkeypatch.setattr(object_listing, "KNOWN_KEYS", 2)
     log, ends, lists = open_writer(f"{bucket}/topics"), LogEnds(f"{bucket}/topics", "flights"), []
@@ -259,7 +259,7 @@ def test_store_that_ignores_start_after_is_listed_whole(
 
 
 def test_archive_of_kafka_connect_is_read(bucket: str) -> None:
-    """With separate keys and headers, and gaps where a topic was compacted."""
+    """Keys and headers are separate files, and compaction left gaps."""
     directory = "topics/flights/partition=0/"
     table = pa.table({"time": [1, 2, 3], "name": ["a", "b", "c"]})
     for start in (0, 7, 20):
@@ -284,7 +284,7 @@ def test_other_layouts_are_refused_by_name(bucket: str) -> None:
 
 
 def test_empty_objects_are_named_and_markers_skipped(bucket: str) -> None:
-    """A marker of a directory is no file, and an observer waits while JSON is there."""
+    """A directory's marker is not a file of the log. An observer waits for a JSON file."""
     root, directory = f"{bucket}/topics", "topics/flights/partition=0"
     open_writer(root).append(rows(1))
     for marker in (f"{directory}_$folder$", "topics/flights/partition=1_$folder$"):
@@ -312,7 +312,7 @@ def test_truncated_and_deleted_objects_are_named(bucket: str) -> None:
 def test_missing_bucket_and_credentials_are_named(
     s3: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a server that does not answer; no error repeats a secret."""
+    """An error also names a server that does not answer, and repeats no secret."""
     with pytest.raises(Rejected, match="'none' does not exist at this endpoint"):
         LogEnds("s3://none/topics", "flights")()
     with pytest.raises(Rejected, match="must be s3://BUCKET/PATH") as refused:
@@ -326,7 +326,7 @@ def test_missing_bucket_and_credentials_are_named(
 
 
 def test_plans_and_pickles_have_no_secret(bucket: str) -> None:
-    """Nor have offsets and what is printed."""
+    """Neither the offsets nor the printed values have one."""
     root = f"{bucket}/topics"
     log = open_writer(root)
     log.append(rows(1))

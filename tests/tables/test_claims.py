@@ -77,14 +77,14 @@ def sql_name(query: Query) -> str:
 
 
 def read_rows(query: Query) -> DataFrame:
-    """Return the rows of the table; the catalog of Iceberg keeps what it has seen for a while."""
+    """Return the rows of the table. Iceberg's catalog is refreshed, because it caches them."""
     if query.table.startswith("iceberg"):
         query.spark.catalog.refreshTable(sql_name(query))
     return query.spark.table(sql_name(query))
 
 
 def read_claim(query: Query) -> TableClaim | NoClaim:
-    """Return what the table is complete to, as its library reads it, and its rows in Spark."""
+    """Return the claim by the table's library, which Spark's history confirms."""
     kind, _, name = query.table.partition(":")
     if kind == "delta":
         rows = query.spark.sql(f"DESCRIBE HISTORY {sql_name(query)}").collect()
@@ -100,7 +100,7 @@ def read_claim(query: Query) -> TableClaim | NoClaim:
 
 
 def complete_to(query: Query) -> int | None:
-    """Return to what the table is complete, in Unix ms."""
+    """Return the complete time of the table, in Unix ms."""
     found = read_claim(query)
     return found.complete_to if isinstance(found, TableClaim) else None
 
@@ -111,7 +111,7 @@ def numbers(query: Query) -> list[int]:
 
 
 def test_rows_and_claim_are_one_commit_and_once(query: Query) -> None:
-    """Also if the last batch runs again: it is not read then, and Spark's own watermark waits."""
+    """The rerun of the last batch is skipped, so Spark's own watermark waits."""
     query.give(10)
     query.give(20, 15)
     query.run()
@@ -141,7 +141,6 @@ def test_foreign_overwrite_ends_the_claim_but_not_the_rows(query: Query) -> None
 
 
 def test_compaction_keeps_the_claim(query: Query) -> None:
-    """It leaves all rows as they are."""
     query.give(10)
     query.give(20)
     query.run()
@@ -160,7 +159,7 @@ def test_compaction_keeps_the_claim(query: Query) -> None:
 
 
 def test_roll_back_ends_the_claim_of_a_running_query(query: Query) -> None:
-    """Its rows are gone, and it will not write them again."""
+    """The rows are lost, and the query will not write them again."""
     query.give(10)
     query.run()
     version = read_claim(query)
@@ -255,7 +254,7 @@ def test_each_part_of_a_batch_is_written_once(query: Query) -> None:
 
 
 def test_several_names_need_to_be_expected(query: Query) -> None:
-    """A second query may give rows of its own, and be behind."""
+    """A second query may write other rows, and be behind."""
     query.give(10)
     query.give(20)
     query.run()

@@ -40,7 +40,7 @@ def build_metadata(claims: Iterable[Claim]) -> dict[str, str]:
 
 
 class DeltaWorld(World):
-    """A table of Delta on a disk, which is put back from copies and of which the log is cleaned."""
+    """A Delta table on a disk. It is put back from copies, and its log is cleaned."""
 
     def open_in(self, directory: Path) -> None:
         """Keep the table and its copies in a directory."""
@@ -48,7 +48,7 @@ class DeltaWorld(World):
         self.log, self.copied = DeltaLog(str(self.path)), dict[int, State]()
 
     def history(self) -> TableHistory:
-        """Return the history as a reader finds it that keeps what it has read."""
+        """Return the history of a reader that caches commits."""
         return self.log.history() if self.log.exists() else TableHistory((), is_numbered=True)
 
     def commit(self, change: Change, rows: Iterable[Row], *claims: Claim) -> None:
@@ -176,7 +176,7 @@ def find_false_claims(world: World) -> list[str]:
 
 
 def test_no_claim_of_delta_is_too_high(tmp_path: Path) -> None:
-    """Also where a directory is put back beside a reader that keeps what it has read."""
+    """A directory may be put back while a reader has cached its commits."""
     for seed in range(HISTORIES):
         chance = Random(seed)
         world = DeltaWorld(
@@ -200,7 +200,7 @@ def test_no_claim_of_iceberg_is_too_high(catalog: Catalog) -> None:
 
 
 def test_commit_without_information_ends_the_claim(tmp_path: Path) -> None:
-    """It is legal in Delta, whose own list of the history passes over it and counts on."""
+    """Delta allows such a commit, and its own list of the history skips it."""
     claim = Claim("orders", 50, "time", "q", 0, id="a")
     properties = deltalake.CommitProperties(
         custom_metadata={"userMetadata": json.dumps({claim.key: claim.to_json()})}
@@ -219,13 +219,12 @@ def test_commit_without_information_ends_the_claim(tmp_path: Path) -> None:
 
 
 def test_unknown_table_is_refused_by_name(tmp_path: Path) -> None:
-    """Not as one without a claim."""
     with pytest.raises(Exception, match="there is no Delta table at"):
         standing(f"delta:{tmp_path / 'nowhere'}")
 
 
 def test_table_with_commits_in_its_catalog_is_refused_by_name(tmp_path: Path) -> None:
-    """Nobody can wait for that; deltalake names a method of its own instead."""
+    """Waiting does not help, and deltalake names its own method instead."""
     features = ["catalogManaged", "vacuumProtocolCheck"]
     protocol = {
         "minReaderVersion": 3,
@@ -257,7 +256,7 @@ def test_table_with_commits_in_its_catalog_is_refused_by_name(tmp_path: Path) ->
 def test_table_changed_meanwhile_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where a claim is accepted or inherited."""
+    """Accepting and inheriting a claim are refused, too."""
     orders, days = Orders(tmp_path / "orders"), Orders(tmp_path / "days")
     orders.claim(TEN, 0)
     days.claim(TEN, 0)

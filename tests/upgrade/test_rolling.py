@@ -76,9 +76,9 @@ def pair(server: Server, tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_rolling_forward_back_and_forward_loses_nothing(pair: Pair, tmp_path: Path) -> None:
-    """No acknowledged note is lost, chains have no gap, and no pause is longer than a takeover's.
+    """No acknowledged note is lost, and no chain has a gap.
 
-    A takeover is that of a controller of this version that is killed beside another one.
+    No pause is longer than a takeover after a kill of a controller of this version.
     """
     takeovers = [pair.replace(0, ROOT, ServeProcess.kill), pair.replace(1, ROOT, ServeProcess.kill)]
     later = NextVersion(tmp_path / "later")
@@ -101,7 +101,7 @@ def test_rolling_forward_back_and_forward_loses_nothing(pair: Pair, tmp_path: Pa
 
 
 def _lost(pair: Pair, stream: str) -> list[str]:
-    """Return the writers of which less is stored than was acknowledged."""
+    """Return the writers whose stored time or position is below their acknowledged one."""
     (stored,) = Calls(pair.urls[0]).get(f"{stream}/writers")["writers"]
     last = pair.load.last_acknowledged()[stream]
     is_there = stored["times"]["default"] >= last and stored["position"]["0"] >= 10 * last

@@ -16,7 +16,7 @@ from tests.support.spark_sessions import SETTINGS
 
 
 def session(given: dict[str, Any]) -> SparkSession:
-    """Return a session of a Spark in this process, or of a Connect server beside it."""
+    """Return a session of a Spark in this process, or of a local Connect server."""
     builder = SparkSession.builder
     if given.get("remote"):
         os.environ["SPARK_TESTING"] = "1"  # the local server picks a free port
@@ -30,7 +30,7 @@ def session(given: dict[str, Any]) -> SparkSession:
 
 
 def main(given: dict[str, Any]) -> None:
-    """Print what came of each step: how many rows were read, or the error."""
+    """Print the result of each step: the number of rows, or the error."""
     spark = session(given)
     log = (spark, given["root"], Noted(given["url"], "flights"))
 
@@ -57,7 +57,7 @@ def main(given: dict[str, Any]) -> None:
 
 
 def run_step(step: Callable[[], int]) -> int | str:
-    """Return what a step returns, or its error."""
+    """Return the step's result, or its error."""
     try:
         return retry_start(step)
     except (PySparkException, Py4JError) as error:

@@ -1,7 +1,8 @@
-"""A client of rented Spark, under the rules of such platforms: it prints what it counted as JSON.
+"""A client of rented Spark, under the rules of such platforms, which prints its counts as JSON.
 
-It cannot import what is `lacking`, has no variables and a session that refuses settings, and its
-queries end with what there is. The function of `count` of its name gives the seconds that are over.
+It cannot import the modules in `lacking`, and has no variables. Its session refuses settings, and
+its queries end once they have read everything. `count` names the function that counts the complete
+seconds.
 """
 
 import json
@@ -41,7 +42,7 @@ def _make_refusing(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def count_marked(spark: SparkSession, asked: Asked) -> DataFrame:
-    """Count a topic under the marks beside it, and return what the query has given out so far."""
+    """Count a topic by the marks of its noted topic, and return all output of the query so far."""
     from spark_integration import KafkaRecords, WatermarkPolicy, read_noted_kafka  # noqa: PLC0415
 
     events = read_noted_kafka(
@@ -70,7 +71,7 @@ def count_complete(spark: SparkSession, asked: Asked) -> DataFrame:
 
 
 def count_printed(spark: SparkSession, asked: Asked) -> DataFrame:
-    """Count a topic by what a page prints, without this package."""
+    """Count a topic by the program of a page, without this package."""
     names = {"spark": spark, "bootstrap": asked["bootstrap"], "topic": asked["topic"]}
     exec(asked["code"], names)  # noqa: S102 - what the page prints
     return run_to_end(spark, per_second(names["events"]), asked)

@@ -1,10 +1,10 @@
-"""Appends what is new in a source to a table, by NotedTable, and may kill itself on the way.
+"""Appends the new rows of a source to a table, by NotedTable, and may kill itself.
 
 `dies` says where, in the batch of the number `at`, counted from the start of the program:
 
 - `data`: the files of the rows are written, and the table has no commit of them yet;
 - `commit`: the table has the commit, and Spark's own log of commits does not have the batch yet;
-- `chance`: `after_s` seconds after the batch began, wherever that is.
+- `chance`: `after_s` seconds after the batch began.
 """
 
 import json
@@ -103,7 +103,7 @@ def die_once_opened(pipe: Path) -> None:
 
 
 def write_and_die(given: Given, claims: TableClaims) -> Callable[[DataFrame, int], None]:
-    """Return a function for `foreachBatch` that writes each batch and dies where it is told to."""
+    """Return a function for `foreachBatch` that writes each batch, and dies at the chosen place."""
     write, begun = NotedTable(given["table"], claims), 0
 
     def write_or_die(rows: DataFrame, batch_id: int) -> None:
