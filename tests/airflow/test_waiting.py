@@ -23,14 +23,11 @@ from noted_time.client.transport import Transport
 from noted_time.client.waiting import NotYet
 from noted_time.lineage import Dataset
 from noted_time.progress import ReadOffsets
-from noted_time.values import format_time
-from noted_time.verdict import NOT_ASKED
-from noted_time.verdict.words import BEFORE_FIRST_MARK, FORGOTTEN
+from noted_time.verdict.words import FORGOTTEN
 from noted_time_airflow import waiting
 from noted_time_airflow.waiting import (
     CHECK_FAILURES,
     Address,
-    Everyone,
     PollResult,
     Wanted,
     WhileMissing,
@@ -128,12 +125,6 @@ def test_stream_is_waited_for_until_a_mark_has_the_time(shop: Shop) -> None:
     )
 
 
-def test_sealed_stream_is_complete_to_any_time(shop: Shop) -> None:
-    shop.served.call("POST", f"/{shop.name}/seal", {})
-
-    assert shop.look(shop.wanted(missing="warn")).status == "complete"
-
-
 @pytest.mark.parametrize(
     ("wanted", "verdicts", "also"),
     [
@@ -156,31 +147,6 @@ def test_missing_writer_counts_as_the_policy_says(
     assert seen == verdicts
     sentences = [re.sub(r" \d+s ago", " 0s ago", each.sentence) for each in found]
     assert sentences == [says, says, says, without]
-
-
-def test_time_before_first_mark_fails_under_each_policy(shop: Shop) -> None:
-    """No later mark can change that, so the sensor does not wait."""
-    seen, found = poll_by_each_policy(shop.wanted(NINE - 1), shop.look)
-
-    says = BEFORE_FIRST_MARK.format(format_time(NINE))
-    assert seen == "failed failed failed failed"
-    assert all(each.sentence.endswith(f"; {says}") for each in found)
-
-
-@pytest.mark.parametrize(
-    ("require", "verdicts"), [("all", "failed failed warned complete"), ("known", COMPLETE_ALL)]
-)
-def test_open_stream_cannot_meet_require_all(
-    served: Served, require: Everyone, verdicts: str
-) -> None:
-    """One of five shops would complete the stream, so the sensor fails with the remedy."""
-    shop = Shop(served, uuid4().hex)
-    served.make(shop.name)
-    shop.note("oslo", TEN)
-    seen, found = poll_by_each_policy(shop.wanted(require=require), shop.look)
-
-    remedy = f"noted-time stream set {shop.name} --expected-writer"
-    assert (seen, remedy in found[0].sentence) == (verdicts, require == "all")
 
 
 def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
@@ -218,61 +184,6 @@ def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
     ]
 
 
-def bring_lima_back(shop: Shop, how: str) -> None:
-    """Bring Lima back, or end the wait for it."""
-    if how == "removed":
-        shop.served.call("DELETE", f"/{shop.name}/writers/lima")
-    elif how == "noted":
-        shop.note("lima", TEN + 1)
-    else:
-        shop.note("lima", state=how)
-
-
-@pytest.mark.parametrize(
-    "required", [{}, {"require": ["lima"]}, {"require": "known"}], ids=["all", "lima", "known"]
-)
-@pytest.mark.parametrize("how", ["noted", "idle", "finished", "removed"])
-def test_waiting_ends_with_a_mark_that_has_the_writer(shop: Shop, how: str, required: Json) -> None:
-    """An idle or removed writer is no longer missing, but vouches for nothing more."""
-    shop.pass_lima()
-    shop.note("lima", TEN - 1)
-    before = shop.look(shop.wanted(missing="wait", **required))
-    bring_lima_back(shop, how)
-    for time in (TEN + 1, TEN + 2):  # one that was removed is missing at the mark that names it
-        shop.note("oslo", time)
-    after = shop.look(shop.wanted(missing="wait", **required))
-
-    vouches = how in {"noted", "finished"} or required.get("require") == "known"
-    assert (before.status, after.status) == ("waiting", "complete" if vouches else "waiting")
-
-
-def test_writer_known_since_is_waited_for(shop: Shop) -> None:
-    """The sensor waits for a mark that counts the writer, under `fail`, too."""
-    shop.pass_lima()
-    seen = []
-    for writer, time in (("rome", NINE), ("rome", TEN + 1), ("oslo", TEN + 1)):
-        shop.note(writer, time)
-        seen.append(shop.look(shop.wanted(require=["rome"])).status)
-
-    assert seen == ["waiting", "waiting", "complete"]
-
-
-def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:
-    """A mark of the other has the writer that is back, which says nothing of this one."""
-    shop = Shop(served, uuid4().hex)
-    served.make(shop.name, domains=["ordered", "shipped"], expected_writers=["oslo", "lima"])
-    for domain in ("shipped", "ordered"):
-        shop.note_both(NINE, domain=domain)
-    shop.note("oslo", TEN, domain="ordered")
-    shop.pass_lima("shipped")
-    wanted, seen = shop.wanted(domain="shipped", missing="wait"), []
-    for domain in ("ordered", "shipped"):
-        shop.note_both(TEN + 1, domain=domain)
-        seen.append(shop.look(wanted).status)
-
-    assert seen == ["waiting", "complete"]
-
-
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
@@ -292,9 +203,6 @@ def test_dataset_is_refused_at_once(wanted: Json, says: str) -> None:
     assert (found.status, found.sentence[: len(says)]) == ("failed", says)
 
 
-# Tables
-
-
 def test_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
     """The answer names the version to read."""
     orders = Orders(tmp_path)
@@ -307,28 +215,6 @@ def test_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
     says = f"{orders.url} is complete to 2013-01-01T10:00:00Z, by 2 of 2 expected writers"
     found = PollResult("complete", says, found={"complete_to": TEN, "version": 1})
     assert seen == [PollResult("waiting", so_far), found, found]
-
-
-@pytest.mark.parametrize(
-    ("claimed", "verdicts", "why"),
-    [
-        ({"asked": False, "stream": "s"}, "failed failed warned complete", NOT_ASKED),
-        ({"since": TEN}, "failed failed failed failed", "rows before 2013-01-01T10:00:00Z may be"),
-        ({"first": TEN + 1}, "failed failed failed failed", "ask for 2013-01-01T10:00:00.001Z"),
-        (None, "failed failed failed failed", "ended by WRITE (Overwrite)"),
-    ],
-)
-def test_table_counts_as_the_policy_says(
-    tmp_path: Path, claimed: Json | None, verdicts: str, why: str
-) -> None:
-    """The sensor needs no controller, and no policy passes missing rows."""
-    orders = Orders(tmp_path)
-    orders.claim(TEN, 0, **claimed or {})
-    if claimed is None:
-        orders.overwrite()
-    seen, found = poll_by_each_policy(Wanted(dataset=orders.url, complete_to=TEN), poll)
-
-    assert (seen, why in found[0].sentence) == (verdicts, True)
 
 
 @pytest.mark.parametrize(
@@ -360,9 +246,6 @@ def test_later_table_version_may_have_the_writer_again(
     seen.append(poll_again())
 
     assert (seen, versions) == (verdicts, [[0, 0], [0, 0], [1, 1, 1, 0]])
-
-
-# Looking again
 
 
 async def watch_stream(shop: Shop, log: list[str], timeout_s: float = PATIENCE_S) -> PollResult:

@@ -113,9 +113,6 @@ def test_live_writer_that_cannot_note_says_why(visiting: Visiting, empty: Served
     expect(page).to_contain_text("w is alive, but 1 event was not delivered since")
 
 
-# Times and offsets beyond 2^53, where JavaScript's numbers end, are shown and sent unchanged
-
-
 END = 2**63 - 2
 
 """The last time that can be noted."""
@@ -155,9 +152,6 @@ def test_truncation_uses_the_typed_offset_exactly(visit: Visit, seed: Calls) -> 
 
     assert seed.get("offsets/changes")["changes"][0]["is"]["cut"] == {"0": offset}
     expect(visit.region("Ledger")).to_contain_text(f"truncated at 0:{offset}")
-
-
-# Ten thousand writers, hundreds of streams
 
 
 QUICKLY_S = 5.0

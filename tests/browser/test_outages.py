@@ -82,9 +82,6 @@ def test_list_shows_rows_of_other_replicas_or_says_they_are_old(
     expect(main).not_to_contain_text("without a controller")
 
 
-# What others wrote is shown as text, and the page calls the controller alone
-
-
 WORDS = {"state", "condition", "decision", "action", "reason", "code", "stream"}
 
 """Fields whose values the page looks up; the others it only shows."""
@@ -161,9 +158,6 @@ def test_labels_of_two_processes_are_shown_unchanged(
         f"lima taken over from older{MARKUP} by younger{MARKUP}"
     )
     expect(visit.page.locator(ELEMENTS)).to_have_count(0)
-
-
-# For readers with a keyboard, a screen reader, a phone, or a dark room
 
 
 ALIKE: dict[Literal["light", "dark"], tuple[int, int]] = {"light": LAPTOP, "dark": PHONE}

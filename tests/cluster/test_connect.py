@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -27,8 +26,7 @@ from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.starting import start_query
 from demo.trials.waiting import PATIENCE_S, eventually, wait_until
-from noted_time import Mark, Rejected, StreamCut
-from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
+from noted_time import Rejected
 from spark_integration import (
     Batches,
     Columns,
@@ -42,7 +40,6 @@ from spark_integration import (
     read_noted_log,
     with_noted_watermark,
 )
-from spark_integration.kafka.read import Marks
 from tests.support.noted_stream import NotedStream, table
 from tests.support.queries import collect_rows, count_per_second
 from tests.support.spark_sessions import wait_for_end
@@ -273,29 +270,21 @@ def test_any_source_gets_a_watermark_and_reports_its_position(
     assert token_controller.read_group("ticks", "counters")[0]["0"] >= 30
 
 
-@pytest.mark.parametrize("marks", ["ahead", "topic"])
 def test_topic_is_read_with_its_marks(
-    remote: SparkSession, token_controller: Served, broker: Broker, results: Results, marks: Marks
+    remote: SparkSession, token_controller: Served, broker: Broker, results: Results
 ) -> None:
     """The mark comes in the micro-batch of its rows. The server asks broker and controller."""
     name = f"clock-{uuid4().hex[:8]}"
     broker.create(name)
-    broker.create(name_noted_topic(name), 1)
     broker.send(name, [(n % 2, "x", 1000 * n) for n in range(1, 5)])
-    mark = Mark(1, 4000, 4000, StreamCut({0: 2, 1: 2}))
-    relayed = NotedRecord(name, "9f", "default", None, mark)
-    broker.send(name_noted_topic(name), [(0, relayed.value, 0)], "default")
     token_controller.stream(name).note("w", 4000, {0: 2, 1: 2})
-    ahead: dict[str, Any] = {}
-    ahead["checkpoint_location"] = results.checkpoint
     records = read_noted_kafka(
         remote,
         KafkaRecords(name, broker.address),
-        Noted(token_controller.url if marks == "ahead" else ""),
+        Noted(token_controller.url),
         event_time="timestamp",
-        marks=marks,
+        checkpoint_location=results.checkpoint,
         policy=WatermarkPolicy(strict=False),
-        **(ahead if marks == "ahead" else {}),
     )
     query = results.start(count_per_second(records, "timestamp"))
 

@@ -8,10 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
+from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.starting import retry_start
 from spark_integration.log.options import Option
 from tests.support.bundles import take_noted
+from tests.support.clock import Clock
 from tests.support.hourly_log import HourlyLog
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import count_per_second
@@ -37,6 +39,14 @@ def controller(shared_controller: Served) -> Iterator[Served]:
 def flights(tmp_path: Path, controller: Served) -> NotedStream:
     """Return a stream without any event."""
     return NotedStream(tmp_path / "log", "flights", controller)
+
+
+def write_rows(flights: NotedStream, lower: int) -> NotedStream:
+    """Append three rows, note a lower that is below two of them, and return the stream."""
+    flights.begin_log().append(0, (1000, "a"), (2000, "b"))
+    flights.append(1, (9500, "c"))
+    flights.note(lower)
+    return flights
 
 
 @pytest.fixture
@@ -95,3 +105,9 @@ def read(spark: SparkSession, controller: Served) -> Reads:
 def output(tmp_path: Path) -> QueryOutput:
     """Return the output of the test's query."""
     return QueryOutput(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def clock(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Clock:
+    """Return a topic of two partitions without a record."""
+    return Clock(spark, broker, controller, output)

@@ -58,17 +58,6 @@ def ticks(spark: SparkSession, controller: Served, output: QueryOutput) -> Ticks
     return Ticks(spark, controller, output.checkpoint)
 
 
-def test_windows_of_any_source_close_once_the_cut_is_read(
-    ticks: Ticks, output: QueryOutput
-) -> None:
-    """The mark is there before the first event is read, and must not come before its cut."""
-    ticks.marks.note("w", 3000, {0: 30})
-    query = output.start(count_per_second(ticks.add_watermark().where("value >= 5"), "timestamp"))
-
-    assert eventually(lambda: output.rows, [(0, 5), (1, 10), (2, 10)])
-    query.stop()
-
-
 def test_no_event_of_a_disordered_source_is_lost(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:

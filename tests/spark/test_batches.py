@@ -83,13 +83,6 @@ def test_batches_are_larger_while_the_query_is_behind(
     assert read == [*((size, True) for size in large), *[(5, False)] * 4]
 
 
-def test_row_dated_a_year_ahead_does_not_move_the_watermark(flights: NotedStream) -> None:
-    flights.append(0, (YEAR_MS, "ahead"), (1000, "a"))
-    flights.note(1500)
-
-    assert [batch.watermark for batch in read_batches(build_query(flights))] == [1499]
-
-
 def test_rows_are_read_while_the_controller_is_away(
     flights: NotedStream, controller: Served
 ) -> None:
@@ -107,24 +100,6 @@ def test_rows_are_read_while_the_controller_is_away(
 
     assert names(found) == [["a"], ["b"], []]
     assert [batch.watermark for batch in found] == [1499, 1499, 1999]
-
-
-def test_watermark_never_goes_back_for_a_recreated_stream(
-    flights: NotedStream, controller: Served
-) -> None:
-    """The marks of the new stream begin below; they are admitted once they are above."""
-    query = build_query(flights)
-    flights.append(0, (1000, "a"))
-    flights.note(5000)
-    found = read_batches(query)
-    flights.marks = controller.stream(flights.name)
-    flights.append(0, (5500, "b"))
-    flights.note(1200)
-    found += read_batches(query, found[-1].end)
-    flights.note(7000)
-    found += read_batches(query, found[-1].end)
-
-    assert [batch.watermark for batch in found] == [4999, 4999, 6999]
 
 
 def test_query_ahead_of_its_stream_continues_at_the_last_mark(

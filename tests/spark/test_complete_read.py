@@ -23,7 +23,7 @@ from spark_integration.log.rows import RowShape
 from spark_integration.scan.files import CutRange, LogFiles
 from spark_integration.session.sources import build_options
 from tests.support.hostile import HostileServer, answer
-from tests.support.hourly_log import HOUR, HourlyLog, build_note, write_hours
+from tests.support.hourly_log import HOUR, HourlyLog, write_hours
 from tests.support.page import Runner, list_examples, read_page
 
 pytestmark = pytest.mark.shows("read_complete")
@@ -216,27 +216,6 @@ def test_window_after_the_end_of_a_sealed_stream_is_refused(log: HourlyLog) -> N
         log.read(nothing, 10, 20)
 
 
-def pass_without_depot(log: HourlyLog) -> None:
-    """Have the watermark pass from 5 to 9 without the depot, which was removed."""
-    log.files.append(0, (1, "a"), writer="w")
-    for time in (1, 5):
-        log.notes([build_note(writer, time, {0: 1}, 1) for writer in ("w", "depot")])
-    log.served.call("DELETE", "/flights/writers/depot")
-    log.note("w", 9, {0: 1}, 1)
-
-
-def test_window_with_a_missing_writer_is_refused_on_request(log: HourlyLog) -> None:
-    """The error names the writer and the reason, before Spark plans anything."""
-    pass_without_depot(log)
-    nothing: Any = None
-
-    with pytest.raises(RowsMissing, match="without depot: removed by an operator") as refused:
-        log.read(nothing, 5, 9, missing="fail")
-    with pytest.raises(Rejected, match="missing must be 'warn' or 'fail' or 'accept'"):
-        log.read(nothing, 5, 9, missing="no")
-    assert [each.time for each in refused.value.missing.writers] == [5]
-
-
 def look_up_window(url: str, start: int, end: int, **asked: Any) -> None:  # noqa: ANN401
     """Look a window up, as each read does before Spark plans anything."""
     late = asked.pop("late", "warn")
@@ -258,9 +237,12 @@ def test_window_with_a_missing_writer_is_read_with_a_warning(
         look_up_window(served.url, ten, ten + HOUR, missing="accept")
         quiet = list(caplog.messages)
         look_up_window(served.url, ten, ten + HOUR)
+    with pytest.raises(RowsMissing, match="without depot: removed by an operator") as refused:
+        look_up_window(served.url, ten, ten + HOUR, missing="fail")
     with pytest.raises(Rejected, match="start 2013-01-01T11:00:00Z is not before its end 2013-"):
         look_up_window(served.url, ten + HOUR, ten)
 
+    assert [each.time for each in refused.value.missing.writers] == [ten]
     says = "is complete, without depot: removed by an operator"
     window = "from 2013-01-01T10:00:00Z to 2013-01-01T11:00:00Z"
     assert (quiet, caplog.messages) == ([], [f"stream 'flights' {window} {says}"])
@@ -295,14 +277,6 @@ def test_window_with_late_rows_is_read_with_a_warning(
             f"stream 'flights' from 0 to 5 is complete, but {unknown}",
         ],
     )
-
-
-def test_window_is_waited_for(served: Served) -> None:
-    served.note("flights", 2, {"0": 1})
-    with pytest.raises(NotCompleteYet):
-        look_up_window(served.url, 0, 5, timeout=0.1)
-    served.note("flights", 5, {"0": 1})
-    look_up_window(served.url, 0, 5, timeout=60)
 
 
 def test_window_survives_outage_after_verdict(served: Served) -> None:

@@ -14,7 +14,7 @@ from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
 from spark_integration.log.query import LogQuery
 from spark_integration.marks.released import Released, RestatedBatches
-from tests.spark.conftest import Reads
+from tests.spark.conftest import Reads, write_rows
 from tests.support.file_stream import FileStream
 from tests.support.log_reading import build_query, open_reader
 from tests.support.noted_stream import NotedStream
@@ -67,14 +67,6 @@ def plan_run(query: LogQuery, begun: Json | None = None) -> list[Json]:
     return found
 
 
-def write_rows(flights: NotedStream) -> NotedStream:
-    """Append three rows, two of them below the only mark, and return the stream."""
-    flights.begin_log().append(0, (1000, "a"), (2000, "b"))
-    flights.append(1, (9500, "c"))
-    flights.note(2001)
-    return flights
-
-
 def build_end(flights: NotedStream, run: int) -> Json:
     """Return the end of all batches of a log that was not read before."""
     stream_id = flights.server.call("GET", f"/{flights.name}")["id"]
@@ -91,13 +83,9 @@ def build_end(flights: NotedStream, run: int) -> Json:
     }
 
 
-def test_query_without_claims_has_one_batch_for_a_mark(flights: NotedStream) -> None:
-    assert plan_run(build_query(write_rows(flights))) == [build_end(flights, run=1)]
-
-
 def test_one_more_batch_follows_the_last_mark_of_each_run(flights: NotedStream) -> None:
     """Each run states the lower again at its start, and one more batch follows."""
-    query = build_query(write_rows(flights), batch_after_mark=True)
+    query = build_query(write_rows(flights, 2001), batch_after_mark=True)
     first = plan_run(query)
     second = plan_run(query, first[-1])
 
@@ -108,7 +96,7 @@ def test_one_more_batch_follows_the_last_mark_of_each_run(flights: NotedStream) 
 
 def test_additional_batch_states_the_mark_again_without_rows(flights: NotedStream) -> None:
     """A rerun has the same task, although only its offsets are known."""
-    query = build_query(write_rows(flights), batch_after_mark=True)
+    query = build_query(write_rows(flights, 2001), batch_after_mark=True)
     first, more = plan_run(query)
     tasks = [open_reader(query).partitions(first, more) for _ in range(2)]
 
@@ -116,7 +104,7 @@ def test_additional_batch_states_the_mark_again_without_rows(flights: NotedStrea
 
 
 def test_checkpoint_continues_when_batch_after_mark_changes(flights: NotedStream) -> None:
-    write_rows(flights)
+    write_rows(flights, 2001)
     usual, feeding = (build_query(flights, batch_after_mark=fed) for fed in (False, True))
     old = plan_run(usual)
     fed = plan_run(feeding, old[-1])
@@ -156,7 +144,7 @@ def test_mark_of_a_skipped_batch_is_in_a_later_watermark(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """Spark runs the batch again after a crash, and the sink does not read it."""
-    events, sink = read(write_rows(flights), batch_after_mark=True), DyingSink()
+    events, sink = read(write_rows(flights, 2001), batch_after_mark=True), DyingSink()
     writer = events.writeStream.foreachBatch(sink).trigger(availableNow=True)
     start = writer.option("checkpointLocation", str(output.checkpoint)).start
     with pytest.raises(PySparkException):
@@ -172,7 +160,7 @@ def test_query_with_state_has_no_additional_batch(
     read: Reads, flights: NotedStream, tmp_path: Path
 ) -> None:
     """Spark plans one itself under the new watermark."""
-    write_rows(flights)
+    write_rows(flights, 2001)
     outputs = [QueryOutput(tmp_path / name) for name in ("usual", "feeding")]
     for output, feeds in zip(outputs, (False, True), strict=True):
         output.catch_up(read.counts(flights, batch_after_mark=feeds))
@@ -189,7 +177,7 @@ def test_last_mark_of_any_source_is_in_a_watermark(
     """The mark comes one batch after its rows, and one batch more after it."""
     files = spark.readStream.schema("time TIMESTAMP, name STRING")
     events = with_noted_watermark(
-        files.parquet(str(write_rows(flights).root / "flights")),
+        files.parquet(str(write_rows(flights, 2001).root / "flights")),
         "time",
         Noted(controller.url, "flights"),
         checkpoint_location=str(output.checkpoint),

@@ -20,12 +20,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.shows("read
 
 
 @pytest.fixture
-def clock(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Clock:
-    """Return a topic of two partitions without a record."""
-    return Clock(spark, broker, controller, output)
-
-
-@pytest.fixture
 def other(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Clock:
     """Return a second one, for the same query."""
     return Clock(spark, broker, controller, output)

@@ -5,10 +5,9 @@ from pyspark.sql import SparkSession
 
 from demo.trials.served import Served
 from demo.trials.waiting import eventually
-from noted_time import Rejected
 from spark_integration import Batches
 from spark_integration.marks.watermark import LAST_MS
-from tests.spark.conftest import Reads
+from tests.spark.conftest import Reads, write_rows
 from tests.spark.test_any_source import Ticks
 from tests.support.log_reading import build_query, read_batches
 from tests.support.noted_stream import NotedStream
@@ -16,20 +15,12 @@ from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 
 
-def write_rows(flights: NotedStream) -> NotedStream:
-    """Return the stream with three rows, whose first second is complete."""
-    flights.begin_log().append(0, (1000, "a"), (2000, "b"))
-    flights.append(1, (9500, "c"))
-    flights.note(2000)
-    return flights
-
-
 @pytest.mark.spark
 def test_last_windows_of_a_sealed_stream_come_out(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """The lower of the last mark would leave the last window open."""
-    counts = read.counts(write_rows(flights), strict=True)
+    counts = read.counts(write_rows(flights, 2000), strict=True)
     flights.marks.note("w", 2000, {}, state="finished")
     output.catch_up(counts)
     before = output.rows
@@ -42,7 +33,7 @@ def test_last_windows_of_a_sealed_stream_come_out(
 
 def test_seal_counts_once_the_final_cut_is_read(flights: NotedStream) -> None:
     """Several runs read the final cut. The last rows came after the seal."""
-    query = build_query(write_rows(flights), Batches(2))
+    query = build_query(write_rows(flights, 2000), Batches(2))
     begun = read_batches(query)
     flights.marks.seal(cut={0: 3, 1: 2})
     sealed = read_batches(query, begun[-1].end)
@@ -54,28 +45,6 @@ def test_seal_counts_once_the_final_cut_is_read(flights: NotedStream) -> None:
     assert [row for batch in ended for row in batch.rows] == [(9700, "d"), (9900, "e")]
     assert [batch.watermark for batch in (begun[-1], ended[-1])] == [1999, LAST_MS]
     assert read_batches(query, ended[-1].end) == []
-
-
-def test_query_with_hold_stays_at_the_last_mark(flights: NotedStream) -> None:
-    """The window of the last event stays open."""
-    write_rows(flights).marks.seal(final_times={"default": 9600})
-    *_, last = read_batches(build_query(flights, on_seal="hold"))
-
-    assert last.watermark == 9599
-
-
-def test_stream_recreated_after_its_seal_fails_the_query(
-    flights: NotedStream, controller: Served
-) -> None:
-    """The watermark cannot go back, so every row would be dropped."""
-    query = build_query(write_rows(flights))
-    flights.marks.seal()
-    *_, last = read_batches(query)
-    flights.marks = controller.stream(flights.name)
-    flights.note(5000)
-
-    with pytest.raises(Rejected, match="start a query with a new checkpoint"):
-        read_batches(query, last.end)
 
 
 @pytest.mark.spark

@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import deltalake
-import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -273,32 +272,6 @@ def test_rerun_batch_is_not_appended_again(table: Table) -> None:
     table.run_with(3000, "d")
 
     assert (table.rows, table.last().complete_to) == (["a", "b", "c", "d"], 3001)
-
-
-def test_time_travel_finds_the_first_complete_version(table: Table) -> None:
-    table.run()
-    table.run_with(3000, "d")
-
-    found = complete_to(table.url)
-    assert found is not None
-    versions = [found.version_at(time) for time in (2001, 2002, 3001, 3002)]
-    assert versions[0] == 1
-    assert versions[1] == versions[2] == found.version
-    assert versions[3] is None
-
-
-def test_compaction_keeps_the_claim_and_foreign_append_shows(table: Table) -> None:
-    table.run()
-    table.open().optimize.compact()
-    compacted = complete_to(table.url)
-    rows = pa.table({"time": pa.array([1000], pa.timestamp("us", tz="UTC")), "name": ["x"]})
-    deltalake.write_deltalake(table.path, rows, mode="append")
-    appended = complete_to(table.url)
-
-    assert compacted is not None
-    assert appended is not None
-    assert (compacted.complete_to, compacted.is_foreign) == (2001, False)
-    assert (appended.complete_to, appended.is_foreign) == (2001, True)
 
 
 def test_iceberg_sink_waits_for_all_expected_names(table: Table) -> None:

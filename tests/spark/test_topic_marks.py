@@ -88,9 +88,6 @@ def other(make_clock: Callable[[], NotedClock]) -> NotedClock:
     return make_clock()
 
 
-# The records of a noted topic
-
-
 Rows = Sequence[tuple[str | None, bytes | None]]
 
 
@@ -176,9 +173,6 @@ def test_unnamed_domain_must_be_the_default(spark: SparkSession) -> None:
     assert read_lowers(spark, rows) == []
     with pytest.raises(FAILED, match="is of domain ingestion, and the call names no"):
         read_lowers(spark, rows, named=False)
-
-
-# Queries
 
 
 def test_watermark_is_ingestion_less_a_lag(clock: NotedClock) -> None:

@@ -4,27 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Batches, CatchUp, Columns, Ingestion, ReadRange
 from tests.support.clock import START_MS, Clock
 from tests.support.offset_log import list_batches, read_plan
-from tests.support.query_output import QueryOutput
 from writer_client import IngestionNoter, KafkaEnds, WriterClient
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 
 BEHIND = BacklogPolicy(behind_ms=2500)
 LIMIT = {"options": {"maxOffsetsPerTrigger": 4}}
-
-
-@pytest.fixture
-def clock(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Clock:
-    """Return a topic of two partitions without a record."""
-    return Clock(spark, broker, controller, output)
 
 
 def write(clock: Clock, *seconds: int) -> None:

@@ -274,15 +274,6 @@ def test_archive_of_kafka_connect_is_read(bucket: str) -> None:
         open_writer(f"{bucket}/topics")
 
 
-def test_other_layouts_are_refused_by_name(bucket: str) -> None:
-    put(bucket, "topics/flights/year=2026/month=11/flights+0+0000000000.parquet", b"x")
-    with pytest.raises(Rejected, match="flights/year=2026: may have rows"):
-        list_files(f"{bucket}/topics")
-    put(bucket, "topics/landings/partition=0/landings+0+0.parquet", b"x")
-    with pytest.raises(Rejected, match=f"{bucket}/ has no log of .* the root is {bucket}/topics"):
-        LogFiles(parse_root(bucket), "landings").refresh()
-
-
 def test_empty_objects_are_named_and_markers_skipped(bucket: str) -> None:
     """A directory's marker is not a file of the log. An observer waits for a JSON file."""
     root, directory = f"{bucket}/topics", "topics/flights/partition=0"
@@ -339,14 +330,3 @@ def test_plans_and_pickles_have_no_secret(bucket: str) -> None:
     assert query.beginning.root == root
     assert SECRET not in "".join(map(repr, shown))
     assert not any(SECRET.encode() in each for each in pickled)
-
-
-def test_append_waits_while_the_store_slows_down(s3: Proxy, bucket: str) -> None:
-    log = open_writer(f"{bucket}/topics")
-    log.append(rows(1))
-    s3.counts.clear()
-    with s3.spoil(Fault("slow down", "PUT", 5)):
-        assert log.append(rows(2)) == 2
-
-    assert s3.counts["PUT"] == 6
-    assert [each for each, _ in read(f"{bucket}/topics")] == [1, 2]
