@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from noted_time.open_enum import OpenEnum, list_names
 from noted_time.reading import Point
-from noted_time.values import DecisionName
+from noted_time.values import DecisionName, Overtaking
 
 Silence = OpenEnum["missing", "silent", "ended"]
 """The consequence of a stream's silence.
@@ -31,17 +31,6 @@ Condition = OpenEnum[Silence, Active]
 
 CONDITIONS: Sequence[Condition] = list_names(Condition)
 """All conditions, the worst of the domains of one stream first."""
-
-
-class Overtaking(Struct, frozen=True):
-    """A time noted beyond the present lower, which has stood since then (Unix ms).
-
-    `time` is the highest such time, and `writer` noted it, or null if that is not known.
-    """
-
-    since: int
-    writer: str | None
-    time: int
 
 
 class DomainRow(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from noted_time.answers.overviews import Condition, Overtaking, Silence
+from noted_time.answers.overviews import Condition, Silence
 from noted_time.json_types import Offsets
 from noted_time.open_enum import OpenEnum
 from noted_time.reading import ReaderPlace
@@ -19,6 +19,7 @@ from noted_time.values import (
     LateRows,
     LogFact,
     MemberState,
+    Overtaking,
     Spell,
     VouchedBy,
     Waiting,

@@ -24,6 +24,17 @@ class Waiting(Struct, frozen=True):
     times_out_in_ms: int
 
 
+class Overtaking(Struct, frozen=True):
+    """A time noted beyond the present lower, which has stood since then (Unix ms).
+
+    `time` is the highest such time, and `writer` noted it, or null if that is not known.
+    """
+
+    since: int
+    writer: str | None
+    time: int
+
+
 class Advance(Struct, frozen=True):
     """The watermark may advance to `lower`. If `flush`, it waits for no live writer."""
 

@@ -51,14 +51,15 @@ REASON_WORDS = {
 NAMES_PER_SENTENCE = 5
 
 
-def join_names(names: Sequence[str], number: int) -> str:
-    """Join names for a sentence. `number` is the number of all names.
+def join_names(names: Sequence[str], number: int | None = None) -> str:
+    """Join at most five names for a sentence. `number` is the number of all names, if larger.
 
-    >>> join_names(["a", "b"], 2), join_names(["a", "b"], 9)
-    ('a and b', 'a, b and 7 more')
+    >>> join_names(["a", "b"]), join_names(["a", "b"], 9), join_names("abcdefgh")
+    ('a and b', 'a, b and 7 more', 'a, b, c, d, e and 3 more')
     """
-    more = number - len(names)
-    *first, last = [*names, f"{more:,} more"] if more > 0 else names
+    shown = names[:NAMES_PER_SENTENCE]
+    more = (len(names) if number is None else number) - len(shown)
+    *first, last = [*shown, f"{more:,} more"] if more > 0 else shown
     return f"{', '.join(first)} and {last}" if first else last
 
 
@@ -312,10 +313,10 @@ class Late(Struct, frozen=True):
         others = [each.writer for each in self.writers if not each.rows]
         count, rows = len(named) if others else self.count, ""
         if named:
-            rows = f", with late rows of {join_names(named[:NAMES_PER_SENTENCE], count)}"
+            rows = f", with late rows of {join_names(named, count)}"
         if not others:
             return rows
-        others_named = join_names(others[:NAMES_PER_SENTENCE], self.count - count)
+        others_named = join_names(others, self.count - count)
         return f"{rows}; {others_named} may have late rows"
 
 

@@ -13,7 +13,6 @@ from noted_time.progress import ReadOffsets
 from noted_time.reading import Tiling
 from noted_time.values import (
     MAX_INT64,
-    NAMES_PER_SENTENCE,
     Int64,
     Mark,
     Name,
@@ -160,8 +159,7 @@ class Completeness(Struct, frozen=True, kw_only=True):
         absent = [each.sentence for each in self.lacks if each.kind == "missing"]
         vouched = self.vouched
         by = "" if vouched is None else describe_vouching(vouched, is_sealed=self.sealed)
-        without = join_names(absent[:NAMES_PER_SENTENCE], len(absent)) if absent else ""
-        return f"{by}, without {without}" if without else by
+        return f"{by}, without {join_names(absent)}" if absent else by
 
 
 def find_worst(statuses: Iterable[VerdictStatus]) -> VerdictStatus:

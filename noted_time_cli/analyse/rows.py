@@ -10,7 +10,7 @@ import numpy as np
 
 from noted_time.analysis import group_rows
 from noted_time.observing import FIRST_TIMES, PLACEHOLDER_WORDS, TimeForm, find_bounds
-from noted_time.values import HOUR_MS, NAMES_PER_SENTENCE, UNIX_MS, join_names, pluralize
+from noted_time.values import HOUR_MS, UNIX_MS, join_names, pluralize
 from noted_time_cli.analyse.twice import describe_hours, resolve_twice
 
 if TYPE_CHECKING:
@@ -94,10 +94,10 @@ class Rows:
         parts = [rows for rows in group_rows(self.partitions) if clock[rows].max() <= until]
         if not parts or until not in UNIX_MS:
             return self
-        names = [str(self.partitions[rows[0]]) for rows in parts[:NAMES_PER_SENTENCE]]
+        names = [str(self.partitions[rows[0]]) for rows in parts]
         have = ("Partition", "has") if len(parts) == 1 else ("Partitions", "have")
         silent = (
-            f"{have[0]} {join_names(names, len(parts))} {have[1]} no row in the last hour: Flink's "
+            f"{have[0]} {join_names(names)} {have[1]} no row in the last hour: Flink's "
             "watermark waits without end, and an observer's for --idle."
         )
         return replace(self, said=[*self.said, silent])

@@ -18,7 +18,6 @@ from noted_time.kafka import Topic
 from noted_time.kafka.records import TopicReader
 from noted_time.observing import FIRST_TIMES, FirstPass, TimeForm
 from noted_time.values import (
-    NAMES_PER_SENTENCE,
     NotObservable,
     Rejected,
     Unreachable,
@@ -89,7 +88,7 @@ def _find_begins(
             said.append(f"The log has nothing before {format_time(since)}: all of it is read.")
         begins = {each: max(begins[each], from_then[each]) for each in begins}
     if empty := [str(each) for each in begins if look.ends[each] <= begins[each]]:
-        names = join_names(empty[:NAMES_PER_SENTENCE], len(empty))
+        names = join_names(empty)
         said.append(f"Without a record: partition {names}.")
     there = sum(look.ends[each] - begins[each] for each in begins)
     if there > most:

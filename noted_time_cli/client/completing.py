@@ -234,7 +234,7 @@ def _describe_unknown_changes(stream: str, writers: Sequence[str], domain: str |
         f"{name_program()} note {stream} {writer}{known_domain} --late ROWS --least TIME"
         for writer in writers[:NAMES_PER_SENTENCE]
     )
-    names = join_names(writers[:NAMES_PER_SENTENCE], len(writers))
+    names = join_names(writers)
     return (
         f"it is not known how old the late rows of {names} are, so any window may have changed. "
         f"Report them with their least time: {commands}. Or load"

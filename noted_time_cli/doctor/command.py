@@ -25,7 +25,7 @@ from noted_time.client.transport import Transport
 from noted_time.filelog import LogDirectories
 from noted_time.installation import name_program
 from noted_time.stores import parse_root
-from noted_time.values import MOST_DOMAINS, NAMES_PER_SENTENCE, join_names, pluralize
+from noted_time.values import MOST_DOMAINS, join_names, pluralize
 from noted_time_cli.client.caller import MOST_ROWS, Caller
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
 from noted_time_cli.doctor.stream_rules import ExaminedStream
@@ -237,7 +237,7 @@ def _check_log(root: str, stream: str) -> Iterator[Finding]:
     log = LogDirectories(parse_root(root), stream, time.monotonic)
     log.list_all()
     others = [str(at / name) for at, name, kind in log.list_kinds() if kind == "passed over"]
-    named = join_names(others[:NAMES_PER_SENTENCE], len(others)) if others else "none"
+    named = join_names(others) if others else "none"
     yield Finding("file log", "ok", f"{pluralize(len(others), 'name')} without rows: {named}")
     log.check_names()
 

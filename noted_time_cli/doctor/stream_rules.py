@@ -11,7 +11,6 @@ from noted_time.client import Json
 from noted_time.installation import name_program
 from noted_time.values import (
     HOUR_MS,
-    NAMES_PER_SENTENCE,
     UNIX_MS,
     LogFact,
     format_duration,
@@ -107,7 +106,7 @@ def judge_writers(facts: ExaminedStream) -> list[Finding]:
     for writer, fault, remedy in find_faults(facts):
         found[fault, remedy][writer] = None
     faults = (
-        (True, f"{fault}: {join_names([*named][:NAMES_PER_SENTENCE], len(named))}", remedy)
+        (True, f"{fault}: {join_names([*named])}", remedy)
         for (fault, remedy), named in found.items()
     )
     page = facts.page

@@ -9,10 +9,10 @@ from statistics import median
 from typing import NamedTuple
 
 from controller.aggregation.views.view import View
-from noted_time.answers import Condition, Overtaking, Silence
+from noted_time.answers import Condition, Silence
 from noted_time.reading import MarkHistory
 from noted_time.rules import Track
-from noted_time.values import DecisionName
+from noted_time.values import DecisionName, Overtaking
 
 HOLDERS_EXAMINED = 100
 

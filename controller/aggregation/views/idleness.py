@@ -10,7 +10,7 @@ from itertools import islice
 
 from controller.aggregation.views.view import View
 from noted_time.rules import Member
-from noted_time.values import NAMES_PER_SENTENCE, format_seconds, join_names
+from noted_time.values import format_seconds, join_names
 from noted_time.wording import describe_fact
 
 IDLE_EXAMINED = 100
@@ -26,17 +26,17 @@ def describe_idleness(view: View) -> Iterator[str]:
             yield f"{member.writer}: {fact}; {remedy}."
     quiet = list(_describe_quiet_segments(view, members))
     if quiet:
-        names = join_names(quiet[:NAMES_PER_SENTENCE], len(quiet))
+        names = join_names(quiet)
         yield f"Live, but without new rows: {names}."
     idle = [each for each in members if each.counted_as == "idle" and each.noted_at > each.since]
     live = [_describe_idle_writer(view, each) for each in idle if _is_alive(view, each)]
     ended = [_describe_idle_writer(view, each) for each in idle if not _is_alive(view, each)]
     if live:
-        yield f"Idle, with a live process: {join_names(live[:NAMES_PER_SENTENCE], len(live))}."
+        yield f"Idle, with a live process: {join_names(live)}."
     if ended:
         yield (
             "Idle, with a process that fell silent: "
-            f"{join_names(ended[:NAMES_PER_SENTENCE], len(ended))}. Start it "
+            f"{join_names(ended)}. Start it "
             "again: the watermark does not wait for rows written meanwhile."
         )
 

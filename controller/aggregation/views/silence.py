@@ -10,11 +10,10 @@ from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from noted_time.answers import Silence
 from noted_time.open_enum import list_names
 from noted_time.rules import Member
-from noted_time.values import DAY_MS, format_time
+from noted_time.values import DAY_MS
+from noted_time.verdict.decision_words import NOTHING_LATE, describe_never_noted, describe_silence
 
 SILENT_CONDITIONS = frozenset(list_names(Silence))
-
-NOTHING_LATE = "No later time was noted, so nothing is late."
 
 
 def classify_silence(stream: StreamState, wall_ms: int) -> Silence | None:
@@ -40,27 +39,15 @@ def has_never_noted(member: Member) -> bool:
     return member.heard_at is None and member.expected_at is not None
 
 
-def name_all(number: int) -> str:
-    """Return a phrase for all of `number` writers.
-
-    >>> name_all(2), name_all(3)
-    ('both', 'all 3')
-    """
-    return "both" if number == 2 else f"all {number:,}"  # noqa: PLR2004 - a pair
-
-
-def describe_silence(stream: StreamState) -> str:
+def summarize_silence(stream: StreamState) -> str:
     census, out = stream.aggregator.domains.census.members, [*find_excluded(stream)]
-    number, heard = census["excluded"], [each.heard_at for each in out if each.heard_at is not None]
-    are_silent = all(map(_has_timed_out, out))
+    number = census["excluded"]
     if out and all(map(has_never_noted, out)):
-        who = f"none of its {number:,} writers has" if number > 1 else "its only writer has never"
-        return f"{who} {'ever ' if number > 1 else ''}noted; nothing advances it."
-    last = f"{', the last' if number > 1 else ''} since {format_time(max(heard))}" if heard else ""
-    who = f"{name_all(number)} writers are" if number > 1 else "its only writer is"
-    if census["finished"]:
-        who = "all writers that have not finished are"
-    return f"{who} {f'silent{last}' if are_silent else 'excluded'}; nothing advances it."
+        return describe_never_noted(number)
+    last_at = max((each.heard_at for each in out if each.heard_at is not None), default=None)
+    are_silent = all(map(_has_timed_out, out))
+    is_rest = census["finished"] > 0
+    return describe_silence(number, last_at, are_silent=are_silent, is_rest=is_rest)
 
 
 def list_remedies(stream: StreamState, *, is_missing: bool) -> Iterator[str]:

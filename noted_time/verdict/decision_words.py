@@ -1,0 +1,223 @@
+"""The words of a watermark that advances or waits, for `explain`, `/readyz` and the doctor.
+
+A page can show their moments, such as `2013-01-01T10:00:00Z`, in another zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from noted_time.reading import ReaderPlace
+from noted_time.values import (
+    NAMES_PER_SENTENCE,
+    REASON_WORDS,
+    UNIX_MS,
+    YEAR_MS,
+    Advance,
+    Decision,
+    Exclusion,
+    Forecast,
+    Hold,
+    MemberState,
+    Overtaking,
+    Quiet,
+    Sealed,
+    Waiting,
+    Would,
+    format_gap,
+    format_seconds,
+    format_time,
+    join_names,
+    pluralize,
+    suggest_ending,
+)
+from noted_time.verdict.words import describe_holders
+
+NOTHING_LATE = "No later time was noted, so nothing is late."
+NO_GAIN = "Leaving out only one of them changes nothing."
+
+
+def name_all(number: int) -> str:
+    """Return a phrase for all of `number` writers.
+
+    >>> name_all(2), name_all(3)
+    ('both', 'all 3')
+    """
+    return "both" if number == 2 else f"all {number:,}"  # noqa: PLR2004 - a pair
+
+
+def format_lower(lower: int | None) -> str:
+    return "before its first mark" if lower is None else f"at {format_time(lower)}"
+
+
+def describe_advance(who: str, lower: int, live: int, now: int) -> str:
+    lag = max(0, now - lower)
+    is_near = lower in UNIX_MS and lag < YEAR_MS
+    far = f"{format_seconds(lag)} behind" if is_near else f"now at {format_time(lower)}"
+    writers = {0: "no writer is live", 1: "its live writer notes"}
+    return f"{who} advances, {far}: {writers.get(live, f'{name_all(live)} live writers note')}."
+
+
+def describe_overtaking(
+    who: str, decision: Hold, lower: int | None, overtaking: Overtaking, *, is_late: bool
+) -> str:
+    does = "holds" if is_late else "waits"
+    waits = describe_holders([each.writer for each in decision.waiting_for], decision.holders)
+    waits = waits if is_late else waits.removeprefix("it waits ")
+    noted = f"{overtaking.writer or 'another writer'} noted {format_time(overtaking.time)}"
+    since, colon = format_time(overtaking.since), ":" if is_late else ""
+    return f"{who} {does} {format_lower(lower)}{colon} {waits} since {since}, and {noted}."
+
+
+def describe_decision(who: str, decision: Decision, lower: int | None, *, has_writers: bool) -> str:
+    at = format_lower(lower)
+    match decision:
+        case Hold():
+            return f"{who} holds {at}: it waits for {pluralize(decision.holders, 'writer')}."
+        case Advance():
+            return f"{who} advances to {format_time(decision.lower)}, its first mark."
+        case Sealed():
+            return f"{who} is sealed {at}: it takes no more notes, and no mark follows."
+        case Quiet() if has_writers:
+            return f"{who} is quiet {at}: it waits for no writer, and everything noted is marked."
+        case Quiet():
+            none = "no writer has joined yet" if lower is None else "its writers left long ago"
+            return f"{who} stands {at}: {none}; nothing advances it."
+
+
+def describe_silence(out: int, last_at: int | None, *, are_silent: bool, is_rest: bool) -> str:
+    """Describe a stream whose writers are all excluded, except for finished ones (`is_rest`)."""
+    last = "" if last_at is None else f"{', the last' * (out > 1)} since {format_time(last_at)}"
+    who = f"{name_all(out)} writers are" if out > 1 else "its only writer is"
+    who = "all writers that have not finished are" if is_rest else who
+    return f"{who} {f'silent{last}' if are_silent else 'excluded'}; nothing advances it."
+
+
+def describe_never_noted(number: int) -> str:
+    who = "its only writer has never" if number == 1 else f"none of its {number:,} writers has ever"
+    return f"{who} noted; nothing advances it."
+
+
+def describe_reader(reader: ReaderPlace, *, is_sealed: bool) -> str:
+    if reader.next_lower is None:
+        waits = "" if is_sealed else ": it waits for the next one"
+        return f"A reader at this position has reached all marks{waits}."
+    needs = []
+    for each in reader.waiting_for[:NAMES_PER_SENTENCE]:
+        noted = f", as {each.writer} noted" if each.writer else ""
+        needs.append(f"segment {each.segment} to {each.needed}{noted} (read to {each.offset})")
+    mark = f"mark {reader.next_seq}, {format_time(reader.next_lower)}"
+    return (
+        f"A reader at this position is {format_lower(reader.lower)}, "
+        f"{pluralize(reader.marks, 'mark')} behind."
+        f" It waits for {pluralize(reader.segments, 'segment')}, not for a writer: {mark}, needs "
+        f"{join_names(needs, reader.segments)}."
+    )
+
+
+def describe_longest_holder(decision: Hold, lower: int | None, heard_ms: int | None) -> str:
+    """Describe the holders. The longest was heard `heard_ms` ago, if it ever noted."""
+    first = decision.waiting_for[0]
+    held, state = format_seconds(first.held_for_ms), _describe_noted(first, lower)
+    if heard_ms is not None:
+        state += f", and was last heard {format_seconds(heard_ms)} ago"
+    if decision.holders == 1:
+        return f"{first.writer} has held it for {held}: it {state}."
+    names = join_names([each.writer for each in decision.waiting_for], decision.holders)
+    return f"They are {names}. {first.writer} has held it longest, for {held}: it {state}."
+
+
+def _describe_noted(first: Waiting, lower: int | None) -> str:
+    if first.time is None:
+        return "has noted no time yet"
+    if lower is not None and first.time < lower:
+        return f"noted {format_time(first.time)}, which is below the watermark"
+    return f"noted {format_time(first.time)} and no later time"
+
+
+def describe_ahead(ahead: int, *, has_holders: bool, domain: str) -> str:
+    """Describe live writers beyond the lower; `domain` is empty if it is the only one."""
+    verb, does = ("has", "does") if ahead == 1 else ("have", "do")
+    vouches = f", or {does} not vouch for {domain}" if domain else ""
+    writers = pluralize(ahead, "other live writer" if has_holders else "live writer")
+    return f"{writers} {verb} noted later times{vouches}."
+
+
+def describe_resting(states: Mapping[MemberState, int]) -> Iterator[str]:
+    resting = [f"{states[state]:,} {state}" for state in ("idle", "finished") if states[state]]
+    if resting:
+        yield f"Not waited for: {' and '.join(resting)}."
+
+
+def describe_next_advance(
+    decision: Hold, foreseen: Forecast | None, in_ms: int, *, is_possible: bool
+) -> str:
+    """Describe the next advance: the forecast in `in_ms`, or at the last timeout."""
+    waits, is_one = decision.waiting_for, decision.holders == 1
+    who = waits[0].writer if is_one else "each of them"
+    noted = f"It advances when {who} notes a later time"
+    ends = f"when {who if is_one else 'the last of them'} times out"
+    if foreseen is not None:
+        prediction = f"{noted}, or automatically in {format_seconds(in_ms)}, {ends}"
+        if foreseen.exclusions == decision.holders:
+            return f"{prediction}."
+        names = join_names(foreseen.writers, foreseen.exclusions)
+        return f"{prediction}: then to {format_time(foreseen.lower)}, without {names}."
+    if not is_possible:
+        return f"{noted}, not by itself: no other writer has noted a later time."
+    at = format_seconds(max(each.times_out_in_ms for each in waits))
+    return f"{noted}, or automatically in {at} at the earliest, {ends}."
+
+
+def describe_operator_hold(writer: str, until: int, by: str | None, reason: str | None) -> str:
+    why = ": ".join(filter(None, (by, reason)))
+    shown = f" ({why})" if why else ""
+    return f"{writer} is held by an operator until {format_time(until)}{shown}."
+
+
+def describe_without(who: str, what: str, lower: int | None, then: int | None) -> str:
+    if then is None:
+        return f"Without {who} there would still be no mark."
+    if then == lower:
+        return f"Without {who} it would stay where it is: no other writer has noted a later time."
+    return (
+        f"Without {who} it would be at {format_time(then)}{_format_gain(lower, then)}; "
+        f"{what} below that would then be late."
+    )
+
+
+def describe_excluded(some: Sequence[tuple[str, Exclusion]], number: int) -> str:
+    """Describe `some` of a `number` of excluded writers."""
+    if not number:
+        return "No writer is excluded."
+    named = [
+        (writer, f"since {format_time(each.since)} ({REASON_WORDS[each.reason]})")
+        for writer, each in some
+    ]
+    if number == len(named) == 1:
+        return "{} is excluded {}.".format(*named[0])
+    who = join_names([" ".join(each) for each in named], number)
+    return f"Excluded: {who if named else pluralize(number, 'writer')}."
+
+
+def describe_narrowed(stream: str, writer: str, domain: str) -> str:
+    remedy = suggest_ending(stream, writer, domain)
+    return f"{writer} dropped {domain}, and marks may lack its rows: {remedy}."
+
+
+def describe_dry_run(would: Would, lower: int | None) -> str:
+    if would.decision != "advance" or would.lower is None:
+        verb = {"hold": "hold", "quiet": "be quiet", "sealed": "stay sealed"}[would.decision]
+        return f"Then it would {verb} {format_lower(would.lower)}."
+    then = f"Then it would advance to {format_time(would.lower)}{_format_gain(lower, would.lower)}"
+    if not would.excluded:
+        return f"{then}."
+    names = join_names(would.excluded)
+    write = f"{names} writes" if len(would.excluded) == 1 else "they write"
+    return f"{then}, without {names}: what {write} below that would then be late."
+
+
+def _format_gain(lower: int | None, then: int) -> str:
+    if lower is None or (lower in UNIX_MS) != (then in UNIX_MS):  # they may have different units
+        return ""
+    return f", {format_gap(lower, then)} later"
