@@ -26,7 +26,7 @@ CONFIG: dict[str, Any] = {
     "proxy_headers": False,
     "timeout_keep_alive": 75,
 }
-"""The options with which uvicorn serves the controller, too."""
+"""The options of uvicorn, the same as the controller's."""
 
 
 @contextmanager

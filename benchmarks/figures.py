@@ -1,4 +1,4 @@
-"""Figures: samples of ours and of a floor, and a target."""
+"""Figures: our samples, samples of a floor, and a target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 NOISE = 0.2
-"""The part of their median by which samples may differ."""
+"""The largest spread of samples, as a part of their median."""
 
 FAR_FROM_ZERO = 1000
 

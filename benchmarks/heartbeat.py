@@ -1,8 +1,8 @@
 """The longest wait of the event loop while marks move a million writers.
 
-A controller and a task that beats each millisecond share one event loop. For the first mark, all
-writers noted distinct times twice, so each has an outdated queue entry; for the second, all note
-the same time, so all hold again.
+A controller and a task that beats each millisecond share one event loop. Before the
+first mark, all writers note distinct times twice, so each has an outdated queue entry. Before the
+second mark, all note the same time, so all hold again.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ async def longest_gaps(members: int) -> tuple[float, float]:
 def measure(run: Run, members: int | None = None) -> list[Figure]:
     """Measure both marks once, in some minutes."""
     many = members or run.repeats(full=MANY, quick=MANY // 10)
-    run.say(f"a heartbeat beside marks of {many:,} writers")
+    run.say(f"a heartbeat during marks of {many:,} writers")
     gaps = asyncio.run(longest_gaps(many))
     return [
         Figure(

@@ -1,4 +1,4 @@
-"""The CPU time of an import, in a Python of its own, of modules that are compiled already."""
+"""The CPU time of an import in a new Python, with compiled modules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IMPORTS = (
 
 
 def measure(run: Run, imports: Iterable[tuple[str, str, Target]] = IMPORTS) -> list[Figure]:
-    """Each import and, in turn, what a Python needs without our packages."""
+    """Measure each import and, in turn, a Python without our packages."""
     figures = []
     for code, floor, target in imports:
         run.say(code)

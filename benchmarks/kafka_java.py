@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COST = Target("value", "at most", 0.4)
 WARM = 3
-"""Rounds after which Java has compiled what is measured."""
+"""The rounds until Java has compiled the measured code."""
 
 
 def measure_interceptor(

@@ -77,7 +77,7 @@ class Reader:
 
 @dataclass(slots=True)
 class Taken:
-    """Latencies in ms of ours and the floor, in turn."""
+    """Return our latencies in ms and the floor's, measured in turn."""
 
     ours: list[float] = field(default_factory=list)
     floor: list[float] = field(default_factory=list)

@@ -58,7 +58,7 @@ class Writers:
             noted = f"{self.posted} notes posted, but {self._accepted} accepted, {stored} stored"
             raise WrongResult(noted)
         if min(self._noted) > 0 and not marks_stored(database, self.stream):
-            raise WrongResult("all writers noted, yet there is no mark")
+            raise WrongResult("all writers noted, but no mark was made")
 
     def _script(self, writers: range, requests: int, notes: int) -> list[bytes]:
         order: list[int] = []

@@ -1,4 +1,4 @@
-"""Writes the flights of the demo to a Parquet file, in the order in which they landed.
+"""Writes the flights of the demo to a Parquet file, in order of landing.
 
 Run it by `./run python -m demo.as_files flights.parquet`.
 """

@@ -35,14 +35,14 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
 
 
 def late_of(verdict: Verdict) -> list[int]:
-    """Return by how much hours were called complete too late, of those that were."""
+    """Return the delays of hours that were called complete too late."""
     return [each for each in verdict.late_ms if each]
 
 
 def meaning(
     verdicts: Sequence[Verdict], others: Others, warnings: Sequence[str], hours: Hours
 ) -> tuple[str, ...]:
-    """Return sentences on what the table shows, on what others did, and on the hours."""
+    """Return sentences on the table, the changes by others, and the hours."""
     claim, newest = verdicts
     late = late_of(claim)
     return (
@@ -53,8 +53,8 @@ def meaning(
         ),
         f"Compactions on the way: {others.compactions:,}. None changed the claim.",
         (
-            f"On {_moment(others.when['overwrite'])} somebody overwrote the table with a copy of "
-            f"{_moment(others.when['copy'])}. That ended the claim, and a reader is told why: "
+            f"On {_moment(others.when['overwrite'])} the table was overwritten with a copy of "
+            f"{_moment(others.when['copy'])}. That ended the claim, and readers learn why: "
             f"{others.reason}."
         ),
         *[f"The query went on, and warned with each commit: {each}" for each in warnings[:1]],

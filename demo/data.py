@@ -30,7 +30,7 @@ class Flight(NamedTuple):
 
     @property
     def window_end(self) -> int:
-        """The end of the hour in which it departed, in Unix ms."""
+        """The end of the hour of departure, in Unix ms."""
         return hour_after(self.departure)
 
 

@@ -1,7 +1,7 @@
-"""Measures lost rows and latency in replay time, by what micro-batches emitted.
+"""Measures lost rows and latency in replay time, by the output of micro-batches.
 
 A micro-batch emits the windows that the batches before it closed. A window's latency is the
-replay's clock at the end of the batch before, less the window's end, whatever the machine's speed.
+replay's clock at the end of the batch before, less the window's end, on a machine of any speed.
 
 * Under Spark's own watermark, a batch ends with each minute where an hour can close.
 * Under noted time, batches are cut by size, so the input that a window needed is taken from the

@@ -74,7 +74,7 @@ def opening(flights: Flights) -> list[str]:
     begin, end = outage_of(flights)
     hidden = sum(_is_hidden(each, (begin, end)) for each in flights.landed)
     unnoted = (
-        "Each airport has a partition of a Kafka topic, to which a plain producer writes its "
+        "Each airport has a partition of a Kafka topic, and a plain producer writes its "
         f"flights as they land, and notes nothing. {CUT_OFF} is cut off for "
         f"{(end - begin) / HOUR_MS:.0f} hours; its {hidden:,} flights of that time "
         "are written when it is back."

@@ -55,7 +55,7 @@ class Others:
     gap: pa.Table = field(default_factory=SCHEMA.empty_table)
 
     def act(self) -> None:
-        """Do what is due after this stop."""
+        """Make the changes that are due after this stop."""
         number, overwritten = len(self.looks), self.overwritten_at
         if (number + 1) % COMPACTED_EVERY == 0:
             DeltaTable(self.location).optimize.compact()

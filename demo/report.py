@@ -83,7 +83,7 @@ def closing(findings: Findings) -> tuple[str, ...]:
     """Return sentences on the table, and on whether the measurement can be trusted."""
     noted, guessed, *_ = findings.shown
     least = find_least_lossless(findings.shown)
-    something = "what the simulation" if findings.agree else "something else than the simulation"
+    relation = "as" if findings.agree else "something else than"
     return (
         (
             f"Noted time lost {noted.lost:,} of {noted.rows:,} rows. Spark's own watermark with a "
@@ -94,13 +94,13 @@ def closing(findings: Findings) -> tuple[str, ...]:
             "hindsight knows that. The median latency of noted time is then "
             f"{sooner_hours(findings.shown):.1f} h less."
         ),
-        f"Spark measured {something} predicted: every row lost, every latency.",
+        f"Spark measured {relation} the simulation predicted: every row lost, every latency.",
         *findings.incidents,
     )
 
 
 def sooner_hours(outcomes: Sequence[Outcome]) -> float:
-    """Return the median latency of the least delay without loss, less that of noted time, in hours.
+    """Return how many hours sooner noted time emits, in the median, than the least lossless delay.
 
     `choose_delays` has the least delay that loses no row, so it is among the outcomes.
     """

@@ -1,6 +1,6 @@
 """When the replay stops, the flights landed by then, and the notes of carriers.
 
-An hourly count changes only at certain moments, so stops at these alone give exact figures with few
+An hourly count changes only at certain moments. So stops at these alone give exact figures with few
 steps.
 
 * Noted time closes an hour when the last flight that departed in it or before has landed, or at the
@@ -68,7 +68,7 @@ def steps(flights: Flights, clocks: Iterable[int] | None = None) -> Iterator[Ste
 
 
 class Airspace:
-    """What is in the air of these flights, as the clock advances."""
+    """The flights in the air, as the clock advances."""
 
     def __init__(self, flights: Iterable[Flight]) -> None:
         self._scheduled = sorted(flights, key=lambda flight: flight.departure, reverse=True)
@@ -85,7 +85,7 @@ class Airspace:
 
 
 def merge_minutes(flights: Flights) -> Iterator[Sequence[Flight]]:
-    """Yield few micro-batches that lose and emit what one for each minute of landings would.
+    """Yield few micro-batches that lose and emit the same rows as a batch for each minute would.
 
     Under delays of full hours, this changes only where the newest departure passes an hour.
     """

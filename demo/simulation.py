@@ -1,7 +1,7 @@
 """Predicts the outcome of each method without Spark, files or network.
 
 A window, an hour of departures, closes when the watermark reaches its end. Spark has its defaults,
-and a micro-batch for each minute in which flights land.
+and a micro-batch for each minute with landings.
 """
 
 from __future__ import annotations

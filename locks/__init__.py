@@ -1,4 +1,4 @@
-"""What is installed here, by hash, and the modules that install it: of the standard library alone.
+"""The locks of installed packages, and the modules that install them.
 
-`./run` imports them with whatever Python starts it, so they read as Python 3.7 does.
+They need only the standard library, and Python 3.7 can parse them, because `./run` imports them.
 """

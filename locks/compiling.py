@@ -19,7 +19,7 @@ UNUSED = "dbt-core-experimental-parser"
 
 
 def sources() -> dict[Path, tuple[str, ...]]:
-    """Return what each lock is made from."""
+    """Return the sources of each lock."""
     extras = ("--extra", "controller", "--extra", "kafka")
     return {
         LOCK: (PROJECT, "--all-extras", "--group", "dev"),

@@ -20,7 +20,7 @@ VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / "python"
 STAMP = "installed.stamp"
-"""The file of an environment that names what is installed in it."""
+"""A file that names the installed lock of an environment."""
 
 LOCKS = ROOT / "locks"
 LOCK = LOCKS / "all.lock"
@@ -29,7 +29,7 @@ NOT_INSTALLED = 69
 """The exit status when something cannot be installed: .ci/run knows it."""
 
 # Spark has its Python processes import PySpark from an archive of sources, which each compiles
-# anew: a fifth of what a test of Spark takes. Without it they find the package. But the suites
+# anew: a fifth of the time of a test of Spark. Without it they find the package. But the suites
 # --cluster and --spark import it as users do.
 COMPILED_PYSPARK = (
     "import os, sys; sys.path[:] = [each for each in sys.path"
@@ -102,14 +102,14 @@ def usual(env: dict[str, str]) -> None:
 
 
 def beside(env: dict[str, str], name: str, lock: Path, python: str | Path) -> Path:
-    """Return .venv-NAME of a Python, with what a lock names, all of it, which is installed once."""
+    """Return .venv-NAME with all packages of a lock, which is installed once."""
     home = ROOT / f".venv-{name}"
     stamp = home / STAMP
     if read(stamp) != fingerprint(lock):
         refuse_link(home)
         say(f"Installing {lock.relative_to(ROOT)} into {home.name}, once.")
         make_venv(env, home, python)
-        # what is imported is compiled then; all of Airflow would take a minute
+        # imported modules are compiled then; all of Airflow would take a minute
         pip(env, home, "--no-compile", "--no-deps", "--require-hashes", "-r", str(lock))
         stamp.write_text(fingerprint(lock))
     return home
@@ -208,7 +208,7 @@ def call(env: Mapping[str, str], *command: str | Path, output: int | None = None
 
 
 def read(path: Path) -> str:
-    """Return what a file says, nothing when it is not there."""
+    """Return the text of a file, empty if it does not exist."""
     return path.read_text() if path.exists() else ""
 
 

@@ -1,4 +1,4 @@
-"""The suites beside the ordinary one: `./run`, a build and CONTRIBUTING have them from here.
+"""The suites of `./run test`, for `./run`, a build and CONTRIBUTING.
 
 `python3 locks/suites.py` prints how a build calls them, a line each.
 """
@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 
 class Suite(NamedTuple):
-    """What `./run test` runs with an option, alone.
+    """The tests that `./run test` runs with an option.
 
-    `--NAME` has the tests of `tests/NAME`. A suite that `installs` has an environment of its own,
-    with what `locks/NAME.lock` names, or programs of Debian. The others need no more than the
-    machine for themselves. A build calls a suite for all its tests, for `tests`, or not at all.
+    `--NAME` has the tests of `tests/NAME`. A suite that `installs` has a separate environment
+    with the packages of `locks/NAME.lock`, or programs of Debian. The others need an idle machine.
+    A build calls a suite for all its tests, for `tests`, or not at all.
     """
 
     option: str
@@ -24,7 +24,7 @@ class Suite(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its folder of `tests`; it is of no use for `--spark`."""
+        """The folder of `tests`; `--spark` has none."""
         return self.option[2:]
 
 
@@ -66,10 +66,10 @@ SUITES = (
     Suite("--stores", "file logs in object stores, with moto's S3: 20 MB"),
     Suite("--registry", "records that a schema registry describes, with Apicurio's: 142 MB"),
 )
-"""In the order in which a build calls them: long ones are not left for its end."""
+"""The suites in the order of a build, the long ones first."""
 
 NAMED = tuple(suite for suite in SUITES if " " not in suite.option)
-"""Those that are a folder of tests."""
+"""The suites with a folder of tests."""
 
 
 def chosen_suites(arguments: list[str]) -> list[str]:
@@ -81,7 +81,7 @@ def chosen_suites(arguments: list[str]) -> list[str]:
 
 
 def shown() -> str:
-    """Return the suites as `./run --help` has them."""
+    """Return the suites as `./run --help` shows them."""
     return "\n".join(f"           {suite.option:<13}{suite.what}" for suite in SUITES)
 
 
@@ -96,7 +96,7 @@ def table() -> str:
 
 
 def calls() -> list[str]:
-    """Return the arguments with which a build calls `./run`, one suite a call."""
+    """Return the arguments of a build's calls of `./run`, one for each suite."""
     built = [suite for suite in SUITES if suite.is_built]
     return [f"test {suite.option} -n 0 {suite.tests}".strip() for suite in built]
 

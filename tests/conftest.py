@@ -37,7 +37,7 @@ SHORT_LIVED = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
     "-Djdk.lang.Process.launchMechanism=VFORK"
 )
-"""Each Java here ends before it would gain from what it optimizes: a third less CPU time."""
+"""Java processes of tests are short; without the second compiler, they take a third less CPU."""
 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED)
 os.environ.setdefault("SPARK_SUBMIT_OPTS", classes.read(classes.SPARK))
@@ -49,7 +49,7 @@ ROOMY = {"spark.driver.extraJavaOptions": "-Xms1g -Xmn400m -XX:MetaspaceSize=300
 end_with_this_process()
 
 # How hard properties are tried: `./run test --hypothesis-profile=deep` tries many more examples.
-# Here and not beside them, as pytest looks for the profile before it collects any test.
+# It is here because pytest looks for the profile before it collects any test.
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 # Where a build sets CI, Hypothesis would repeat the same examples, and keep none that failed.
 FOUND = DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis" / "examples")
@@ -98,8 +98,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the longest groups of tests, and give all more time if a profile was asked for.
 
-    Tests are skipped that need a newer Spark than the one that is installed, or are of a suite that
-    was not asked for.
+    Skip tests that need a newer Spark than the installed one, and tests of other suites.
     """
     items.sort(key=lambda item: rank_test(item.nodeid))
     suites.skip_others(items)
@@ -112,7 +111,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
-    """Skip what an older Spark cannot import."""
+    """Skip modules that an older Spark cannot import."""
     if spark_versions.RUNNING >= PYTHON_SOURCES:
         return None
     return spark_versions.OfOlderSpark.from_parent(parent, path=module_path)
@@ -132,7 +131,7 @@ def quiet_log() -> None:
 
 @pytest.fixture
 def whole_log() -> Iterator[None]:
-    """Log every level during a test, whatever other tests have set."""
+    """Log every level during a test."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(0))
     yield
@@ -204,8 +203,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Return a local session of two cores; its workers find the packages of this clone.
 
-    A process has only one, with the settings of its first user: it reads Kafka if the connector is
-    installed, has the interceptor if it can be built, and writes tables of Delta and Iceberg if
+    A process has only one, with the settings of its first user. It reads Kafka if the connector is
+    installed, and has the interceptor if it can be built. It writes tables of Delta and Iceberg if
     there are connectors for its release.
     """
     from demo.trials import java, kafka, tables  # noqa: PLC0415 - half a second, for few tests

@@ -1,1 +1,1 @@
-"""What a release consists of, and the environments that it is tried in."""
+"""The parts of a release, and the environments of its trials."""

@@ -79,7 +79,7 @@ def choose_pythons(found: Mapping[str, Path], left_out: frozenset[str]) -> dict[
 
 
 def require_commit(changed: Sequence[str], *, may_differ: bool) -> None:
-    """Say which files differ from the commit; raises `Rejected` unless they may."""
+    """Print the files that differ from the commit; raises `Rejected` unless they may."""
     if not changed:
         return
     says = f"{len(changed)} files differ from the last commit, such as {changed[0].split()[-1]}"
@@ -106,7 +106,7 @@ def _build(tools: Path, *, is_with_java: bool) -> list[Path]:
 
 
 def _try(tools: Path, chosen: Mapping[str, Path], wheel: Path) -> list[str]:
-    """Try each extra with each Python; returns what failed, each said already."""
+    """Try each extra with each Python; returns the failures, which are printed."""
     failed = []
     extras = ["", *building.metadata()["optional-dependencies"]]
     for release, program in chosen.items():
@@ -129,7 +129,7 @@ def _summary(
     left_out: frozenset[str],
     failed: Sequence[str],
 ) -> None:
-    """Say what was built, what nobody tried, and where to read on."""
+    """Print the built files, the untried Pythons, and the next step."""
     _say(f"== built in {DIST.name} from commit {building.commit('%H')}")
     for file in built:
         if not file.name.endswith(tuple(f".{each}" for each in maven.CHECKSUMS)):

@@ -21,7 +21,7 @@ def projects() -> list[Path]:
 
 
 def metadata(project: Path = ROOT) -> dict[str, Any]:
-    """Return what its pyproject.toml says of a project."""
+    """Return the metadata of a project's pyproject.toml."""
     found: dict[str, Any] = tomllib.loads((project / "pyproject.toml").read_text())["project"]
     return found
 
@@ -46,7 +46,7 @@ def build(project: Path, tools: Path, directory: Path) -> list[Path]:
 
 
 def commit(form: str) -> str:
-    """Return of the last commit what git's format says."""
+    """Return the last commit in a format of git."""
     return run_program(["git", "-C", str(ROOT), "log", "-1", f"--format={form}"]).strip()
 
 
@@ -61,7 +61,7 @@ def check(tools: Path, built: Sequence[Path]) -> None:
 
 
 def require_equal(first: Path, again: Path) -> None:
-    """Raise `Rejected` that names the files in which two directories differ."""
+    """Raise `Rejected` with the names of files that differ between two directories."""
     one, other = ({name: digest(file) for name, file in _files(each)} for each in (first, again))
     differ = sorted(name for name, _ in one.items() ^ other.items())
     if differ:

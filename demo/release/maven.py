@@ -17,13 +17,13 @@ POM = PROJECT / "pom.xml"
 CHECKSUMS = ("md5", "sha1", "sha256", "sha512")
 NAMESPACE = {"": "http://maven.apache.org/POM/4.0.0"}
 CENTRAL = ("name", "description", "url", "licenses", "developers", "scm")
-"""What Maven Central demands of a POM beside the coordinates."""
+"""Elements that Maven Central requires of a POM, apart from the coordinates."""
 
 
 def repository(scratch: Path) -> Path:
     """Return a directory with the artifacts in Maven's layout.
 
-    Raises `Rejected` without a JDK, or if what is built again has other bytes.
+    Raises `Rejected` without a JDK, or if a second build has other bytes.
     """
     first, again = scratch / "maven", scratch / "maven-again"
     for directory in (first, again):
@@ -37,7 +37,7 @@ def repository(scratch: Path) -> Path:
 def coordinates() -> Path:
     """Return the path of this version: groupId/artifactId/version, as the POM has them.
 
-    Maven takes `.dev0` for something after the release, and calls what is before it a snapshot.
+    Maven sorts `.dev0` after the release; a version before it is a snapshot.
     """
     group, artifact = (text("groupId"), text("artifactId"))
     version = re.sub(r"\.dev\d+$", "-SNAPSHOT", metadata()["version"])
@@ -45,7 +45,7 @@ def coordinates() -> Path:
 
 
 def text(element: str) -> str:
-    """Return what an element of the POM says."""
+    """Return the text of an element of the POM."""
     return ET.parse(POM).findtext(element, "", NAMESPACE)  # noqa: S314 - our own
 
 

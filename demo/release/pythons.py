@@ -1,4 +1,4 @@
-"""The Pythons of this machine, and those that the project is for."""
+"""The Pythons of this machine, and the supported releases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def list_supported() -> list[str]:
 
 
 def find_untried(wanted: Iterable[str], tried: Iterable[str], without: Iterable[str]) -> list[str]:
-    """Return the releases that nobody tried or left out by name.
+    """Return the releases that were not tried or left out by name.
 
     >>> find_untried(["3.11", "3.12", "3.13"], tried=["3.11"], without=["3.13"])
     ['3.12']

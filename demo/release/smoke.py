@@ -1,4 +1,4 @@
-"""What an extra offers, used once: run by the Python of an environment that has that extra.
+"""Uses an extra once, in an environment with this extra.
 
 `smoke.py EXTRA WHEEL`; the base install is the extra "none".
 """
@@ -46,7 +46,7 @@ def cli(_: str) -> None:
 
 
 def controller(_: str) -> None:
-    """A writer notes to a controller on a database of its own, and a reader gets the mark."""
+    """A writer notes to a new controller, and a reader gets the mark."""
     with serving() as url:
         httpx.put(f"{url}/v1/streams/flights", json={}, trust_env=False).raise_for_status()
         with WriterClient(url, "flights", "berlin") as berlin:
@@ -94,7 +94,7 @@ def spark(_: str) -> None:
 
 
 def table(url: str) -> None:
-    """A table is asked for its claim, and is not there; its library is, which says so."""
+    """The library reads the claim of an absent table, and reports that it is absent."""
     try:
         complete_to(url)
     except NotedTimeError:

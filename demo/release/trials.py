@@ -12,9 +12,9 @@ SMOKE = Path(__file__).with_name("smoke.py")
 
 
 def try_wheel(tools: Path, python: Path, wheel: Path, extras: Sequence[str], scratch: Path) -> None:
-    """Install a wheel with extras for a Python, and use what each brings.
+    """Install a wheel with extras for a Python, and use each extra.
 
-    The environment is removed; raises `Rejected` with what pip or the program said.
+    The environment is removed; raises `Rejected` with the output of pip or the program.
     """
     home = scratch / "trial"
     run_program([str(python), "-m", "venv", "--clear", "--without-pip", str(home)])

@@ -80,8 +80,7 @@ _WITHOUT_WAITING = {
     "broker.session.timeout.ms": 3000,
     "broker.heartbeat.interval.ms": 500,
 }
-"""What the broker does now and then, such as compaction, it does at once; one that was killed is
-taken back after three seconds."""
+"""Settings that run periodic work such as compaction at once, and soon readmit a killed broker."""
 
 Settings = Mapping[str, object]
 
@@ -184,7 +183,7 @@ class Broker:
             self._process.wait(60)
 
     def kill(self) -> None:
-        """Kill it; the machine keeps what it has not written to its disk."""
+        """Kill it; the system keeps data that is not on the disk yet."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()

@@ -74,7 +74,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Visit:
-    """A page of the dashboard at `url`, and what it must not have done.
+    """A page of the dashboard at `url`, with its faults and requested hosts.
 
     `faults` are errors of its script and violations of the content policy, `hosts` all requested
     hosts.

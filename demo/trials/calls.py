@@ -70,7 +70,7 @@ class Calls:
         return self.call("PUT", f"/{stream}", {"mark_interval_ms": 0, **settings})
 
     def new(self, **settings: Any) -> str:  # noqa: ANN401 - any JSON
-        """Create a stream of its own for a test, and return its name."""
+        """Create a new stream for a test, and return its name."""
         name = uuid4().hex
         self.create(name, **settings)
         return name
@@ -128,7 +128,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class CalledStream:
-    """One stream of a controller, to which a test notes."""
+    """A stream of a controller for the notes of a test."""
 
     calls: Calls
     name: str
@@ -141,7 +141,7 @@ class CalledStream:
         domain: str | None = None,
         state: State = "live",
     ) -> None:
-        """Note; a refusal is no error."""
+        """Note; a refusal does not raise."""
         note = {"writer": writer, "time": time, "position": wire(position), "state": state}
         body = {"notes": [note if domain is None else note | {"domain": domain}]}
         self.calls.ask("POST", f"/streams/{self.name}/notes", body)

@@ -14,7 +14,7 @@ NAMES = "subjectAltName=DNS:localhost,IP:127.0.0.1"
 
 
 def make_authority(directory: Path, name: str = "certificate", key: str = "key.pem") -> Path:
-    """Return the file of a certificate that signs itself, and write its key beside it."""
+    """Write a self-signed certificate and its key, and return the certificate's file."""
     subject = ("-subj", "/CN=noted-time test", "-addext", NAMES)
     _call(directory, "req", "-x509", *KEY, *DAYS, *subject, "-keyout", key, "-out", f"{name}.pem")
     return directory / f"{name}.pem"

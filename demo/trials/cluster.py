@@ -43,7 +43,7 @@ SMALL = {
     **{name: value for name, value in SMALL_BATCHES.items() if name != RAW_FILES},
     "spark.sql.shuffle.partitions": "2",
 }
-"""What each application has beside its cores: one executor of a core on each worker."""
+"""Settings of each application: one executor with one core on each worker."""
 
 
 class Cluster:
@@ -138,8 +138,8 @@ class Cluster:
     ) -> SparkProgram:
         """Submit a driver: a program of `tests/spark/programs` by name, or a path.
 
-        It receives its arguments as JSON. The settings are added to the cluster's, with which it
-        ends at the latest.
+        It receives its arguments as JSON. The settings are added to the cluster's. It
+        ends with the cluster at the latest.
         """
         self._submitted += 1
         log = self.directory / f"driver-{self._submitted}.log"

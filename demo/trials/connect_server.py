@@ -37,7 +37,7 @@ def install(repository: str | None = None) -> None:
 
 
 def plain_python() -> str:
-    """Return the Python of which this environment was made, without this project."""
+    """Return the Python that made this environment, without this project."""
     return str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}"))
 
 

@@ -14,10 +14,10 @@ MINUTE_MS = 60_000
 PLAYED_MS = 3 * HOUR_MS
 STALLED_MS = 65 * MINUTE_MS
 MARKUP = "<img src=x onerror=alert(1)><b class=hostile>bold</b>"
-"""What becomes an element unless it is escaped."""
+"""Text that becomes an element unless it is escaped."""
 
 OTHERS = {"clicks": 8, "payments": 3, "refunds": 20, "returns": 30, "sensors": 45, "shipments": 400}
-"""Streams beside the one of a story, and how many seconds behind the clock they are."""
+"""Other streams of a story, and how many seconds they are behind the clock."""
 
 CITIES = ("amsterdam", "delhi", "lima", "nairobi", "oslo", "quito", "sydney", "tokyo")
 
@@ -106,7 +106,7 @@ def make_many(seed: Calls, streams: int = 1000) -> None:
 
 @dataclass
 class Story:
-    """Three hours of the stream `orders`, of which the last 65 minutes wait for `lima`.
+    """Three hours of the stream `orders`; the last 65 minutes wait for `lima`.
 
     A segment is sealed, `quito` is removed and comes back late, and readers follow. Of the other
     streams, one is held for minutes, and one quiet at the end.

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 MARK = "STARTED_UNDER"
-"""The environment variable of the marks: one for each process that ends what it started."""
+"""The environment variable of the marks; each marked process ends its descendants."""
 
 PROCESSES = Path("/proc")
 LOOK_S = 0.1

@@ -30,7 +30,7 @@ WHEN = (1980, 2, 1, 0, 0, 0)
 
 READABLE = 0o644 << 16
 OLDEST = "11"
-"""The oldest Java that runs what is built."""
+"""The oldest Java that runs the jars."""
 
 MISSING = "needs a JDK, 11 or newer: apt install default-jdk-headless"
 CLIENT = tuple(jar for jar in list_jars(broker.JARS) if jar.name == "kafka-clients")
@@ -82,7 +82,7 @@ def interceptor_jar() -> Path:
 
 
 def interceptor(url: str, writer: str) -> dict[str, object]:
-    """Return the settings with which a producer notes, twenty times a second."""
+    """Return the settings of a producer that notes twenty times a second."""
     return {
         "interceptor.classes": "notedtime.NotedTimeInterceptor",
         "noted.time.url": url,
@@ -96,7 +96,7 @@ def compile_into(directory: Path, sources: list[Path]) -> None:
     javac = compiler()
     if javac is None:
         raise Rejected(
-            "there is no javac: this Java is a runtime, which cannot build the interceptor. "
+            "javac was not found: this Java is a runtime, which cannot build the interceptor. "
             "Install a JDK, 11 or newer (apt install default-jdk-headless), and set JAVA_HOME to it"
         )
     run_tool(Path(javac), "-Xlint:all,-classfile", "-Werror", "-d", str(directory), *sources)

@@ -146,13 +146,13 @@ class MemoryStore(SingleNodeLeases):
         for kind in set(RECORD_KINDS) - {StreamRecord, BucketClock, AppendedMark}:
             for key in (record.key for record in batch.list_puts(kind)):
                 if key[0] not in known:
-                    raise Conflict(f"there is no stream with the id {key[0]!r}")
+                    raise Conflict(f"no stream has the id {key[0]!r}")
                 if kind.is_appended and key in self.tables[kind][key[0]]:
                     raise Conflict(f"there is a record {key} already")
         marks = batch.list_puts(AppendedMark)
         check_marks({each.key[:2]: self._last_seq(*each.key[:2]) for each in marks}, marks)
         if missing := {each.stream_id for each in marks} - known:
-            raise Conflict(f"there is no stream with the id {min(missing)!r}")
+            raise Conflict(f"no stream has the id {min(missing)!r}")
 
     def _last_seq(self, stream_id: str, domain: str) -> int:
         keys = reversed(self.tables[AppendedMark].get(stream_id, {}))
@@ -164,7 +164,7 @@ class MemoryStore(SingleNodeLeases):
             names.pop(stream_id, None)
         for record in batch.list_puts(StreamRecord):
             if record.name in {name for each, name in names.items() if each != record.id}:
-                raise Conflict(f"another stream is named {record.name!r}")
+                raise Conflict(f"another stream has the name {record.name!r}")
             names[record.id] = record.name
 
     def _delete_old(self, batch: ChangeSet) -> None:

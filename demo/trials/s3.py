@@ -1,4 +1,4 @@
-"""Serves S3 on loopback, with moto from an environment of its own."""
+"""Serves S3 on loopback, with moto from a separate environment."""
 
 from __future__ import annotations
 

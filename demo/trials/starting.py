@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 Result = TypeVar("Result")
 
 UNCONNECTED = "failed to connect back"
-"""What the error has in it when Spark did not wait long enough for Python."""
+"""Part of the error if Spark did not wait long enough for Python."""
 
 LOOK_S = 0.05
 
@@ -23,8 +23,8 @@ STARTS = 6
 def retry_start(start: Callable[[], Result]) -> Result:
     """Return the result of `start`, called again while Python does not connect back to Spark.
 
-    Spark waits ten seconds for each Python process, whatever the settings, which a busy machine
-    exceeds. The sixth failure is raised.
+    Spark waits ten seconds for each Python process, without a setting. A busy machine exceeds this.
+    The sixth failure is raised.
 
     >>> from itertools import count
     >>> calls = count()

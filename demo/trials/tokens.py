@@ -10,7 +10,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-KEY = b"of no use to anybody but a test."
+KEY = b"a key for nothing except a test."
 ID = "tests"
 LASTS_S = 3600
 
@@ -20,7 +20,7 @@ def encode_part(part: bytes) -> str:
 
 
 KEYS: dict[str, Any] = {"keys": [{"kty": "oct", "kid": ID, "alg": "HS256", "k": encode_part(KEY)}]}
-"""The keys by which a broker knows the tokens (JWKS)."""
+"""The keys that a broker checks tokens with (JWKS)."""
 
 
 def make_token(user: str, key: bytes = KEY) -> str:

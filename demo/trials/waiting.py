@@ -8,7 +8,7 @@ PATIENCE_S = 180.0
 
 
 def wait_until(holds: Callable[[], object]) -> None:
-    """Wait until it holds, or fail after `PATIENCE_S`."""
+    """Wait until `holds` returns true, or fail after `PATIENCE_S`."""
     until = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < until, "it never held"
@@ -16,7 +16,7 @@ def wait_until(holds: Callable[[], object]) -> None:
 
 
 def eventually(observe: Callable[[], object], expected: object) -> bool:
-    """Return whether `observe()` comes to equal `expected`, and print what it is otherwise."""
+    """Wait until `observe()` returns `expected`, or fail with the last value."""
     until = time.monotonic() + PATIENCE_S
     while (seen := observe()) != expected:
         assert time.monotonic() < until, f"still {seen}, not {expected}"
@@ -25,7 +25,7 @@ def eventually(observe: Callable[[], object], expected: object) -> bool:
 
 
 def slowdown() -> float:
-    """Return how many times longer than alone a process takes now, for limits of durations."""
+    """Return how many times longer a process takes now than on an idle machine."""
     begun, used = time.monotonic(), time.process_time()
     while time.process_time() < used + 0.05:
         pass

@@ -34,8 +34,7 @@ from tests.support.controllers import (
 )
 
 SOON = 5 * maintenance.TICK_S
-
-"""Several ticks, in seconds: what was due has happened by then."""
+"""Several ticks, in seconds."""
 
 
 def list_excluded(controller: Controller) -> list[str]:
@@ -78,7 +77,7 @@ async def test_timeout_continues_after_downtime(store: Watched, time: GivenTime)
 async def test_service_clock_is_stored_while_writer_holds(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """It is written every few seconds, so a crash repeats no wait."""
+    """It is stored every few seconds, so a crash repeats no wait."""
     async with serve_stream(memory, time) as controller:
         await deliver(controller, Note("silent"))
         before = memory.clocks()[0]
@@ -91,7 +90,7 @@ async def test_service_clock_is_stored_while_writer_holds(
 async def test_log_names_at_most_hundred_excluded_writers(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A caller can make up names, which must not fill the disk."""
+    """A caller can make up names, so the log must be bounded."""
     logger = CapturingLogger()
     monkeypatch.setattr(maintenance, "log", logger)
     async with serve_stream(memory, time, writer_timeout_ms=1000) as controller:
@@ -165,7 +164,7 @@ TIMEOUT_MS = 1000
 
 
 def names(found: Iterable[Missing]) -> list[str]:
-    """Return the missing writers of each window, without those that joined later."""
+    """Return the missing writers of each window that had joined before it."""
     return [
         " ".join(sorted(each.writer for each in missing.writers if not each.joined_later))
         for missing in found
@@ -254,7 +253,7 @@ async def test_windows_before_ledger_are_not_known(store: Watched, time: GivenTi
 async def test_forgotten_writer_is_not_missing_after_join_and_removal(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """So an operator can be done with a lost writer."""
+    """So an operator can remove a lost writer for good."""
     async with serve_stream(memory, time, writer_timeout_ms=TIMEOUT_MS) as controller:
         await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")

@@ -21,7 +21,7 @@ __all__ = ["make_postgres"]
 
 @pytest.fixture
 def url(server: Server, reusable_database: str) -> str:
-    """A migrated, empty database without other clients."""
+    """An empty, migrated database without other clients."""
     server.cut(reusable_database)
     server.empty(reusable_database)
     return reusable_database
@@ -36,7 +36,7 @@ def a(tmp_path: Path, url: str) -> Iterator[ServeProcess]:
 
 @pytest.fixture
 def b(tmp_path: Path, url: str, a: ServeProcess) -> Iterator[ServeProcess]:
-    """Another one; they have come to their shares."""
+    """A second replica; both have their shares."""
     with ServeProcess(tmp_path, "--database", url) as process:
         wait_until_shared(a.ready(), process.ready())
         yield process
@@ -44,7 +44,7 @@ def b(tmp_path: Path, url: str, a: ServeProcess) -> Iterator[ServeProcess]:
 
 @pytest.fixture
 def name(a: ServeProcess, b: ServeProcess) -> str:
-    """A stream of `a` in which `w` noted 5, which both have shown."""
+    """A stream of `a` where `w` noted 5; both replicas show its mark."""
     made = find_owned_name(a)
     make_through(a, made)
     note_time(a, made, 5)

@@ -1,4 +1,4 @@
-"""A replica in the test's own process; leases and the other replica are played by the test."""
+"""A replica in the test's process; the test simulates leases and the other replica."""
 
 import asyncio
 import threading
@@ -31,7 +31,7 @@ RESULTS = Answer.of(200, b'{"results":[{"status":"accepted","lower":5}]}')
 
 
 class Shared(MemoryStore):
-    """A database in which this replica has every second bucket, and another one the rest."""
+    """A database where this replica owns every second bucket, and another replica the rest."""
 
     local = False
 
@@ -44,7 +44,7 @@ class Shared(MemoryStore):
         self.commits = 0
 
     def commit(self, batch: ChangeSet) -> None:
-        """Wait while the test holds the database up."""
+        """Wait while the test blocks the database."""
         self.commits += 1
         assert self.open.wait(90)
         super().commit(batch)
@@ -54,14 +54,13 @@ class Shared(MemoryStore):
         return self.leases
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
-        """Take what is free."""
+        """Acquire free buckets."""
         taken = self.leases.free & set(buckets)
         mine = self.leases.mine | taken
         self.leases = Leases(BUCKETS, mine, self.leases.others, self.leases.replicas)
         return taken
 
     def release(self, buckets: Iterable[int]) -> None:
-        """Release them."""
         mine = self.leases.mine - set(buckets)
         self.leases = Leases(BUCKETS, mine, self.leases.others, self.leases.replicas)
 
@@ -72,7 +71,6 @@ class Shared(MemoryStore):
 
 
 def encode_frame(items: list[Item]) -> bytes:
-    """Return the frame of these requests."""
     return msgspec.msgpack.encode(items)
 
 
@@ -82,7 +80,7 @@ def decode_answers(reply: bytes) -> list[Answer]:
 
 
 def name_stream(bucket: int) -> str:
-    """Return the name of a stream that falls into that bucket."""
+    """Return the name of a stream in this bucket."""
     return next(name for n in range(9999) if bucket_of(name := f"s{n}", BUCKETS) == bucket)
 
 
@@ -93,8 +91,8 @@ ELSEWHERE = "http://third"
 """The URL of a third replica."""
 
 TROUBLES = [
-    httpx.ConnectError("nobody listens"),
-    httpx.ConnectTimeout("no way there"),
+    httpx.ConnectError("connection refused"),
+    httpx.ConnectTimeout("no route"),
     httpx.ReadTimeout("no answer"),
     httpx.RemoteProtocolError("hung up"),
     httpx.ReadError("broken off"),
@@ -104,11 +102,11 @@ TROUBLES = [
 
 @dataclass
 class Owner:
-    """The other replica, as a transport: what it was asked, and what it answers.
+    """The other replica, as a transport.
 
-    `frames` has the requests with notes as they came, `asked` all others. Each item is answered by
-    `answer`, any other request by `reply`; `trouble` is raised, one a request, before either.
-    Frames that do not show the `secret` are refused, if there is one.
+    `frames` are the received requests with notes, and `asked` all others. `answer` answers each
+    item, and `reply` any other request. Each request first raises the next error of `trouble`.
+    Frames without the `secret` are refused, if there is one.
     """
 
     frames: list[list[Item]] = field(default_factory=list)
@@ -120,7 +118,6 @@ class Owner:
     before: Callable[[], Awaitable[object]] | None = None
 
     async def __call__(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request."""
         if request.url.path != FORWARDED_PATH:
             self.asked.append(request)
             self._raise()
@@ -151,7 +148,7 @@ class Replica:
     owner: Owner
 
     async def send(self, frame: bytes, secret: bytes | None = None) -> httpx.Response:
-        """Send a frame as another replica does, or one that shows this secret."""
+        """Send a frame as another replica does, or with another secret."""
         shown = {SECRET_HEADER: self.store.replicas_secret() if secret is None else secret}
         return await self.client.post(FORWARDED_PATH, content=frame, headers=shown)
 
@@ -162,7 +159,7 @@ class Replica:
         return await self.client.post(f"/v1/streams/{stream}/notes", json=body, headers=headers)
 
     def set_owner(self, owner: str | None, *, replicas: int = 2, bucket: int = 1) -> None:
-        """Give the bucket to another replica, or none, and set how many live."""
+        """Set the owner of the bucket and the number of replicas."""
         was = self.store.leases
         others = {each: url for each, url in was.others.items() if each != bucket}
         if owner is not None:
@@ -171,7 +168,7 @@ class Replica:
         self.controller.ownership.refresh_soon()
 
     async def lose(self, *asked: Callable[[], Coroutine[Any, Any, httpx.Response]]) -> list[Any]:
-        """Lose bucket 0 to the other while these requests wait for a commit; return answers."""
+        """Lose bucket 0 while these requests wait for a commit, and return their answers."""
         self.store.open.clear()
         before = self.store.commits
         held_up = asyncio.create_task(self.controller.put_stream(HERE, {}))
@@ -194,7 +191,7 @@ class Replica:
 async def run_replica(
     gate: Gate | None = None, limits: Limits | None = None
 ) -> AsyncIterator[Replica]:
-    """Serve by one replica, in which there is a stream `HERE`; `THERE` is the other's."""
+    """Serve by one replica that has the stream `HERE`; the other replica has `THERE`."""
     store, owner = Shared(), Owner()
     controller = Controller(store, limits=limits)
     async with serve_app(controller, gate, peers=httpx.MockTransport(owner)) as caller:
@@ -203,5 +200,5 @@ async def run_replica(
 
 
 def make_settings(**changed: Any) -> StreamSettings:  # noqa: ANN401 - any setting
-    """Return settings that mark every advance, and others as changed."""
+    """Return settings that mark every advance, with these changes."""
     return StreamSettings(**{"mark_interval_ms": 0, **changed})

@@ -1,4 +1,4 @@
-"""Replicas in processes of their own: which of them owns a stream, and how they are called."""
+"""Replicas as processes, their streams, and calls of them."""
 
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -14,12 +14,11 @@ from tests.support.scrapes import samples
 
 BUCKETS = 64
 ONLY_HERE = {"noted-time-forwarded": "1"}
-"""A request with this header is answered by the stream's owner, and refused by any other
-replica."""
+"""Only the owner of the stream answers a request with this header."""
 
 
 def wait_until_shared(*replicas: ServeProcess) -> None:
-    """Wait until exactly these have all buckets, evenly, and know it of each other."""
+    """Wait until exactly these replicas share all buckets evenly, and know each other."""
     fair = -(-BUCKETS // len(replicas))
 
     def are_even() -> bool:
@@ -32,20 +31,20 @@ def wait_until_shared(*replicas: ServeProcess) -> None:
 
 
 def read_buckets(replica: ServeProcess) -> dict[str, float]:
-    """Return how many buckets are its own, another's and free, as it sees them."""
+    """Return the numbers of own, other and free buckets, as the replica sees them."""
     text = HTTP.get(f"{replica.url}/metrics", headers=replica.headers).text
     return {owner: count for (owner,), count in samples(text, "noted_time_buckets").items()}
 
 
 def owns(replica: ServeProcess, stream: str) -> bool:
-    """Whether the replica has the bucket of that stream, whether there is one or not."""
+    """Return whether the replica owns the bucket of a stream, which need not exist."""
     shown = ONLY_HERE | replica.headers
     answer = HTTP.get(f"{replica.url}/v1/streams/{stream}/explain", headers=shown)
     return answer.status_code in {200, 404}
 
 
 def find_owned_name(replica: ServeProcess, prefix: str = "s") -> str:
-    """Return the name of a stream that falls into a bucket of the replica."""
+    """Return the name of a stream in a bucket of the replica."""
     seen: set[int] = set()
     for number in range(10 * BUCKETS):
         name = f"{prefix}-{number}"
@@ -70,7 +69,7 @@ def note_time(replica: ServeProcess, stream: str, noted: int | None, writer: str
 
 
 def read_lowers(replica: ServeProcess, stream: str) -> list[tuple[int, int]]:
-    """Return seq and lower of the marks that the replica shows."""
+    """Return seq and lower of the stream's marks."""
     return [(mark["seq"], mark["lower"]) for mark in replica.get(f"{stream}/marks")["marks"]]
 
 
@@ -88,5 +87,5 @@ class Two(NamedTuple):
     b: ServeProcess
 
     def sort_by_owner(self, stream: str) -> tuple[ServeProcess, ServeProcess]:
-        """Return the one that has the stream, then the other."""
+        """Return the owner of the stream, then the other replica."""
         return (self.a, self.b) if owns(self.a, stream) else (self.b, self.a)

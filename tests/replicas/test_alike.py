@@ -1,4 +1,4 @@
-"""Two replicas: whichever is asked, the answers are the same."""
+"""Two replicas give the same answers."""
 
 import asyncio
 import re
@@ -27,15 +27,14 @@ PROXIES: dict[str, Any] = {
     **dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:1"),
     **dict.fromkeys(("NO_PROXY", "no_proxy"), ""),
 }
-
-"""Of the environment in which the replicas run: for everything, and they lead nowhere."""
+"""Variables of the replicas that name a proxy which does not exist."""
 
 
 @pytest.fixture(scope="module")
 def two(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
-    """Two replicas that were started at once on a database with nothing in it, not even tables.
+    """Two replicas that started at once on a database without tables.
 
-    One makes the tables, and both serve. No proxy of their environment stands between them.
+    One makes the tables, and both serve. They ignore the proxy of their environment.
     """
     url, directory = server.make_database(), tmp_path_factory.mktemp("two")
     with (
@@ -50,13 +49,13 @@ def two(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tw
 
 @pytest.fixture
 def owner(two: Two) -> ServeProcess:
-    """The replica that has the stream `name`."""
+    """The replica that owns the stream `name`."""
     return two.a
 
 
 @pytest.fixture
 def other(two: Two) -> ServeProcess:
-    """The replica that has not."""
+    """The replica that does not own it."""
     return two.b
 
 
@@ -73,7 +72,7 @@ pytestmark = pytest.mark.acceptance
 
 
 def test_examples_of_api_page_run(two: Two, tmp_path: Path) -> None:
-    """In the order of the page, with the answers that it shows, through the other replica."""
+    """The other replica answers them as shown."""
     _, other = two.sort_by_owner("flights")
     answers = Runner(tmp_path, other.url).run_page("docs/reference/api.md")
     HTTP.delete(f"{other.url}/v1/streams/flights").raise_for_status()
@@ -84,7 +83,7 @@ def test_examples_of_api_page_run(two: Two, tmp_path: Path) -> None:
 def test_both_replicas_show_accepted_notes(
     owner: ServeProcess, other: ServeProcess, name: str
 ) -> None:
-    """At once on the replica that was asked, and soon on the other; to the last byte."""
+    """The answers of both are equal."""
     shown = []
     for noted, told_to, asked in ((5, owner, other), (7, other, owner), (9, other, other)):
         note_time(told_to, name, noted)
@@ -104,7 +103,6 @@ def test_both_replicas_show_accepted_notes(
 
 
 def test_writer_reads_its_mark_at_once_from_another_replica(other: ServeProcess, name: str) -> None:
-    """The answer with the new lower came, so the mark is shown, without any wait."""
     with httpx.Client(base_url=f"{other.url}/v1/streams/{name}") as client:
         seen = []
         for noted in range(1, 41):
@@ -119,7 +117,7 @@ def test_writer_reads_its_mark_at_once_from_another_replica(other: ServeProcess,
 def test_note_wakes_poll_at_other_replica(
     owner: ServeProcess, other: ServeProcess, name: str, noting: str
 ) -> None:
-    """Whichever replica accepted it; the poll is answered with the mark long before its end."""
+    """Either replica may accept the note; the poll is answered long before its end."""
     chosen = owner if noting == "owner" else other
 
     async def poll() -> httpx.Response:

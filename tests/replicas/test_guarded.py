@@ -1,4 +1,4 @@
-"""Replicas that ask for tokens and speak TLS, to their callers and to each other."""
+"""Replicas with tokens and TLS."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -37,7 +37,7 @@ def database(server: Server) -> str:
 
 @pytest.fixture(scope="module")
 def tokens(database: str) -> Mapping[str, str]:
-    """Tokens by their names; each counts but for the unknown one."""
+    """Tokens by their names; all are valid except `unknown`."""
     shown = {"unknown": f"nt_0123456789ab_{43 * 's'}"}
     with closing(open_tokens(database)) as kept:
         for name, (scopes, bounds) in GRANTS.items():
@@ -80,7 +80,7 @@ def codes(
 
 
 def test_token_is_valid_at_both_replicas(two: Two, name: str, tokens: Mapping[str, str]) -> None:
-    """For notes, which travel in frames, and for all else, over TLS on both ways; no other does."""
+    """This holds for notes, which are forwarded in frames, and for other requests."""
     answers = {
         shown: codes(two, tokens[shown], "POST", f"{name}/notes", JOINING)
         for shown in ("writes", "reads", "unknown")
@@ -96,7 +96,7 @@ def test_token_is_valid_at_both_replicas(two: Two, name: str, tokens: Mapping[st
 
 
 def test_no_log_contains_token(two: Two, name: str, tokens: Mapping[str, str]) -> None:
-    """Neither that of the replica that forwarded a request nor that of the one that answered it."""
+    """The forwarding and the answering replica log requests without tokens."""
     for token in tokens.values():
         codes(two, token, "POST", f"{name}/notes", JOINING)
         codes(two, token, "PUT", name)

@@ -17,7 +17,7 @@ A, B, ELSEWHERE = "http://a", "http://b", "http://elsewhere"
 
 
 async def test_forwarded_answer_names_owner(this: Replica) -> None:
-    """To notes and any other request; the owner itself names no other."""
+    """This holds for notes and other requests. The owner sends no header."""
     answers = [await this.client.get(f"/v1/streams/{name}/explain") for name in (HERE, THERE)]
     answers += [await this.note(name) for name in (HERE, THERE)]
 
@@ -25,7 +25,7 @@ async def test_forwarded_answer_names_owner(this: Replica) -> None:
 
 
 class Replicas:
-    """What answers a writer: `a` forwards what `owner` has, and `away` cannot be reached."""
+    """Controllers: `a` forwards to `owner`, and those of `away` cannot be reached."""
 
     def __init__(self) -> None:
         self.owner = B
@@ -45,7 +45,7 @@ class Replicas:
 
 @pytest.fixture
 def replicas() -> Replicas:
-    """Two replicas, the second of which owns the stream."""
+    """Two replicas; `b` owns the stream."""
     return Replicas()
 
 
@@ -66,7 +66,7 @@ def post(replicas: Replicas) -> Iterator[Callable[[int], None]]:
 def test_clients_go_to_owner_of_their_stream(
     replicas: Replicas, post: Callable[[int], None]
 ) -> None:
-    """A writer and a reader, with the second request, and they stay there."""
+    """A writer and a reader go there with the second request, and stay."""
     post(3)
     with closing(Transport(f"{A},{B}", transport=httpx.MockTransport(replicas))) as transport:
         for _ in range(3):
@@ -78,7 +78,7 @@ def test_clients_go_to_owner_of_their_stream(
 def test_writer_asks_only_configured_controllers(
     replicas: Replicas, post: Callable[[int], None]
 ) -> None:
-    """An answer cannot send it, and its token, to a stranger."""
+    """An answer cannot send its token to an unknown controller."""
     replicas.owner = ELSEWHERE
     post(3)
 
@@ -88,7 +88,7 @@ def test_writer_asks_only_configured_controllers(
 def test_writer_returns_later_to_failed_controller(
     replicas: Replicas, post: Callable[[int], None]
 ) -> None:
-    """Replicas may reach an owner that the writer does not: it is asked once in a hundred notes."""
+    """The writer tries an owner that it cannot reach again after a hundred notes."""
     replicas.away = {B}
     post(103)
 

@@ -1,4 +1,4 @@
-"""Replicas that come and go under load: streams move, and no caller notices."""
+"""Replicas that start and stop under load."""
 
 import asyncio
 import time
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.acceptance
 
 STREAMS = 24
 REPORTS_EVERY = 3
-"""How many requests there are for each reader's report, each explanation and each poll."""
+"""The number of notes for each report of a reader, explanation and poll."""
 
 SETTINGS: list[dict[str, Any]] = [{"mark_interval_ms": 0}, {}]
-"""Streams that mark every advance, and such that wait for an interval, by turns."""
+"""The settings of streams, in turn: mark every advance, or wait for an interval."""
 
 
 @dataclass
@@ -40,11 +40,10 @@ class Callers:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def start(self, client: httpx.AsyncClient) -> None:
-        """Begin."""
         self.tasks = [asyncio.create_task(self._call(client, stream)) for stream in self.streams]
 
     async def stop(self) -> None:
-        """End when what was asked is answered; raises what went wrong in any task."""
+        """End after the open requests; raises the first error of any task."""
         self.stopping = True
         await asyncio.gather(*self.tasks)
 
@@ -85,16 +84,16 @@ class Callers:
 
 
 async def wait_until_ready(replica: ServeProcess) -> ServeProcess:
-    """Wait beside the loop until the replica listens."""
+    """Wait in a thread until the replica listens."""
     return await asyncio.to_thread(replica.ready)
 
 
 async def test_no_request_fails_while_replicas_change(
     server: Server, url: str, tmp_path: Path
 ) -> None:
-    """Two become three and then two others: each has its share, and every answer is 200.
+    """A third replica starts, then one stops. Each has its share, and every answer is 200.
 
-    The clients call the one that stays, try nothing twice, and find all that they noted.
+    The clients call the remaining replica, repeat no request, and find all their notes.
     """
     assert server.port
     streams = [f"s{number}" for number in range(STREAMS)]

@@ -1,4 +1,4 @@
-"""The overview if others own some of the streams: these are shown as the database has them."""
+"""The overview if other replicas own some of the streams."""
 
 import signal
 from typing import Any
@@ -25,7 +25,7 @@ from tests.support.stored import mark
 
 
 def store_other_stream(this: Replica) -> None:
-    """Have the database know the stream of the other replica, with a mark."""
+    """Store the stream of the other replica, with a mark."""
     record = StreamRecord("id-1", THERE, make_settings())
     this.store.commit(ChangeSet(record, mark(1)))
 
@@ -43,7 +43,7 @@ def list_rows(overview: dict[str, Any]) -> list[tuple[str, bool]]:
 
 
 async def test_streams_of_other_replicas_are_read_from_database(this: Replica) -> None:
-    """With their last marks; what only the owner knows is not made up, and it is not asked."""
+    """They have their last marks, and null for facts that only the owner knows."""
     store_other_stream(this)
     overview = await get_overview(this)
 
@@ -65,7 +65,7 @@ async def test_streams_of_other_replicas_are_read_from_database(this: Replica) -
 
 
 async def test_overview_is_ordered_by_name(this: Replica) -> None:
-    """Also one of its own that is in trouble; each comes once over all pages."""
+    """Each stream is on one page, also a stream that holds."""
     store_other_stream(this)
     last, *more = sorted(name_stream(bucket) for bucket in (2, 4, 6))[::-1]
     for name in (last, *more):
@@ -79,7 +79,7 @@ async def test_overview_is_ordered_by_name(this: Replica) -> None:
 
 
 async def test_owner_gives_row_of_its_stream(this: Replica) -> None:
-    """As for anything else of it; the one of its own stream is that of the overview."""
+    """The row of an own stream equals its row of the overview."""
     await this.controller.note(HERE, [Note("w")])
     this.owner.reply = lambda _: httpx.Response(200, json={"name": THERE})
     rows = [
@@ -96,7 +96,7 @@ async def test_owner_gives_row_of_its_stream(this: Replica) -> None:
 
 
 async def test_token_shows_only_its_streams() -> None:
-    """Neither more of its own nor of those of others."""
+    """This holds for own streams and for streams of other replicas."""
     guarded = Guarded()
     token = guarded.token("read", streams=[HERE])
     async with run_replica(guarded.gate) as this:
@@ -114,7 +114,7 @@ async def test_token_shows_only_its_streams() -> None:
 
 
 def get_row(replica: ServeProcess, stream: str) -> dict[str, Any] | None:
-    """Return a stream's row by a served replica, as its owner answers; `None` if it does not."""
+    """Return a stream's row, or `None` if its owner does not answer."""
     answer = HTTP.get(f"{replica.url}/v1/streams/{stream}/overview")
     return dict(answer.json()) if answer.is_success else None
 
@@ -124,7 +124,7 @@ def get_row(replica: ServeProcess, stream: str) -> dict[str, Any] | None:
 def test_overview_works_without_replica(
     a: ServeProcess, b: ServeProcess, name: str, sent: signal.Signals
 ) -> None:
-    """Whether it hangs or is dead; the database answers until there is another owner."""
+    """The database answers until another replica owns its streams."""
     a.process.send_signal(sent)
     found = HTTP.get(f"{b.url}/v1/overview").raise_for_status().json()
     shown = {each["name"]: each for each in found["streams"]}[name]

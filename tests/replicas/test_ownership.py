@@ -27,27 +27,26 @@ from tests.support.controllers import GivenTime, run_controller, wait_until_asyn
 from tests.support.scrapes import scrape
 
 NAMES = [name_stream(bucket) for bucket in range(BUCKETS)]
-"""Of streams, one for each bucket."""
+"""The names of streams, one for each bucket."""
 
 LIST_QUERIES = 4
 """The number of queries for a list: names, streams, marks, scale events."""
 
 
 def replica(url: str, called: str = "http://a") -> AbstractAsyncContextManager[Controller]:
-    """Serve the database meanwhile."""
     return run_controller(PostgresStore(url), called=called)
 
 
 @asynccontextmanager
 async def run_two(url: str) -> AsyncIterator[tuple[Controller, Controller]]:
-    """Serve the database by two that share it evenly, called `http://a` and `http://b`."""
+    """Serve the database by `http://a` and `http://b`, which share it evenly."""
     async with replica(url) as a, replica(url, "http://b") as b:
         await wait_until_shared(a, b)
         yield a, b
 
 
 async def wait_until_shared(*controllers: Controller) -> None:
-    """Wait until exactly these have all buckets, evenly."""
+    """Wait until exactly these controllers share all buckets evenly."""
     fair = -(-BUCKETS // len(controllers))
 
     def are_even() -> bool:
@@ -62,7 +61,7 @@ async def wait_until_shared(*controllers: Controller) -> None:
 async def test_last_controller_of_database_knows_it(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until another comes, which takes everything. The log has what each acquires and releases."""
+    """A second controller acquires all buckets. The log has each acquisition and release."""
     monkeypatch.setattr(ownership, "log", logger := CapturingLogger())
     async with replica(url) as a:
         a.prepare_to_stop()
@@ -77,7 +76,7 @@ async def test_last_controller_of_database_knows_it(
 
 
 async def test_controller_shows_no_bucket_after_its_leases(url: str) -> None:
-    """By its own clock, as the database may not answer."""
+    """It knows this by its clock, because the database may not answer."""
     time = GivenTime()
     async with run_controller(PostgresStore(url), time, "http://a") as a:
         before = scrape(a, "noted_time_buckets")["this",]
@@ -87,9 +86,9 @@ async def test_controller_shows_no_bucket_after_its_leases(url: str) -> None:
     assert (before, after["this",], after["nobody",], ready[()]) == (BUCKETS, 0, BUCKETS, 0)
 
 
-# The list of streams if others own some of them: complete, and read by a few queries
+# The list of streams of all controllers
 async def test_controllers_list_same_streams(url: str) -> None:
-    """Settings, last marks, scale events of those that are there, in the order of their names."""
+    """The list has settings, last marks and scale events, ordered by name."""
     async with run_two(url) as (a, b):
         for number, name in enumerate(NAMES):
             owner = a if a.owns(name) else b
@@ -108,7 +107,7 @@ async def test_controllers_list_same_streams(url: str) -> None:
 
 
 async def test_list_of_streams_takes_few_queries(url: str) -> None:
-    """Each is a turn with the server."""
+    """Each query is a round trip."""
     asked: list[str] = []
     async with replica(url) as a:
         for name in NAMES:
@@ -123,7 +122,7 @@ async def test_list_of_streams_takes_few_queries(url: str) -> None:
 
 
 async def test_next_turn_is_soon_while_bucket_is_free() -> None:
-    """Otherwise it is a second later. Another replica may acquire a bucket first."""
+    """It is also soon after an owner failed; otherwise it is a second later."""
     free = Leases(2, frozenset(), {}, 1)
     taken = Leases(2, frozenset(), {0: "http://b", 1: "http://b"}, 1)
     store = Mock(local=False)
@@ -142,7 +141,7 @@ async def test_next_turn_is_soon_while_bucket_is_free() -> None:
     assert [*waits, wait_ms()] == [HURRY_MS, TURN_MS, HURRY_MS]
 
 
-# A real database that lacks the last commits, as a standby that was promoted without them
+# A database without the last commits, such as a promoted standby
 
 
 @pytest.fixture
@@ -155,7 +154,7 @@ def own(server: Server) -> Iterator[str]:
 
 
 def copy_database(server: Server, url: str) -> str:
-    """Copy the database while nobody is connected to it; returns the name of the copy."""
+    """Copy the database without connections to it, and return the name of the copy."""
     name = url.rpartition("/")[2]
     server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
     server.cut(url)
@@ -165,7 +164,7 @@ def copy_database(server: Server, url: str) -> str:
 
 
 def replace_database(server: Server, copy: str, url: str) -> None:
-    """Have the copy take the database's place."""
+    """Replace the database by its copy."""
     name = url.rpartition("/")[2]
     server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
     server.cut(url)
@@ -189,7 +188,7 @@ async def note_durably(controller: Controller, time: int) -> None:
 async def test_controller_reports_lost_marks(
     server: Server, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In its log, a metric and the changes of the stream, with the seq that it held."""
+    """The log, a metric and the changes of the stream have the lost seq."""
     logger = CapturingLogger()
     monkeypatch.setattr(ownership, "log", logger)
     async with replica(own) as controller:

@@ -1,4 +1,4 @@
-"""Replicas that stop or die: their streams go at once, and open requests are answered."""
+"""Replicas that stop or die release their streams and answer open requests."""
 
 import asyncio
 import socket
@@ -24,9 +24,11 @@ from tests.support.scrapes import samples
 EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
 
 
-# What becomes of requests
+# Requests
+
+
 async def test_waiting_notes_are_committed_before_release(this: Replica) -> None:
-    """Its callers are answered here, and no other replica is asked."""
+    """The callers get their answers from this replica."""
     this.store.open.clear()
     before = this.store.commits
     asked = [asyncio.create_task(this.note(HERE, f"w{n}")) for n in range(3)]
@@ -42,7 +44,7 @@ async def test_waiting_notes_are_committed_before_release(this: Replica) -> None
 
 
 async def test_requests_after_release_go_to_new_owner(this: Replica) -> None:
-    """Notes and whatever else, with the body that it brought."""
+    """Notes and other requests are forwarded unchanged."""
     this.controller.prepare_to_stop()
     await wait_until_async(lambda: not this.controller.owns(HERE))
     asked = [
@@ -58,7 +60,7 @@ async def test_requests_after_release_go_to_new_owner(this: Replica) -> None:
 
 
 async def test_last_replica_refuses_later_requests_at_once(this: Replica) -> None:
-    """No replica is left to wait for: 503, and callers try again."""
+    """Callers get a 503, because no other replica could answer."""
     this.set_owner(None, replicas=1)
     await wait_until_async(lambda: this.controller.owns(THERE))
     this.controller.prepare_to_stop()
@@ -71,7 +73,7 @@ async def test_last_replica_refuses_later_requests_at_once(this: Replica) -> Non
 
 
 async def test_stopping_replica_acquires_no_bucket(this: Replica) -> None:
-    """Not even those without an owner."""
+    """This includes buckets without an owner."""
     this.controller.prepare_to_stop()
     await wait_until_async(lambda: not this.controller.owns(HERE))
     this.controller.ownership.refresh_soon()
@@ -83,7 +85,7 @@ async def test_stopping_replica_acquires_no_bucket(this: Replica) -> None:
 async def test_streams_are_released_after_failed_commit(
     this: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its callers get the error, with those that waited behind it, and the streams go."""
+    """The callers of this commit and of the waiting ones get the error."""
     opened = threading.Event()
 
     def fail(_: ChangeSet) -> None:
@@ -106,7 +108,7 @@ async def test_streams_are_released_after_failed_commit(
 
 
 async def test_long_commit_does_not_extend_lease(this: Replica) -> None:
-    """A lease lasts from the moment at which the commit was asked for, not from its answer."""
+    """A lease begins when the commit is sent, not when it is answered."""
     clocks, store = this.controller._clocks, this.store
     store.open.clear()
     before = store.commits
@@ -121,7 +123,7 @@ async def test_long_commit_does_not_extend_lease(this: Replica) -> None:
 
 
 def send_half(server: ServeProcess, method: str, path: str, body: bytes) -> socket.socket:
-    """Return a connection on which the request, which the server has begun, lacks its last byte."""
+    """Return a connection with a request that lacks its last byte."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
     head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     head += f"content-length: {len(body)}\r\nexpect: 100-continue\r\n\r\n"
@@ -140,7 +142,7 @@ def complete(connection: socket.socket) -> bytes:
 
 
 def count_polls(server: ServeProcess) -> float:
-    """Return how many long polls wait there."""
+    """Return the number of waiting long polls."""
     return samples(HTTP.get(f"{server.url}/metrics").text, "noted_time_long_polls")[()]
 
 
@@ -148,9 +150,9 @@ def count_polls(server: ServeProcess) -> float:
 def test_streams_move_before_open_requests_of_stop_end(
     a: ServeProcess, b: ServeProcess, name: str
 ) -> None:
-    """While a poll and slow requests are open there, the other takes notes of its streams.
+    """The other replica takes notes while a poll and slow requests are open at the first.
 
-    Nothing is refused, and nothing is asked twice: nor are the slow ones, when they are complete.
+    No request is refused or repeated, and the slow ones are answered when they are complete.
     """
     path = f"/v1/streams/{name}"
     slow = [
@@ -180,9 +182,9 @@ def test_streams_move_before_open_requests_of_stop_end(
 def test_last_replica_ends_after_its_slow_requests(
     tmp_path: Path, request: pytest.FixtureRequest, answer: bytes, *, shares: bool
 ) -> None:
-    """Callers of a database that may be shared try again, at a replica that is started meanwhile.
+    """Callers of a shared database get a 503, and may try another replica.
 
-    One that has its database for itself takes them to the end: no other replica could.
+    A controller with its database in a file answers them, because no other replica could.
     """
     options = ("--database", request.getfixturevalue("url")) if shares else ()
     with ServeProcess(tmp_path, *options).ready() as only:
@@ -199,11 +201,11 @@ def test_last_replica_ends_after_its_slow_requests(
     assert (answered, ended) == (answer, 0)
 
 
-# What becomes of streams when replicas come, stop, die, sleep, or lose their way
+# Streams of a killed replica
 
 
 def note_until_accepted(replica: ServeProcess, name: str, noted: int) -> None:
-    """Note until it is accepted: if a busy machine delays the takeover, 503 is answered."""
+    """Note until it is accepted: a busy machine may delay the takeover."""
     wait_until(lambda: note_time(replica, name, noted) == 200)
 
 
@@ -211,7 +213,7 @@ def note_until_accepted(replica: ServeProcess, name: str, noted: int) -> None:
 def test_notes_for_killed_replica_wait_for_takeover(
     a: ServeProcess, b: ServeProcess, name: str
 ) -> None:
-    """The survivor holds the request until the stream is its own, and answers 200."""
+    """The other replica holds the request until it owns the stream."""
     a.kill()
     note_until_accepted(b, name, 9)
     wait_until(lambda: read_buckets(b)["this"] == 64)

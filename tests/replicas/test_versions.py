@@ -1,4 +1,4 @@
-"""Which controllers share a database, and which version each of them runs."""
+"""The controllers of a database and their versions."""
 
 import json
 from importlib.metadata import version
@@ -18,7 +18,7 @@ THIS = {"version": version("noted-time"), "revision": SCHEMA_REVISION}
 
 
 def read_status(url: str, directory: Path) -> list[dict[str, Any]]:
-    """Return what the command says of each controller."""
+    """Return the controllers that the command lists."""
     done = run_command("status", "--url", url, "--json", cwd=directory)
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)["controllers"]
@@ -28,7 +28,7 @@ def read_status(url: str, directory: Path) -> list[dict[str, Any]]:
 def test_status_shows_each_controller_and_its_version(
     a: ServeProcess, b: ServeProcess, tmp_path: Path
 ) -> None:
-    """One that was killed is not listed, once the server has ended its session."""
+    """A killed controller is not listed once the server has ended its session."""
     said = read_status(a.url, tmp_path)
     times = [each.pop("since") for each in said]
     b.kill()
@@ -39,7 +39,7 @@ def test_status_shows_each_controller_and_its_version(
 
 
 def test_unsafe_settings_are_shown(a: ServeProcess, tmp_path: Path) -> None:
-    """In the log at the start, and by `read_status` and the doctor in the same words."""
+    """The log, `status` and `doctor` show the same sentence."""
     url = a.ready().url
     (risk,) = (each["risk"] for each in a.log() if each["event"] == "commits_may_be_lost")
     printed = run_command("status", "--url", url, cwd=tmp_path).stderr
@@ -53,7 +53,6 @@ def test_unsafe_settings_are_shown(a: ServeProcess, tmp_path: Path) -> None:
 
 
 def test_single_controller_lists_itself(tmp_path: Path) -> None:
-    """Over a database in a file, whose only bucket it has; on a terminal or not, in a table."""
     with ServeProcess(tmp_path) as alone:
         url = alone.ready().url
         printed = run_command("status", "--url", url, cwd=tmp_path).stdout.splitlines()

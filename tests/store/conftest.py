@@ -19,21 +19,21 @@ collect_ignore_glob = [] if find_binaries() else ["test_postgres*"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report what could not be tested here."""
+    """Report that PostgreSQL was not tested."""
     if not find_binaries():
         terminalreporter.write_line(NO_SERVER, yellow=True)
 
 
 @pytest.fixture
 def url(server: Server, reusable_database: str) -> str:
-    """A migrated database with nothing in it."""
+    """An empty, migrated database."""
     server.empty(reusable_database)
     return reusable_database
 
 
 @pytest.fixture
 def make_postgres(server: Server, reusable_database: str) -> MakeStore:
-    """Makes a PostgreSQL store at each call, which has nothing in it."""
+    """Makes an empty PostgreSQL store at each call."""
 
     def make() -> Store:
         server.empty(reusable_database)
@@ -46,7 +46,7 @@ def make_postgres(server: Server, reusable_database: str) -> MakeStore:
 
 @pytest.fixture
 def database(database_template: Path, tmp_path: Path) -> Path:
-    """A migrated database of the test's own."""
+    """A new, migrated database in a file."""
     return Path(shutil.copy(database_template, tmp_path / "noted-time.db"))
 
 
@@ -63,7 +63,7 @@ def make_sqlite(database_template: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(params=DURABLE)
 def make_pair(request: pytest.FixtureRequest) -> Callable[[], tuple[Store, Store]]:
-    """Makes two stores of one new database of each kind that outlives its process."""
+    """Makes two stores of one new database of each durable kind."""
 
     def make() -> tuple[Store, Store]:
         if request.param == "sqlite":
@@ -80,14 +80,14 @@ def make_pair(request: pytest.FixtureRequest) -> Callable[[], tuple[Store, Store
 
 @pytest.fixture(params=DURABLE)
 def make_durable(request: pytest.FixtureRequest) -> MakeStore:
-    """Makes a new store of each kind that outlives its process at each call."""
+    """Makes a new durable store of each kind at each call."""
     made: MakeStore = request.getfixturevalue(f"make_{request.param}")
     return made
 
 
 @pytest.fixture
 def make_durables(request: pytest.FixtureRequest) -> list[MakeStore]:
-    """Make a new store at each call, one maker for each kind that outlives its process."""
+    """Returns a maker of stores for each durable kind."""
     return [request.getfixturevalue(f"make_{kind}") for kind in DURABLE]
 
 

@@ -1,4 +1,4 @@
-"""Laws of stores over random batches: what goes in comes out, and every store does the same."""
+"""Laws of stores over random batches: each returns the committed records, and all agree."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -58,7 +58,7 @@ ids = st.sampled_from(IDS)
 domains = st.sampled_from(DOMAINS)
 names = st.sampled_from(("A", "a", "b.1", "Z_-"))
 keys = st.sampled_from(("A", "a"))
-"""Few names of records, so that one is often written again, or forgotten."""
+"""Few keys of records, so that one is often replaced or dropped."""
 
 positions = st.dictionaries(st.one_of(st.integers(0, 5), natural), natural, max_size=4)
 times = st.dictionaries(domains, int64)
@@ -210,7 +210,7 @@ dropped = st.one_of(
 
 @st.composite
 def batches(draw: st.DrawFn) -> ChangeSet:
-    """Draw puts before and after drops, so that each may replace the other."""
+    """Draw puts before and after drops of the same keys."""
     batch = ChangeSet(BucketClock(0, draw(natural)), *draw(record_lists))
     for key in draw(st.lists(dropped, max_size=4)):
         batch.drop(*key)
@@ -233,7 +233,7 @@ def sort_unique(records: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]
 
 @st.composite
 def whole_streams(draw: st.DrawFn) -> Kept:
-    """Draw all that a store may keep of the first stream, each list in the order of its names."""
+    """Draw all records of the first stream, each list ordered by key."""
     noted = dict(draw(st.lists(members.map(lambda each: (each.writer, each)))))
     return Kept(
         scales=draw(sort_unique(scales)),
@@ -257,7 +257,7 @@ def chains(domain: str) -> st.SearchStrategy[list[AppendedMark]]:
 
 
 def try_commit(store: Store, batch: ChangeSet) -> str:
-    """Commit the batch and return how that ended."""
+    """Commit the batch, and return the outcome."""
     try:
         store.commit(batch)
     except Conflict:
@@ -268,7 +268,6 @@ def try_commit(store: Store, batch: ChangeSet) -> str:
 
 
 def read_all(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
-    """Return all that the store gives back."""
     return (
         store.clocks()[0],
         store.streams(),
@@ -283,7 +282,7 @@ def read_all(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
 def test_load_returns_what_was_committed(
     make_store: Callable[[], Store], record: StreamRecord, written: Kept
 ) -> None:
-    """Whatever the offsets, times, names and settings are, and in whatever order they came."""
+    """Records may have any values and be put in any order."""
     lists: list[list[Any]] = [written.readers, written.backlogs, written.ledger, written.late]
     batch = ChangeSet(
         record,
@@ -303,7 +302,7 @@ def test_load_returns_what_was_committed(
 def test_all_stores_agree(
     make_durables: list[Callable[[], Store]], written: list[ChangeSet]
 ) -> None:
-    """After any batches, refused ones among them, the stores give back the same."""
+    """Refused batches are among them."""
     made = [StreamRecord(stream_id, stream_id, StreamSettings()) for stream_id in IDS]
     history = (ChangeSet(*made), *written)
     found = []

@@ -32,21 +32,19 @@ TEXTS = ("tab\t", "line\nend", 'quo"te', "back\\slash", "\\N", "✈")
 
 
 def test_new_store_is_empty_at_service_time_zero(store: Store) -> None:
-    """Nothing was committed, so nothing has to be given back."""
     found = (store.clocks()[0], store.streams(), read_kept(store))
 
     assert found == (0, [], Kept([], [], {"default": []}, []))
 
 
 def test_streams_are_ordered_by_name(store: Store) -> None:
-    """The order is that of code points, whatever the order of making."""
+    """Names are ordered by code point."""
     commit(store, stream("1", "b"), stream("2", "B"), stream("3", "a"))
 
     assert [record.name for record in store.streams()] == store.names() == ["B", "a", "b"]
 
 
 def test_summaries_have_records_last_marks_and_scales(store: Store) -> None:
-    """Of each its record, the last mark of each domain that has one, and all scale events."""
     events = [ScaleEvent({0: 500}, {2: (0,)}), ScaleEvent({2: 600}, {3: (2,)})]
     marks = [mark(1), mark(2), mark(1, domain="ship_time"), mark(1, "id-3"), mark(2, "id-3")]
     streams = [stream(), stream("id-2", "trains"), stream("id-3", "buses"), stream("id-4", "ships")]
@@ -64,7 +62,6 @@ def test_summaries_have_records_last_marks_and_scales(store: Store) -> None:
 
 
 def test_changed_settings_keep_records_of_stream(store: Store) -> None:
-    """Changing settings deletes nothing: what belongs to the stream stays."""
     store.commit(build_changes(*records(member()), upto=2))
     changed = replace(stream(), settings=replace(stream().settings, writer_timeout_ms=99))
 
@@ -78,7 +75,7 @@ def test_changed_settings_keep_records_of_stream(store: Store) -> None:
 
 
 def test_sealed_stream_is_loaded_with_seal_and_final_mark(store: Store) -> None:
-    """How it was sealed, what was asked for, and that the mark is final; also in summaries."""
+    """Summaries have the seal and the final mark, too."""
     asked = SealRequest({0: 25}, {"ship_time": 99})
     sealed = replace(stream(), seal=Seal(asked, {0: 25, 3: 0}, 1234, ("UA",)))
     last = mark(2)
@@ -93,7 +90,7 @@ def test_sealed_stream_is_loaded_with_seal_and_final_mark(store: Store) -> None:
 
 
 def test_drop_of_member_keeps_others(store: Store) -> None:
-    """Writers are forgotten by stream and name; an unknown one counts as forgotten."""
+    """A drop of an unknown member does nothing."""
     both = [each for i in ("id-1", "id-2") for each in records(member("DL"), member("UA"), of=i)]
     commit(store, stream(), stream("id-2", "ships"), *both)
 
@@ -109,7 +106,6 @@ def test_drop_of_member_keeps_others(store: Store) -> None:
 
 
 def test_member_dropped_and_put_in_one_batch_is_written(store: Store) -> None:
-    """Members are forgotten before others are written."""
     store.commit(build_changes(*records(member(time=9))))
 
     batch = ChangeSet()
@@ -122,7 +118,7 @@ def test_member_dropped_and_put_in_one_batch_is_written(store: Store) -> None:
 
 @pytest.mark.parametrize("wrong", [1, 2, 4])
 def test_mark_without_its_predecessor_is_conflict(store: Store, wrong: int) -> None:
-    """Whether its seq is taken or leaves a gap, the conflict names it."""
+    """The conflict names a seq that is taken or leaves a gap."""
     store.commit(build_changes(upto=2))
 
     with pytest.raises(MarkConflict) as conflict:
@@ -136,7 +132,7 @@ def test_mark_without_its_predecessor_is_conflict(store: Store, wrong: int) -> N
 
 
 def test_batch_with_conflict_writes_nothing(store: Store) -> None:
-    """Neither what precedes the mark nor what follows it, of this stream or another."""
+    """This includes records before and after the mark, and of other streams."""
     store.commit(build_changes(*records(member()), upto=2))
     before = (store.clocks()[0], store.streams(), read_kept(store), read_kept(store, "id-2"))
     doomed = ChangeSet(
@@ -177,7 +173,7 @@ def test_batch_with_conflict_writes_nothing(store: Store) -> None:
     ids=["member", "scale", "mark", "reader", "backlog", "change", "name", "scale-again"],
 )
 def test_batch_that_contradicts_store_is_conflict(store: Store, record: Record) -> None:
-    """It names an unknown stream, or a name or scale event that exists; nothing is written."""
+    """It has an unknown stream, or a name or scale event that exists."""
     scale = StoredScale("id-1", 1, ScaleEvent({9: 9}, {}))
     store.commit(build_changes(scale, service_ms=4))
 
@@ -193,14 +189,14 @@ def test_batch_that_contradicts_store_is_conflict(store: Store, record: Record) 
 
 
 def test_controllers_of_database_share_secret(store: Store) -> None:
-    """Whoever reads it again, reads the same: it was made with the tables."""
+    """It was made with the tables."""
     found = store.reading.replicas_secret()
 
     assert (store.replicas_secret(), len(found) >= 32) == (found, True)
 
 
 def test_iterator_reads_snapshot(store: Store) -> None:
-    """A commit between two members that are read neither fails nor is seen."""
+    """A commit between two reads of the iterator succeeds, and the iterator does not see it."""
     store.commit(build_changes(*records(member("a"), member("c"))))
     members = store.members("id-1")
     found = [next(members)]
@@ -211,7 +207,6 @@ def test_iterator_reads_snapshot(store: Store) -> None:
 
 
 def test_closed_store_is_unavailable(store: Store) -> None:
-    """Neither a commit nor a question is answered after `close`."""
     store.close()
 
     with pytest.raises(StoreUnavailable, match="closed"):
@@ -222,7 +217,7 @@ def test_closed_store_is_unavailable(store: Store) -> None:
 
 @pytest.mark.parametrize("count", [10, 2500])
 def test_batch_of_any_size_is_loaded(store: Store, count: int) -> None:
-    """New members and ones that are there."""
+    """Members may be new or known."""
     ends = {0: MAX_INT64}, {"default": MIN_INT64, "a.b": MAX_INT64}
     odd = [member(text) for text in TEXTS]
     odd.append(member("ends")._replace(excluded="timed_out", position=ends[0], times=ends[1]))

@@ -1,4 +1,4 @@
-"""What every store keeps and forgets, and that a commit outlives its process."""
+"""Records that every store keeps and drops, and commits that survive a kill."""
 
 import subprocess
 import sys
@@ -40,7 +40,7 @@ POLICY = BacklogPolicy(watermark_lag_ms=1000, behind_ms=None, rule="sticky")
 
 
 def list_numbers(store: Store, stream_id: str = "id-1") -> list[int]:
-    """Return the numbers of the changes that the store keeps of a stream, the newest first."""
+    """Return the numbers of a stream's changes, newest first."""
     return [each.number for each in store.changes(stream_id, before=None, limit=1000)]
 
 
@@ -49,21 +49,20 @@ def make_entry(seq: int, of: str = "id-1", domain: str = "default") -> LedgerEnt
 
 
 def drop_old(kind: type[Record], before: int, *written: Record) -> ChangeSet:
-    """Return the changes that write records, and delete old ones of the first stream."""
+    """Return a batch that writes records and drops old ones of the first stream."""
     batch = ChangeSet(*written)
     batch.drop_old(kind, "id-1", before)
     return batch
 
 
 def drop_stream(*written: Record) -> ChangeSet:
-    """Return the changes that write records, and drop the first stream."""
+    """Return a batch that writes records and drops the first stream."""
     batch = ChangeSet(*written)
     batch.drop(StreamRecord, "id-1")
     return batch
 
 
 def test_put_replaces_reader(store: Store) -> None:
-    """A reader that went offline keeps only the segments that it was the last to report."""
     online = ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 1: 2})
     other = ReaderRecord("id-1", "h", "a", online=True, position={})
     store.commit(build_changes(other, online))
@@ -77,7 +76,7 @@ def test_put_replaces_reader(store: Store) -> None:
 
 
 def test_put_replaces_backlog(store: Store) -> None:
-    """The last one of a batch counts, and one that is forgotten in it first is written."""
+    """The last put of a batch counts, also after a drop."""
     record = BacklogRecord("id-1", "g", POLICY)
     store.commit(build_changes(record))
     changed = [replace(record, since=3), replace(record, since=4, policy=None)]
@@ -90,7 +89,6 @@ def test_put_replaces_backlog(store: Store) -> None:
 
 
 def test_ledger_is_read_in_both_directions(store: Store) -> None:
-    """After a seq in the requested order, up to a maximum, of one domain."""
     seqs = (3, 1, 7, 5)
     entries = [make_entry(seq, domain=each) for seq in seqs for each in ("default", "ship_time")]
     store.commit(build_changes(*entries))
@@ -105,7 +103,7 @@ def test_ledger_is_read_in_both_directions(store: Store) -> None:
 
 
 def test_old_ledger_entries_are_dropped_by_served_time(store: Store) -> None:
-    """Their wall time, which falls here, decides nothing; those of other streams stay."""
+    """Their wall times fall here and are ignored. Entries of other streams stay."""
     entries = [make_entry(seq, of=each) for each in ("id-1", "id-2") for seq in (1, 2, 3)]
     commit(store, stream(), stream("id-2", "ships"), *entries)
 
@@ -121,7 +119,7 @@ def make_late(writer: str) -> LateRecord:
 
 
 def test_drop_of_late_rows_keeps_others(store: Store) -> None:
-    """By their keys, one that is not there among them; what is written again stays."""
+    """A drop of an unknown key does nothing, and a record put again stays."""
     records = [make_late(writer) for writer in "abc"]
     store.commit(build_changes(*records))
     batch = ChangeSet()
@@ -134,7 +132,7 @@ def test_drop_of_late_rows_keeps_others(store: Store) -> None:
 
 
 def test_changes_are_loaded_newest_first(store: Store) -> None:
-    """Each with all its fields, or with none set."""
+    """All fields may be set, or none."""
     settings = {"domains": ["a"], "max_time_ahead_ms": None}
     made = [change(1), Change("id-1", 9, 2, "settings", None, settings, {"domains": []}), change(3)]
 
@@ -145,7 +143,7 @@ def test_changes_are_loaded_newest_first(store: Store) -> None:
 
 
 def test_changes_are_numbered_by_stream(store: Store) -> None:
-    """Over the batches, and whatever other streams have."""
+    """Numbers continue over batches."""
     store.commit(build_changes(change(1)))
     changes = [change(2), change(2, "id-2"), change(2), change(2, "id-2")]
     commit(store, stream("id-2", "ships"), *changes)
@@ -154,7 +152,7 @@ def test_changes_are_numbered_by_stream(store: Store) -> None:
 
 
 def test_old_changes_are_dropped_except_last(store: Store) -> None:
-    """So the numbers of the next ones continue; those of other streams stay."""
+    """So numbers continue. Changes of other streams stay."""
     streams = [stream(), stream("id-2", "ships")]
     changes = [*map(change, (1, 2, 3)), change(1, "id-2"), change(2, "id-2")]
     commit(store, *streams, *changes)
@@ -169,7 +167,7 @@ def test_old_changes_are_dropped_except_last(store: Store) -> None:
 
 
 def test_change_survives_drop_of_old_ones_in_its_batch(store: Store) -> None:
-    """Changes are added before others are forgotten, so the last one is the new one."""
+    """Puts come before drops of old records."""
     store.commit(build_changes(change(1)))
 
     store.commit(drop_old(Change, 99, change(2)))
@@ -177,11 +175,11 @@ def test_change_survives_drop_of_old_ones_in_its_batch(store: Store) -> None:
     assert list_numbers(store) == [2]
 
 
-# What every store forgets on demand, and what it keeps all the same
+# Drops
 
 
 def test_drop_of_marks_keeps_later_and_other_chains(store: Store) -> None:
-    """To forget goes up to and with the seq, in one chain only."""
+    """Marks up to and including the seq are dropped, in one domain."""
     store.commit(build_changes(upto=4))
     commit(store, *(mark(seq, domain="ship_time") for seq in (1, 2, 3)))
 
@@ -193,7 +191,7 @@ def test_drop_of_marks_keeps_later_and_other_chains(store: Store) -> None:
 
 
 def test_drop_of_stream_drops_its_records(store: Store) -> None:
-    """Nothing of it is left; what belongs to another stays."""
+    """Records of other streams stay."""
     full = build_changes(
         stream("id-2", "ships"),
         StoredScale("id-1", 1, ScaleEvent({0: 5}, {})),
@@ -216,7 +214,7 @@ def test_drop_of_stream_drops_its_records(store: Store) -> None:
 
 
 def test_recreated_stream_has_no_records(store: Store) -> None:
-    """It has the old name and a new id, even when one batch drops the one and makes the other."""
+    """One batch may drop the old stream and make the new one."""
     store.commit(build_changes(*records(member()), upto=2))
     again = stream("id-2")
 
@@ -226,7 +224,6 @@ def test_recreated_stream_has_no_records(store: Store) -> None:
 
 
 def test_batch_that_drops_stream_writes_nothing_to_it(store: Store) -> None:
-    """One transaction may take notes of a stream and its deletion, in this order."""
     store.commit(build_changes(upto=2))
 
     store.commit(drop_stream(*records(member()), change(1)))
@@ -234,7 +231,7 @@ def test_batch_that_drops_stream_writes_nothing_to_it(store: Store) -> None:
     assert (store.streams(), read_kept(store)) == ([], Kept([], [], {"default": []}, []))
 
 
-# What a commit promised is there after the process was killed
+# Commits of a killed process
 
 
 WRITERS = 50
@@ -257,7 +254,7 @@ for n in count(1):
 
 
 def commit_until_kill(database: Path, batches: int) -> int:
-    """Let a process commit about as many batches, kill it, and return the last it reported."""
+    """Let a process commit about so many batches, kill it, and return the last reported one."""
     command = [sys.executable, "-c", ENDLESS, str(database)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -270,7 +267,7 @@ def commit_until_kill(database: Path, batches: int) -> int:
 
 
 def test_commits_survive_kill(database: Path) -> None:
-    """Everything reported is there, whole, and at most the batch in flight besides."""
+    """The database has all reported batches and at most one more."""
     reported = commit_until_kill(database, batches=200)
 
     with closing(SqliteStore(database)) as store:

@@ -1,4 +1,4 @@
-"""What a controller does about flipped bits in SQLite: it refuses, or none changes what is read."""
+"""A flipped bit in a SQLite file is refused, or harmless."""
 
 import os
 import random
@@ -22,7 +22,7 @@ from tests.support.stored import build_changes, mark, member, read_kept, records
 
 DOMAINS = "default", "ship_time"
 FLIPS = int(os.environ.get("NOTED_TIME_FLIPS", "1"))
-"""How many bits of each page are tried, one at a time."""
+"""The number of bits of each page that are tried, one at a time."""
 
 PAGE_BITS = 8 * 1024
 MARKS = 60
@@ -30,7 +30,7 @@ REMEDY = ": restore the database from a backup"
 
 
 def read_all(store: Store) -> list[Any]:
-    """Return what a controller reads of a database."""
+    """Return all records that a controller reads."""
     streams = store.streams()
     summaries = store.summaries([each.name for each in streams])
     return [streams, summaries, *(read_kept(store, each.id, DOMAINS) for each in streams)]
@@ -38,7 +38,7 @@ def read_all(store: Store) -> list[Any]:
 
 @pytest.fixture
 def file(database: Path) -> Path:
-    """A database that nothing serves, with rows of each sealed table; a few marks were dropped."""
+    """A database at rest with rows of each table; a few marks were dropped."""
     ids = [f"id-{number}" for number in range(1, 5)]
     batch = ChangeSet()
     for each in ids:
@@ -57,7 +57,7 @@ def file(database: Path) -> Path:
 
 
 def start_on(file: Path, truth: list[Any]) -> str:
-    """Return what a controller that starts on the file makes of it."""
+    """Start on the file, and return whether it was refused, harmless or served."""
     try:
         with closing(open_store(f"sqlite:///{file}")) as store:
             return "harmless" if read_all(store) == truth else "served"
@@ -68,7 +68,6 @@ def start_on(file: Path, truth: list[Any]) -> str:
 
 
 def test_flipped_bit_is_refused_or_changes_nothing(file: Path, tmp_path: Path) -> None:
-    """One at a time, in each page of a database at rest."""
     with closing(SqliteStore(file)) as store:
         truth = read_all(store)
     content, chance, found = file.read_bytes(), random.Random(1), Counter[str]()
@@ -86,7 +85,7 @@ def test_flipped_bit_is_refused_or_changes_nothing(file: Path, tmp_path: Path) -
 
 
 def test_mark_moved_to_another_stream_is_refused(file: Path) -> None:
-    """Neither stream has it then: what is found by its key ends before it."""
+    """A search by key finds the mark in neither stream."""
     seventh = b"id-1ship_time\x07\x07"
     content = file.read_bytes()
     file.write_bytes(content.replace(seventh, seventh.replace(b"1", b"3")))
@@ -100,7 +99,7 @@ def test_mark_moved_to_another_stream_is_refused(file: Path) -> None:
 def test_damage_of_large_file_is_found_on_request(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not at the start. SQLite's own check passes a row whose other key is in order."""
+    """It is not checked at the start. SQLite's check accepts a row with another key in order."""
     last, content = b"id-4ship_time\x3b\x3b", file.read_bytes()
     assert content.count(last) == 1
     file.write_bytes(content.replace(last, last.replace(b"e", b"g")))
@@ -113,7 +112,7 @@ def test_damage_of_large_file_is_found_on_request(
 
 
 def test_damaged_schema_is_refused_with_file_and_remedy(file: Path) -> None:
-    """SQLite then knows no such column, which its code does not call damage."""
+    """SQLite reports an unknown column, not damage."""
     file.write_bytes(file.read_bytes().replace(b"appended_at", b"appended_au"))
 
     unknown = f"{file} is damaged: no such column: noted_time_mark.appended_at{REMEDY}"
@@ -123,7 +122,6 @@ def test_damaged_schema_is_refused_with_file_and_remedy(file: Path) -> None:
 
 
 def test_damage_of_served_file_is_found_on_request(file: Path) -> None:
-    """A disk may damage it meanwhile, and the check of a large one is left out at the start."""
     with closing(SqliteStore(file)) as store:
         before = store.damage()
     content, name = file.read_bytes(), b"flights id-2"
@@ -160,7 +158,7 @@ CHANGED = {
 
 @pytest.mark.parametrize("what", CHANGED)
 def test_refusal_names_damaged_row(database: Path, what: str) -> None:
-    """By its table and key, whether its seal is wrong or it cannot be read at all."""
+    """The row may have a wrong checksum, or be unreadable."""
     statement, sentence = CHANGED[what]
     with closing(SqliteStore(database)) as store:
         store.commit(build_changes(*records(member()), upto=1))
@@ -175,7 +173,7 @@ def test_refusal_names_damaged_row(database: Path, what: str) -> None:
 
 
 def test_row_with_crc_set_to_null_is_read(database: Path) -> None:
-    """An operator may edit a row so."""
+    """An operator may edit a row this way."""
     with closing(SqliteStore(database)) as store:
         store.commit(build_changes(*records(member()), upto=1))
     with closing(sqlite3.connect(database)) as connection:

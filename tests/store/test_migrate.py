@@ -1,4 +1,4 @@
-"""How a database comes to its tables, also when several processes want it at once."""
+"""Migrations of databases, also by several processes at once."""
 
 import sqlite3
 import subprocess
@@ -36,7 +36,7 @@ from tests.support.stored import build_changes, read_seqs
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """The URL of a database that is not there yet."""
+    """The URL of an absent database."""
     return f"sqlite:///{tmp_path / 'noted-time.db'}"
 
 
@@ -67,7 +67,7 @@ def connect(url: str) -> Iterator[Connection]:
 
 
 def test_new_database_has_buckets_at_0(empty: str) -> None:
-    """A shared one has 64, one in a file has one."""
+    """A shared database has 64 buckets, and a file has one."""
     migrate(empty)
 
     with closing(open_store(empty)) as store:
@@ -79,7 +79,7 @@ def test_new_database_has_buckets_at_0(empty: str) -> None:
 
 
 def test_databases_have_different_secrets(tmp_path: Path) -> None:
-    """Controllers of one are strangers to those of another."""
+    """So controllers of different databases do not trust each other."""
     found = set()
     for name in ("a", "b"):
         migrate(url := f"sqlite:///{tmp_path / name}")
@@ -90,7 +90,7 @@ def test_databases_have_different_secrets(tmp_path: Path) -> None:
 
 
 def test_second_migration_changes_nothing(url: str) -> None:
-    """What was committed stays; a database that is up to date is not even locked."""
+    """A migrated database is not even locked."""
     migrate(url)
     with closing(open_store(url)) as store:
         store.commit(build_changes(upto=2))
@@ -103,7 +103,7 @@ def test_second_migration_changes_nothing(url: str) -> None:
 
 
 def test_processes_migrate_at_once(empty: str, tmp_path: Path) -> None:
-    """One does it, the others wait and find it done; none fails."""
+    """One migrates, and the others wait."""
     go = tmp_path / "go"
     code = (
         "import sys, time; from pathlib import Path; from controller.store.migrate import migrate\n"
@@ -126,7 +126,7 @@ def test_processes_migrate_at_once(empty: str, tmp_path: Path) -> None:
 
 
 def test_check_of_absent_database_names_migrate(url: str) -> None:
-    """The error names the remedy, and to ask leaves no file behind."""
+    """The check does not create the file."""
     with pytest.raises(WrongSchema) as wrong:
         check(url)
 
@@ -139,7 +139,7 @@ def test_check_of_absent_database_names_migrate(url: str) -> None:
 
 @pytest.mark.parametrize("act", [check, open_store, migrate])
 def test_newer_schema_is_refused(url: str, act: Callable[[str], object]) -> None:
-    """An older version neither serves nor migrates it, and names the one that does."""
+    """The error asks for a newer version."""
     set_revision(url, "9999")
 
     with pytest.raises(WrongSchema, match=r"at 9999, newer than .*: install the noted-time that"):
@@ -147,7 +147,6 @@ def test_newer_schema_is_refused(url: str, act: Callable[[str], object]) -> None
 
 
 def test_failed_migration_leaves_file_unchanged(url: str) -> None:
-    """A failed migration leaves the file as it was."""
     with closing(sqlite3.connect(parse_file(url))) as connection, connection:
         connection.execute("CREATE TABLE noted_time_mark (colour TEXT)")
 
@@ -160,7 +159,7 @@ def test_failed_migration_leaves_file_unchanged(url: str) -> None:
 
 
 def test_database_with_tables_of_other_programs_is_shared(empty: str) -> None:
-    """They may have common names, and Alembic's own table."""
+    """Other tables may have common names, or be Alembic's."""
     others = ("alembic_version", "stream", "token", "secret", "change")
     engine = engine_to_migrate(empty)
     with engine.begin() as connection:
@@ -175,7 +174,7 @@ def test_database_with_tables_of_other_programs_is_shared(empty: str) -> None:
 
 
 def test_unknown_revision_is_not_migrated(url: str) -> None:
-    """The error is the store's, and names the revision."""
+    """The error names the revision."""
     set_revision(url, "0000")
 
     with pytest.raises(StoreUnavailable, match="0000"):
@@ -183,7 +182,7 @@ def test_unknown_revision_is_not_migrated(url: str) -> None:
 
 
 def test_referenced_table_can_be_altered(url: str) -> None:
-    """SQLite makes it again; what belongs to its rows stays all the same."""
+    """SQLite recreates the table, and rows that refer to it stay."""
     migrate(url)
     with closing(open_store(url)) as store:
         store.commit(build_changes(upto=2))
@@ -198,7 +197,7 @@ def test_referenced_table_can_be_altered(url: str) -> None:
 
 
 def test_migration_finds_rows_without_stream(url: str) -> None:
-    """Foreign domains are off meanwhile, so it is asked at the end."""
+    """Foreign keys are off during a migration, so they are checked at its end."""
     migrate(url)
     with connect(url) as connection:
         connection.exec_driver_sql("INSERT INTO noted_time_scale VALUES ('nobody', 1, '{}', NULL)")
@@ -208,7 +207,7 @@ def test_migration_finds_rows_without_stream(url: str) -> None:
 
 
 def test_migrations_make_tables_of_schema(empty: str) -> None:
-    """Alembic finds nothing to do between the last revision and the models."""
+    """Alembic finds no difference."""
     migrate(empty)
 
     engine = engine_to_migrate(empty)
@@ -221,14 +220,14 @@ def test_migrations_make_tables_of_schema(empty: str) -> None:
 
 
 def test_schema_names_last_revision() -> None:
-    """`check` compares with a constant, so that it needs no migrations to be there."""
+    """`check` compares with a constant, so it does not need the migrations."""
     directory = str(MIGRATIONS_DIRECTORY)
 
     assert ScriptDirectory(directory).get_heads() == [SCHEMA_REVISION]
 
 
 def test_every_constraint_has_name() -> None:
-    """Without one, SQLite's tables could not be altered later."""
+    """SQLite could not alter a constraint without a name."""
     nameless = [
         constraint
         for table in metadata.tables.values()
@@ -240,7 +239,7 @@ def test_every_constraint_has_name() -> None:
 
 
 def test_database_is_created_only_if_there_is_none(url: str) -> None:
-    """A new file gets its tables at once, an older one waits for its owner to migrate it."""
+    """A new file gets its tables, and an older database is not migrated."""
     first = create_if_new(url)
     set_revision(url, "0000")
     second = create_if_new(url)
@@ -252,6 +251,6 @@ def test_database_is_created_only_if_there_is_none(url: str) -> None:
     "url", ["sqlite://", "sqlite:///:memory:", "mysql://db/noted", "nonsense:x"]
 )
 def test_url_without_store_is_rejected(url: str) -> None:
-    """The error shows what a URL looks like."""
+    """The error shows a valid URL."""
     with pytest.raises(Rejected, match=r"use sqlite:///path/to/file\.db"):
         open_store(url)

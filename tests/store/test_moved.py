@@ -1,4 +1,4 @@
-"""What a mark's row takes: the offsets that moved, while whole cuts are read."""
+"""Rows of marks have the offsets that moved; readers get whole cuts."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -30,33 +30,33 @@ def make_mark(seq: int, offsets: dict[int, int], domain: str = "default") -> App
 
 
 def make_moving_marks(segments: int, upto: int) -> list[AppendedMark]:
-    """Return marks of many segments, each of which moves one of them."""
+    """Return marks of many segments that each move one segment."""
     offsets = dict.fromkeys(range(segments), 1_000_000)
     return [make_mark(seq, {**offsets, 0: 1_000_000 + seq}) for seq in range(1, upto + 1)]
 
 
 def read_cut_lengths(store: SqlStore) -> list[int]:
-    """Return how long the cut is that each row of a mark has."""
+    """Return the length of the stored cut of each mark."""
     columns = RECORD_TABLES[AppendedMark].c
     lengths = select(func.length(columns.cut)).order_by(columns.seq)
     return [length for (length,) in store._rows(lengths)]
 
 
 def read_all(store: Reading) -> tuple[dict[str, list[AppendedMark]], list[Mapping[str, Mark]]]:
-    """Return all marks of the stream that are read, and the last ones of its summary."""
+    """Return all marks of the stream, and the last ones of its summary."""
     marks = {domain: list(store.marks("id-1", domain)) for domain in DOMAINS}
     return marks, [each.last_marks for each in store.summaries(["flights"])]
 
 
 @pytest.fixture
 def sql_store(make_durable: Callable[[], SqlStore]) -> SqlStore:
-    """A new store of each kind that has rows."""
+    """A new store of each kind with rows."""
     return make_durable()
 
 
 @pytest.mark.parametrize("at_once", [1, 100], ids=["each alone", "in one batch"])
 def test_unmoved_segments_take_no_space_in_rows_of_marks(sql_store: SqlStore, at_once: int) -> None:
-    """Of 4,096 that were named once, a hundred marks store the one that moved."""
+    """Each of a hundred marks stores only the one segment of 4,096 that moved."""
     marks = make_moving_marks(MANY, 100)
     with closing(sql_store):
         sql_store.commit(build_changes())
@@ -69,7 +69,7 @@ def test_unmoved_segments_take_no_space_in_rows_of_marks(sql_store: SqlStore, at
 
 
 def test_whole_cuts_at_most_double_rows(sql_store: SqlStore) -> None:
-    """However long the chain is, and the last cut is read from few rows."""
+    """This holds for a chain of any length, and the last cut is read from few rows."""
     marks = make_moving_marks(170, 200)
     with closing(sql_store):
         sql_store.commit(build_changes())
@@ -85,7 +85,7 @@ def test_whole_cuts_at_most_double_rows(sql_store: SqlStore) -> None:
 
 
 def test_first_kept_mark_has_all_segments(sql_store: SqlStore) -> None:
-    """Those before it are forgotten, with the row that named the segments."""
+    """The dropped marks include the row that named the segments."""
     marks = make_moving_marks(MANY, 9)
     with closing(sql_store):
         sql_store.commit(build_changes(*marks[:8]))
@@ -102,7 +102,6 @@ def test_first_kept_mark_has_all_segments(sql_store: SqlStore) -> None:
 def test_mark_is_compared_with_last_mark_of_another_store(
     make_pair: Callable[[], tuple[Store, Store]],
 ) -> None:
-    """Not with the last that the store appended itself: it is read as it was written."""
     one, other = make_pair()
     offsets = dict.fromkeys(range(40), 5)
     marks = [make_mark(seq, {**offsets, 0: 5 + seq % 2}) for seq in (1, 2, 3)]
@@ -131,7 +130,7 @@ steps = st.tuples(st.booleans(), st.lists(moved, max_size=4), st.lists(forgotten
 def test_marks_are_read_as_written_after_appends_and_drops(
     make_pair: Callable[[], tuple[Store, Store]], taken: list[Any]
 ) -> None:
-    """For two stores of one database; conflicts change nothing, and segments may be left out."""
+    """Two stores append to one database. Conflicts change nothing, and marks may drop segments."""
     pair, model = make_pair(), MemoryStore()
     last = {domain: make_mark(0, dict.fromkeys(range(100), 1), domain) for domain in DOMAINS}
     with closing(pair[0]), closing(pair[1]):

@@ -1,4 +1,4 @@
-"""What a server can do to a store: end its session, go away, come back, be locked by another."""
+"""Faults of a PostgreSQL server: lost sessions, restarts, locks and unsafe settings."""
 
 import asyncio
 import signal
@@ -30,7 +30,7 @@ def store(url: str) -> Iterator[PostgresStore]:
 def test_heartbeat_starts_session_after_lost_one(
     store: PostgresStore, server: Server, url: str
 ) -> None:
-    """Without any bucket; what was committed before is there, and the next batch is taken."""
+    """The new session has no bucket, and the store works."""
     store.commit(build_changes(upto=1))
     server.cut(url)
     with pytest.raises(StoreUnavailable):
@@ -51,7 +51,7 @@ def test_heartbeat_starts_session_after_lost_one(
 def test_commits_survive_restart_of_server(
     store: PostgresStore, server: Server, how: signal.Signals
 ) -> None:
-    """While it is away the store is unavailable; then the store works again."""
+    """The store is unavailable meanwhile, and works after the restart."""
     store.commit(build_changes(service_ms=4, upto=2))
     server.stop(how)
     try:
@@ -69,7 +69,7 @@ def test_commits_survive_restart_of_server(
 
 
 def test_batch_gives_up_after_lock_timeout(store: PostgresStore, server: Server, url: str) -> None:
-    """A lock on the table, for example to alter it, makes the store unavailable until it ends."""
+    """The store works again after the lock is released."""
     store._session.session().execute("SET lock_timeout = 50")
     with server.session(url) as other, other.transaction():
         other.execute("LOCK TABLE noted_time_stream")
@@ -82,14 +82,13 @@ def test_batch_gives_up_after_lock_timeout(store: PostgresStore, server: Server,
 
 
 def test_every_commit_is_synced(store: PostgresStore) -> None:
-    """A commit is on the disk when it is answered, whatever the server's default is."""
+    """The default of the server does not matter."""
     found = store._session.session().execute("SHOW synchronous_commit").fetchone()
 
     assert found == ("on",)
 
 
 async def test_batch_takes_few_round_trips(server: Server, url: str) -> None:
-    """However many statements it has."""
     link = Link(server.port)
     await link.open()
 
@@ -108,7 +107,6 @@ async def test_batch_takes_few_round_trips(server: Server, url: str) -> None:
 
 
 def test_older_schema_is_refused_without_showing_password(server: Server) -> None:
-    """The sentence is that of every database, with the URL without its password."""
     url = server.make_database()
     migrate(url)
     server.execute("UPDATE noted_time_version SET version_num = '0000'", url)
@@ -146,13 +144,13 @@ def test_encoding_of_database_does_not_matter(server: Server, encoding: str) -> 
 
 
 def read_risk(url: str) -> str | None:
-    """Return what a store says of its database."""
+    """Return the risk that a store reports."""
     with closing(PostgresReading(create_postgres_engine(url))) as reading:
         return reading.risk()
 
 
 def test_unsafe_settings_of_postgres_are_named(server: Server) -> None:
-    """Whether it is the server's or one of the session's own."""
+    """The setting may be of the server or of the session."""
     directory = find_binaries()
     assert directory
     with Server(directory) as synced:
@@ -182,7 +180,7 @@ def test_unsafe_settings_of_postgres_are_named(server: Server) -> None:
     ids=["no database", "wrong password", "no server", "unnamed", "no URL"],
 )
 def test_no_error_shows_password(server: Server, wrong: str) -> None:
-    """Neither that of a connection refused nor that of a URL that cannot be read."""
+    """This includes refused connections and invalid URLs."""
     url = wrong.format(secret=PASSWORD, port=server.port)
     for act in (open_store, migrate, create_if_new):
         with pytest.raises((StoreUnavailable, Rejected)) as error:
@@ -192,7 +190,7 @@ def test_no_error_shows_password(server: Server, wrong: str) -> None:
 
 
 def test_read_only_database_is_refused(store: PostgresStore) -> None:
-    """Such as a standby, or a database on a nearly full disk; reported before a note is lost."""
+    """A standby is one. A ping reports it before a note is lost."""
     store.ping()
     store._session.session().execute("SET default_transaction_read_only = on")
 

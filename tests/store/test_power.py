@@ -1,4 +1,4 @@
-"""What a controller on SQLite has after a power cut: whatever it acknowledged."""
+"""Power cuts of a controller on SQLite."""
 
 from pathlib import Path
 
@@ -12,12 +12,11 @@ pytestmark = pytest.mark.acceptance
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Disk:
-    """A disk for the database."""
     return Disk.new(tmp_path)
 
 
 def test_acknowledged_notes_survive_power_cut(disk: Disk, tmp_path: Path) -> None:
-    """After each call that syncs a file, from the first of a new database on."""
+    """The power is cut after each call that syncs a file."""
     answered = note_until_kill(disk, disk.variables)
 
     cuts = [(cut, torn) for cut in disk.cuts() for torn in (False, True)]

@@ -1,4 +1,4 @@
-"""Code of a revision and of later ones on one database: what a migration says, what code takes."""
+"""Two versions of the code on one database."""
 
 import ast
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from tests.support.processes import run_command
 from tests.support.stored import build_changes, commit, mark, read_seqs
 
 IN_A_FILE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-"""For what no kind of database decides."""
+"""For facts that hold for each kind of database."""
 
 
 @pytest.fixture(params=DURABLE)
@@ -43,12 +43,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def later(tmp_path: Path) -> NextVersion:
-    """The next version, with whose tables this one works."""
+    """The next version; this version works with its tables."""
     return NextVersion(tmp_path / "later")
 
 
 def test_store_works_after_expansion(url: str, later: NextVersion) -> None:
-    """It commits and reads while it is open, is ready, and so is one that is opened later."""
+    """An open store commits and is ready, and so is a store that is opened later."""
     with closing(open_store(url)) as store:
         store.heartbeat()
         store.commit(build_changes(upto=1))
@@ -66,7 +66,7 @@ def test_store_works_after_expansion(url: str, later: NextVersion) -> None:
 def test_migrate_leaves_later_database_unchanged(
     url: str, later: NextVersion, tmp_path: Path
 ) -> None:
-    """The command says so; nothing is ever taken back."""
+    """The command reports it, because no migration is undone."""
     later.migrate(url)
 
     done = run_command("migrate", "--database", url, cwd=tmp_path)
@@ -77,7 +77,7 @@ def test_migrate_leaves_later_database_unchanged(
 
 
 def test_database_that_needs_later_code_is_refused(url: str, tmp_path: Path) -> None:
-    """At the start, and by a store that has it open; both revisions are named, and the remedy."""
+    """It is refused at the start and by an open store; the errors name both revisions."""
     with closing(open_store(url)) as store:
         store.heartbeat()
         NextVersion(tmp_path / "later", oldest=NEXT).migrate(url)
@@ -95,18 +95,18 @@ def test_database_that_needs_later_code_is_refused(url: str, tmp_path: Path) -> 
 
 @IN_A_FILE
 def test_later_version_asks_to_migrate_older_database(url: str, later: NextVersion) -> None:
-    """Its controllers say which command does it."""
+    """The error names the command."""
     code = "import sys; from controller.store.migrate import check; check(sys.argv[1])"
     done = later.run("-c", code, url)
 
     assert f"is at {SCHEMA_REVISION}, older than {NEXT}: run `noted-time migrate" in done.stderr
 
 
-# What each migration says
+# The oldest code that each migration allows
 
 
 def read_oldest_codes(migrations: Path) -> dict[str, str]:
-    """Return what each migration says in `oldest_code`, in their order."""
+    """Return the `oldest_code` of each migration, in order."""
 
     def find_oldest(script: Script) -> Iterator[str]:
         for node in ast.parse(Path(script.path).read_text()).body:
@@ -118,7 +118,7 @@ def read_oldest_codes(migrations: Path) -> dict[str, str]:
 
 
 def test_migrations_name_oldest_code_that_works() -> None:
-    """That of an expansion as before it, that of any other migration as of itself."""
+    """An expansion keeps the oldest code; any other migration needs code of its revision."""
     former = ""
     for number, oldest in read_oldest_codes(MIGRATIONS_DIRECTORY).items():
         assert oldest in {former, number}, f"{number} needs oldest_code: {former!r} or {number!r}"
@@ -128,7 +128,7 @@ def test_migrations_name_oldest_code_that_works() -> None:
 
 
 def read_columns(url: str) -> dict[tuple[str, str], bool]:
-    """Return the columns of all tables, each with whether a row may leave it out."""
+    """Return whether a row may omit each column of each table."""
     engine = engine_to_migrate(url)
     with engine.connect() as connection:
         found = inspect(connection)
@@ -142,7 +142,7 @@ def read_columns(url: str) -> dict[tuple[str, str], bool]:
 
 
 def test_expansion_keeps_columns_and_fills_new_ones(later: NextVersion, tmp_path: Path) -> None:
-    """What older code reads and writes is there; it leaves the new columns out."""
+    """Older code omits the new columns."""
     url = f"sqlite:///{tmp_path / 'stepwise.db'}"
     known: dict[tuple[str, str], bool] = {}
     for number, oldest in read_oldest_codes(later.migrations).items():

@@ -1,4 +1,4 @@
-"""What a file can do to a store: be away, full, locked, replaced, or no database at all."""
+"""Faults of a SQLite file: absent, full, locked, replaced, or not a database."""
 
 import os
 import resource
@@ -25,14 +25,14 @@ NOBODY = 65534
 
 @pytest.fixture
 def store(database: Path) -> Iterator[SqliteStore]:
-    """A store in a file, which waits for a lock but a moment."""
+    """A store in a file, with a short timeout for locks."""
     with closing(SqliteStore(database, busy_ms=20)) as made:
         yield made
 
 
 @contextmanager
 def limit_file_size(size: int) -> Iterator[None]:
-    """Make the system refuse to enlarge a file, as a full disk does."""
+    """Limit the size of files, like a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
@@ -44,7 +44,7 @@ def limit_file_size(size: int) -> Iterator[None]:
 
 
 def test_store_does_not_make_file(tmp_path: Path) -> None:
-    """A mistyped path is an error and leaves nothing behind."""
+    """A mistyped path is an error."""
     with pytest.raises(StoreUnavailable, match=r"absent\.db: No such file"):
         SqliteStore(tmp_path / "absent.db")
 
@@ -52,7 +52,7 @@ def test_store_does_not_make_file(tmp_path: Path) -> None:
 
 
 def test_file_that_is_not_database_is_unavailable(tmp_path: Path) -> None:
-    """The error explains it instead of naming the driver's class."""
+    """The error explains it."""
     file = tmp_path / "notes.txt"
     file.write_text("dear diary, " * 100)
 
@@ -64,7 +64,7 @@ def test_file_that_is_not_database_is_unavailable(tmp_path: Path) -> None:
 
 
 def test_removed_file_refuses_batch(store: SqliteStore, database: Path) -> None:
-    """The open file would take it, and lose it with the process."""
+    """The open file would lose the batch at the end of the process."""
     database.unlink()
 
     with pytest.raises(StoreUnavailable, match="No such file"):
@@ -74,7 +74,6 @@ def test_removed_file_refuses_batch(store: SqliteStore, database: Path) -> None:
 
 
 def test_replaced_file_refuses_batch(store: SqliteStore, database: Path) -> None:
-    """A copy put in its place is another database, which this store does not serve."""
     copy = shutil.copy(database, database.with_suffix(".copy"))
     shutil.move(copy, database)
 
@@ -83,7 +82,7 @@ def test_replaced_file_refuses_batch(store: SqliteStore, database: Path) -> None
 
 
 def test_batch_gives_up_on_locked_file(store: SqliteStore, database: Path) -> None:
-    """A writer that does not end makes the store unavailable; when it ends, the store works."""
+    """The store works again after the other writer has ended."""
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="locked"):
@@ -95,7 +94,7 @@ def test_batch_gives_up_on_locked_file(store: SqliteStore, database: Path) -> No
 
 
 def test_locked_file_can_be_read(store: SqliteStore, database: Path) -> None:
-    """Readers see what was there before the writer began."""
+    """Readers see the last commit."""
     store.commit(build_changes(upto=1))
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -106,7 +105,7 @@ def test_locked_file_can_be_read(store: SqliteStore, database: Path) -> None:
 
 
 def test_batch_on_full_disk_is_not_written(store: SqliteStore, database: Path) -> None:
-    """The disk is full in the middle of a commit; with free space, the store works again."""
+    """The store works again once there is space."""
     members = records(*(member(f"writer-{n}") for n in range(3000)))
     store.commit(build_changes(service_ms=4, upto=1))
     with limit_file_size(database.stat().st_size + 100_000), pytest.raises(StoreUnavailable):
@@ -119,7 +118,7 @@ def test_batch_on_full_disk_is_not_written(store: SqliteStore, database: Path) -
 
 
 def test_second_store_to_append_mark_has_conflict(store: SqliteStore, database: Path) -> None:
-    """The compare-and-set looks at the file, not at what a process remembers."""
+    """The compare-and-set reads the file."""
     store.commit(build_changes(upto=1))
     with closing(SqliteStore(database)) as other:
         commit(other, mark(2))
@@ -129,7 +128,6 @@ def test_second_store_to_append_mark_has_conflict(store: SqliteStore, database: 
 
 
 def test_every_commit_is_synced(store: SqliteStore) -> None:
-    """A commit that was not forced to the disk would be lost with the power."""
     with store._writing.connect() as connection:
         pragmas = ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint")
         found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in pragmas]
@@ -138,7 +136,7 @@ def test_every_commit_is_synced(store: SqliteStore) -> None:
 
 
 def test_file_in_delete_mode_returns_to_wal(database: Path) -> None:
-    """A copy made by `VACUUM INTO` is in another mode, in which readers and commits wait."""
+    """A copy by `VACUUM INTO` is in another mode."""
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
 
@@ -152,7 +150,7 @@ def test_file_in_delete_mode_returns_to_wal(database: Path) -> None:
 def test_store_without_its_log_refuses_batches(
     store: SqliteStore, database: Path, beside: str
 ) -> None:
-    """The open one would take it, and lose it with the process; nothing but a new start helps."""
+    """Only a restart of the controller helps."""
     store.commit(build_changes(upto=1))
     database.with_name(f"{database.name}{beside}").unlink()
     with pytest.raises(StoreLost, match=rf"{beside} was removed .* restart the controller"):
@@ -165,7 +163,7 @@ def test_store_without_its_log_refuses_batches(
 
 
 def test_notes_of_removed_log_are_saved(store: SqliteStore, database: Path) -> None:
-    """It is copied into the database file when its removal is noticed, as long as it is open."""
+    """They are copied into the database file when the removal is noticed."""
     store.commit(build_changes(service_ms=4, upto=2))
     database.with_name(f"{database.name}-wal").unlink()
     with pytest.raises(StoreLost, match="acknowledged notes were saved in the database file"):
@@ -177,7 +175,7 @@ def test_notes_of_removed_log_are_saved(store: SqliteStore, database: Path) -> N
 
 
 def test_removal_of_log_before_first_batch_is_noticed(database: Path) -> None:
-    """It is there as soon as the streams are read."""
+    """The log exists as soon as the streams are read."""
     with closing(SqliteStore(database)) as store:
         store.streams()
         database.with_name(f"{database.name}-wal").unlink()
@@ -189,7 +187,7 @@ def test_removal_of_log_before_first_batch_is_noticed(database: Path) -> None:
 def test_removal_of_log_during_commit_is_noticed(
     store: SqliteStore, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its callers are not answered that what they noted is durable."""
+    """So no note is acknowledged that is not durable."""
     store.commit(build_changes(upto=1))
     put = SqlStore._many
 
@@ -205,7 +203,7 @@ def test_removal_of_log_during_commit_is_noticed(
 
 @contextmanager
 def drop_privileges() -> Iterator[None]:
-    """Run as a user that file modes apply to, if this is not one already."""
+    """Run as a user without root's rights."""
     if os.geteuid():
         yield
         return
@@ -218,7 +216,7 @@ def drop_privileges() -> Iterator[None]:
 
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
-    """A directory that every user may enter, which those of pytest are not."""
+    """A directory that every user may enter, unlike pytest's."""
     with TemporaryDirectory() as made:
         directory = Path(made)
         directory.chmod(0o755)
@@ -229,7 +227,7 @@ def open_directory() -> Iterator[Path]:
 def test_read_only_database_is_refused(
     database: Path, open_directory: Path, read_only: str
 ) -> None:
-    """If the file is not writable or no log can be made beside it; reported before any loss."""
+    """The file or its directory is not writable. A ping reports it before a note is lost."""
     file = Path(shutil.copy(database, open_directory / "read-only.db"))
     owner = NOBODY if not os.geteuid() else os.geteuid()
     for path in (file, open_directory):
@@ -244,7 +242,7 @@ def test_read_only_database_is_refused(
 
 
 def test_connection_in_read_only_mode_is_refused(store: SqliteStore) -> None:
-    """SQLite falls back to it without a word, and begins even a writer's transaction then."""
+    """SQLite may fall back to it silently."""
     store.ping()
     event.listen(store._writing, "begin", lambda it: it.exec_driver_sql("PRAGMA query_only = 1"))
 
@@ -253,7 +251,6 @@ def test_connection_in_read_only_mode_is_refused(store: SqliteStore) -> None:
 
 
 def test_ping_writes_nothing(store: SqliteStore, database: Path) -> None:
-    """It may be asked for repeatedly."""
     store.commit(build_changes(upto=1))
     log = database.with_name(f"{database.name}-wal")
     before = log.stat().st_size

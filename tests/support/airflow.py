@@ -20,7 +20,7 @@ from tests.support.processes import ROOT
 
 PROJECTS = (ROOT, ROOT / "integrations" / "airflow")
 OURS = ("AIRFLOW", "NOTED_TIME_", "PYTHON")
-"""How variables begin that an Airflow under test does not inherit."""
+"""Prefixes of variables that an Airflow under test does not inherit."""
 
 
 def install(directory: Path) -> None:
@@ -35,14 +35,14 @@ def install(directory: Path) -> None:
 
 
 class Airflow:
-    """An Airflow with its home in a directory; `dags` has its DAGs.
+    """An Airflow with its home in a directory; `dags` is the directory of its DAGs.
 
     A block runs the API server, the scheduler with local workers, the processor of DAGs, and the
     triggerer.
     """
 
     def __init__(self, programs: Path, home: Path, **variables: str) -> None:
-        """Install the provider and make the database; all processes have the `variables`."""
+        """Install the provider and make the database; all processes get the `variables`."""
         self._programs, self._home = programs, home
         self.dags = home / "dags"
         self.dags.mkdir(parents=True)
@@ -140,7 +140,7 @@ class Airflow:
         return dict(answer.json())
 
     def knows(self, dag: str) -> bool:
-        """Whether the DAG was read; raises if a file cannot be."""
+        """Return whether the DAG was read; raises if a file cannot be read."""
         errors = self.call("GET", "/importErrors")["import_errors"]
         assert errors == []
         path = f"{self._url}/api/v2/dags/{dag}"
@@ -158,7 +158,7 @@ class Airflow:
     def is_deferred(self, dag: str) -> bool:
         """Return whether the scheduler knows that a worker has deferred the task.
 
-        It may learn this after the task runs again. Then it takes the task for lost, and retries.
+        If it learns this after the task runs again, it takes the task for lost and retries.
         """
         event = (
             f"executor event with state success for task instance TaskInstanceKey(dag_id='{dag}'"

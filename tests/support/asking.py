@@ -1,4 +1,4 @@
-"""Asks whether data are complete, as users do. Only this module knows the options."""
+"""Asks whether data are complete, as users do."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -9,7 +9,7 @@ EVERYONE = ("all", "known")
 """Words of `require` that name no writer."""
 
 
-def ask(  # noqa: PLR0913 - what a user may ask
+def ask(  # noqa: PLR0913 - a user's options
     run: Callable[..., Answer],
     command: str,
     dataset: str,

@@ -1,4 +1,4 @@
-"""A Delta table whose commits claim to which time it is complete."""
+"""A Delta table whose commits claim that it is complete to a time."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ class Orders:
         self.url = f"delta:{self.path}"
         self._last: tuple[RememberedBatch, ...] = ()
 
-    def claim(  # noqa: PLR0913 - what a claim may say
+    def claim(  # noqa: PLR0913 - fields of a claim
         self,
         complete_to: int | None,
         batch: int,
@@ -41,7 +41,7 @@ class Orders:
         stated: bool = False,
         first: int | None = MIN_INT64,
     ) -> None:
-        """Append rows with a claim, `asked` or not who vouches."""
+        """Append rows with a claim; `asked` says whether it names missing writers."""
         named = missing if asked else None
         vouching = 2 - len(missing)
         counts = {"count": vouching, "expected": expected}

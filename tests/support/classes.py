@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def make_in_background() -> Iterator[None]:
-    """Make missing archives until the end at the latest; programs started meanwhile do without."""
+    """Make missing archives during the block; programs that start meanwhile run without them."""
     if SPARK.exists() and KAFKA.exists():
         yield
         return

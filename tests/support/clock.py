@@ -59,11 +59,11 @@ class Clock:
         )
 
     def note(self, second: int) -> None:
-        """Note that all before a second is written."""
+        """Note that all records before a second are written."""
         self.marks.note("w", START_MS + 1000 * second, self.ends)
 
     def note_all(self, second: int) -> None:
-        """Note likewise, with the largest event time, which bounds the mark."""
+        """Note the same with the largest event time, which bounds the mark."""
         note = {"writer": "w", "time": START_MS + 1000 * second, "position": wire(self.ends)}
         self.marks.calls.post(self.name, {**note, "max_time": START_MS + 1000 * second - 600})
 
@@ -100,7 +100,7 @@ class Clock:
 
     @property
     def whole(self) -> object:
-        """Return from when on all rows are there, by the last batch of the offset log."""
+        """Return the time from which on the query has all rows, by its last planned batch."""
         return (
             read_plan(self.output.checkpoint)[1]["noted_streams"][self.name]
             .get("facts", {})
@@ -108,7 +108,7 @@ class Clock:
         )
 
     def read_batch_plan(self, batch: int) -> tuple[int | None, dict[str, int]]:
-        """Return the second of the mark of a batch, and where the batch ends."""
+        """Return the second of the mark of a batch, and the end of the batch."""
         _, marks, events = read_plan(self.output.checkpoint, batch)
         lower = marks["noted_streams"][self.name].get("mark", {}).get("lower")
         return None if lower is None else lower // 1000 - START_S, events[self.name]

@@ -39,9 +39,9 @@ class GivenTime:
 
 @dataclass
 class Watch:
-    """A watched store's batches, and its plan for the next ones.
+    """The batches of a watched store, and its planned failures.
 
-    Each of `failures` is raised instead of a commit, and of `lies` after it. A commit waits while
+    A commit raises the next of `failures`, or writes and raises the next of `lies`. It waits while
     `open` is not set.
     """
 
@@ -164,9 +164,9 @@ def list_marks(controller: Controller, domain: str = "default") -> list[Mark]:
 
 
 async def wait_until_async(holds: Callable[[], bool]) -> None:
-    """Wait until it holds; raise `TimeoutError` after `PATIENCE_S`."""
+    """Wait until `holds` returns true; raise `TimeoutError` after `PATIENCE_S`."""
     async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110 - what is waited for has no event
+        while not holds():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.005)
 
 

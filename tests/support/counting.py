@@ -29,7 +29,7 @@ class Cost:
 
 
 class CountedTime(int):
-    """A time that counts each comparison, also those that heaps and `min` make in C."""
+    """A time that counts each comparison, also in the C code of heaps and `min`."""
 
     compared = 0
 

@@ -11,7 +11,7 @@ Row = tuple[int, str]
 
 @dataclass(frozen=True)
 class Step:
-    """What one writer does at once: append rows to its segment, then note a time."""
+    """An append of rows to a segment and a note after it."""
 
     writer: str
     segment: int
@@ -22,10 +22,10 @@ class Step:
 def disorder(
     seed: int, *, writers: int = 3, events: int = 60, span_ms: int = 20_000, delay_ms: int = 8_000
 ) -> list[Step]:
-    """Return steps in the order in which they happen; every event's name is its own.
+    """Return steps in order; every event has its own name.
 
-    Each event is written up to `delay_ms` after its time; a writer knows what it has not written
-    yet and notes the earliest of those. The last note of each lies `delay_ms` after the span.
+    Each event is written up to `delay_ms` after its time. A writer notes the earliest time that it
+    has not written yet. Its last note is `delay_ms` after the span.
     """
     chance = random.Random(seed)
     steps: list[tuple[int, Step]] = []

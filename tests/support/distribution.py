@@ -1,4 +1,4 @@
-"""Decides which tests share a process of `./run test`, and which come first."""
+"""Groups the tests that share a process of `./run test`, and orders the groups."""
 
 from functools import cache
 from pathlib import Path
@@ -8,7 +8,7 @@ from xdist.scheduler import LoadFileScheduling
 ROOT = Path(__file__).resolve().parents[2]
 
 IN_JAVA = ("tests/kafka/test_interceptor.py", "tests/kafka/test_connect.py")
-"""The tests of Kafka that start programs in Java, a third of what those of Kafka take."""
+"""The tests of Kafka that start programs in Java, a third of the time of all tests of Kafka."""
 
 OBSERVED = (
     *(f"tests/kafka/test_{name}.py" for name in ("resolved", "hidden_records", "looks")),
@@ -16,7 +16,7 @@ OBSERVED = (
     "tests/cli/test_analyse_kafka.py",
     "tests/cli/test_observe_kafka.py",
 )
-"""The tests of Kafka that read a topic from outside, half of the others."""
+"""The tests of Kafka that read a topic from outside, half of the other tests of Kafka."""
 
 LONG = {
     "browser",
@@ -26,7 +26,7 @@ LONG = {
     "tests/simulation/test_schedules.py",
     "tests/trials/test_record.py",
 }
-"""The longest groups after those of Spark."""
+"""The longest groups after Spark's."""
 
 
 class Together(LoadFileScheduling):  # type: ignore[misc]  # it has no types
@@ -50,8 +50,8 @@ def find_group(nodeid: str) -> str:
     >>> find_group("tests/spark/test_release.py::a")
     'tests/spark/test_release.py'
 
-    Tests of Kafka share three processes, each with a broker; those that start Spark or a cluster
-    share Spark's.
+    Tests of Kafka share three processes, each with a broker. Tests that start Spark or a cluster
+    share Spark's processes.
 
     >>> find_group("tests/kafka/test_producer.py::a"), find_group("tests/kafka/test_connect.py::a")
     ('kafka', 'kafka and java')

@@ -1,4 +1,4 @@
-"""A network that fails as planned, between a client and a real controller."""
+"""A network with planned faults between a client and a real controller."""
 
 import json
 import threading
@@ -10,7 +10,7 @@ Fault = Literal["no connection", "no answer", "busy", "nonsense", "refused"]
 
 
 class Faults(httpx.BaseTransport):
-    """Fails the next requests as planned, then lets everything through.
+    """Fails the next requests as planned, then passes all requests on.
 
     `no answer` loses the answer, and `busy` is a 503 with `retry_after_s`. `bodies` are the bodies
     of all requests.
@@ -25,7 +25,7 @@ class Faults(httpx.BaseTransport):
         self._network = httpx.HTTPTransport()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Pass the request on, or not; wait while the gate is closed."""
+        """Wait while the gate is closed, then pass the request on or fail."""
         content = request.read()
         self.bodies.append(json.loads(content) if content else None)
         assert self.gate.wait(60)

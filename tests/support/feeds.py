@@ -1,4 +1,4 @@
-"""What feeds of marks without a controller share."""
+"""A feed of marks without a controller."""
 
 from collections.abc import Mapping
 

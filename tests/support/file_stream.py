@@ -17,7 +17,7 @@ from noted_time.filelog.layout import segment_of
 class FileStream:
     """Finds the files of a batch in the source's log in the query's checkpoint.
 
-    `source` is the place of the file stream among the query's sources.
+    `source` is the index of the file stream among the query's sources.
     """
 
     checkpoint: str
@@ -25,7 +25,7 @@ class FileStream:
     source: int = 1
 
     def __call__(self, offset: dict[str, Any]) -> dict[int, int]:
-        """Return the offset per segment below which no file is missing."""
+        """Return the offset of each segment up to the first missing file."""
         position: dict[int, int] = {}
         for segment, start, rows in sorted(set(self._files(offset["logOffset"]))):
             if start == position.get(segment, 0):

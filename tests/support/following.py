@@ -13,7 +13,7 @@ from noted_time.values import reaches
 
 
 class Answer(NamedTuple):
-    """The marks after a seq; truncations may have left those from `first` on."""
+    """The marks after a seq; truncations may have deleted marks below `first`."""
 
     after: int
     marks: Sequence[Json]
@@ -29,7 +29,7 @@ def find_disordered(answers: Answers) -> list[str]:
 
 
 def find_repeated(answers: Answers) -> list[str]:
-    """Return the marks that came twice, or to a follower that asked for later ones."""
+    """Return the marks that were returned twice, or to a follower of later marks."""
     return [
         f"{mark} came again after {after}"
         for after, marks, _ in answers
@@ -39,7 +39,7 @@ def find_repeated(answers: Answers) -> list[str]:
 
 
 def find_changed(answers: Answers) -> list[str]:
-    """Return the marks that came with other content later, or are not there in the end."""
+    """Return the marks whose content changed, or that are missing from the last answer."""
     known: dict[int, Json] = {}
     end = answers[-1]
     left = {mark["seq"]: mark for mark in end.marks}
@@ -54,7 +54,7 @@ def find_changed(answers: Answers) -> list[str]:
 
 
 def find_skipped(answers: Answers) -> list[str]:
-    """Return the answers that begin behind the next mark that is kept."""
+    """Return the answers that skip the next kept mark."""
     return [
         f"after {after} came {marks[0]}"
         for after, marks, first in answers
@@ -88,12 +88,12 @@ CHECKS: Mapping[str, Callable[[Answers], list[str]]] = {
 
 
 def find_contradictions(answers: Answers) -> list[str]:
-    """Return what contradicts any sentence, each time with the sentence."""
+    """Return all contradictions, each with its sentence."""
     return [f"{name}: {each}" for name, check in CHECKS.items() for each in check(answers)]
 
 
 def count_checks(answers: Answers) -> dict[str, int]:
-    """Return how often each sentence could have been contradicted."""
+    """Return the number of cases in which each sentence could be contradicted."""
     marks = [mark for answer in answers for mark in answer.marks]
     pairs, seqs = sum(1 for _ in _pairs(answers)), {mark["seq"] for mark in marks}
     ends = sum(bool(mark.get("final")) for mark in marks)

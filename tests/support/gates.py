@@ -21,7 +21,7 @@ NOW = 1_700_000_000_000
 
 @dataclass
 class Guarded:
-    """Tokens, and the gate that requires them while the wall clock stands at `now`."""
+    """Tokens, and the gate that requires them; the wall clock stands at `now`."""
 
     tokens: Tokens = field(default_factory=MemoryTokens)
     now: int = NOW
@@ -81,7 +81,7 @@ class Door:
 async def serve_gate(
     gate: Gate, base_url: str = "http://localhost", limits: Limits | None = None
 ) -> AsyncIterator[Door]:
-    """Serve an app behind the gate, in which there are streams `s` and `t`."""
+    """Serve an app behind the gate, with the streams `s` and `t`."""
     controller = Controller(MemoryStore(), limits=limits)
     async with serve_app(controller, gate, base_url=base_url) as caller:
         for stream in "st":

@@ -1,4 +1,4 @@
-"""Honest writers: what they wrote, and what they promised."""
+"""Honest writers, their rows and their promises."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Event:
-    """One row of a log, not late in the domains of `vouched`."""
+    """A row of a log; it is not late in the domains of `vouched`."""
 
     segment: int
     offset: int
@@ -18,7 +18,7 @@ class Event:
 
 @dataclass(kw_only=True)
 class Log:
-    """All rows in the order of writing, and where each segment ends."""
+    """All rows in the order of writing, and the end of each segment."""
 
     events: list[Event] = field(default_factory=list)
     ends: Counter[int] = field(default_factory=Counter)
@@ -32,9 +32,9 @@ class Log:
 
 @dataclass(kw_only=True)
 class HonestWriter:
-    """A writer that writes nothing below the time that it `promised` last of a domain.
+    """A writer that writes no row below the last time that it `promised` for a domain.
 
-    `position` is how far it wrote, `largest` its largest time in each domain.
+    `position` is the end of its rows, and `largest` its largest time in each domain.
     """
 
     name: str

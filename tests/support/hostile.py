@@ -1,4 +1,4 @@
-"""A server in a controller's place that answers as planned, then as the controller."""
+"""A server with planned answers in front of a controller."""
 
 import socket
 import socketserver
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 Answer = Iterator[bytes]
 STALLS = b""
-"""Of an answer: nothing follows, and the connection stays open until the client closes it."""
+"""A piece of an answer after which the connection stalls until the client closes it."""
 
 
 def answer(body: bytes, status: int = 200, kind: str = "application/json") -> bytes:
@@ -22,7 +22,7 @@ def answer(body: bytes, status: int = 200, kind: str = "application/json") -> by
 
 
 def drip(begun: bytes, byte: bytes = b" ") -> Answer:
-    """Yield the begin of an answer and then, one by one, bytes of it for ever."""
+    """Yield the start of an answer, and then one byte after the other for ever."""
     yield begun
     while True:
         time.sleep(0.1)
@@ -33,7 +33,6 @@ class _Requests(socketserver.BaseRequestHandler):
     server: "HostileServer"
 
     def handle(self) -> None:
-        """Answer each as planned, others by the controller."""
         with suppress(OSError):
             while request := self._read():
                 self.server.requests.append(request)
@@ -78,7 +77,7 @@ class _Requests(socketserver.BaseRequestHandler):
 class HostileServer(socketserver.ThreadingTCPServer):
     """Gives a planned answer to each request, then a controller's.
 
-    `requests` came, and `sent` counts the bytes of each planned answer.
+    `requests` are the received ones, and `sent` counts the bytes of each planned answer.
     """
 
     daemon_threads = True

@@ -55,7 +55,7 @@ class HourlyLog(NamedTuple):
 def write_hours(log: HourlyLog, hours: int, *, per_hour: int = 20, shared: bool = False) -> None:
     """Write hours of rows out of order, by two writers with a file for each half hour.
 
-    Rows are up to half an hour off; each writer notes what it keeps.
+    Rows are up to half an hour out of order, and each writer keeps its notes.
     """
     chance = random.Random(4)
     largest, notes = 0, [build_note(writer, 0, {}, 0) for writer in "ab"]

@@ -1,4 +1,4 @@
-"""A domain to be judged, without a controller."""
+"""A domain without a controller."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class Domain:
         return f"correct {writer}"
 
     def answer(self, requirement: Requirement) -> Completeness:
-        """Answer at the time 7, at which the first writer vouches."""
+        """Answer at the time 7; the first writer vouches."""
         verdict = judge(self, requirement)
         by = VouchedBy(1, (*self.writers,)[:1]) if verdict.mark else None
         return build_answer(self, requirement, verdict, by, now=7)

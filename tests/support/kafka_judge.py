@@ -15,7 +15,7 @@ Json = Mapping[str, Any]
 
 
 class Violation(NamedTuple):
-    """A record with a time below `lower`, at or above the `cut` that should cover it."""
+    """A record with a time below `lower` that the `cut` does not cover."""
 
     record: Record
     lower: int
@@ -64,7 +64,7 @@ def _least_cuts(marks: Sequence[Json], partition: str) -> list[int]:
     return least[::-1]
 
 
-def judge_marks(  # noqa: PLR0913 - all but two are named
+def judge_marks(  # noqa: PLR0913 - most are keyword-only
     broker: Broker,
     topic: str,
     *,

@@ -25,20 +25,20 @@ from tests.support.offset_log import list_batches
 Row = tuple[int, str]
 
 KILLS = int(os.environ.get("NOTED_TIME_KILLS", "3"))
-"""For each table; 30 take some minutes."""
+"""The number of kills for each table; 30 take some minutes."""
 
 BEGUN_MS = 1_357_002_000_000
 STEP_MS, SPAN_MS, ROWS = 1000, 5000, 7
-"""Each step of a source has that many rows of a span of time, which begins later by `STEP_MS`."""
+"""Each step of a source has `ROWS` rows of a span of time; spans begin `STEP_MS` apart."""
 
 STEPS = 3
-"""What a driver finds when it starts, beside what the one before it left."""
+"""The steps that are written before a driver starts."""
 
 CHANCE_S = 2.0
-"""How long after the begin of a batch a driver dies that dies by chance, at most."""
+"""The longest time from the begin of a batch to a random kill."""
 
 POINTS = ("commit", "data", "chance")
-"""Where drivers die, in turn; the first one makes the table."""
+"""The points of kills, in turn; the first driver makes the table."""
 
 
 def make_rows(step: int) -> list[Row]:
@@ -189,7 +189,7 @@ class Trial:
     killed: Counter[str] = field(default_factory=Counter)
 
     def kill(self, point: str, chance: Random) -> None:
-        """Have a driver killed at a point; it must die there."""
+        """Kill a driver at a point."""
         strays = self._find_strays()
         given = {
             "dies": point,
@@ -197,7 +197,7 @@ class Trial:
             "after_s": chance.uniform(0, CHANCE_S),
         }
         while (status := self._run(given)) == 0 and point == "chance":
-            pass  # it was done
+            pass  # the driver had finished before the kill
         assert status == -signal.SIGKILL
         self.killed[point] += 1
         if point == "data":
@@ -243,5 +243,5 @@ def settings(directory: Path) -> dict[str, str]:
 
 
 def choose_points(kills: int) -> Iterable[str]:
-    """Return where the drivers die, each kind in turn."""
+    """Return the points of so many kills."""
     return (POINTS[number % len(POINTS)] for number in range(kills))

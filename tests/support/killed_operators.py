@@ -24,24 +24,24 @@ PERIOD_MS, PERIODS, ROWS = 16 * MINUTE_MS, 3, 30
 
 STEPS = 2 * PERIODS
 END_MS = START_MS + PERIODS * PERIOD_MS + 60 * MINUTE_MS
-"""What the writers note when all is written."""
+"""The time that writers note after the last row."""
 
 BEFORE_MS = {"departures": 0, "arrivals": MINUTE_MS}
-"""How much earlier the times are that the writers of a topic note."""
+"""How much earlier the writers of a topic note."""
 
 UNTIL_MS = END_MS - MINUTE_MS - 1
-"""The watermark at which a query is finished."""
+"""The watermark of a finished query."""
 
 WINDOW_MS, GAP_MS, SOON_MS = 5 * MINUTE_MS, MINUTE_MS // 2, 10 * MINUTE_MS
 AGAIN_MS, KEPT_MS = 3 * MINUTE_MS, 4 * MINUTE_MS
-"""How much later a departure comes again, at most, and how long it is remembered."""
+"""The longest time until a departure is repeated, and the time it is remembered."""
 
 WAYS: dict[str, dict[str, int]] = {
     "ahead": {},
     "committed": {"maxOffsetsPerTrigger": 12},
     "topic": {},
 }
-"""The values of `marks`, and options of the records. The limit has rows come after their marks."""
+"""The values of `marks`, and options of the records. With the limit, rows follow their marks."""
 
 PLACES = ("planned", "written", "committed")
 SETTINGS = {
@@ -75,7 +75,7 @@ def arrivals(chance: Random, departed: Iterable[Event]) -> Iterator[Event]:
 
 
 def divide(chance: Random, events: Iterable[Event]) -> list[list[Event]]:
-    """Return the rows of each step: of a step of their period, or of the step before it.
+    """Return the rows of each step, which are of its period or of the next one.
 
     A row at a time that is noted is written two steps after the note.
     """
@@ -117,7 +117,7 @@ def inner(left: Events, right: Events) -> Iterator[Any]:
 
 
 def outer(left: Events, right: Events) -> Iterator[Any]:
-    """Yield the same, and (name, departure, none) without a pair."""
+    """Yield the pairs, and (name, departure, none) of each departure without a pair."""
     for time, name in left:
         yield from list(inner([(time, name)], right)) or [(name, time, None)]
 
@@ -129,7 +129,7 @@ def timers(left: Events, _: Events) -> Iterator[Any]:
 
 
 TRUTHS = {each.__name__: each for each in (windows, sessions, names, inner, outer, timers)}
-"""What each operator has to return, computed from all rows."""
+"""The true result of each operator, computed from all rows."""
 
 
 def find_faults(batches: Sequence[Runs], truth: Iterable[str]) -> list[str]:
@@ -230,7 +230,7 @@ class Trial:
         self._open.close()
 
     def run(self) -> None:
-        """Write the steps, with a driver after each, and have further drivers read to the end."""
+        """Write the steps with a driver after each; then start drivers until all rows are read."""
         self._note(START_MS)
         for step in range(STEPS):
             for topic, steps in self._steps.items():
@@ -239,7 +239,7 @@ class Trial:
                 self._note(START_MS + (step + 1) // 2 * PERIOD_MS)
             assert self._is_killed()
         self._note(END_MS)
-        while self._is_killed():  # a new mark makes a batch, as a restart makes none of its own
+        while self._is_killed():  # a new mark makes a batch, but a restart does not
             self._note(END_MS + self._runs)
 
     def faults(self, marks: str, operator: str) -> list[str]:

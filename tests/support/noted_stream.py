@@ -1,4 +1,4 @@
-"""A stream whose file log and notes a test writes itself."""
+"""A stream whose file log and notes a test writes."""
 
 from pathlib import Path
 from typing import Any, Self
@@ -27,7 +27,7 @@ class NotedStream:
         self._written: dict[str, dict[int, int]] = {}
 
     def begin_log(self) -> Self:
-        """Return this stream with a first file, which has its schema."""
+        """Write an empty first file with the schema, and return this stream."""
         self.append_table(0, table((0, "begun")).slice(0, 0))
         return self
 

@@ -1,7 +1,7 @@
 """An object store on loopback that serves a directory, with buckets as directories.
 
-It can list and read as S3, Google Cloud Storage and Azure's blobs, so Spark writes a checkpoint to
-a disk, and its followers read it from a store.
+It lists and reads objects as S3, Google Cloud Storage and Azure's blobs do. So Spark can write a
+checkpoint to a disk, and followers read it from a store.
 """
 
 import json
@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 from tests.support.loopback import Loopback, give
 
-SECRET = "c2VjcmV0LXNlY3JldA=="  # noqa: S105 - no one else's
+SECRET = "c2VjcmV0LXNlY3JldA=="  # noqa: S105 - of tests only
 DATE = "Sat, 21 Nov 2026 00:00:00 GMT"
 OBJECT = (
     "<Contents><Key>{}</Key><Size>{}</Size><LastModified>2026-11-21T00:00:00.000Z</LastModified>"

@@ -1,4 +1,4 @@
-"""A server in a controller's place, with JSON answers of a test."""
+"""A server in place of a controller, with JSON answers of a test."""
 
 import json
 import threading
@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 Answers = Callable[[str], tuple[int, Any]]
-"""What answers a request for a path: status and body."""
+"""Returns status and body for a path."""
 
 
 @contextmanager

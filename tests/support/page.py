@@ -22,7 +22,7 @@ from tests.support.terminals import run_on_terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 BINDING = "http://127.0.0.1:7464"
-"""The URL at which the controller of a page listens."""
+"""The URL of the controller on the pages."""
 
 KILLED = -9
 ANYTHING = "…"
@@ -31,10 +31,10 @@ COMMAND = re.compile(r"^\$ ", re.MULTILINE)
 ELSEWHERE = re.compile(
     r"(git|pip|python3 -m venv|uvx|\./run(?! noted-time)|noted-time serve|\"\"\"Observe)\b"
 )
-"""How what installs, serves or observes begins: a test does that in its own way."""
+"""The start of examples that install, serve or observe, which tests do themselves."""
 
 GAP = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:\s*…)?|…(\s*\})?')
-"""A string, the value that is left out after its colon, and more fields or elements."""
+"""A string, an omitted value after its colon, and omitted fields or elements."""
 
 CHANGING = {"id", "stream_id", "written_at", "noted_at", "holding_since", "held_for_ms", "at"}
 CHANGING |= {"times_out_in_ms", "reported_at", "since", "held_until", "until"}
@@ -60,7 +60,7 @@ def read_section(page: str, heading: str) -> str:
 
 
 def list_examples(text: str) -> Iterator[Example]:
-    """Yield the examples of a page, except those that install, serve or observe."""
+    """Yield the examples of a page, except installing, serving or observing ones."""
     blocks = [*BLOCK.findall(text), ("", "")]
     for (language, block), (next_language, next_block) in pairwise(blocks):
         if language == "console":
@@ -123,7 +123,7 @@ class Runner:
         return inherited | {"PATH": f"{self.directory / 'bin'}:{inherited['PATH']}"}
 
     def run(self, example: Example) -> str:
-        """Return its output, in a console on a terminal; it must succeed, or kill itself."""
+        """Return the output of an example, which must succeed or kill itself."""
         program = self.localize(example.program)
         if example.language == "console":
             status, printed = run_on_terminal(
@@ -192,7 +192,7 @@ class Session:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether the output is the page's, apart from `…` and varying parts."""
+    """Return whether the output is as shown, apart from `…` and varying parts."""
     if shown.startswith("{"):
         return _fits(_without_changing(_parse(shown)), steady(printed))
     parts = _squeeze(shown).split(ANYTHING)

@@ -13,7 +13,7 @@ def read_paragraphs(file: Path) -> list[Any]:
     """Return the acts of each paragraph as parameters of a test, with its fact for an id.
 
     The first paragraph says how to read the file. Each other one has a fact, more about it, and its
-    acts, indented. An act continues on lines that are indented further or begin with a stroke.
+    acts, indented. An act continues on lines that are indented more or begin with `|`.
     """
     found = file.read_text().strip().split("\n\n")[1:]
     acts = (re.split(r"\n    (?![ |])", each)[1:] for each in found)
@@ -22,7 +22,7 @@ def read_paragraphs(file: Path) -> list[Any]:
 
 
 def matches(expected: Any, found: Any) -> bool:  # noqa: ANN401 - any JSON
-    """Whether a value is as expected, where `...` stands for any, and for other fields.
+    """Return whether a value is as expected, where `...` stands for any value or other fields.
 
     >>> matches({"a": "...", "b": [1]}, {"a": 5, "b": [1]}), matches({"a": 5, "...": 0}, {"a": 5})
     (True, True)

@@ -1,8 +1,8 @@
 """A model of batch jobs in three hops, whose tables others change meanwhile, and the truth.
 
 The jobs copy rows, so a row of a query keeps its name and place in each hop. A claim of T is true
-if the table has every row below T of the source versions that its record names, and every row below
-T of the queries behind them.
+if the table has every row below T of the source versions in its record, and of the queries behind
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.table_model import Query, Row, World
 Rows = frozenset[Row]
 
 JOBS = ("full", "merge", "append", "replace", "drop")
-"""Jobs that leave a table as if they had run anew over their sources, whatever it had before."""
+"""Jobs that leave a table as a first run over their sources does."""
 
 INCREMENTAL_JOB = "newest"
 """A job that adds the rows above the newest time in its table."""
@@ -31,8 +31,8 @@ INCREMENTAL_JOB = "newest"
 class Table(World):
     """A table that knows the rows of each of its commits.
 
-    A change that is undone by a backup, while a job runs, cannot be seen: then, the table is not
-    restored or recreated after a change.
+    A backup that is restored while a job runs hides a change. So the table is not restored or
+    recreated after a change.
     """
 
     in_job = False
@@ -95,7 +95,7 @@ class Table(World):
         self._move(super().make_again)
 
     def bother(self) -> None:
-        """Let somebody else do something."""
+        """Let others change the table."""
         if not self.state.commits:
             return
         fates: dict[Callable[[], None], int] = {
@@ -108,7 +108,7 @@ class Table(World):
         self.chance.choices([*fates], [*fates.values()])[0]()
 
     def time(self, row: Row) -> int:
-        """Return the time of a row; those of others are above all claims."""
+        """Return the time of a row; rows of others have a time above all claims."""
         return self.times.get(row, 1000)
 
     @cached_property
@@ -119,7 +119,7 @@ class Table(World):
         return {row: time for each in self.sources for row, time in each.times.items()}
 
     def find_excused(self, record: str) -> Rows:
-        """Return the rows that an operator, who accepted a table, took to be not needed."""
+        """Return the rows that an operator accepted as missing."""
         if self.sources:
             return self.evidence[record][1]
         places = {(q.name, p) for q in self.queries for ps in q.excused.values() for p in ps}
@@ -271,7 +271,7 @@ class Pipeline:
             each.save()
 
     def act(self) -> None:
-        """Let a query, a job, an operator or somebody else act."""
+        """Let a query, a job, an operator or others act."""
         fate, hop = self.chance.random(), self.chance.choice(self.hops)
         if fate < 0.5:
             table = self.chance.choice(self.tables[:2])

@@ -1,8 +1,8 @@
 """Power cuts of a model of a disk, which keeps what `fsync` and `fdatasync` made durable.
 
-A program runs with `power.c` preloaded, which records what each call made durable. So one run has a
-cut after each call, and `restore` makes the files that it leaves. A *torn* cut has the next call's
-first half of the sectors of 512 bytes.
+A program runs with `power.c` preloaded, which records the durable content after each call. So one
+run has a cut after each call, and `restore` makes its files. A *torn* cut has half of the sectors
+of 512 bytes of the next call.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ ROOT = "root"
 
 
 def missing() -> str | None:
-    """Return what the model needs and this machine lacks, if anything."""
+    """Return the reason why the model cannot run on this machine, if any."""
     if sys.platform != "linux":
         return "not Linux"
     return None if shutil.which("cc") else "no C compiler"
 
 
 class Acknowledged(NamedTuple):
-    """A fact that a program was told to be durable, and when (monotonic ns)."""
+    """A fact that was acknowledged to a program, and the time (monotonic ns)."""
 
     at: int
     what: str
@@ -90,7 +90,7 @@ class Cut:
         return [each.what for each in acknowledged if each.at < end]
 
     def restore(self, target: Path, *, torn: bool = False) -> Path:
-        """Restore the directory to what the cut leaves of `root`."""
+        """Restore the files of `root` after the cut."""
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir()
         kept = {_key(record): record for record in self.before}

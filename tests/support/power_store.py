@@ -18,7 +18,7 @@ NOTES = 12
 def note_until_kill(
     disk: Disk, variables: dict[str, Any], notes: int = NOTES
 ) -> list[Acknowledged]:
-    """Start a controller, note times one by one, and kill it; return the answered ones."""
+    """Start a controller, note times one by one, and kill it; return the answered times."""
     with ServeProcess(disk.root, is_forked=False, **variables) as controller:
         controller.ready().make("flights", max_time_ahead_ms=None)
         answered = []

@@ -45,7 +45,7 @@ def start_python(
 def run_python(
     *words: object, cwd: Path = ROOT, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run this Python in a process of its own to its end, which must come."""
+    """Run this Python in a new process until it ends."""
     return subprocess.run(
         [sys.executable, *map(str, words)],
         cwd=cwd,
@@ -129,7 +129,7 @@ class ServeProcess(Calls):
         self.process.wait()
 
     def stop(self) -> tuple[int, float]:
-        """Stop it, and return its exit status and the seconds that took."""
+        """Stop it, and return its exit status and the seconds it took."""
         begun = time.monotonic()
         self.process.terminate()
         status = self.process.wait(timeout=PATIENCE_S)

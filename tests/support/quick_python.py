@@ -1,8 +1,8 @@
 """A Python with imported modules, which runs `-m MODULE` in a fork.
 
-Spark starts four to six Python processes for a query, each of which imports PySpark and this
-project. `quick_python`, for `PYSPARK_PYTHON`, passes its arguments, directory, environment and
-files to a server of forks, and ends like the fork. Otherwise it acts as the Python of the tests.
+Spark starts four to six Python processes for a query, and each imports PySpark and this project.
+`quick_python`, for `PYSPARK_PYTHON`, passes its arguments, directory, environment and files to a
+server of forks, and ends like the fork. Otherwise it acts as the Python of the tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A scrape as plain values."""
+"""Reads the metrics of a scrape."""
 
 import re
 
@@ -10,7 +10,7 @@ from controller.service.controller import Controller
 Labels = tuple[str, ...]
 
 PARTS = re.compile(r"_(?:bucket|sum|count)$")
-"""What the samples of a histogram have after its name."""
+"""The suffixes of the samples of a histogram."""
 
 
 def families(text: str) -> dict[str, str]:

@@ -34,7 +34,7 @@ if parse_release(pyspark.__version__) < (4, 1):
     SETTINGS = {name: value.replace(".checkpointing.", ".") for name, value in SETTINGS.items()}
 
 FAILED = (PySparkException, Py4JError)
-"""What a batch query fails with: the latter in Spark 3.5."""
+"""Errors of a batch query; Spark 3.5 raises the latter."""
 
 
 def start_spark(settings: Mapping[str, str] | None = None, python: str = "") -> SparkSession:

@@ -33,10 +33,10 @@ FEATURES = {
     "Spark Connect": "all of these over Spark Connect",
     "rented Spark": "marks as a topic over Connect, without the package on the server",
 }
-"""What the mark `shows` of a test may name, and how the table has it."""
+"""Names for the mark `shows` of a test, and their rows of the table."""
 
 HEAD = "| PySpark | "
-"""How the first line of the table begins."""
+"""The start of the table's first line."""
 
 RUNNING = parse_release(pyspark.__version__)
 _outcomes: dict[str, set[str]] = defaultdict(set)

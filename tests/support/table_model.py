@@ -1,8 +1,8 @@
 """A model of a table, a query and its checkpoint, their faults, and the truth.
 
 A query's source is a list of times, and a batch reads a span of places. From each place on, no time
-is below that place's lower, so no row is late: a claim of T is true if the table has every place
-with a time below T.
+is below the lower of that place, so no row is late. A claim of T is true if the table has every
+place with a time below T.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Checkpoint(Struct, frozen=True):
     memory: tuple[RememberedBatch, ...] = ()
 
     def keeping(self, record: Claim) -> Checkpoint:
-        """Return it with a record that is about to be written."""
+        """Return a checkpoint that remembers the record."""
         return replace(self, memory=remember_record(self.memory, record))
 
 
@@ -94,7 +94,7 @@ class Query:
         return f"{self.name}{self.generation}"
 
     def lower(self, place: int) -> int:
-        """Return the time below which no row comes from a place on."""
+        """Return the least time of the rows from a place on."""
         return min(self.times[place:], default=1000)
 
     def plan(self) -> Batch:
@@ -206,7 +206,7 @@ class World:
         self.commit("append", ((query.name, p) for p in range(batch.begin, batch.end)), record)
 
     def disturb(self) -> None:
-        """Do something without a query."""
+        """Change the table without a query."""
         fate, state = self.chance.random(), self.state
         if fate < 0.25 or not state.commits:
             self.commit("append", [("", self.ids)])

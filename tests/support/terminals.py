@@ -10,7 +10,7 @@ from pathlib import Path
 def run_on_terminal(
     words: Sequence[str], environment: Mapping[str, str], *, cwd: Path, typed: str = ""
 ) -> tuple[int, str]:
-    """Run a program, and return its status and what the terminal showed."""
+    """Run a program, and return its status and the output of the terminal."""
     ours, its = os.openpty()
     os.write(ours, typed.encode())
     with subprocess.Popen(

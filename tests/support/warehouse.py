@@ -13,7 +13,7 @@ from tests.support.processes import environment
 
 NOW = int(datetime.now(UTC).timestamp() * 1000)
 HOUR = NOW - NOW % HOUR_MS
-"""The present hour, in Unix ms: the default end of a model is now."""
+"""The present hour, in Unix ms, where models end by default."""
 
 BEGIN = f"{datetime.fromtimestamp((HOUR - 6 * HOUR_MS) / 1000, UTC):%Y-%m-%dT%H:%M:%S}"
 """Six hours ago, where the model begins."""
@@ -22,10 +22,10 @@ FILE = "warehouse.duckdb"
 
 
 class Warehouse:
-    """Its orders, and the stream in which Oslo and Lima note what is loaded.
+    """The orders, and the stream of the notes of Oslo and Lima.
 
-    Lima's order of five hours ago is not loaded yet. `tool` is the program, beside a Python with
-    DuckDB, and `table` its model.
+    Lima's order of five hours ago is not loaded yet. `tool` is a program in a directory with a
+    Python that has DuckDB, and `table` is its model.
     """
 
     def __init__(self, directory: Path, tool: Path, table: str, served: Served) -> None:
@@ -62,7 +62,7 @@ class Warehouse:
         self.query(f"insert into orders values (to_timestamp({at // 1000}), {number})")  # noqa: S608 - integers
 
     def note(self, **hours_ago: int) -> None:
-        """Let each shop note that all before that hour is loaded."""
+        """Let each shop note that all orders before that hour are loaded."""
         for writer, hours in hours_ago.items():
             self.served.post(self.stream, {"writer": writer, "time": HOUR - hours * HOUR_MS})
 

@@ -1,4 +1,4 @@
-"""Strangers cannot exhaust a controller: it stays small, and answers others."""
+"""Strangers cannot exhaust a controller, which stays small and answers others."""
 
 import resource
 import sys
@@ -23,7 +23,7 @@ pytestmark = [
 
 MOST_MIB = 64
 PROMPT_S = 5
-"""How soon others are answered by a machine that has nothing else to run."""
+"""How soon an idle machine answers other callers."""
 NOTE = b'{"notes":[{"writer":"a","time":5}]}'
 PUT = b"PUT /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 GET = b"GET /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -48,7 +48,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
 
 @contextmanager
 def note_meanwhile(served: ServeProcess) -> Iterator[list[float]]:
-    """Note on another connection meanwhile; yield the seconds of each answer."""
+    """Note on another connection; yield the seconds of each answer."""
     took: list[float] = []
     done = threading.Event()
 
@@ -102,7 +102,7 @@ def test_endless_head_is_refused_early(served: ServeProcess, flood: str) -> None
     "request_", [b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n", GET, post(NOTE)]
 )
 def test_requests_sent_ahead_use_no_memory(served: ServeProcess, request_: bytes) -> None:
-    """10 MB of them are read while they are answered, and others are answered in between."""
+    """10 MB of requests are read while they are answered, and other callers do not wait."""
     usage = Usage(served.process.pid)
     with note_meanwhile(served) as took, Wire(served.port) as wire:
         sender = threading.Thread(target=wire.flood, args=(request_ * 500, 10**7 // 500))
@@ -139,7 +139,7 @@ def test_chunks_of_one_byte_are_cheap(tmp_path: Path) -> None:
 
 
 def test_slow_heads_time_out(served: ServeProcess) -> None:
-    """Two hundred of them keep no other waiting."""
+    """Two hundred slow heads do not delay other callers."""
     with ExitStack() as stack, note_meanwhile(served) as took:
         wires = [stack.enter_context(Wire(served.port)) for _ in range(200)]
         for each in wires:

@@ -1,4 +1,4 @@
-"""Faults of the database and of the controller; `calls/*.txt` has those of requests."""
+"""Faults of the database and of the controller; `calls/*.txt` has faults of requests."""
 
 import asyncio
 from math import inf
@@ -25,7 +25,7 @@ async def test_405_names_every_method_of_path(call: Caller) -> None:
 
 
 async def test_unavailable_database_is_503(call: Caller, memory: WatchedMemory) -> None:
-    """With the reason and a delay, on both kinds of routes; readiness has the reason, too."""
+    """The problem has the reason and a delay on both kinds of routes, and so has readiness."""
     full = "the database did not answer: database or disk is full"
     memory.watch.failures = [StoreUnavailable(full)]
     memory.watch.loads = [StoreUnavailable(full)] * 1000

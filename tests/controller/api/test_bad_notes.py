@@ -30,7 +30,7 @@ MANY = b'{"notes": [%s]}' % b",".join([b'{"writer":"a"}'] * 1001)
 async def test_malformed_bodies_are_refused(
     call: Caller, method: str, path: str, body: bytes, status: int
 ) -> None:
-    """What is no JSON is a 400; what is not read to its end may be none, too."""
+    """Malformed JSON is a 400, unless it is refused before it is read to its end."""
     code = "malformed_json" if status == 400 else "invalid_request"
 
     assert problem(await call.send(method, path, body))[:2] == (status, code)
@@ -50,7 +50,7 @@ async def test_open_path_takes_no_body(call: Caller, path: str) -> None:
 
 
 async def test_chunked_body_over_one_mebibyte_is_refused(call: Caller) -> None:
-    """Without a length in the header it is measured as it comes."""
+    """Without a length in the header, the body is measured as it arrives."""
 
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(MAX_BODY // 65536 + 1):
@@ -62,7 +62,7 @@ async def test_chunked_body_over_one_mebibyte_is_refused(call: Caller) -> None:
 
 
 async def test_incomplete_put_creates_nothing(call: Caller) -> None:
-    """Half of a PUT is not a PUT without a body."""
+    """Half of a PUT does not count as a PUT without a body."""
     sent: list[Any] = []
     messages = [{"type": "http.request", "body": b"", "more_body": True}]
 

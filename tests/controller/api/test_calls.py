@@ -1,7 +1,7 @@
 """Calls of the API and their answers; see `calls/*.txt`.
 
 A paragraph of these files has a fact, more about it, and calls, indented: method, path and body.
-Paths are below `/v1/streams/`, but for those that begin with a slash. There is a stream `s` that
+Paths are below `/v1/streams/`, unless they begin with a slash. There is a stream `s` that
 marks every advance, and the wall clock stands at 1700000000000. Behind an arrow stand the status of
 the answer, and what its body is:
 
@@ -35,7 +35,7 @@ FILES = sorted(Path(__file__).with_name("calls").glob("*.txt"))
 
 @dataclass
 class Calls:
-    """What may be done to the stream."""
+    """Acts on the stream."""
 
     call: Caller
     time: GivenTime
@@ -87,6 +87,5 @@ class Calls:
 
 @pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
 async def test_calls(call: Caller, time: GivenTime, acts: list[str]) -> None:
-    """Each paragraph of the files is answered as it has it."""
     for act in acts:
         await Calls(call, time).perform(act)

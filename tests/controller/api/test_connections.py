@@ -28,7 +28,7 @@ LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 class MemoryTransport(asyncio.Transport):
-    """A connection whose other end is a test, which keeps what is written."""
+    """A connection whose other end is the test; it keeps the written data."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -172,7 +172,7 @@ async def test_connection_with_incomplete_request_is_closed(begun: bytes) -> Non
 
 
 async def test_connection_in_use_is_not_closed() -> None:
-    """The time begins with the first byte of each request, and pauses while one is answered."""
+    """The timeout begins with the first byte of each request and pauses while one is answered."""
     poll = b"GET /v1/streams/s/marks?wait_ms=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     async with open_connection(request_s=0.3) as (connection, transport):
         for count in range(1, 4):
@@ -235,7 +235,7 @@ async def test_answer_is_sent_in_one_packet() -> None:
     ("more", "status"), [(b"", 400), (b"Origin: http://elsewhere.example\r\n", 403)]
 )
 async def test_body_that_looks_like_request_does_not_run(more: bytes, status: int) -> None:
-    """Also if the request was refused before."""
+    """This holds for a refused request, too."""
     async with open_connection() as (connection, transport):
         connection.data_received(post(NOTE))
         await wait_for_answers(transport, 1)

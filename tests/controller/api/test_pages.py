@@ -51,7 +51,7 @@ async def test_pages_have_safe_headers_and_allow_only_reads(call: Caller, path: 
 
 
 async def test_docs_redirects_to_reference(call: Caller) -> None:
-    """Also below the path of a proxy, and without a token."""
+    """The relative URL works below the path of a proxy, and no token is needed."""
     answer = await call.get("/docs")
 
     assert (answer.status_code, answer.headers["location"]) == (307, "openapi.json")
@@ -147,7 +147,7 @@ def test_concurrent_calls_build_one_description(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_describing_api_logs_nothing() -> None:
-    """Whatever other threads do to the filters of warnings."""
+    """Other threads may change the filters of warnings."""
     program = """
 import warnings
 from controller.api.app import create_api

@@ -32,13 +32,13 @@ CLOCK_TIME = re.compile(r"\b(\d+)h(\d+)\b")
 
 @dataclass
 class Acts:
-    """What may be done to a stream before it is explained."""
+    """Acts on a stream before it is explained."""
 
     call: Caller
     time: GivenTime
 
     async def perform(self, line: str) -> None:
-        """Perform one act, and compare the answer of `explain` with the expected one."""
+        """Perform one act; compare the answer of `explain` with the expected one."""
         act, *expected = line.split("\n    | ")
         verb, _, rest = act.partition(" ")
         method = getattr(self, verb, None)
@@ -85,7 +85,7 @@ class Acts:
         await self.call.controller._committer.submit(exclude_silent_writers)
 
     async def forget(self, _: str) -> None:
-        """Forget writers that are gone for long."""
+        """Forget departed writers."""
         await self.call.controller._committer.submit(forget_departed)
 
     async def explain(self, query: str) -> list[str]:
@@ -96,13 +96,12 @@ class Acts:
 
 
 def build_pattern(expected: list[str]) -> re.Pattern[str]:
-    """Return what sentences match that are as expected."""
+    """Return a pattern of the expected sentences."""
     return re.compile(re.escape("\n".join(expected)).replace(r"\.\.\.", r"(?s:.*)"))
 
 
 @pytest.mark.parametrize("acts", read_paragraphs(Path(__file__).with_name("sentences.txt")))
 async def test_sentences(call: Caller, time: GivenTime, acts: list[str]) -> None:
-    """Each paragraph of the file is answered as it has it."""
     for act in acts:
         await Acts(call, time).perform(act)
 
@@ -153,7 +152,7 @@ async def play(call: Caller, time: GivenTime, *, every_ms: int, seconds: int) ->
 
 
 async def test_healthy_stream_advances_between_two_notes(call: Caller, time: GivenTime) -> None:
-    """No writer is named as a holder: the verdict and two sentences, then who vouches."""
+    """The explanation names no holder."""
     await play(call, time, every_ms=1000, seconds=9)
     lower = format_time(time.wall - 1000)
     serve_for(call.controller, time, 500)
@@ -182,7 +181,7 @@ async def test_healthy_stream_advances_between_two_notes(call: Caller, time: Giv
 async def test_stream_holds_after_three_usual_gaps(
     call: Caller, time: GivenTime, every_ms: int, stands_ms: int, condition: str
 ) -> None:
-    """Of its last marks, and for five seconds; the page, the list and the sentences agree."""
+    """The least such time is five seconds. The page, the list and the sentences agree."""
     await call.put(S, {"writer_timeout_ms": 3_600_000})
     await play(call, time, every_ms=every_ms, seconds=every_ms * 9 // 1000)
     serve_for(call.controller, time, stands_ms)

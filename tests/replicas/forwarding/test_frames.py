@@ -33,7 +33,7 @@ def encode_notes(*notes: dict[str, Any]) -> bytes:
 
 
 async def send_items(this: Replica, *items: Item) -> list[Answer]:
-    """Send these items in a frame; returns what each is answered."""
+    """Send these items in a frame, and return the answers."""
     reply = await this.send(encode_frame(list(items)))
     assert reply.status_code == 200
     return decode_answers(reply.content)
@@ -53,8 +53,8 @@ def make_item(
 
 
 async def test_item_of_later_version_may_be_longer(this: Replica) -> None:
-    """This one passes over it, and answers with the three parts that every version knows."""
-    longer = [HERE, b"", encode_notes({"writer": "w"}), "what a later version adds"]
+    """The controller ignores other fields, and answers with the three fields of every version."""
+    longer = [HERE, b"", encode_notes({"writer": "w"}), "a field of a later version"]
     reply = await this.send(msgspec.msgpack.encode([longer]))
 
     ((status, _, headers),) = msgspec.msgpack.decode(reply.content)
@@ -62,7 +62,7 @@ async def test_item_of_later_version_may_be_longer(this: Replica) -> None:
 
 
 async def test_requests_of_frame_are_answered_in_order(this: Replica) -> None:
-    """A refusal for one of them takes nothing from the others."""
+    """A refused request does not affect the others."""
     good = encode_notes({"writer": "w", "time": 5, "position": {"0": 3}})
     found = await send_items(
         this,
@@ -89,7 +89,7 @@ async def test_requests_of_frame_are_answered_in_order(this: Replica) -> None:
 
 
 async def test_requests_of_one_writer_keep_their_order(this: Replica) -> None:
-    """Rising times in one frame are all accepted, and every advance is marked."""
+    """Rising times in one frame are all accepted."""
     items = [make_item(body=encode_notes({"writer": "w", "time": time})) for time in range(1, 301)]
     found = await send_items(this, *items)
 
@@ -115,7 +115,7 @@ async def test_requests_of_one_writer_keep_their_order(this: Replica) -> None:
 async def test_misdirected_request_is_not_forwarded_again(
     this: Replica, method: str, path: str, body: object
 ) -> None:
-    """Two replicas that each think the other has the stream do not play ball with it."""
+    """Two replicas that take each other for the owner do not forward it in circles."""
     forwarded = {"noted-time-forwarded": "1"}
     url = f"/v1/streams/{THERE}{path}"
     answer = await this.client.request(method, url, json=body, headers=forwarded)
@@ -127,7 +127,7 @@ async def test_misdirected_request_is_not_forwarded_again(
 async def test_failed_commit_is_reported_to_each_caller(
     this: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of the frame was taken then."""
+    """No note of the frame is accepted."""
 
     def fail(*_: object) -> None:
         raise StoreUnavailable("the disk is full")
@@ -138,12 +138,12 @@ async def test_failed_commit_is_reported_to_each_caller(
     assert [read_code(each) for each in found] == [(503, "unavailable")] * 2
 
 
-# Whose request it is
+# Authorization of requests
 
 
 @pytest.fixture
 async def replica_with_tokens() -> AsyncIterator[tuple[Replica, Guarded]]:
-    """A replica that asks for tokens, and the tokens."""
+    """A replica that requires tokens, and the tokens."""
     guard = Guarded()
     guard.token("admin")
     async with run_replica(guard.gate) as made:
@@ -153,7 +153,7 @@ async def replica_with_tokens() -> AsyncIterator[tuple[Replica, Guarded]]:
 async def test_requests_of_frame_are_checked_by_their_tokens(
     replica_with_tokens: tuple[Replica, Guarded],
 ) -> None:
-    """A frame opens no door: what is in it is judged as if it had come by itself."""
+    """Each request of a frame is authorized as if it were sent alone."""
     this, guard = replica_with_tokens
     revoked = guard.token("write")
     guard.revoke(revoked)
@@ -176,7 +176,7 @@ async def test_requests_of_frame_are_checked_by_their_tokens(
 async def test_frame_without_secret_is_refused(
     replica_with_tokens: tuple[Replica, Guarded],
 ) -> None:
-    """Whatever token it has: without the secret of the replicas its body is not even read."""
+    """Without the secret of the replicas, its body is not read, also with a valid token."""
     this, guard = replica_with_tokens
     secret = this.store.replicas_secret()
     token = {b"authorization": f"Bearer {guard.token('admin')}".encode()}
@@ -197,7 +197,7 @@ async def test_frame_without_secret_is_refused(
 
 
 async def test_changed_secret_is_read_again(this: Replica) -> None:
-    """Before a frame is refused; and by a replica whose frame was refused."""
+    """The replica reads the secret again before it refuses a frame."""
     was = this.store.replicas_secret()
     assert (await this.send(encode_frame([]))).status_code == 200
     this.store._secret = b"another"
@@ -212,7 +212,6 @@ async def test_changed_secret_is_read_again(this: Replica) -> None:
 async def test_refused_frames_read_database_once_second(
     this: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many of them call at once."""
     reads = 0
 
     def read() -> bytes:
@@ -255,7 +254,7 @@ async def test_large_frame_lets_others_run(this: Replica, monkeypatch: pytest.Mo
 
 
 async def test_frame_over_limit_is_refused(this: Replica) -> None:
-    """No caller may fill the memory; a frame of exactly that size is read."""
+    """A frame of exactly the limit is read."""
     filled = encode_frame([make_item(body=b"")])
     body = b" " * (MAX_FRAME - len(filled) - 3)  # its length takes five bytes then, not two
     whole = encode_frame([make_item(body=body)])
@@ -270,7 +269,7 @@ async def test_frame_over_limit_is_refused(this: Replica) -> None:
 
 
 async def test_frame_with_too_many_requests_is_refused(this: Replica) -> None:
-    """Half a million tiny ones would stop everything for seconds."""
+    """Half a million tiny requests would block the loop for seconds."""
     tiny = Item("", b"", b"")
     over = problem(await this.send(encode_frame([tiny] * (MOST_ITEMS + 1))))
     found = await send_items(this, *[tiny] * MOST_ITEMS)
@@ -290,7 +289,7 @@ STATUSES = {200, 400, 404, 421, 422}
 
 @pytest.fixture(scope="module")
 async def hardy() -> AsyncIterator[Replica]:
-    """A replica that many examples try in vain to break."""
+    """A replica that all examples share."""
     async with run_replica() as made:
         yield made
 
@@ -304,7 +303,7 @@ def anyio_backend() -> str:
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=st.lists(ITEMS, max_size=5))
 async def test_any_frame_has_answer_for_each_request(hardy: Replica, sent: list[Item]) -> None:
-    """One answer each, none of them a server fault, and the next frame is accepted."""
+    """No answer is a server fault, and the next frame is accepted."""
     found = await send_items(hardy, *sent)
 
     assert len(found) == len(sent)
@@ -332,11 +331,11 @@ OTHERS = st.recursive(PARTS, st.lists).map(msgspec.msgpack.encode)
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(frame=st.one_of(st.binary(), BROKEN, OTHERS))
-@example(frame=b"\xdd\xff\xff\xff\xff")  # of as many requests as can be said
-@example(frame=b"\x91\x93\xa1s\xc6\xff\xff\xff\xff")  # with a token as large as can be said
-@example(frame=b"\x91\x93\xa1\xff\xc4\x00\xc4\x00")  # for a stream whose name is no text
+@example(frame=b"\xdd\xff\xff\xff\xff")  # the largest number of requests
+@example(frame=b"\x91\x93\xa1s\xc6\xff\xff\xff\xff")  # the largest length of a token
+@example(frame=b"\x91\x93\xa1\xff\xc4\x00\xc4\x00")  # the name of the stream is not text
 async def test_broken_frame_is_answered_or_refused(hardy: Replica, frame: bytes) -> None:
-    """If it is still a frame, each of its requests is answered; else it is refused as a whole."""
+    """Each request of a valid frame is answered; an invalid frame is refused as a whole."""
     reply = await hardy.send(frame)
 
     if reply.status_code == 200:

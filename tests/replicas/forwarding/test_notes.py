@@ -1,4 +1,4 @@
-"""Requests for a stream that another replica has, is away with, or no longer has."""
+"""Requests for a stream of another replica, which may be unavailable or no longer own it."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from tests.support.http import problem
 
 
 def refuse_first(times: int, answer: Answer = NOT_MINE) -> Callable[[Item], Answer]:
-    """Return the answers of an owner that refuses that many requests first."""
+    """Return an owner's answers; the first `times` are refusals."""
     left = times
 
     def answer_item(_: Item) -> Answer:
@@ -43,7 +43,7 @@ def refuse_first(times: int, answer: Answer = NOT_MINE) -> Callable[[Item], Answ
 
 
 async def test_notes_are_forwarded_to_owner(this: Replica) -> None:
-    """Whatever it is, word for word."""
+    """The answer of the owner is returned unchanged."""
     refusal = b'{"status":409,"code":"conflict"}'
     this.owner.answer = refuse_first(1, Answer.of(409, refusal, PROBLEM))
     refused, taken = await this.note(THERE, "a"), await this.note(THERE, "a", "b")
@@ -62,7 +62,7 @@ async def test_notes_are_forwarded_to_owner(this: Replica) -> None:
 
 
 async def test_changed_secret_is_shown_to_owner(this: Replica) -> None:
-    """A replica whose frame is refused reads it again, and the notes go with the next one."""
+    """A replica reads the secret again after a refusal, and sends the notes again."""
     this.owner.secret = this.store.replicas_secret()
     first = await this.note(THERE)
     this.owner.secret = this.store._secret = b"another"
@@ -73,7 +73,7 @@ async def test_changed_secret_is_shown_to_owner(this: Replica) -> None:
 
 
 async def test_asked_replica_explains_refused_body(this: Replica) -> None:
-    """In full: of what is in a frame the owner names the first fault only."""
+    """It names all faults, while the owner names only the first fault of a frame."""
     this.owner.answer = lambda _: Answer.of(422, b'{"errors":[1]}', PROBLEM)
     path = f"/v1/streams/{THERE}/notes"
     found = await this.client.post(path, json={"notes": [{"writer": 1, "times": 2}]})
@@ -87,7 +87,7 @@ async def test_asked_replica_explains_refused_body(this: Replica) -> None:
 
 
 async def test_waiting_requests_share_frame(this: Replica) -> None:
-    """Two hundred requests at once take a few frames, and each gets its own answer."""
+    """Two hundred concurrent requests take a few frames, and each gets its own answer."""
     this.owner.answer = lambda item: Answer.of(200, item.body)
     answers = await asyncio.gather(*(this.note(THERE, f"w{n}") for n in range(200)))
 
@@ -100,7 +100,7 @@ async def test_waiting_requests_share_frame(this: Replica) -> None:
 
 
 async def test_few_frames_are_sent_at_once(this: Replica) -> None:
-    """Only a few are under way to one replica; later ones wait for one of them."""
+    """Later requests wait until one of these frames is answered."""
     opened = asyncio.Event()
     this.owner.before = opened.wait
     asked = []
@@ -117,7 +117,7 @@ async def test_few_frames_are_sent_at_once(this: Replica) -> None:
 
 
 async def test_frames_are_bounded(this: Replica) -> None:
-    """Neither in bytes, but for the request that goes beyond, nor in requests."""
+    """The bounds are in bytes, which the last request may exceed, and in requests."""
     body = {"notes": [{"writer": "w", "domain": "k" * 200}] * 1000}  # 0.23 MB
     large = [
         asyncio.create_task(this.client.post(f"/v1/streams/{THERE}/notes", json=body))
@@ -132,7 +132,7 @@ async def test_frames_are_bounded(this: Replica) -> None:
 
 
 async def test_notes_wait_until_owner_has_stream(this: Replica) -> None:
-    """A replica that answers that it is not the owner, or not yet, is asked again."""
+    """The request is sent again to a replica that is not yet the owner."""
     this.owner.answer = refuse_first(2)
     answer = await this.note(THERE)
 
@@ -140,7 +140,7 @@ async def test_notes_wait_until_owner_has_stream(this: Replica) -> None:
 
 
 async def test_notes_wait_for_stream_without_owner(this: Replica) -> None:
-    """And go to the next owner."""
+    """They go to the next owner."""
     this.set_owner(None)  # and this replica has its share already
     await wait_until_async(lambda: this.controller.ownership.owner_url(THERE) is None)
     asked = asyncio.create_task(this.note(THERE))
@@ -152,7 +152,6 @@ async def test_notes_wait_for_stream_without_owner(this: Replica) -> None:
 
 
 async def test_waiting_notes_are_taken_if_stream_moves_here(this: Replica) -> None:
-    """As if it had been here from the first."""
     this.store.commit(ChangeSet(StreamRecord("id-there", THERE, make_settings())))
     this.owner.trouble = [httpx.ConnectError("it was killed")] * 1000
     asked = asyncio.create_task(this.note(THERE))
@@ -171,7 +170,7 @@ async def test_waiting_notes_are_taken_if_stream_moves_here(this: Replica) -> No
 async def test_unreachable_owner_is_reported(
     this: Replica, trouble: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the hold, with the status by which a caller tries again; the log says why, once."""
+    """After the hold, the caller gets a 503, and the log has the reason once."""
     this.owner.trouble = [trouble] * 1000
     monkeypatch.setattr(forwarding, "log", logger := CapturingLogger())
     answers = [await this.note(THERE), await this.client.get(f"/v1/streams/{THERE}/explain")]
@@ -188,7 +187,6 @@ async def test_unreachable_owner_is_reported(
     ids=["nothing", "no frame", "too few", "too many"],
 )
 async def test_invalid_answer_of_owner_counts_as_missing(this: Replica, content: bytes) -> None:
-    """No answer is given to a request that is not its own."""
     client = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
     this.forwarding.http_client = httpx.AsyncClient(transport=client)
 
@@ -196,7 +194,7 @@ async def test_invalid_answer_of_owner_counts_as_missing(this: Replica, content:
 
 
 async def test_replica_without_owners_refuses_at_once(this: Replica) -> None:
-    """While it reads the owners again, nothing is held."""
+    """Requests are not held while the replica reads the owners again."""
     this.controller._committer.ready = False
     answers = [await this.note(THERE), await this.client.get(f"/v1/streams/{THERE}/explain")]
     this.controller._committer.ready = True
@@ -205,7 +203,7 @@ async def test_replica_without_owners_refuses_at_once(this: Replica) -> None:
 
 
 async def test_waiting_requests_are_bounded() -> None:
-    """The next one is asked to come back, and the waiting ones are answered."""
+    """The next request is refused, and the waiting ones are answered."""
     opened = asyncio.Event()
     async with run_replica(limits=Limits(waiting_requests=5)) as this:
         this.owner.before = opened.wait
@@ -223,7 +221,7 @@ async def test_waiting_requests_are_bounded() -> None:
 
 
 async def test_waiting_bytes_are_bounded(this: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few large requests fill the memory as many small ones do; one alone always has room."""
+    """A single request is always accepted."""
     opened = asyncio.Event()
     this.owner.before = opened.wait
     monkeypatch.setattr(forwarding, "FORWARDED_BYTES", 100)
@@ -241,7 +239,7 @@ async def test_waiting_bytes_are_bounded(this: Replica, monkeypatch: pytest.Monk
 
 
 async def test_token_is_forwarded() -> None:
-    """The one that was shown here, which the owner judges by itself."""
+    """The owner checks the token."""
     guard = Guarded()
     token = guard.token("write", writers=["w"])
     shown = {"authorization": f"Bearer {token}"}
@@ -257,7 +255,7 @@ async def test_token_is_forwarded() -> None:
     assert [each.status_code for each in (refused, revoked)] == [401, 401]
 
 
-# What becomes of a request whose owner is away, or is another by now
+# Requests whose owner is unavailable or has changed
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda each: type(each).__name__)
@@ -273,7 +271,7 @@ async def test_token_is_forwarded() -> None:
 async def test_request_is_retried_unless_it_could_run_twice(
     this: Replica, method: str, path: str, trouble: Exception
 ) -> None:
-    """A note is taken again as a replay; of a deletion the caller decides whether to ask again."""
+    """A repeated note is harmless. After a deletion, the caller decides whether to repeat it."""
     this.owner.trouble = [trouble] * 2
     body: dict[str, object] = {"notes": [{"writer": "w"}]} if path == "/notes" else {"position": {}}
     answer = await this.client.request(method, f"/v1/streams/{THERE}{path}", json=body)
@@ -289,7 +287,7 @@ async def test_request_is_retried_unless_it_could_run_twice(
 
 
 async def test_misdirected_request_follows_stream(this: Replica) -> None:
-    """Its first receiver has not done it: it is sent to the owner at that time."""
+    """The first receiver did not run it, so it is sent to the present owner."""
 
     def elsewhere(request: httpx.Request) -> httpx.Response:
         if request.url.host == "other":
@@ -304,7 +302,7 @@ async def test_misdirected_request_follows_stream(this: Replica) -> None:
 
 
 async def test_request_waiting_for_commit_follows_its_stream(this: Replica) -> None:
-    """The stream goes to the other before its turn comes: so does the request, as it came."""
+    """If the stream moves before the commit, the request is forwarded unchanged."""
     path, body = f"/v1/streams/{HERE}", {"mark_interval_ms": 7}
     this.owner.reply = lambda request: httpx.Response(200, content=request.content)
     put, noted, report = await this.lose(
@@ -318,7 +316,7 @@ async def test_request_waiting_for_commit_follows_its_stream(this: Replica) -> N
 
 
 async def test_waiting_poll_follows_its_stream(this: Replica) -> None:
-    """As soon as the stream goes, not when its time is over."""
+    """It is forwarded as soon as the stream moves."""
     this.owner.reply = lambda request: httpx.Response(200, json={"at": request.url.host})
     poll = this.client.get(f"/v1/streams/{HERE}/marks?wait_ms=30000")
     asked = asyncio.create_task(poll)
@@ -330,7 +328,7 @@ async def test_waiting_poll_follows_its_stream(this: Replica) -> None:
 
 
 async def test_forwarded_request_waiting_for_commit_is_misdirected(this: Replica) -> None:
-    """The forwarding replica finds out by itself where the stream went."""
+    """The forwarding replica finds the new owner."""
     forwarded = {"noted-time-forwarded": "1"}
     path = f"/v1/streams/{HERE}"
     item = Item(HERE, b"", b'{"notes":[{"writer":"w"}]}')
@@ -351,7 +349,7 @@ async def test_forwarded_request_waiting_for_commit_is_misdirected(this: Replica
 @pytest.mark.usefixtures("short_hold")
 @pytest.mark.parametrize("url", ["http://[::1", "http://other:x", "http://other:99999"])
 async def test_owner_with_invalid_url_counts_as_missing(this: Replica, url: str) -> None:
-    """No matter what left it there: callers get an error in the end, and none hangs for ever."""
+    """Callers get an error after the hold."""
     this.owner.trouble = [OverflowError("port must be 0-65535")] * 1000
     this.set_owner(url)
     await wait_until_async(lambda: this.controller.ownership.owner_url(THERE) == url)

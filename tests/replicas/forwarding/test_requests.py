@@ -1,4 +1,4 @@
-"""Requests that are forwarded as they are, and at which URL others call a replica."""
+"""Requests that are forwarded unchanged, and the advertised URL of a replica."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from tests.replicas.one_replica import ELSEWHERE, HERE, OTHER, THERE, Replica
 
 
 async def test_other_requests_are_forwarded_unchanged(this: Replica) -> None:
-    """Method, path, query and body; of the headers those that matter; and once only."""
+    """Method, path, query, body and the relevant headers are forwarded once."""
     path = f"/v1/streams/{THERE}/reader-groups/g%2F/readers/r?a=%20b&a=2"
     shown = {"authorization": "Bearer x", "cookie": "c", "x-forwarded-for": "1.2.3.4"}
     await this.client.put(path, json={"position": {}}, headers=shown)
@@ -33,7 +33,7 @@ async def test_other_requests_are_forwarded_unchanged(this: Replica) -> None:
 
 
 async def test_forwarded_answers_are_unchanged(this: Replica) -> None:
-    """Status and body, and the headers that mean something to a caller."""
+    """Status, body and the relevant headers are returned."""
     given = {
         "retry-after": "7",
         "content-type": "text/x",
@@ -53,7 +53,7 @@ async def test_forwarded_answers_are_unchanged(this: Replica) -> None:
 
 
 async def test_answer_without_body_has_no_length(this: Replica) -> None:
-    """As the owner's own has it: a 204 must not name one."""
+    """A 204 must not have a length."""
     this.owner.reply = lambda _: httpx.Response(204)
     forwarded = await this.client.delete(f"/v1/streams/{THERE}")
     own = await this.client.delete(f"/v1/streams/{HERE}")
@@ -63,7 +63,7 @@ async def test_answer_without_body_has_no_length(this: Replica) -> None:
 
 
 async def test_timeout_of_forwarded_poll_includes_its_wait(this: Replica) -> None:
-    """And for the owner's own time beside that."""
+    """The timeout is the wait and the usual timeout."""
     path = f"/v1/streams/{THERE}"
     await this.client.get(f"{path}/marks?wait_ms=20000")
     await this.client.post(f"{path}/completeness", json={"to": 5, "wait_ms": 20000})
@@ -73,7 +73,7 @@ async def test_timeout_of_forwarded_poll_includes_its_wait(this: Replica) -> Non
 
 @pytest.fixture
 async def waiting_poll(this: Replica) -> asyncio.Task[httpx.Response]:
-    """A long poll that the other replica does not answer, and a third one does."""
+    """A long poll that only a third replica answers."""
 
     async def answer(request: httpx.Request) -> httpx.Response:
         if request.url.host == "other":
@@ -88,7 +88,6 @@ async def waiting_poll(this: Replica) -> asyncio.Task[httpx.Response]:
 async def test_long_poll_follows_its_stream(
     this: Replica, waiting_poll: asyncio.Task[httpx.Response]
 ) -> None:
-    """If the owner is replaced, it is sent to the next one."""
     await asyncio.sleep(0.1)
     this.set_owner(ELSEWHERE)
 
@@ -98,7 +97,7 @@ async def test_long_poll_follows_its_stream(
 async def test_long_poll_ends_when_replica_stops(
     this: Replica, waiting_poll: asyncio.Task[httpx.Response]
 ) -> None:
-    """Its caller is asked to repeat it, and delays no stop."""
+    """The caller gets a 503 at once."""
     await asyncio.sleep(0.1)
     this.controller.prepare_to_stop()
 
@@ -116,7 +115,7 @@ async def test_long_poll_ends_when_replica_stops(
     ],
 )
 async def test_invalid_stream_name_is_not_forwarded(this: Replica, path: str) -> None:
-    """It is refused here, whatever bucket such a name might fall into."""
+    """It is refused by the replica that received it."""
     method = "POST" if path.endswith("notes") else "GET"
     answer = await this.client.request(method, path, json={"notes": [{"writer": "w"}]})
 
@@ -127,14 +126,14 @@ async def test_invalid_stream_name_is_not_forwarded(this: Replica, path: str) ->
     )
 
 
-# At which URL others call a replica
+# The advertised URL
 
 
 @pytest.mark.parametrize(
     "url", ["http://replica-1:7464", "https://r/", "http://[::1]:7464", "http://gateway/replica-1/"]
 )
 def test_advertised_url_is_normalized(url: str) -> None:
-    """A slash at its end is removed, as paths are appended."""
+    """A slash at the end is removed, because paths are appended."""
     assert normalize_url(url) == url.removesuffix("/")
 
 
@@ -156,7 +155,7 @@ def test_advertised_url_is_normalized(url: str) -> None:
     ],
 )
 def test_invalid_url_is_not_advertised(url: str) -> None:
-    """It is refused with a sentence, before anything is served; no password is repeated."""
+    """The refusal does not repeat a password."""
     with pytest.raises(Rejected, match="--advertise") as refused:
         normalize_url(url)
 

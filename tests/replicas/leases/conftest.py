@@ -9,7 +9,7 @@ from tests.replicas.leases.sessions import ALL, LONG_MS, Lease, MakeReplica
 
 @pytest.fixture
 def make(url: str) -> Iterator[MakeReplica]:
-    """Makes the store of a replica at each call, called as that says, which has looked once."""
+    """Makes the store of a replica with this URL, after its first heartbeat."""
     made: list[PostgresStore] = []
 
     def begin(called: str) -> PostgresStore:
@@ -34,14 +34,14 @@ def a(make: MakeReplica) -> PostgresStore:
 
 @pytest.fixture
 def b(make: MakeReplica, a: PostgresStore) -> PostgresStore:
-    """Another one, which has none."""
+    """A replica without buckets."""
     assert a.heartbeat().mine == ALL
     return make("http://b")
 
 
 @pytest.fixture(autouse=True)
 def lease(monkeypatch: pytest.MonkeyPatch) -> Lease:
-    """Gives the length of a lease in ms; so long that none ends until a test changes it."""
+    """Sets the length of a lease in ms; without a call, leases do not end."""
 
     def last(ms: int) -> None:
         monkeypatch.setattr(leases, "LEASE_MS", ms)

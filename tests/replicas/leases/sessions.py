@@ -1,4 +1,4 @@
-"""Stores of replicas that share leases, and how their sessions come to an end."""
+"""Stores of replicas that share leases, and the ends of their sessions."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ Lease = Callable[[int], None]
 ALL = frozenset(range(64))
 
 SHORT_MS = 300
-"""A lease that a test can wait for."""
+"""A lease short enough for a test to wait for."""
 
 FAIR_MS = 800
 """A lease that no active replica loses, on any machine."""
@@ -25,7 +25,7 @@ LONG_MS = 60_000
 
 
 def outlast_lease(lease: Lease) -> None:
-    """Keep all replicas silent for longer than a lease."""
+    """Wait for longer than a short lease."""
     time.sleep(1.2 * SHORT_MS / 1000)
     lease(SHORT_MS)
 
@@ -38,7 +38,7 @@ def repeat_over_lease() -> Iterator[None]:
 
 
 def wait_for_query(server: Server, url: str, wait_event: str) -> None:
-    """Wait until the server works for a session and waits for that."""
+    """Wait until a session of the database is active and waits for this event."""
     database = url.rpartition("/")[2]
     query = f"""SELECT 1 FROM pg_stat_activity WHERE datname = '{database}' AND state = 'active'
     AND wait_event = '{wait_event}'"""  # noqa: S608 - our own names
@@ -46,13 +46,13 @@ def wait_for_query(server: Server, url: str, wait_event: str) -> None:
 
 
 def is_lost(act: Callable[[], object]) -> bool:
-    """Whether the store reports that its session was lost."""
+    """Return whether the store reports that its session was lost."""
     with pytest.raises(StoreUnavailable):
         act()
     return True
 
 
 def end_session(called: str, server: Server, url: str) -> None:
-    """End the session of the replica that is called so."""
+    """End the session of the replica with this URL."""
     pid = f"SELECT pid FROM noted_time_replica WHERE url = '{called}'"  # noqa: S608 - our own name
     server.execute(f"SELECT pg_terminate_backend(({pid}))", url)

@@ -1,4 +1,4 @@
-"""Which replica owns which bucket, and what becomes of those of one that leaves."""
+"""Owners of buckets, and replicas that leave."""
 
 import threading
 from contextlib import closing
@@ -22,7 +22,7 @@ from tests.replicas.leases.sessions import (
 def test_heartbeat_shows_owners(
     a: PostgresStore, b: PostgresStore, server: Server, url: str
 ) -> None:
-    """The replica's own, the URLs of the others, what is free, and how many live."""
+    """It shows own and free buckets, the URLs of other owners, and the number of replicas."""
     a.release(range(10))
     taken = b.acquire(range(5))
 
@@ -47,7 +47,7 @@ def test_heartbeat_shows_owners(
 
 
 def test_bucket_acquired_twice_is_released_once(a: PostgresStore, b: PostgresStore) -> None:
-    """No replica takes what it has twice, or one unlock would not be enough."""
+    """Otherwise, one unlock would not release it."""
     a.acquire(a.heartbeat().free)
     a.release([7])
 
@@ -55,7 +55,7 @@ def test_bucket_acquired_twice_is_released_once(a: PostgresStore, b: PostgresSto
 
 
 def test_bucket_has_one_owner_at_time(make: MakeReplica) -> None:
-    """Four replicas take and give as fast as they can, and each bucket has one owner at a time."""
+    """Four replicas acquire and release as fast as they can."""
     owners: dict[int, str] = {}
     broken: list[tuple[int, str, str]] = []
     taken = dict.fromkeys(("http://1", "http://2", "http://3", "http://4"), 0)
@@ -80,7 +80,7 @@ def test_bucket_has_one_owner_at_time(make: MakeReplica) -> None:
 
 
 def test_schemas_of_one_database_are_separate(url: str, server: Server) -> None:
-    """Each may hold the tables of a controller, whose replicas know nothing of the others'."""
+    """Each may have the tables of a controller with its replicas."""
     server.execute("CREATE SCHEMA IF NOT EXISTS apart", url)
     elsewhere = f"{url}?options=-csearch_path%3Dapart"
     migrate(elsewhere)
@@ -91,7 +91,7 @@ def test_schemas_of_one_database_are_separate(url: str, server: Server) -> None:
 
 
 def test_databases_of_one_server_are_separate(a: PostgresStore, server: Server) -> None:
-    """A replica of another database neither takes nor hides a bucket."""
+    """A replica of another database does not acquire or hide a bucket."""
     url = server.make_database()
     migrate(url)
     with closing(PostgresStore(url)) as other:
@@ -103,7 +103,7 @@ def test_databases_of_one_server_are_separate(a: PostgresStore, server: Server) 
 def test_ordinary_user_can_end_silent_session(
     server: Server, lease: Lease, request: pytest.FixtureRequest
 ) -> None:
-    """Only the owner of the database is needed, not a superuser, even to end a silent session."""
+    """It must own the database, but need not be a superuser."""
     url = server.make_database()
     database = url.rpartition("/")[2]
     server.execute(f"CREATE ROLE plain LOGIN PASSWORD '{PASSWORD}'")
@@ -120,11 +120,11 @@ def test_ordinary_user_can_end_silent_session(
         assert (before, other.heartbeat().free) == ({"http://a"}, ALL)
 
 
-# What becomes of the buckets of a replica that leaves, or closes
+# Replicas that leave or close
 
 
 def test_leaving_replica_releases_all_buckets(a: PostgresStore, b: PostgresStore) -> None:
-    """It no longer counts, so the others take more; and it sees where the buckets are."""
+    """It no longer counts as a replica, but still reads the owners."""
     a.leave()
     free = b.heartbeat()
     b.acquire(ALL)
@@ -137,7 +137,7 @@ def test_leaving_replica_releases_all_buckets(a: PostgresStore, b: PostgresStore
 def test_replica_that_left_does_not_return(
     a: PostgresStore, b: PostgresStore, server: Server, url: str
 ) -> None:
-    """It keeps looking, whatever becomes of its session."""
+    """It still reads the owners with a new session."""
     a.leave()
     end_session("http://a", server, url)
     is_lost(a.heartbeat)
@@ -148,7 +148,6 @@ def test_replica_that_left_does_not_return(
 def test_replica_without_session_has_left(
     a: PostgresStore, b: PostgresStore, server: Server
 ) -> None:
-    """Nothing has to be given back."""
     server.cut(b._url)
     is_lost(a.ping)
     a.leave()
@@ -157,7 +156,7 @@ def test_replica_without_session_has_left(
 
 
 def test_closed_store_frees_its_buckets_at_once(a: PostgresStore, b: PostgresStore) -> None:
-    """No replica waits for the end of a lease that was given back."""
+    """Other replicas do not wait for the end of its lease."""
     a.close()
 
     after = b.heartbeat()
@@ -165,7 +164,7 @@ def test_closed_store_frees_its_buckets_at_once(a: PostgresStore, b: PostgresSto
 
 
 def test_closed_store_starts_no_session(a: PostgresStore, b: PostgresStore) -> None:
-    """Its heartbeat is refused, and does not make it live again."""
+    """Its heartbeat is refused."""
     a.close()
 
     assert is_lost(a.heartbeat)

@@ -1,4 +1,4 @@
-"""Which replicas are silent, and what follows from a lost session."""
+"""Silent replicas, and lost sessions."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ from tests.support.stored import build_changes, commit, mark, read_seqs, stream
 def test_silent_session_is_ended_after_its_lease(
     a: PostgresStore, b: PostgresStore, lease: Lease
 ) -> None:
-    """One heartbeat of another frees all its buckets; what it had was lost with the session."""
+    """The heartbeat of another replica frees all its buckets."""
     before = b.heartbeat().free
     outlast_lease(lease)
     after = b.heartbeat()
@@ -41,7 +41,7 @@ def test_silent_session_is_ended_after_its_lease(
 def test_silent_session_of_another_program_is_not_ended(
     b: PostgresStore, server: Server, url: str, lease: Lease
 ) -> None:
-    """Though it has the lock of all controllers."""
+    """It is not ended even if it holds the lock of controllers."""
     with server.session(url) as other:
         other.execute(leases._LOCK_LIVE, leases._LOCK_NUMBERS)
         outlast_lease(lease)
@@ -85,7 +85,7 @@ def test_working_store_is_not_silent(
 def test_session_in_long_query_keeps_its_lease(
     a: PostgresStore, b: PostgresStore, lease: Lease, server: Server, url: str
 ) -> None:
-    """However long the server takes: it is not the controller that is silent."""
+    """Only the time between queries counts as silence."""
     working = threading.Thread(target=a._session.session().execute, args=("SELECT pg_sleep(1.5)",))
     working.start()
     wait_for_query(server, url, "PgSleep")
@@ -100,7 +100,7 @@ def test_session_in_long_query_keeps_its_lease(
 def test_session_that_waits_for_lock_keeps_its_lease(
     a: PostgresStore, b: PostgresStore, lease: Lease, server: Server, url: str
 ) -> None:
-    """Another program's lock holds its commit up; it is not silent, and the commit goes through."""
+    """The commit succeeds once another program releases its lock."""
     with server.session(url) as other, other.transaction():
         other.execute("LOCK TABLE noted_time_stream")
         held_up = threading.Thread(target=a.commit, args=(build_changes(upto=1),))
@@ -166,13 +166,13 @@ def test_read_after_lost_session_fails(
     assert is_lost(lambda: read_seqs(a))
 
 
-# What follows from a lost session
+# Lost sessions
 
 
 def test_store_without_session_owns_nothing(
     a: PostgresStore, b: PostgresStore, lease: Lease
 ) -> None:
-    """It reports it until its next heartbeat, and then starts with nothing, under the same URL."""
+    """It reports the loss until its next heartbeat, and then starts without buckets."""
     outlast_lease(lease)
     b.acquire(b.heartbeat().free)
     lease(LONG_MS)
@@ -193,7 +193,7 @@ def test_store_without_session_owns_nothing(
 def test_commit_after_lost_session_appends_nothing(
     a: PostgresStore, b: PostgresStore, lease: Lease
 ) -> None:
-    """Neither while its buckets are free nor after the next owner has continued."""
+    """This holds while its buckets are free, and after the next owner has continued."""
     a.commit(build_changes(upto=1))
     outlast_lease(lease)
     b.heartbeat()
@@ -210,7 +210,7 @@ def test_commit_after_lost_session_appends_nothing(
 def test_running_commit_of_lost_session_is_undone(
     a: PostgresStore, b: PostgresStore, server: Server, url: str
 ) -> None:
-    """Its session ends between two statements: the whole batch is undone, its caller notified."""
+    """If the session ends between two statements, the whole batch is rolled back."""
     a.commit(build_changes(upto=1))
     outcome: list[str] = []
 
