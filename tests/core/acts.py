@@ -81,7 +81,7 @@ def histories(*kinds: Kind, length: int = 50, seals: bool = False) -> st.SearchS
 
 
 def late_histories() -> st.SearchStrategy[list[Act]]:
-    """Return histories of two writers, live at first, of whose requests many come late."""
+    """Return histories of two writers, live at first, with many late requests."""
     domain, two = st.just(DOMAINS[0]), st.sampled_from(WRITERS[:2])
     begun: list[Act] = [
         ("note", (writer, DOMAINS[0], 1, True, "live", "own")) for writer in WRITERS[:2]

@@ -27,7 +27,7 @@ class Noted:
 
 @dataclass
 class Writer:
-    """Everything that a writer noted; `began` has since when it holds each domain.
+    """All notes of a writer; `began` has the time when it began to hold each domain.
 
     `overtaken` has since when a domain has a later time than its own, and `narrowed` the domains
     that it left and is missing in. Notes before `begun_at` do
@@ -59,7 +59,7 @@ class Writer:
         return self.log[-1].position if self.log else {}
 
     def list_notes(self, domain: str) -> list[Noted]:
-        """Return its notes of the domain since it began there (again)."""
+        """Return the notes of a domain since the writer last began there."""
         since = self.begun_at.get(domain, 0)
         return [noted for noted in self.log[since:] if noted.domain == domain]
 
@@ -68,15 +68,13 @@ class Writer:
         return max((time for time in times if time is not None), default=NEVER)
 
     def vouches(self, domain: str) -> bool:
-        """Whether it is live, and what it wrote counts for the domain."""
         return self.state == "live" and not self.excluded and self.is_of(domain)
 
     def is_of(self, domain: str) -> bool:
-        """Whether what it wrote counts for the domain while it is live."""
         return self.domains is None or domain in self.domains
 
     def is_missed_at(self, domain: str, lower: int) -> bool:
-        """Whether a mark at that lower advances without what it should vouch for."""
+        """Whether a mark at that lower advances although the writer should vouch for more."""
         is_out = bool(self.excluded) or domain in self.returned_late
         is_passed = self.excluded == "removed" or self.time(domain) < lower
         return (domain in self.narrowed or (self.is_of(domain) and is_out)) and is_passed
@@ -93,7 +91,7 @@ class Writer:
         return max(self.list_event_times(domain), default=self.time(domain))
 
     def is_undeclared(self, domain: str) -> bool:
-        """Whether it wrote, and nothing it noted since says up to which time."""
+        """Whether it wrote rows and has not declared their largest time since."""
         is_unsaid = not self.list_event_times(domain) and self.time(domain) != NEVER
         return domain in self.undeclared or is_unsaid
 
@@ -139,7 +137,7 @@ class Model:
         self.scales: list[ScaleEvent] = []
 
     def complete(self, position: Position) -> Position:
-        """Return the position with all predecessors of what it names at their final offsets."""
+        """Return the position with all predecessors of its segments at their final offsets."""
         whole = dict(position)
         for event in reversed(self.scales):
             for created, predecessors in event.created.items():
@@ -285,7 +283,7 @@ class Model:
         return writer.time(domain) <= self.lower(domain)
 
     def settle(self, now: int) -> None:
-        """Record for every writer and domain what is true at `now`."""
+        """Update the state of every writer and domain at `now`."""
         for domain in self.marks:
             known = self.peak.get(domain, NEVER)
             self.peak[domain] = max(known, self._highest(domain), self.lower(domain))
@@ -324,7 +322,7 @@ class Model:
                     self.unbounded.add(domain)
 
     def _forget_overtaking(self, removed: Writer, domain: str) -> None:
-        """Let those that it may have overtaken count from the last note of one that leads now."""
+        """Let the writers that it may have overtaken count from the last note of the leader."""
         highest = self._highest(domain)
         standing = [w for w in self.writers.values() if w.excluded != "removed"]
         since = min((w.noted_at for w in standing if w.time(domain) == highest), default=0)
@@ -333,7 +331,7 @@ class Model:
                 each.overtaken[domain] = since
 
     def silent_since(self, writer: Writer, now: int) -> int:
-        """Return since when it is silent, by all that was ever noted."""
+        """Return the time since which it is silent, by all notes ever."""
         moments = []
         for domain in self.marks:
             if writer.vouches(domain):
@@ -349,7 +347,6 @@ class Model:
         return min(moments)
 
     def expect(self, names: tuple[str, ...], now: int) -> None:
-        """Add those that are not members yet."""
         for name in names:
             if name not in self.writers:
                 self.writers[name] = Writer(name, "live", noted_at=now)
@@ -380,9 +377,9 @@ class Model:
         self.settle(now)
 
     def expire(self, now: int) -> set[str]:
-        """Exclude those that were silent for the writer timeout; return their names.
+        """Exclude the writers that were silent for the writer timeout; return their names.
 
-        First the holders, then those that would hold next, until one is left that was not silent.
+        First the holders, then the next holders, until one is left that was not silent.
         """
         out: set[str] = set()
         while due := self._due_holders(now) | self._due_next(now):

@@ -16,7 +16,7 @@ from tests.support.streams import restart
 
 @given(settings=starts, history=steps)
 def test_aggregator_agrees_with_the_model(settings: StreamSettings, history: list[Step]) -> None:
-    """Answers, marks, cuts, holders and timeouts are those of a model that forgets nothing."""
+    """Both give the same answers, marks, cuts, holders and timeouts; the model forgets nothing."""
     twins = Twins.replay(settings, history)
 
     assert list(twins.code.writers()) == list(twins.model.writers)
@@ -26,7 +26,7 @@ def test_aggregator_agrees_with_the_model(settings: StreamSettings, history: lis
 def test_writer_is_excluded_only_after_its_timeout(
     settings: StreamSettings, history: list[Step]
 ) -> None:
-    """The model checks each exclusion against all that was noted by writers not removed (S19)."""
+    """The model checks each exclusion against all notes of the other writers (S19)."""
     twins = Twins(replace(settings, domains=("order",), returning_writer="hold"))
 
     for step in history:
@@ -62,7 +62,7 @@ def test_lower_without_a_writer_predicts_its_exclusion(
 def test_dry_run_predicts_the_next_mark(
     settings: StreamSettings, history: list[Step], removed: set[str], timeout_ms: int | None
 ) -> None:
-    """Removing the writers, or changing the writer timeout, then leads to exactly that mark."""
+    """Removing the writers, or changing the writer timeout, leads to exactly that mark."""
     twins = Twins.replay(settings, history)
     names = sorted(name for name in removed if name in twins.code)
 
@@ -87,7 +87,7 @@ def test_dry_run_predicts_the_next_mark(
 
 
 def predict_marks(stream: Aggregator, now: int) -> list[object]:
-    """Return for each domain its holders, and what no restart may change of its next marks."""
+    """Return each domain's holders, and the parts of its next marks that no restart may change."""
     come: list[object] = []
     for domain in stream.settings.domains:
         decision = stream.decide(domain, now)
@@ -104,7 +104,7 @@ def predict_marks(stream: Aggregator, now: int) -> list[object]:
 def test_a_restart_changes_neither_times_nor_holders(
     settings: StreamSettings, history: list[Step]
 ) -> None:
-    """All that sets a member apart is durable: its timeout, its domains, that it is late."""
+    """Each member's timeout, domains and lateness are durable."""
     twins = Twins.replay(settings, history)
 
     again = restart(twins.code, twins.appended_at, twins.declared_at)
@@ -116,9 +116,9 @@ def test_a_restart_changes_neither_times_nor_holders(
 def test_writer_is_answered_as_recorded_after_a_restart(
     settings: StreamSettings, history: list[Step]
 ) -> None:
-    """The reason, the moment since when, and the state.
+    """The answer has the reason, the time of the exclusion and the state.
 
-    A silent writer is not told before a mark has advanced without it.
+    A silent writer learns of its exclusion once a mark has advanced without it.
     """
     twins = Twins(settings)
     for step in history:
@@ -151,7 +151,7 @@ def _has_lost(twins: Twins, writer: str, domain: str, excluded: Exclusion | None
 def test_windows_and_cuts_name_the_writers_time_advanced_without(
     settings: StreamSettings, history: list[Step], size: int, start: int
 ) -> None:
-    """Exactly those whose interval meets the window, or is open at the mark (S18)."""
+    """An answer names a writer if its interval meets the window, or is open at the mark (S18)."""
     twins = Twins.replay(settings, history)
 
     for domain, missing in twins.missing.items():

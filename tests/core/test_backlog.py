@@ -23,7 +23,7 @@ def cases(kind: str) -> list[Any]:
 
 
 def test_the_cases_are_all_there() -> None:
-    """A case that is lost from the file is missed."""
+    """A case cannot be lost from the file unnoticed."""
     kinds = ("backlog_lag", "backlog_combiner", "backlog_coordinator", "metrics")
 
     assert [len(cases(kind)) for kind in kinds] == [8, 1, 1, 1]
@@ -45,7 +45,7 @@ def test_lag_behind_the_wall_clock_decides_as_in_flip_328(case: dict[str, Any]) 
 
 @pytest.mark.parametrize("case", cases("backlog_combiner"))
 def test_the_flags_of_several_sources_combine_as_in_flink(case: dict[str, Any]) -> None:
-    """Flink reports changes alone, and an unknown flag of a source is not false."""
+    """Flink reports only changes; an unknown flag of a source is not false."""
     said: dict[int, bool | None] = dict.fromkeys(range(case["channels"]))
     reported, changes = None, []
     for step in case["steps"]:

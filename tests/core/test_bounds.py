@@ -20,7 +20,7 @@ FORGOTTEN_MS = 6
 def test_event_below_the_cut_is_at_or_below_the_bound(
     settings: StreamSettings, history: list[Act], *, seals: bool
 ) -> None:
-    """Through lost answers, kills, narrowing, shared segments, removals, in two domains."""
+    """Answers are lost; writers are killed, narrow, share segments and are removed."""
     world = make_world(
         replace(settings, writer_retention_ms=FORGOTTEN_MS), history, names_first=True
     )
@@ -92,7 +92,7 @@ OFFSETS = st.integers(0, 40) | st.integers(0, MAX_INT64)
     )
 )
 def test_restart_keeps_answers_to_notes(positions: list[tuple[str, dict[int, int]]]) -> None:
-    """What is known of segments is all in the records of members and in the last marks."""
+    """The state of segments is restored from the records of members and the last marks."""
     stream = Aggregator(StreamSettings(max_segments=3, max_offset_jump=100))
     for time, (writer, position) in enumerate(positions):
         advance_after(stream, Note(writer, time, position))

@@ -1,4 +1,4 @@
-"""What tables claim: never too much, and all that is true where nothing happened to them."""
+"""Claims of tables are never too high, and exact if nothing happened to the tables."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def too_high(seed: int, *, is_numbered: bool, kind: type[World] = World) -> str:
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("is_numbered", [True, False])
 def test_claim_is_never_too_high(part: int, *, is_numbered: bool) -> None:
-    """Tables, checkpoints and what is kept in them are put back, lost, made again and expire."""
+    """Tables, checkpoints and their contents are restored, lost, recreated and expire."""
     seeds = (RARE[part % 2], *range(part, HISTORIES, PARTS))
     found = [too_high(seed, is_numbered=is_numbered) for seed in seeds]
 
@@ -100,7 +100,7 @@ def test_commit_states_the_least_time_of_all_names(expects: str, states: str | N
 
 
 class CalmWorld(World):
-    """A world in which drivers are killed before Spark's own commit at most."""
+    """A world whose only fault is a driver killed before Spark's own commit."""
 
     def run(self, query: Query) -> None:
         batch, number = query.plan(), len(query.checkpoint.planned) - 1
@@ -205,7 +205,7 @@ def test_a_query_starts_over_once() -> None:
 def test_acceptance_applies_to_the_inspected_version(
     between: Commit, complete_to: int | None
 ) -> None:
-    """What others change beside it ends the claim again."""
+    """Later changes by others end the claim again."""
     looked_at = history(FIRST, SECOND, commit(2, change="other"))
     (vouched,) = build_acceptance(looked_at, "Ada", at=2)
     found = history(*looked_at.commits, between, commit(4, replace(vouched, id="v")))
@@ -241,7 +241,7 @@ def test_renamed_column_ends_only_its_own_claims() -> None:
 
 
 def test_unreadable_record_ends_claim_until_the_next() -> None:
-    """Under a name that nobody has it is nothing."""
+    """A record of an unknown name changes nothing."""
     broken = [Claim(name, None, unreadable="holds no claim") for name in ("flights", "x")]
     table = history(FIRST, SECOND, commit(2, *broken))
     after = commit(3, record(2, 60, after=2 - 1, after_id="r1", seen=2))

@@ -1,4 +1,4 @@
-"""Which controller is asked, and what unsuccessful answers mean."""
+"""How clients choose a controller and interpret unsuccessful answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -94,7 +94,7 @@ def test_an_invalid_controller_url_is_refused_with_the_remedy(url: Any, says: st
 
 @pytest.mark.parametrize("url", ["http://ops:secret@a:7464", "ops:secret@a:7464", "http://t@a/v1"])
 def test_a_url_with_a_user_is_refused_and_not_repeated(url: str) -> None:
-    """What is refused is logged, and a password belongs into no log."""
+    """Refused URLs are logged, and no log may contain a password."""
     with pytest.raises(Rejected) as refused:
         Controllers(f"http://b:7464,{url}")
 

@@ -105,7 +105,7 @@ def dearest(times: int) -> tuple[int, int]:
 
 
 def test_cost_does_not_grow_with_noted_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits for its time is thinned to a bounded number, a bounded number at a time."""
+    """Positions that wait for their time are thinned to a bounded number, step by step."""
     monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", FEW)
     (note, advance), (later_note, later_advance) = dearest(2 * FEW), dearest(MANY)
 
@@ -124,7 +124,7 @@ def questions(members: int) -> int:
 
 
 def test_query_cost_is_independent_of_member_count() -> None:
-    """Where time would be without which writers, if it may advance, when to look for silence."""
+    """The lower without a writer, whether time may advance, and the next timeout."""
     assert questions(MANY) == questions(FEW)
 
 

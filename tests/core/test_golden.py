@@ -16,7 +16,7 @@ STATES: dict[str, State] = {"idle": "idle", "done": "finished"}
 
 
 def domains_of(case: dict[str, Any]) -> tuple[str, ...]:
-    """Return the domains that the case uses; one of its own if it uses none."""
+    """Return the domains of the case, or a new one if it has none."""
     used = {step["key"] for step in case["steps"] if "key" in step}
     return tuple(str(key) for key in sorted(used)) or ("0",)
 
@@ -33,7 +33,7 @@ def take_step(stream: Aggregator, step: dict[str, Any]) -> list[list[int]]:
 
 
 def test_the_file_of_cases_is_whole() -> None:
-    """A case that is lost from the file is missed."""
+    """A case cannot be lost from the file unnoticed."""
     names = [case["name"] for case in CASES]
 
     assert (len(names), len(set(names))) == (24, 24)

@@ -1,4 +1,4 @@
-"""What tables of batch jobs inherit: never too much, and all that is true in calm pipelines."""
+"""Claims inherited by batch jobs are never too high, and exact in calm pipelines."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_inherited_claim_is_never_too_high(part: int, *, is_numbered: bool) -> N
 
 @pytest.mark.parametrize("is_numbered", [True, False])
 def test_inherited_claim_is_exact_without_restores(*, is_numbered: bool) -> None:
-    """Whatever the job does with its table, and also if its rows are fewer than before."""
+    """Jobs of every kind are run, also with fewer rows than before."""
     for seed in range(150):
         chance = Random(seed)
         pipeline = Pipeline(chance, build_model(chance, is_numbered=is_numbered))

@@ -1,4 +1,4 @@
-"""The commands of messages: how the program is called here, and what installs more of it."""
+"""The commands in messages: how the program is called, and how an extra is installed."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def origin(path: Path, **more: object) -> dict[str, Any]:
 
 @pytest.fixture
 def plain_start(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Have nothing say how this process was started."""
+    """Remove the variable that says how the process was started."""
     monkeypatch.delenv(PROGRAM_VARIABLE, raising=False)
     return monkeypatch
 
@@ -66,7 +66,7 @@ def test_editable_install_names_its_clone() -> None:
 
 
 def test_a_wheel_and_a_clone_are_named_by_their_path(tmp_path: Path) -> None:
-    clone = tmp_path / "a clone of ours"
+    clone = tmp_path / "a clone"
     clone.mkdir()
 
     assert build_command(origin(clone, dir_info={}), "cli") == f'pip install "{clone}[cli]"'
@@ -75,7 +75,7 @@ def test_a_wheel_and_a_clone_are_named_by_their_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("recorded", [{}, {"url": "file:///no/such/noted_time.whl"}])
 def test_the_user_names_a_place_where_none_is_known(recorded: dict[str, Any]) -> None:
-    """The clone is gone, as in an image, or the wheel came from an index of the user's own."""
+    """The clone was removed, as in an image, or the wheel came from a private index."""
     assert build_command(recorded, "kafka") == ANYWHERE
 
 
@@ -114,7 +114,7 @@ def test_imports_of_the_base_leave_out_urllib_request() -> None:
 
 
 def test_messages_and_pages_install_by_wheel_or_clone() -> None:
-    """No index has the project: the name alone would install what somebody else published."""
+    """No index has the project: the bare name would install another project."""
     places = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
     for package in ("noted_time", "noted_time_cli", "controller", "demo", "*_client", "spark*"):
         places += ROOT.glob(f"{package}/**/*.py")

@@ -1,4 +1,4 @@
-"""What stays the same in any order, with repetitions, and whatever is forgotten."""
+"""Laws of order, repetition, thinning and restarts."""
 
 from itertools import permutations
 from unittest import mock

@@ -46,7 +46,7 @@ def test_culprit_is_first_hop_with_complete_sources() -> None:
 
 
 def test_the_least_complete_source_is_followed() -> None:
-    """Less its delay, and each source is read once, also if two hops are made from it."""
+    """The delay is subtracted, and each source is read once, even if two hops are made from it."""
     gold, a, b, orders = (Dataset(each) for each in ("delta:gold", "delta:a", "delta:b", "orders"))
     hops = {
         gold: Hop(gold, 3, (HopSource(a, 3), HopSource(b, 3, delay_ms=4))),

@@ -54,7 +54,7 @@ class Spell:
 
 @dataclass
 class Listed:
-    """What was taken, as a list of spells, and the intervals that were made of it."""
+    """The steps as a list of spells, and the intervals built from them."""
 
     spells: list[Spell] = field(default_factory=list)
     missing: MissingWriters = field(default_factory=MissingWriters)
@@ -191,7 +191,7 @@ def test_the_first_mark_without_missing_members_is_found(
 @example([Step(1, {}, None, ()), Step(1, {"a": "not_joined"}, 0, ())], 90, set())
 @given(taken=steps, at=st.integers(0, 90), members=st.sets(st.sampled_from("abc")))
 def test_forgotten_intervals_are_unknown(taken: list[Step], at: int, members: set[str]) -> None:
-    """Below the ends of what is forgotten; an open interval stays while its writer is a member."""
+    """Times below the ends of forgotten intervals are unknown. Members' open intervals stay."""
     found = replay_steps(taken)
     last = found.marks[-1].lower if found.marks else None
     found.missing.forget_before(at, last, members)

@@ -132,7 +132,7 @@ def test_unnamed_domain_is_the_only_one_or_the_default(
 
 @given(stream=names, segment=offsets, start=offsets)
 def test_the_start_of_a_file_is_in_its_name(stream: str, segment: int, start: int) -> None:
-    """For every stream name, also one that looks like a suffix."""
+    """Stream names may look like a suffix."""
     assert start_of(file_name(stream, segment, start), stream, segment) == start
 
 

@@ -1,4 +1,4 @@
-"""Fields that say whether something is known, asked or whole never do so by default."""
+"""No field claims by default that something is known, asked or whole."""
 
 import re
 from collections.abc import Iterator

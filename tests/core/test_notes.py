@@ -1,4 +1,4 @@
-"""Rules of notes, time, exclusion and silence that are no scenarios."""
+"""Rules of notes, time, exclusion and silence, as properties."""
 
 import pytest
 from hypothesis import given
@@ -38,7 +38,7 @@ def test_the_service_clock_counts_serving_only() -> None:
 def test_silent_members_are_passed_by_the_largest_timeout(
     times: list[int], timeouts: list[int], lower: int
 ) -> None:
-    """And by one mark, wherever they and the watermark stand; one member notes on (S19)."""
+    """One mark passes them all, while one member continues to note (S19)."""
     stream = make_stream("alive", *(f"w{number}" for number in range(len(times))))
     for number, time in enumerate(times):
         deliver(stream, Note(f"w{number}", time, timeout_ms=timeouts[number]))
@@ -122,7 +122,7 @@ def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: 
 def test_thinning_ends_where_segments_leave_nothing_to_join(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is kept then is what there is, and it may double before the next time."""
+    """All positions are kept then, and their number may double before the next thinning."""
     monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", 8)
     stream = make_stream("UA", "DL")
     deliver(stream, *(Note("UA", time, {time: time}) for time in range(1, 41)))
@@ -133,7 +133,7 @@ def test_thinning_ends_where_segments_leave_nothing_to_join(
 
 
 def test_a_decision_names_the_longest_holders_and_counts_all() -> None:
-    """Of more than a thousand holders the thousand longest are named."""
+    """Only the thousand longest holders have names."""
     stream = make_stream()
     for n in range(1001):
         stream.note(Note(f"w{n:04}"), now=n)

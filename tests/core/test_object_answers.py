@@ -1,4 +1,4 @@
-"""What answers for an object store: a store, or something that only looks like one."""
+"""Lists from object stores and from servers that are not object stores."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping

@@ -31,7 +31,7 @@ class Segment:
         self.names[name] = Version(1, etag)
 
     def look(self) -> dict[str, Version | None]:
-        """Return what is listed, and check that an unchanged list is not processed again."""
+        """Return the listed names, and check that an unchanged list is not processed again."""
         changed = [*self.listing.list_changes()]
         found = dict(self.listing.list_now())
         assert [dict(each) for each in changed] in ([], [found])
@@ -83,7 +83,7 @@ def test_a_list_begins_behind_known_names() -> None:
 
 @pytest.mark.parametrize("is_asked", [True, False])
 def test_the_whole_list_is_fetched_again_after_minutes(*, is_asked: bool) -> None:
-    """Or if it is asked for. Writers may have changed the form of their names."""
+    """Also on request. Writers may have changed the form of their names."""
     segment = Segment()
     for start in range(5):
         segment.add(file_name("a", 0, start))

@@ -1,4 +1,4 @@
-"""What an observer may note of a log: by its ends, clocks, stamps and resolved records."""
+"""Notes of observers, by ends, clocks, timestamps and resolved records of a log."""
 
 import json
 from collections.abc import Iterator
@@ -19,6 +19,7 @@ from noted_time.observing import (
     read_resolved_time,
 )
 from noted_time.values import Note, Rejected
+from tests.core.test_open_transactions import DELAY, LATER, Partition
 
 Happening = tuple[str, int]
 
@@ -95,7 +96,6 @@ def test_neither_times_nor_ends_of_notes_go_back(readings: list[tuple[int, bool]
 
 
 def test_a_look_is_noted_if_ends_change_or_the_last_time_is_old() -> None:
-    """Equal ends and an earlier time are no news."""
     look = Look(poll_ms=10, max_lag_ms=30)
     looks = [(0, 5), (10, 5), (20, 6), (30, 6), (49, 6), (50, 6), (60, 6)]
 
@@ -160,7 +160,7 @@ def test_the_skew_is_taken_off() -> None:
     assert note.time == 50
 
 
-# What a clock per segment gives, by the cases of other engines, see tests/golden/README.md
+# Clocks of segments, by the cases of other engines; see tests/golden/README.md
 
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -197,7 +197,7 @@ def take_step(clocks: SegmentClocks, step: dict[str, Any]) -> list[Outcome]:
 
 
 def idle_checks(case: dict[str, Any]) -> list[bool]:
-    """Return what the checks of a case of Flink's find, of one segment added at 0."""
+    """Return the results of the checks of a case of Flink, for one segment added at 0."""
     clocks, now, found = SegmentClocks(case["timeout"] + 1, 0), 0, []
     clocks.add(0, now=now)
     for step in case["steps"]:
@@ -270,7 +270,7 @@ def test_time_is_the_least_newest_minus_the_delay(
 def test_times_only_rise_and_idle_comes_last(
     events: list[tuple[int, int, int]], idle_timeout_ms: int, delay_ms: int
 ) -> None:
-    """Whatever is fed in; and a step's time is never above its own event."""
+    """A step's time is never above its own event."""
     clocks, now, times = SegmentClocks(idle_timeout_ms, delay_ms), 0, []
     for segment, time, later in events:
         now += later
@@ -293,52 +293,23 @@ def test_delivered_events_make_one_step() -> None:
     assert clocks.time == 95
 
 
-DELAY = 5
-
-LATER = 10_000
-
-
-@dataclass
-class Partition:
-    """A partition with three producers in transactions, and one without."""
-
-    times: list[int] = field(default_factory=lambda: [LATER // 2])
-    open: dict[int, int] = field(default_factory=dict)
-
-    def write(self, producer: int, step: int) -> None:
-        """Append a record that is at most the delay older than the newest."""
-        if producer < 3:
-            self.open.setdefault(producer, len(self.times))
-        self.times.append(max(self.times) - DELAY + step)
-
-    def end(self) -> int:
-        return min(self.open.values(), default=len(self.times))
-
-    def newest(self) -> Stamp:
-        return Stamp(max(self.times), self.times.index(max(self.times)))
-
-
-writes = st.tuples(st.integers(0, 3), st.integers(0, 9))
-
-"""A producer, and by how much its record is above the oldest that it may be."""
-
-turns = st.lists(st.tuples(st.lists(writes, max_size=3), st.sets(st.integers(0, 2)), writes))
-
-"""What is written before a look, which transactions end, and what is written amid the look."""
+writes = st.tuples(st.integers(0, 2), st.integers(0, 9))
+turns = st.lists(st.tuples(st.lists(writes, max_size=3), st.sets(st.integers(1, 2)), writes))
+"""Records written before a look, transactions that end then, and a record written amid the look."""
 
 
 @given(turns)
 def test_records_beyond_the_ends_are_within_the_delay(
     turns: list[tuple[list[tuple[int, int]], set[int], tuple[int, int]]],
 ) -> None:
-    """Whatever is written between the two questions; and an open newest record is not idle."""
-    partition, newest = Partition(), NewestTimes()
+    """Records may be written between the two questions. An open newest record is not idle."""
+    partition, newest = Partition([LATER // 2], [0]), NewestTimes()
     for before, ended, amid in turns:
         for write in before:
             partition.write(*write)
         for producer in ended:
-            partition.open.pop(producer, None)
-        end = partition.end()
+            partition.finish(producer, commits=True)
+        end = partition.end
         partition.write(*amid)
         stamp = partition.newest()
         found = newest.take({0: stamp}, {0: end}, now=LATER)
@@ -346,10 +317,9 @@ def test_records_beyond_the_ends_are_within_the_delay(
         assert time is None or min(partition.times[end:]) >= time - DELAY
         assert stamp.offset < end or 0 in found
 
-    partition.open.clear()
-    looks = [
-        newest.take({0: partition.newest()}, {0: partition.end()}, now=LATER) for _ in range(2)
-    ]
+    for producer in (1, 2):
+        partition.finish(producer, commits=True)
+    looks = [newest.take({0: partition.newest()}, {0: partition.end}, now=LATER) for _ in range(2)]
     assert looks == [{0: max(partition.times)}, {}]
 
 
@@ -374,7 +344,7 @@ def test_future_record_counts_as_present() -> None:
     ],
 )
 def test_rows_resolve_nothing(key: bytes | None, value: bytes | None) -> None:
-    """Also those of a table with such a column, deletions, and Avro."""
+    """Rows of a table with such a column, deletions, and Avro do not."""
     assert read_resolved_time(key, value) is None
 
 

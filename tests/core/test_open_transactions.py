@@ -1,4 +1,4 @@
-"""What observers may note while records are in open transactions."""
+"""Notes of observers while transactions are open."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -48,6 +48,9 @@ class Partition:
     def end(self) -> int:
         return min(self.open.values(), default=len(self.times))
 
+    def newest(self) -> Stamp:
+        return Stamp(max(self.times), self.times.index(max(self.times)))
+
     def rows(self, begin: int, end: int) -> list[int]:
         """Return the times of the records there that are not aborted."""
         shown = (n for n in range(begin, end) if self.producers[n] != MARKER)
@@ -86,11 +89,7 @@ class ByTimestamp:
         self, partitions: list[Partition], high: dict[int, int], _: int
     ) -> dict[int, int | None]:
         ends = {n: each.end for n, each in enumerate(partitions)}
-        stamps = {
-            n: Stamp(max(each.times), each.times.index(max(each.times)))
-            for n, each in enumerate(partitions)
-            if each.times
-        }
+        stamps = {n: each.newest() for n, each in enumerate(partitions) if each.times}
         active = self.transactions.find_active(high, ends)
         return self.newest.take(stamps, ends, now=LATER, active=active)
 
@@ -111,7 +110,7 @@ turns = st.lists(
     ),
     max_size=12,
 )
-"""What is written and ended before a look and amid it, how long it takes, what is left unread."""
+"""Writes and ends before a look, writes amid it, its duration, and the number of unread records."""
 
 
 Writes = list[tuple[int, int, int]]

@@ -1,4 +1,4 @@
-"""What observers of topics may note while they pass records over."""
+"""Notes of observers that skip records."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ Turns = list[tuple[list[tuple[int, Row]], int, bool]]
 # a partition, and by how much a record is after the clock less the delay, or another record
 writes = st.tuples(st.integers(0, 1), st.integers(-DELAY, AHEAD_MS) | st.sampled_from(["", None]))
 
-# what is written before a look, how long it takes, and whether the observer restarts
+# the records written before a look, its duration, and whether the observer restarts
 turn = st.tuples(st.lists(writes, max_size=3), st.sampled_from([1, IDLE_MS]), st.booleans())
 turns = st.lists(turn, max_size=14)
 

@@ -1,4 +1,4 @@
-"""What a policy makes of the lacks of a dataset."""
+"""Verdicts of policies on the lacks of a dataset."""
 
 import pytest
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ BY_KIND = {
 
 @pytest.mark.parametrize("kind", list_names(LackKind))
 def test_policies_pass_writers_but_no_rows(kind: LackKind) -> None:
-    """Each by `missing`, while `late` is a warning; what no policy names fails with each."""
+    """`missing` varies and `late` warns; lacks without a policy always fail."""
     lack = Lack(kind=kind, status="incomplete", sentence="")
     answer = replace(judge_no_claim("delta:t", NoClaim("")), lacks=(lack,))
     judged = [apply_policy(answer, each, "warn") for each in ("fail", "wait", "warn", "accept")]

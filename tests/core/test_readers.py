@@ -1,7 +1,5 @@
 """How far readers are: groups and segments."""
 
-from collections.abc import Mapping
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,56 +70,6 @@ def places(world: World, readings: list[dict[int, int]]) -> list[dict[int, int]]
     """Return the readings as normalised positions, and the cuts of all marks."""
     positions = [dict(world.stream.succession.normalise(reading)) for reading in readings]
     return positions + [dict(made.mark.cut.offsets) for made in world.made]
-
-
-def scan_marks(marks: list[Mark], position: dict[int, int]) -> dict[int, int | None]:
-    segments = {segment for mark in marks for segment in mark.cut.offsets} | position.keys()
-    times: dict[int, int | None] = {}
-    for segment in segments:
-        offset = position.get(segment, 0)
-        below = [mark.lower for mark in marks if mark.cut.offsets.get(segment, 0) <= offset]
-        times[segment] = below[-1] if below else None
-    return times
-
-
-def least(times: Mapping[int, int | None], otherwise: int | None) -> int | None:
-    """Return the least of the times, `otherwise` without any; `None` is below all."""
-    known = [time for time in times.values() if time is not None]
-    return None if len(known) < len(times) else min(known, default=otherwise)
-
-
-@given(settings=streams, history=ALL_TROUBLE, readings=READINGS, through=st.integers(0, 12))
-def test_segment_times_equal_a_scan_of_all_marks(
-    settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
-) -> None:
-    """Across scaling, also of empty segments, and once early marks are forgotten."""
-    world = make_world(settings, history)
-    found, expected = [], []
-    for marks in chains(world).values():
-        kept = MarkHistory(marks)
-        kept.forget_through(through)
-        seqs = {each.seq for each in kept.after(0, len(marks))}
-        for position in places(world, readings):
-            found.append(kept.times(position))
-            expected.append(scan_marks([each for each in marks if each.seq in seqs], position))
-
-    assert found == expected
-
-
-@given(settings=streams, history=ALL_TROUBLE, readings=READINGS, through=st.integers(0, 12))
-def test_least_segment_time_is_the_window_lower(
-    settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
-) -> None:
-    """Also with successors and truncated histories."""
-    world = make_world(settings, history)
-    kept = [MarkHistory(marks) for marks in chains(world).values()]
-    for each in kept:
-        each.forget_through(through)
-    asked = [(each, position) for each in kept for position in places(world, readings)]
-
-    assert [least(each.times(place), each.last_lower) for each, place in asked] == [
-        each.window(place).lower for each, place in asked
-    ]
 
 
 @given(settings=streams, history=ALL_TROUBLE, readings=READINGS)
@@ -223,7 +171,7 @@ def test_the_lag_is_against_the_last_mark() -> None:
 def test_lacking_segments_lead_to_the_next_mark(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
 ) -> None:
-    """Not a row below what is needed in any of them suffices, and nothing else is."""
+    """One row less in any of them is not enough, and no other segment is needed."""
     world = make_world(settings, history)
     for marks in chains(world).values():
         kept = MarkHistory(marks)
@@ -240,7 +188,7 @@ def test_lacking_segments_lead_to_the_next_mark(
 
 
 def test_lacking_segments_are_ordered_by_rows() -> None:
-    """At most as many as were asked for, of those that the next mark needs."""
+    """The answer has only segments that the next mark needs, up to the limit."""
     cuts = ({0: 10}, {0: 20, 1: 5, 2: 30, 3: 5})
     marks = MarkHistory(Mark(n, n * 10, 99, StreamCut(cut)) for n, cut in enumerate(cuts, 4))
     place = locate_reader(marks, {0: 12, 3: 9}, limit=2)

@@ -20,7 +20,7 @@ ACTS = [*OFTEN, "send", "append", "append", "grow", "kill", "append of those kil
 
 @dataclass
 class Process:
-    """A relay: how far it has read the log of marks, and what it has sent."""
+    """A relay: how far it has read the log of marks, and the marks it has sent."""
 
     queue: RelayQueue = field(default_factory=RelayQueue)
     read: int = 0

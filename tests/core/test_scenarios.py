@@ -1,7 +1,7 @@
-"""Facts about one stream: what happens to it, and what it answers; see `scenarios/*.txt`.
+"""Scenarios of one stream: acts and their answers; see `scenarios/*.txt`.
 
-A paragraph of these files is a scenario: its fact, more about it, and its acts, indented. What is
-expected of an act stands behind the arrow: of an error, its name and how it begins. An act that
+A paragraph of these files is a scenario: its fact, more about it, and its acts, indented.
+Behind the arrow is the expected answer: of an error, its name and how it begins. An act that
 begins with none of the words below is notes: writer, time, position, and other fields by name.
 
     stream UA DL returning=exclude      a stream that UA and DL have joined, with these settings
@@ -111,7 +111,7 @@ def rows(found: Iterable[object], fields: list[str]) -> str:
 
 @dataclass
 class Scenario:
-    """A stream, the restarted ones beside it, and the time on the service clock."""
+    """A stream, its restarted copies, and the time on the service clock."""
 
     streams: list[Aggregator] = field(default_factory=list)
     now: int = 0
@@ -211,7 +211,7 @@ class Scenario:
         return "; ".join(rows(*each) for each in found)
 
     def returned(self, stream: Aggregator) -> str:
-        """Show the writers that are no longer missing since the last mark."""
+        """Show the writers that returned since the last mark."""
         return show_value(stream.domains["default"].roster.returned)
 
     def would(self, stream: Aggregator, *removed: str, **within: str) -> str:
@@ -236,7 +236,6 @@ class Scenario:
         stream.end_narrowing(writer, domain)
 
     def forget(self, stream: Aggregator, most: int = 100) -> str:
-        """Forget writers that are gone for long."""
         return show_value(stream.forget_departed(self.now, most))
 
     def scale(self, stream: Aggregator, sealed: dict[int, int], **created: tuple[str, ...]) -> None:
@@ -244,7 +243,7 @@ class Scenario:
         stream.scale(ScaleEvent(sealed, after))
 
     def settle(self, stream: Aggregator, cut: dict[int, int]) -> None:
-        """Forget sealed segments that are whole in this cut, that of the first mark kept."""
+        """Forget sealed segments that are whole in the cut of the first mark kept."""
         stream.set_first_cuts([cut])
 
     def seal(

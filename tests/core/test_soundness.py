@@ -35,7 +35,7 @@ def test_late_requests_keep_marks_sound(settings: StreamSettings, history: list[
 def test_reader_has_read_vouched_events_below_its_lower(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]]
 ) -> None:
-    """Soundness as a reader sees it: at any position, its window's lower holds."""
+    """Soundness for readers: at any position, the lower of the window holds."""
     world = make_world(settings, history)
     marks = {
         domain: MarkHistory(m.mark for m in world.made if m.domain == domain) for domain in DOMAINS

@@ -10,7 +10,7 @@ from tests.support.streams import restart, seal
 
 
 class Timeline(Twins):
-    """Knows by domain to which time each writer vouches, and who were members at the last mark."""
+    """Twins that track each writer's vouched time by domain, and the members at the last mark."""
 
     def __init__(self, settings: StreamSettings) -> None:
         super().__init__(settings)
@@ -61,7 +61,7 @@ def is_counted(writer: Writer, domain: str) -> bool:
 
 @given(settings=starts, history=steps)
 def test_timeline_counts_all_writers(settings: StreamSettings, history: list[Step]) -> None:
-    """Law: at each mark, also after a restart. Later and once sealed it counts nobody else.
+    """Law: at each mark, also after a restart. Later, and once sealed, it counts no other writer.
 
     A writer that finished is the exception: the last mark may have had all its rows.
     """

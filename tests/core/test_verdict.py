@@ -1,4 +1,4 @@
-"""Whether a domain, or what has read it, is complete, and what it lacks."""
+"""Verdicts on domains and their readers: status, time and lacks."""
 
 from __future__ import annotations
 
@@ -176,7 +176,6 @@ def test_time_without_mark_names_longest_holder(marks: Sequence[Mark]) -> None:
 
 
 def test_ended_greatest_time_is_incomplete() -> None:
-    """It names the time to which the writer vouched."""
     found = ask(make_domain(), require=("idle",))
 
     assert (found.status, found.complete_to) == ("incomplete", 20)
@@ -322,7 +321,7 @@ def test_claim_without_required_writers_is_unknown() -> None:
 
 
 def test_claim_is_joined_with_answers_of_its_stream() -> None:
-    """Its time is that of the least, and the first version with it is named."""
+    """It has the least time, and the first version with that time."""
     asked = Requirement(require=("idle",))
     found = judge_claim("t", claim(), 20, asked, {SOURCE: ask(make_domain(), require=("idle",))})
 

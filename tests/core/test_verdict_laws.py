@@ -1,4 +1,4 @@
-"""Laws of the judge: what is complete has all rows, and the greatest time is the greatest."""
+"""Laws of the judge: a complete dataset has all rows, and the greatest time is the greatest."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, get_args

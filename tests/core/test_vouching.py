@@ -62,7 +62,7 @@ def count_vouching(
 def find_spells(
     stream: Aggregator, name: str, domain: str, from_seq: int = 0
 ) -> tuple[Spells, WriterStatus]:
-    """Return in which periods marks count a writer in a domain, and its state."""
+    """Return the periods when marks count a writer in a domain, and its state."""
     if name not in stream:
         return UNKNOWN_STATUS
     member, number = stream.member(name), stream.domains.numbers[domain]
@@ -77,7 +77,7 @@ def find_whole(world: World, domain: str) -> int:
 
 
 def list_times(mark: Mark) -> Iterable[int]:
-    """Return the times of rows below a mark, of which the least is 0."""
+    """Return the times of rows below a mark, from 0 on."""
     return range(min(1, mark.lower), mark.lower + 1)
 
 
@@ -89,7 +89,7 @@ def find_lost_rows(world: World, domain: str, mark: Mark, time: int) -> list[str
 
 
 def rows_beyond(world: World, domain: str, mark: Mark, time: int) -> list[str]:
-    """Return the writers of rows beyond a mark's cut and below a time, except those that lied."""
+    """Return the honest writers of rows beyond a mark's cut and below a time."""
     cut = world.stream.succession.normalise(mark.cut.offsets)
     return [
         each.writer
@@ -187,7 +187,7 @@ def make_answer(
 
 
 def test_a_tally_names_at_most_a_hundred_writers_of_each_mark() -> None:
-    """Those that vouch and those that do not; all are counted."""
+    """The tally counts all writers, vouching or not."""
     tally = CountsByWriter([(1, 10), (2, 20)])
     names = [f"w{n:03}" for n in range(WRITERS_NAMED + 1)]
     for name in names:
@@ -223,7 +223,7 @@ def test_writers_not_vouching_yet_are_named() -> None:
 
 
 def test_missing_member_moves_the_answer_to_its_mark() -> None:
-    """Where it stays missing, it is named once, with its last time."""
+    """While it stays missing, its name appears once, with its last time."""
     missing = MissingWriters()
     missing.take(2, 0, (10, 20), [Absence("lima", "timed_out", 1, 7, {}, 7)], ())
     idle: tuple[Spells, WriterStatus] = ((Spell(1, 9),), "idle")
@@ -365,7 +365,7 @@ def test_writers_of_lacking_rows_are_named(settings: StreamSettings, history: li
 def test_changed_windows_are_listed_or_not_known(
     settings: StreamSettings, history: list[Act]
 ) -> None:
-    """Law: also once each writer without a least time has reported it, as it is told to."""
+    """Law: also after each writer without a least time has reported one."""
     world = watch_silent_writers(settings, history)
     for domain, late in world.late.items():
         unknown = late.writers_without_least(since=0)

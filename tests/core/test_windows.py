@@ -2,13 +2,12 @@
 
 from collections import Counter
 from itertools import pairwise
-from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import event, given
+from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import ValidationError, structs
+from msgspec import structs
 from msgspec.structs import replace
 
 from noted_time import CompleteWindow, Mark, Rejected, StreamCut
@@ -35,48 +34,14 @@ from noted_time.values import (
     LateReport,
     LateRows,
     NotVouching,
-    StreamSettings,
     VouchedBy,
     parse_time,
 )
 from noted_time.values.membership import MissingReason
-from tests.core.acts import WRITERS, Act, Kind, histories, make_world, perform, streams
 from tests.core.test_cut import chains
-from tests.core.world import World
-from tests.support.honest import Event
 from tests.support.http import as_json, read_json
 
 tilings = st.builds(Tiling, st.integers(1, 7), st.integers(-20, 20))
-
-_writer, _later = st.sampled_from(WRITERS), st.fixed_dictionaries({"order": st.integers(0, 2)})
-
-_appended = st.tuples(_writer, st.integers(0, 2), _later)
-
-_noted = st.tuples(
-    _writer,
-    st.just("order"),
-    st.integers(1, 9),
-    st.just(value=True),
-    st.just("live"),
-    st.just("own"),
-)
-
-_flow = st.lists(
-    st.one_of(
-        st.tuples(st.just("write"), _appended),
-        st.tuples(st.just("note"), _noted),
-        st.just(("advance", ("order",))),
-    ),
-    min_size=30,
-    max_size=60,
-)
-
-
-def histories_far_on(*kinds: Kind) -> st.SearchStrategy[list[Act]]:
-    """Return histories with this trouble, after the watermark went far."""
-    return st.builds(
-        lambda *parts: [act for part in parts for act in part], _flow, histories(*kinds)
-    )
 
 
 def scan_windows(marks: list[Mark], start: int, end: int) -> CompleteWindow:
@@ -106,7 +71,7 @@ def scan_windows(marks: list[Mark], start: int, end: int) -> CompleteWindow:
 def test_windows_equal_a_scan_of_all_marks(
     marks: list[Mark], tiling: Tiling, after: int | None, through: int, limit: int
 ) -> None:
-    """Also once early marks are forgotten, and if the upper of some is not a bound."""
+    """Also after early marks were forgotten, and if some uppers are not bounds."""
     history = MarkHistory(marks)
     history.forget_through(through)
     kept = history.after(0, 99)
@@ -137,66 +102,6 @@ def list_expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -
     return [end - tiling.size_ms for end in ends if least <= end <= marks[-1].lower]
 
 
-class Place(NamedTuple):
-    """An event outside the cuts of its window."""
-
-    event: Event
-    window: CompleteWindow
-
-
-def outside(world: World, domain: str, tiling: Tiling) -> list[Place]:
-    history = MarkHistory(made.mark for made in world.made if made.domain == domain)
-    windows = list(find_complete_windows(history, tiling, after=-20, limit=1000))
-    event(
-        f"windows that do not begin at the start: {sum(bool(w.from_cut.offsets) for w in windows)}"
-    )
-    return [
-        Place(each, window)
-        for window in windows
-        for each in world.events
-        if domain in each.vouched
-        and window.start <= each.times[domain] < window.end
-        and not (
-            window.from_cut.offsets.get(each.segment, 0)
-            <= each.offset
-            < window.to_cut.offsets.get(each.segment, 0)
-        )
-    ]
-
-
-@given(settings=streams, history=histories_far_on("waits", "restarts", "late"), tiling=tilings)
-def test_window_rows_lie_between_its_cuts(
-    settings: StreamSettings, history: list[Act], tiling: Tiling
-) -> None:
-    """Each writer has its own segment; what it declares decides where windows begin."""
-    world = World(structs.replace(settings, domains=("order",)), WRITERS, len(WRITERS))
-    for name, parts in history:
-        own = (parts[0], WRITERS.index(str(parts[0])), parts[2]) if name == "write" else parts
-        if "ship" not in parts:
-            perform(world, (name, own))
-
-    assert outside(world, "order", tiling) == []
-
-
-@given(
-    settings=streams,
-    history=histories_far_on("waits", "scales", "restarts", "late"),
-    tiling=tilings,
-)
-def test_reading_to_its_end_finds_all_window_rows(
-    settings: StreamSettings, history: list[Act], tiling: Tiling
-) -> None:
-    """Whichever writers share segments, however the stream scales: reading up to `to` finds all."""
-    world = make_world(settings, history)
-    places = [place for domain in world.domains for place in outside(world, domain, tiling)]
-
-    assert [
-        place
-        for place in places
-        if place.event.offset >= place.window.to_cut.offsets.get(place.event.segment, 0)
-    ] == []
-
-
 @given(marks=chains, tiling=tilings, pages=st.lists(st.integers(1, 4), max_size=8))
 def test_pages_of_windows_give_each_time_once(
     marks: list[Mark], tiling: Tiling, pages: list[int]
@@ -213,28 +118,20 @@ def test_pages_of_windows_give_each_time_once(
     assert [w.end for w in found[:-1]] == [w.start for w in found[1:]]
 
 
-@pytest.mark.parametrize(("lower", "ends"), [(30, [20, 30]), (31, [20, 30, 40])])
-def test_sealed_stream_completes_the_window_of_its_lower(lower: int, ends: list[int]) -> None:
-    history = MarkHistory(
-        [
-            Mark(1, lower=20, upper=20, cut=StreamCut({0: 5})),
-            Mark(2, lower, lower, StreamCut({0: 8})),
-        ]
-    )
-    history.seal({0: 8})
+@pytest.mark.parametrize(
+    ("lower", "final_offset", "ends"), [(30, 8, [20, 30]), (31, 8, [20, 30, 40]), (31, 9, [20, 30])]
+)
+def test_seal_at_the_last_mark_completes_its_window(
+    lower: int, final_offset: int, ends: list[int]
+) -> None:
+    """A seal beyond the last mark adds no window."""
+    cuts = StreamCut({0: 5}), StreamCut({0: 8})
+    history = MarkHistory([Mark(1, 20, 20, cuts[0]), Mark(2, lower, lower, cuts[1])])
+    history.seal({0: final_offset})
     windows = list(find_complete_windows(history, Tiling(10), after=10, limit=9))
 
     assert [window.end for window in windows] == ends
-    assert windows[-1].to_cut == StreamCut({0: 8})
-
-
-def test_seal_beyond_the_last_mark_adds_no_window() -> None:
-    history = MarkHistory([Mark(1, lower=21, upper=21, cut=StreamCut({0: 5}))])
-    history.seal({0: 8})
-
-    assert [each.end for each in find_complete_windows(history, Tiling(10), after=10, limit=9)] == [
-        20
-    ]
+    assert windows[-1].to_cut == cuts[1]
 
 
 @pytest.mark.parametrize("size_ms", [0, -1, 2**63])
@@ -252,7 +149,7 @@ def test_window_survives_json(marks: list[Mark], tiling: Tiling) -> None:
 
 
 def test_fields_of_a_newer_controller_are_ignored() -> None:
-    """Clients are upgraded after controllers, so they read what they know."""
+    """Clients are upgraded after controllers."""
     history = MarkHistory([Mark(1, lower=10, upper=10, cut=StreamCut({0: 5}))])
     (window,) = find_complete_windows(history, Tiling(10), after=0, limit=1)
     by = VouchedBy(1, ("UA",), not_vouching=(NotVouching("DL", "idle", 5),))
@@ -262,29 +159,25 @@ def test_fields_of_a_newer_controller_are_ignored() -> None:
     assert read_json(CompleteWindow, wire).vouched == by
 
 
-def test_a_window_without_a_field_is_refused() -> None:
-    """By the name of the field."""
-    with pytest.raises(ValidationError, match="missing required field `start`"):
-        read_json(CompleteWindow, {})
-
-
 quarters = st.integers(-8, 40)
 
 
-def _report(writer: str, rows: int, least: int, length: int, seen: int) -> LateReport:
-    begin, quarter = least * HOUR_MS // 4, HOUR_MS // 4
-    at = seen * quarter
-    return LateReport(writer, rows, begin, begin + length * quarter, at, at)
+def draw_reports(unit_ms: int) -> st.SearchStrategy[LateReport]:
+    """Return reports whose times are multiples of a unit."""
+    return st.builds(
+        lambda writer, rows, least, length, seen: LateReport(
+            *(writer, rows, least * unit_ms, (least + length) * unit_ms),
+            *(seen * unit_ms, seen * unit_ms),
+        ),
+        st.sampled_from("abc"),
+        st.integers(1, 9),
+        quarters,
+        st.sampled_from([0, 0, 0, 1, 2, 9]),
+        st.integers(0, 20),
+    )
 
 
-reports = st.builds(
-    _report,
-    st.sampled_from("abc"),
-    st.integers(1, 9),
-    quarters,
-    st.sampled_from([0, 0, 0, 1, 2, 9]),
-    st.integers(0, 20),
-)
+reports = draw_reports(HOUR_MS // 4)
 
 
 def rows_of(late: Late) -> dict[str, int]:
@@ -357,22 +250,10 @@ def test_single_windows_equal_a_series_of_windows(
     assert list(again.find_in_windows(borders)) == alone
 
 
-late_rows = st.builds(
-    lambda writer, rows, least, length, seen: LateReport(
-        writer, rows, least, least + length, seen, seen
-    ),
-    st.sampled_from("abc"),
-    st.integers(1, 9),
-    st.integers(-9, 40),
-    st.sampled_from([0, 0, 0, 1, 2, 9]),
-    st.integers(0, 20),
-)
-
-
 @given(
     marks=chains,
     tiling=tilings,
-    rows=st.lists(late_rows, max_size=6, unique_by=lambda each: each.place),
+    rows=st.lists(draw_reports(1), max_size=6, unique_by=lambda each: each.place),
     since=st.integers(0, 20),
     after=st.none() | st.integers(-25, 40),
     seals=st.booleans(),
@@ -389,7 +270,7 @@ def test_changed_windows_have_late_rows_since_the_time(  # noqa: PLR0913, PLR091
     history = MarkHistory(marks)
     if marks and seals:
         history.seal(marks[-1].cut.offsets)
-    late = LateReports(rows)  # of those with the same place only the last
+    late = LateReports(rows)
     coverage = Coverage(MissingWriters(), late, first_lower=0)
     recent = replace(coverage, late=LateReports(each for each in late if each.last_seen >= since))
     start = -80 if after is None else after

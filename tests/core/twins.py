@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
 from typing import Self
 
@@ -31,18 +31,18 @@ class Says:
     domain: str
     step: int | None
     from_lower: bool
-    gains: dict[int, int]
-    state: State
-    max_time: int | None
-    max_times: dict[str, int] | None
-    order: int | None
-    timeout_ms: int | None
-    domains: tuple[str, ...] | None
+    gains: dict[int, int] = field(default_factory=dict)
+    state: State = "live"
+    max_time: int | None = None
+    max_times: dict[str, int] | None = None
+    order: int | None = None
+    timeout_ms: int | None = 0
+    domains: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Waits:
-    """The service clock advances, then silent writers are excluded (or nobody looks)."""
+    """The service clock advances; with `expire`, silent writers are excluded then."""
 
     ms: int
     expire: bool
@@ -59,7 +59,7 @@ class Removes:
 
 @dataclass(frozen=True)
 class Ends:
-    """An operator ends that a writer is missing in a domain that it left."""
+    """An operator ends a writer's absence from a domain that it left."""
 
     writer: str
     domain: str
@@ -74,7 +74,7 @@ class Advances:
 
 @dataclass(frozen=True)
 class Scales:
-    """Seal segments a little above (or below) what was noted, and create others."""
+    """Seal segments a little above or below the noted offsets, and create others."""
 
     sealed: dict[int, int]
     created: dict[int, tuple[int, ...]]
@@ -155,18 +155,7 @@ steps: st.SearchStrategy[list[Step]] = st.lists(
     max_size=40,
 )
 _notes_of_one = st.builds(
-    Says,
-    writer=st.sampled_from(WRITERS),
-    domain=st.just("order"),
-    step=st.integers(0, 5),
-    from_lower=st.booleans(),
-    gains=st.just({}),
-    state=st.just("live"),
-    max_time=st.none(),
-    max_times=st.none(),
-    order=st.none(),
-    timeout_ms=st.just(0),
-    domains=st.none(),
+    Says, st.sampled_from(WRITERS), st.just("order"), st.integers(0, 5), st.booleans()
 )
 _removals = st.builds(
     Removes, st.sampled_from(WRITERS), hold_ms=st.none(), removes=st.just(value=True)
@@ -175,7 +164,7 @@ _silence = st.builds(Waits, st.integers(1, 4), expire=st.just(value=True))
 silences: st.SearchStrategy[list[Step]] = st.lists(
     st.one_of(*[_notes_of_one] * 3, _silence, _silence, _removals), min_size=12, max_size=30
 )
-"""Histories of one domain, "order", in which writers fall silent and are removed."""
+"""Histories of the domain "order" with silent and removed writers."""
 
 starts = st.builds(
     StreamSettings,
@@ -199,7 +188,6 @@ class Twins:
 
     @classmethod
     def replay(cls, settings: StreamSettings, history: Iterable[Step]) -> Self:
-        """Return both after these steps."""
         twins = cls(settings)
         for step in history:
             twins.take(step)

@@ -27,7 +27,7 @@ from tests.support.streams import restart, seal
 
 NEVER = -(2**63) - 1
 Declares = Literal["nothing", "own", "all"]
-"""Of which domains a note carries the largest event time: none, its own, or all of the stream."""
+"""The domains whose largest event time a note carries: none, its own, or all of the stream."""
 
 
 @dataclass(kw_only=True)
@@ -57,11 +57,11 @@ class Author(HonestWriter):
 
 @dataclass(frozen=True)
 class Made:
-    """A mark, and what is true when it is made.
+    """A mark and the facts at the time when it is made.
 
     `before` is the mark before, and `latest` the join of the noted positions. `lost` are vouched
-    events below the lower and not below the cut, `needless` the segments where a smaller cut would
-    be sound, `unbound` the events below the cut with a time above the upper.
+    events below the lower and not below the cut. `needless` are segments with a smaller sound cut.
+    `unbound` are events below the cut with a time above the upper.
     """
 
     domain: str
@@ -224,7 +224,7 @@ class World(Log):
             self.stream.hold(writer, None if ms is None else self.now + ms)
 
     def is_behind(self, author: Author, domain: str) -> bool:
-        """Whether what the writer noted is not above the last lower."""
+        """Whether the writer's noted time is not above the last lower."""
         return self.stream.record(author.name).times.get(domain, NEVER) <= self.lower(domain)
 
     def wait(self, ms: int) -> None:
@@ -274,7 +274,7 @@ class World(Log):
             del self.untold[0]
 
     def restart(self) -> None:
-        """Lose everything but what is durable."""
+        """Restart with the durable state alone."""
         self.stream = restart(self.stream, self.appended_at)
 
     def advance(self, domain: str) -> Made | None:
@@ -334,7 +334,7 @@ class World(Log):
         ]
 
     def needless(self, domain: str, mark: Mark, before: Mark | None) -> set[int]:
-        """Return the segments in which a smaller cut would have been sound, given the notes.
+        """Return the segments whose cut could have been smaller, given the notes.
 
         The last offset below a cut is needed if the cut before covered it, or if some writer may
         have written an event below the lower there: no note that leaves it out has a time at or
