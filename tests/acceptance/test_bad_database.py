@@ -16,7 +16,7 @@ from tests.support.processes import ServeProcess
 
 
 def post_notes(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[list[int], int]:
-    """Note rising times until an answer has that status; return what was acknowledged.
+    """Note rising times until an answer has that status; return the acknowledged times.
 
     With the last time sent. Any answer but 200 must be a problem that asks to try again.
     """
@@ -43,7 +43,7 @@ def post_notes(client: httpx.Client, url: str, first: int, *, until: int) -> tup
 def test_controller_reports_and_survives_database_errors(
     tmp_path: Path, trouble: Callable[[ServeProcess, Path], AbstractContextManager[None]]
 ) -> None:
-    """503 while it lasts, no note acknowledged that is not kept, and no help needed afterwards."""
+    """The answer is 503 while the trouble lasts. Acknowledged notes are kept, without a restart."""
     with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
         url = controller.url
         client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
@@ -66,7 +66,7 @@ def test_controller_reports_and_survives_database_errors(
 
 
 def delete_log(file: Path) -> None:
-    """Another process deletes files beside the database."""
+    """Another process deletes the write-ahead log of the database."""
     file.with_name(f"{file.name}-wal").unlink()
 
 
@@ -83,7 +83,7 @@ def replace_file(file: Path) -> None:
 def test_controller_without_its_files_acknowledges_no_note(
     tmp_path: Path, act: Callable[[Path], None], says: str
 ) -> None:
-    """503 from then on, with the remedy, also in the log and `/readyz`; kill -9 loses no note."""
+    """It answers 503 with the remedy, logs it and shows it in `/readyz`; kill -9 loses no note."""
     file = tmp_path / "noted-time.db"
     with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
         url = controller.url
@@ -107,7 +107,7 @@ def test_controller_without_its_files_acknowledges_no_note(
 
 
 def test_acknowledged_notes_survive_a_removed_log(tmp_path: Path) -> None:
-    """The controller still has it open, and copies it into the database file."""
+    """The controller still has the log open, and copies it into the database file."""
     with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
         url = controller.url
         client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
@@ -121,6 +121,3 @@ def test_acknowledged_notes_survive_a_removed_log(tmp_path: Path) -> None:
 
     assert (row["times"], alive.status_code) == ({"default": 7}, 503)
     assert "acknowledged notes were saved in the database file" in alive.text
-
-
-# A real controller on a database restored from a backup, and clients that lived meanwhile

@@ -18,7 +18,7 @@ DATABASE = "noted-time.db"
 
 
 def execute_sql(directory: Path, statement: str) -> None:
-    """Run one statement in the database of that directory, behind the controller's back."""
+    """Run one statement in the database of that directory, without the controller."""
     with closing(sqlite3.connect(directory / DATABASE)) as connection:
         connection.execute(statement)
         connection.commit()
@@ -43,7 +43,7 @@ def test_hints_name_the_command_that_started_the_program(tmp_path: Path) -> None
 
 
 def test_serve_refuses_an_older_schema(tmp_path: Path) -> None:
-    """`serve` refuses it with the command to run, which only a person should."""
+    """The error has the command that migrates it, which only a person should run."""
     migrate(f"sqlite:///{tmp_path / DATABASE}")
     execute_sql(tmp_path, "UPDATE noted_time_version SET version_num = '0000'")
     refused = run_command("serve", cwd=tmp_path)
@@ -70,7 +70,7 @@ def test_serve_refuses_an_older_schema(tmp_path: Path) -> None:
 def test_invalid_database_url_is_explained(
     tmp_path: Path, status: int, url: str, says: str
 ) -> None:
-    """In a sentence without a traceback and without a password."""
+    """The output is a sentence, without a traceback or a password."""
     (tmp_path / "notes.csv").write_text("writer,time")
     refused = run_command("serve", "--database", url, cwd=tmp_path)
 
@@ -80,7 +80,7 @@ def test_invalid_database_url_is_explained(
 
 
 def test_a_second_controller_is_refused(tmp_path: Path) -> None:
-    """Two processes on one file would have two memories of the notes: the second ends."""
+    """Two processes on one file would have two states of the notes, so the second ends."""
     with ServeProcess(tmp_path).ready() as first:
         second = run_command("serve", "--port", "0", cwd=tmp_path)
         still = httpx.put(f"{first.url}/v1/streams/s").status_code
@@ -118,7 +118,7 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_shell_completes_its_commands(tmp_path: Path) -> None:
-    """By the script that `--install-completion` writes, which calls `noted-time`."""
+    """The script that `--install-completion` writes calls `noted-time`."""
     script = run_command(cwd=tmp_path, _NOTED_TIME_COMPLETE="source_bash").stdout
     asked = {"COMP_WORDS": "noted-time stream ", "COMP_CWORD": "2"}
     printed = run_command(cwd=tmp_path, _NOTED_TIME_COMPLETE="complete_bash", **asked).stdout

@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).parent / "java" / "Main.java"
 
 @pytest.fixture
 def controller_process(tmp_path: Path) -> Iterator[ServeProcess]:
-    """A controller in a process of its own."""
+    """Run a controller in another process."""
     with ServeProcess(tmp_path).ready() as process:
         yield process
 
@@ -23,7 +23,7 @@ def controller_process(tmp_path: Path) -> Iterator[ServeProcess]:
     reason="needs a JDK, 11 or newer: apt install default-jdk-headless",
 )
 def test_the_default_client_of_java_notes(controller_process: ServeProcess) -> None:
-    """Again and again, although it offers an upgrade with each request, bodies included."""
+    """The client offers an upgrade with each request, bodies included."""
     ran = subprocess.run(
         ["java", str(PROGRAM), controller_process.url],
         capture_output=True,

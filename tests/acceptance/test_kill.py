@@ -1,4 +1,4 @@
-"""What a controller that is killed or stopped leaves to its next start, and to its callers."""
+"""Controllers that are killed or stopped, their callers and their next start."""
 
 import asyncio
 import signal
@@ -17,7 +17,7 @@ from tests.support.scrapes import samples
 
 
 def test_downtime_counts_toward_no_writer_timeout(tmp_path: Path) -> None:
-    """Killed for longer than the writer timeout, it still waits as long as was left before."""
+    """Downtime longer than the writer timeout leaves the remaining time as it was."""
     notes = [{"writer": "silent"}, {"writer": "a", "time": 5}]
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
@@ -67,7 +67,7 @@ async def wait_for_notes(
 
 
 async def test_sigterm_answers_requests_in_flight(tmp_path: Path) -> None:
-    """Notes that wait for their commit are acknowledged, long polls end empty, the exit is 0."""
+    """Waiting notes are acknowledged, long polls end empty, and the exit status is 0."""
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
         async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
@@ -97,7 +97,7 @@ async def test_sigterm_answers_requests_in_flight(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
 def test_many_signals_end_the_controller_as_one_does(tmp_path: Path, first: signal.Signals) -> None:
-    """Also while the interpreter ends, when no handler of signals may run."""
+    """Signals may arrive while the interpreter ends, when no handler can run."""
     with ServeProcess(tmp_path, is_forked=False).ready() as controller:
         controller.process.send_signal(first)
         deadline = time.monotonic() + 20

@@ -28,7 +28,6 @@ class Log(NamedTuple):
 
     @property
     def analysis(self) -> Analysis:
-        """What is judged."""
         return analyse(self.arrivals, self.times, self.partitions, self.window)
 
     def end(self, time: int) -> int:
@@ -80,7 +79,7 @@ def replay_watermark(log: Log, after: list[float]) -> tuple[int, list[int], int]
 @settings(max_examples=MANY)
 @given(logs(), st.integers(0, 100))
 def test_delay_costs_equal_a_scan_of_the_rows(log: Log, delay: int) -> None:
-    """Rows lost, waits and open windows, by Spark's rule and by Flink's."""
+    """Lost rows, waits and open windows, by Spark's rule and by Flink's."""
     found = log.analysis
 
     for curve, by_partition in ((found.spark, False), (found.flink, True)):
@@ -92,7 +91,7 @@ def test_delay_costs_equal_a_scan_of_the_rows(log: Log, delay: int) -> None:
 @settings(max_examples=MANY // 4)
 @given(logs())
 def test_least_delay_loses_no_row(log: Log) -> None:
-    """Unless it is 0; and a longer delay never loses more."""
+    """One ms less loses a row, and a longer delay never loses more."""
     for curve in (log.analysis.spark, log.analysis.flink):
         least = curve.least_delay_ms()
         losses = [curve.count_lost(delay) for delay in range(least + 1)]
@@ -102,7 +101,7 @@ def test_least_delay_loses_no_row(log: Log) -> None:
 
 @given(logs(), st.floats(0, 1))
 def test_a_share_of_the_rows_may_be_lost(log: Log, share: float) -> None:
-    """No delay that is shorter keeps to it."""
+    """A shorter delay loses more."""
     curve = log.analysis.spark
     delay = curve.least_delay_ms(share)
 
@@ -127,7 +126,7 @@ def test_perfect_watermark_is_the_highest_that_loses_no_row(log: Log) -> None:
 
 @given(logs(), st.randoms())
 def test_rows_are_ordered_by_arrival(log: Log, mixed: Random) -> None:
-    """However they are given, where no two arrived at once."""
+    """The order in which rows are given does not matter, if no two arrived at once."""
     apart = log._replace(arrivals=[arrival * 100 + n for n, arrival in enumerate(log.arrivals)])
     rows = list(zip(apart.arrivals, apart.times, apart.partitions, strict=True))
     mixed.shuffle(rows)
@@ -140,7 +139,7 @@ def test_rows_are_ordered_by_arrival(log: Log, mixed: Random) -> None:
 
 @given(logs())
 def test_lateness_is_counted_by_partition(log: Log) -> None:
-    """By partition: how many, and by how much in the median and at worst."""
+    """Each partition has the number of late rows, the median lateness and the largest."""
     largest, late = log.times[0], dict[str, list[int]]()
     for time, partition in zip(log.times, log.partitions, strict=True):
         largest = max(largest, time)
@@ -158,7 +157,7 @@ def test_lateness_is_counted_by_partition(log: Log) -> None:
 @settings(max_examples=MANY // 4)
 @given(logs(), st.integers(0, 40))
 def test_least_delay_ignores_rows_ahead_of_their_arrival(log: Log, ahead: int) -> None:
-    """A row is ahead by its own arrival alone; if most are, none is."""
+    """A row is ahead of its own arrival. If most rows are, none is ignored."""
     found = [
         n for n, (arrival, at) in enumerate(zip(*log[:2], strict=True)) if at - arrival > ahead
     ]
@@ -180,7 +179,7 @@ def test_least_delay_ignores_rows_ahead_of_their_arrival(log: Log, ahead: int) -
 @settings(max_examples=MANY // 4)
 @given(logs())
 def test_least_delay_names_the_row_that_set_the_time(log: Log) -> None:
-    """The first with the time that the row with the greatest need is behind."""
+    """It is the first row with the time that the row with the greatest need is behind."""
     owed, least, setter = None, 0, 0
     for n, time in enumerate(log.times):
         need = log.times[setter] - log.end(time) + 1
@@ -202,7 +201,6 @@ def test_open_windows_leave_no_p99() -> None:
 
 
 def test_one_row_has_an_open_window_and_no_lateness() -> None:
-    """Nothing is late, and its window is open."""
     one = analyse([5], [3], window_ms=10)
 
     assert (one.spark.count_lost(0), one.spark.least_delay_ms(), one.perfect.still_open) == (
@@ -224,6 +222,5 @@ def test_one_row_has_an_open_window_and_no_lateness() -> None:
 def test_invalid_input_of_an_analysis_is_refused(
     arrivals: list[int], times: list[int], window: int, says: str
 ) -> None:
-    """With what was given."""
     with pytest.raises(Rejected, match=says):
         analyse(arrivals, times, window_ms=window)

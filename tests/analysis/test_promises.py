@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Marks, rows, and what is known of two writers."""
+    """Marks, rows, and the promises of two writers."""
 
     marks: list[Mark]
     rows: list[Row]
@@ -39,7 +39,6 @@ class Stream(NamedTuple):
 
     @property
     def judgement(self) -> Judgement:
-        """What is judged."""
         rows = LocatedRows(*map(np.array, zip(*self.rows, strict=True)))
         return judge(NotedMarks(self.marks), rows, self.words, OWNERS, self.window)
 
@@ -51,7 +50,7 @@ class Stream(NamedTuple):
         return owner if row.offset >= first else ""
 
     def list_passed_marks(self, row: Row) -> list[Mark]:
-        """Return the marks with a lower above its time and a cut that it lies at or beyond."""
+        """Return the marks with a lower above its time whose cut is not beyond the row."""
         return [
             mark
             for mark in self.marks
@@ -59,7 +58,7 @@ class Stream(NamedTuple):
         ]
 
     def verdict(self, row: Row) -> str:
-        """Return what is known of a lost row, mark by mark."""
+        """Return the verdict on a lost row, by a look at each mark."""
         word, marks = self.words.get(self.writer(row)), self.list_passed_marks(row)
         if word is None:
             return "not known"
@@ -112,7 +111,7 @@ def streams(draw: st.DrawFn) -> Stream:
 @settings(max_examples=MANY)
 @given(streams())
 def test_lost_rows_equal_a_scan_of_rows_and_marks(stream: Stream) -> None:
-    """And whose word was broken, who is late by contract and why, and what is not known."""
+    """Each has a verdict: a broken promise, a reason for lateness, or not known."""
     found = stream.judgement
     lost = [n for n, row in enumerate(stream.rows) if stream.list_passed_marks(row)]
 
@@ -141,7 +140,7 @@ def test_last_mark_below_a_row_decides_its_loss(stream: Stream) -> None:
 
 @given(streams())
 def test_rows_below_the_first_kept_cut_are_only_counted(stream: Stream) -> None:
-    """Unless it is the first mark there ever was: then no earlier one can have lost them."""
+    """If the first kept mark is the stream's first, no earlier mark can have lost rows."""
     first = stream.marks[0]
     below = [row for row in stream.rows if row.offset < first.cut.offsets.get(row.segment, 0)]
 
@@ -150,7 +149,7 @@ def test_rows_below_the_first_kept_cut_are_only_counted(stream: Stream) -> None:
 
 @given(streams())
 def test_window_closes_at_first_mark_at_or_above_its_end(stream: Stream) -> None:
-    """If it has a row that is judged and not lost, and the first mark kept does not close it."""
+    """The window has a judged row that was not lost. The first kept mark closes no window."""
     first, ends = stream.marks[0], set[int]()
     for row in stream.rows:
         is_below = row.offset < first.cut.offsets.get(row.segment, 0) and first.seq > 1
@@ -170,7 +169,7 @@ def test_window_closes_at_first_mark_at_or_above_its_end(stream: Stream) -> None
 
 @given(streams())
 def test_lost_rows_are_listed_by_writer_and_verdict(stream: Stream) -> None:
-    """Broken words first; each lost row is in one line."""
+    """Broken promises come first; each lost row is counted in one line."""
     found = stream.judgement
     told = found.rows(np.array([row.time for row in stream.rows]))
 

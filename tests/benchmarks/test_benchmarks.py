@@ -28,12 +28,12 @@ from benchmarks.writers import Writers
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """As little as can be measured, reported nowhere."""
+    """Return the smallest run, without a report."""
     return Run(quick=True, directory=tmp_path, say=lambda _: None)
 
 
 def test_benchmark_stops_when_a_note_is_refused(tmp_path: Path) -> None:
-    """A benchmark whose notes go back in time stops instead of looking fast."""
+    """Notes that go back in time would make the benchmark look fast."""
     database = sqlite_url(tmp_path / "b.db")
     with controller(database) as server:
         create_stream(server, "s")
@@ -60,7 +60,7 @@ def test_benchmark_stops_when_a_note_is_refused(tmp_path: Path) -> None:
 def test_a_benchmark_measures(
     run: Run, measure: Callable[..., list[Figure]], sizes: dict[str, Any], samples: list[int]
 ) -> None:
-    """A handful of requests go through all of it, with its floor."""
+    """A few requests go through the whole benchmark, with its floor."""
     assert [len(figure.ours.values) for figure in measure(run, **sizes)] == samples
 
 

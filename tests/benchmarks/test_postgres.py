@@ -22,12 +22,11 @@ pytestmark = pytest.mark.skipif(find_binaries() is None, reason="PostgreSQL is n
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """As little as can be measured, without a report."""
+    """Return the smallest run, without a report."""
     return Run(quick=True, directory=tmp_path, say=lambda _: None)
 
 
 def test_benchmark_stops_when_a_note_is_not_stored(server: Server) -> None:
-    """What is lost behind the controller's back stops the benchmark."""
     database, writers = server.make_database(), Writers("s", 8)
     with controller(database) as taking:
         create_stream(taking, "s")
@@ -39,7 +38,7 @@ def test_benchmark_stops_when_a_note_is_not_stored(server: Server) -> None:
 
 
 def test_floor_of_batches_merges_all_rows_of_notes(server: Server) -> None:
-    """All of them, as those of another stream."""
+    """They are merged as rows of another stream."""
     database, writers = server.make_database(), Writers("s", 8)
     with controller(database) as taking, server.session(database) as session:
         create_stream(taking, "s")

@@ -1,4 +1,4 @@
-"""What a stream forgets: marks by age and by readers, and writers that are gone."""
+"""Retention: streams forget marks by age and by readers, and departed writers."""
 
 import asyncio
 import gc
@@ -61,7 +61,7 @@ async def wait_for_retention(controller: Controller, time: GivenTime, first: int
 async def test_the_slowest_group_with_a_reader_online_decides(
     memory: WatchedMemory, time: GivenTime, offset: int, first: int, *, goes_offline: bool
 ) -> None:
-    """A reader that stopped in order reports it; or its group would keep the marks for ever."""
+    """A reader that stops reports it, so that its group does not keep the marks for ever."""
     async with serve_stream(memory, time, mark_retention_ms=0) as controller:
         for group, at in (("fast", 50), ("slow", offset)):
             await controller.report("s", group, "r", {0: at})
@@ -76,7 +76,7 @@ async def test_the_slowest_group_with_a_reader_online_decides(
 async def test_a_reader_before_the_first_mark_keeps_them_all(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """It has to pass every one; only when it has, the old ones go."""
+    """Old marks are deleted only once it has passed them."""
     async with serve_stream(memory, time, mark_retention_ms=0) as controller:
         await controller.report("s", "g", "r", {})
         await make_marks(controller)
@@ -92,7 +92,7 @@ async def test_a_reader_before_the_first_mark_keeps_them_all(
 async def test_readers_known_before_a_restart_keep_their_marks(
     store: Watched, time: GivenTime
 ) -> None:
-    """The one its lower comes from and all later, in memory and in the store; the others go."""
+    """The mark of its lower and all later marks stay, in memory and in the store."""
     async with serve_stream(store, time, mark_retention_ms=0) as controller:
         await controller.report("s", "g", "r", {0: 25})
         await make_marks(controller)
@@ -116,7 +116,7 @@ async def test_readers_known_before_a_restart_keep_their_marks(
 async def test_marks_before_the_readers_window_are_deleted(
     store: Watched, cut: int, kept: list[int]
 ) -> None:
-    """In memory and in the store; never the last one, however far the cut."""
+    """They are deleted in memory and in the store. The last mark always stays."""
     async with serve_stream(store) as controller:
         await make_marks(controller)
         stream, _ = await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {0: cut})
@@ -129,7 +129,7 @@ async def test_marks_before_the_readers_window_are_deleted(
 async def test_dry_run_counts_marks_a_shorter_retention_deletes(
     memory: WatchedMemory, time: GivenTime, hours: int, dropped: int
 ) -> None:
-    """Five marks, an hour apart: never the last one. The dry run changes nothing."""
+    """There are five marks, an hour apart. The dry run changes nothing."""
     async with serve_stream(memory, time, mark_retention_ms=DAY_MS) as controller:
         for seq in range(1, 6):
             await deliver(controller, Note("a", seq, {0: 10 * seq}))
@@ -183,7 +183,7 @@ async def test_a_wall_clock_far_ahead_deletes_nothing(store: Watched, time: Give
         assert (list_kept(), stepped) == (before, [400 * DAY_MS, -400 * DAY_MS])
 
 
-# Writers that are gone are forgotten after the writer retention, and nothing else changes
+# Departed writers are forgotten after the writer retention, and nothing else changes
 
 
 RETENTION_MS = 1000
@@ -193,7 +193,7 @@ MANY = 100
 
 @pytest.fixture
 def rest_frozen() -> Iterator[None]:
-    """What earlier tests of this process left is no garbage of this one: collections pass it by."""
+    """Exclude the objects of earlier tests from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -204,7 +204,7 @@ def rest_frozen() -> Iterator[None]:
 
 @pytest.mark.usefixtures("rest_frozen")
 def test_forgotten_writer_leaves_no_reference_cycles() -> None:
-    """Full collections hardly come, so what is left in circles adds up."""
+    """Full collections are rare, so cycles would add up."""
     names = [f"pod-{number}" for number in range(MANY)]
     stream = Aggregator(StreamSettings(writer_retention_ms=RETENTION_MS))
     tell_stream(stream, *(Note(name, 5, {0: 1}) for name in names))
@@ -307,7 +307,7 @@ def names(controller: Controller) -> list[str]:
 
 
 async def test_forgotten_writers_leave_memory_and_store(store: Watched, time: GivenTime) -> None:
-    """And time advances, before and after a restart."""
+    """Time advances before and after a restart."""
     async with serve_stream(store, time, writer_retention_ms=30_000) as controller:
         await deliver(
             controller, Note("a", 5), Note("gone", 5, {0: 1}), Note("gone", state="finished")
@@ -329,7 +329,7 @@ async def test_forgotten_writers_leave_memory_and_store(store: Watched, time: Gi
 async def test_many_departed_writers_are_forgotten_in_parts(
     store: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many leave in a minute, they do not pile up: the next part goes a tick later."""
+    """The next part is forgotten a tick later."""
     monkeypatch.setattr(retention, "FORGOTTEN_AT_ONCE", 2)
     async with serve_stream(store, time, writer_retention_ms=30_000) as controller:
         pods = [f"pod-{number}" for number in range(5)]

@@ -1,4 +1,4 @@
-"""However many segments notes have named, an answer with marks or windows stays small."""
+"""Answers with marks or windows stay small, even with many segments."""
 
 import asyncio
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ from tests.support.http import Caller
 S = "/v1/streams/s"
 SEGMENTS, MARKS = 60, 40
 LARGEST = 4_000
-"""In place of 4 MiB: some six marks of that many segments."""
+"""Instead of 4 MiB: about six marks of that many segments."""
 
 ABOUT = 500
-"""What an answer has besides the list."""
+"""The size of an answer without its list."""
 
 WIDE = [
     {
@@ -45,7 +45,7 @@ def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_marks_continue_in_the_next_answer(call: Caller) -> None:
-    """All of them come, none twice; only the last answer is the end."""
+    """Each mark is sent once; only the last answer has no more."""
     await call.note(*WIDE)
     answers = [await call.get(f"{S}/marks", limit=1000)]
     while answers[-1].json()["has_more"]:
@@ -61,7 +61,7 @@ async def test_marks_continue_in_the_next_answer(call: Caller) -> None:
 async def test_item_larger_than_an_answer_is_sent_alone(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or no reader would ever get past it."""
+    """Otherwise no reader could continue after it."""
     monkeypatch.setattr(encoding, "ANSWER_BYTES", 1)
     await call.note(*WIDE[:2])
     answer = (await call.get(f"{S}/marks")).json()
@@ -75,7 +75,7 @@ async def test_item_larger_than_an_answer_is_sent_alone(
 async def test_event_loop_runs_while_an_answer_is_encoded(
     call: Caller, monkeypatch: pytest.MonkeyPatch, path: str, query: dict[str, int]
 ) -> None:
-    """After every slice, which here is one item."""
+    """It runs after every slice, here after every item."""
     monkeypatch.setattr(encoding, "ANSWER_BYTES", 1_000_000)
     monkeypatch.setattr(long_reads, "SLICE_S", 0)
     await call.note(*WIDE)
@@ -97,7 +97,7 @@ async def test_event_loop_runs_while_an_answer_is_encoded(
 async def test_mark_is_encoded_once_for_all_polls(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each gets the same answer; a poll costs no copy of the mark."""
+    """All polls get the same answer, without a copy of the mark."""
     built: list[int] = []
     mark = MarkHistory.mark
 

@@ -1,4 +1,4 @@
-"""A controller's load is bounded, over a bound it loses nothing, and no token takes all."""
+"""Limits on a controller's load: excess requests are refused, and nothing is lost."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,14 +26,14 @@ MARKS = "/v1/streams/s/marks"
 
 @asynccontextmanager
 async def serve(limits: Limits, store: WatchedMemory | None = None) -> AsyncIterator[Caller]:
-    """Serve an app within these limits, in which there is a stream `s`."""
+    """Serve an app with these limits and the stream `s`."""
     async with serve_app(Controller(store or WatchedMemory(), limits=limits)) as caller:
         await caller.controller.put_stream("s", {"mark_interval_ms": 0})
         yield caller
 
 
 async def test_stream_beyond_the_limit_is_refused() -> None:
-    """One more is refused with the limit; those that are there can be changed."""
+    """The error has the limit, and existing streams can be changed."""
     async with serve(Limits(streams=2)) as call:
         made = await call.put("/v1/streams/t")
         refused = await call.put("/v1/streams/u")
@@ -68,7 +68,7 @@ async def test_writer_beyond_the_limit_is_refused() -> None:
 
 
 async def test_a_position_of_too_many_segments_is_refused(call: Caller) -> None:
-    """The request does not fit, and the place is named."""
+    """The error has the place in the request."""
     wide = {str(segment): 1 for segment in range(SEGMENTS_PER_POSITION + 1)}
     refused = await call.post(NOTES, {"notes": [{"writer": "a", "position": wide}]})
 
@@ -105,7 +105,7 @@ async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits, what: 
 
 
 async def test_request_larger_than_the_bound_is_served_alone() -> None:
-    """However small the bound: else a large request would never get through."""
+    """Otherwise a large request would never be accepted."""
     async with serve(Limits(waiting_notes=1)) as call:
         answers = await deliver(call.controller, Note("a"), Note("b"))
 
@@ -113,7 +113,7 @@ async def test_request_larger_than_the_bound_is_served_alone() -> None:
 
 
 async def test_long_poll_beyond_the_limit_is_refused() -> None:
-    """One more is asked to come back; a caller that need not wait is answered."""
+    """A caller that does not wait is answered."""
     async with serve(Limits(long_polls=1)) as call:
         waits = asyncio.create_task(call.get(MARKS, wait_ms=20_000))
         await wait_until_async(lambda: len(call.controller._notifier) == 1)
@@ -165,7 +165,7 @@ async def hold_polls(door: Door, token: str | None, count: int) -> AsyncIterator
 
 
 async def test_admin_gets_a_long_poll_beyond_the_limit() -> None:
-    """One for reading does not, and without tokens nobody does."""
+    """A token for reading does not, nor does a caller where tokens are off."""
     guarded = Guarded()
     reading, admin = (guarded.token(scope) for scope in ("read", "admin"))
     async with serve_gate(guarded.gate, limits=LIMITS) as door, hold_polls(door, reading, POLLS):
@@ -177,7 +177,7 @@ async def test_admin_gets_a_long_poll_beyond_the_limit() -> None:
 
 
 async def test_admin_creates_a_reader_group_beyond_the_limit() -> None:
-    """Others can still report to those that there are."""
+    """Other readers can still report to existing groups."""
     guarded = Guarded()
     reading, admin = (guarded.token(scope) for scope in ("read", "admin"))
     async with serve_gate(guarded.gate, limits=LIMITS) as door:
@@ -191,9 +191,6 @@ async def test_admin_creates_a_reader_group_beyond_the_limit() -> None:
 
     ok = (200, "")
     assert answers == [ok] * POLLS + [(422, "limit_reached"), ok, ok]
-
-
-# One note cannot fill the memory of a stream's marks, nor freeze its readers
 
 
 S = "/v1/streams/s"
@@ -236,7 +233,7 @@ UNKNOWN = dict.fromkeys(map("no{:05}".format, range(MANY)), 1)
 async def test_validation_stops_at_the_first_error(
     call: Caller, method: str, path: str, body: dict[str, Any]
 ) -> None:
-    """Ten would be named if the validator had built more than one."""
+    """The answer would have up to ten errors if the validator had built more."""
     content = msgspec.json.encode(body)
     answer = await call.client.request(
         method, path, content=content, headers={"Content-Type": "application/json"}
@@ -248,7 +245,7 @@ async def test_validation_stops_at_the_first_error(
 
 
 async def test_unchanged_settings_write_nothing() -> None:
-    """Neither the members nor a change; the answer is the stream as always."""
+    """Neither members nor a change are written; the answer is the stream as usual."""
     memory = WatchedMemory()
     async with serve_stream(memory) as controller:
         await controller.note("s", [Note("a", 5), Note("b", 6)])

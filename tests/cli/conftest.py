@@ -14,7 +14,7 @@ from writer_client import SegmentLogWriter
 
 
 class Said(NamedTuple):
-    """How a command ended, and what it printed to either stream."""
+    """The status of a command, and its output on either stream."""
 
     status: int
     out: str
@@ -22,12 +22,12 @@ class Said(NamedTuple):
 
     @property
     def json(self) -> Any:  # noqa: ANN401 - any JSON
-        """What it printed, decoded."""
+        """The decoded output."""
         return json.loads(self.out)
 
     @property
     def table(self) -> list[list[str]]:
-        """The cells of what it printed, the first line with the names of the columns."""
+        """The cells of the output; the first line has the names of the columns."""
         return [line.split("\t") for line in self.out.splitlines()]
 
 
@@ -85,11 +85,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def stream(served: Served) -> str:
-    """Make a stream of its own for a test."""
+    """Make a new stream for a test."""
     return served.new()
 
 
 @pytest.fixture
 def run(served: Served) -> Console:
-    """Return what runs commands against it."""
+    """Return a console that runs commands against it."""
     return Console(served)

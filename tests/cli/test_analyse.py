@@ -21,14 +21,14 @@ MINUTES = {"landing": [30, 70, 130, 190, 200], "departure": [10, 65, 125, 40, 18
 
 MANY_ROWS = {"f.parquet": 4_000_000, "f.jsonl": 400_000}
 MEMORY_POOLS = {name: pa.proxy_memory_pool(pa.default_memory_pool()) for name in MANY_ROWS}
-"""They outlive what was allocated in them."""
+"""They outlive the tables that were allocated in them."""
 
 Analyse = Callable[..., Said]
 
 
 @pytest.fixture
 def analyse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Analyse:
-    """Return what runs the command where the files are."""
+    """Return the command, run in the directory of the files."""
     monkeypatch.chdir(tmp_path)
     return partial(Commands("http://127.0.0.1:9"), "analyse")
 

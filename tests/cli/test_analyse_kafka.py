@@ -50,7 +50,7 @@ ROWS = ((0, 0, 1), (0, 130, 131), (1, 50, 135), (0, 140, 141))
 
 
 def test_a_field_is_judged_by_the_records_timestamps(analyse: Analysed) -> None:
-    """Whose clock it is, is said; keys, headers and fields tell who is late."""
+    """The output says whose clock it is; keys, headers and fields tell who is late."""
     analyse.create(*ROWS)
     for who, name in (("key", "k1"), ("field:carrier", "c1")):
         said = analyse("--field", "of.at", "--who", who, "--json")
@@ -63,7 +63,7 @@ def test_a_field_is_judged_by_the_records_timestamps(analyse: Analysed) -> None:
 
 
 def test_timestamps_alone_leave_arrival_times_unknown(analyse: Analysed) -> None:
-    """So that is assumed, and said first; what to do next is an observer's command."""
+    """The output says first that arrival is assumed, and ends with an observer's command."""
     analyse.create(*ROWS)
     said = analyse()
 
@@ -84,7 +84,7 @@ def test_silent_partitions_are_named(analyse: Analysed) -> None:
 
 
 def test_append_times_of_the_broker_are_reported(analyse: Analysed) -> None:
-    """And where there is no field of event time, nothing can be late by it."""
+    """Without a field of event time, no record can be late by them."""
     analyse.create(*ROWS, settings={"message.timestamp.type": "LogAppendTime"})
     by_field, by_stamp = analyse("--field", "of.at", "--json"), analyse()
 
@@ -94,7 +94,7 @@ def test_append_times_of_the_broker_are_reported(analyse: Analysed) -> None:
 
 
 def test_the_last_records_are_judged(analyse: Analysed) -> None:
-    """An equal share of each partition, or what is younger; and what is left out is said."""
+    """An equal share of each partition is read, or younger records; the output says so."""
     analyse.create(*ROWS)
     few, young = analyse("--records", "2", "--json"), analyse("--since", "7d")
     older = analyse("--since", "9999d", "--json")
@@ -107,7 +107,7 @@ def test_the_last_records_are_judged(analyse: Analysed) -> None:
 
 
 def test_topic_in_another_unit_needs_the_unit(analyse: Analysed) -> None:
-    """Each tenth record is an hour late: no delay is advised until the unit is named."""
+    """Each tenth record is an hour late. No delay is advised without the unit."""
     analyse.create()
     late = [(n, TEN + n * 1000 - (n % 10 == 9) * HOUR_MS) for n in range(200)]
     analyse.send(*((0, f'{{"ts": {at // 1000}}}', TEN + n * 1000) for n, at in late))
@@ -121,7 +121,7 @@ def test_topic_in_another_unit_needs_the_unit(analyse: Analysed) -> None:
 
 
 def test_aborted_records_are_not_analysed(analyse: Analysed) -> None:
-    """Nor does it keep the command from ending."""
+    """The command ends although their offsets cannot be read."""
     analyse.create(*ROWS[:2])
     aborted = json.dumps({"of": {"at": TEN - 99}})
     begin_transaction(
@@ -132,7 +132,7 @@ def test_aborted_records_are_not_analysed(analyse: Analysed) -> None:
 
 
 def test_records_without_the_field_are_counted_or_named(analyse: Analysed) -> None:
-    """All of them: then what there is instead."""
+    """If no record has it, the error has the fields that exist."""
     analyse.create(*ROWS)
     analyse.send((1, "no JSON", TEN))
     some, all_ = analyse("--field", "of.at"), analyse("--field", "of.departure")
@@ -153,7 +153,7 @@ def test_records_without_a_value_are_counted_by_themselves(analyse: Analysed) ->
 
 
 def test_text_without_a_zone_is_refused(analyse: Analysed) -> None:
-    """As in files: the error shows one value, and what to pass."""
+    """The error shows one value and the option to pass, as for files."""
     analyse.create()
     analyse.send((0, '{"at": "2013-01-01 11:00:00"}', TEN))
     refused = analyse("--field", "at")
@@ -189,7 +189,7 @@ def times_of(message: Message) -> list[int]:
 
 
 def test_a_function_finds_the_time(analyse: Analysed, tmp_path: Path) -> None:
-    """As that of an observer; the configuration of the client is as an observer's, too."""
+    """The function and the configuration of the client are the same as for an observer."""
     analyse.create(*ROWS)
     (tmp_path / "client.properties").write_text("client.id=analysis\n")
     found = analyse(
@@ -206,7 +206,6 @@ def time_of(message: Message) -> int:
 
 
 def test_new_records_are_analysed_by_the_local_clock(analyse: Analysed) -> None:
-    """By this machine's clock, from now on."""
     analyse.create()
     analyse.send((0, "{}", TEN))
     ends = threading.Event()
@@ -227,14 +226,13 @@ def test_new_records_are_analysed_by_the_local_clock(analyse: Analysed) -> None:
 
 
 def test_compacted_topic_is_reported(analyse: Analysed) -> None:
-    """What was replaced is not seen."""
     analyse.create(*ROWS, settings={"cleanup.policy": "compact"})
 
     assert "is compacted: its replaced records are not judged" in analyse().err
 
 
 def test_who_option_needs_a_known_form(analyse: Analysed) -> None:
-    """Which the error shows."""
+    """The error has the known forms."""
     analyse.create(*ROWS[:1])
 
     assert "--who 'me' is none of key, header:NAME and field:a.b" in analyse("--who", "me").err

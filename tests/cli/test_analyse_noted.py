@@ -63,7 +63,7 @@ def producers(broker: Broker, served: Served) -> Producers:
 def test_only_rows_of_a_broken_promise_are_lost(
     producers: Producers, broker: Broker, run: Commands
 ) -> None:
-    """An honest latecomer's are late by contract; what is above its writer's word is not lost."""
+    """An honest latecomer's rows are late by contract, and rows above a promise are not lost."""
     for hour in (1, 2):
         for writer in WRITERS:
             producers.write(writer, 60 * hour - 50, 60 * hour - 10)
@@ -92,7 +92,7 @@ def test_only_rows_of_a_broken_promise_are_lost(
 def test_deleted_records_are_reported_not_analysed(
     producers: Producers, broker: Broker, run: Commands
 ) -> None:
-    """What retention removed may have been late."""
+    """Records deleted by retention may have been late."""
     producers.write(LIAR, 5, 6)
     broker.truncate(producers.name, {0: 1})
     said = run("analyse", "kafka", broker.address, producers.name)
@@ -104,7 +104,7 @@ def test_deleted_records_are_reported_not_analysed(
 def test_a_stream_of_another_topic_is_refused(
     producers: Producers, broker: Broker, run: Commands
 ) -> None:
-    """By the topic's id: offsets of one topic say nothing of another."""
+    """Topics have ids, because offsets of one topic have no meaning in another."""
     producers.write(LIAR, 5)
     producers.note(10, *WRITERS)
     other = f"{producers.name}-2"
@@ -143,7 +143,7 @@ def test_rows_of_a_forgotten_writer_stay_its_own(
 def test_waits_end_when_the_closing_mark_was_made(
     tmp_path: Path, served: Served, run: Commands
 ) -> None:
-    """Of a log whose rows came in lately: a window's end to the mark that closes it."""
+    """A wait lasts from the end of a window to the mark that closes it."""
     name = served.new()
     write(tmp_path, "flights", 0, TEN + 5 * MINUTE_MS, TEN + 65 * MINUTE_MS)
     for end, minute in ((1, 10), (2, 70)):
@@ -160,7 +160,7 @@ def test_waits_end_when_the_closing_mark_was_made(
 
 
 def test_the_flights_lose_none(tmp_path: Path, served: Served, run: Commands) -> None:
-    """Each carrier notes what is in the air. A replay tells no waits: its marks are of today."""
+    """Each carrier notes its flights in the air. A replay has no waits: its marks are of today."""
     flights = Flights(read_flights(months=1, days=1).landed[:400])
     with start_carriers(flights.carriers, tmp_path, served.url) as carriers:
         replay(steps(flights), carriers.take)

@@ -36,7 +36,7 @@ COMMANDS = all_commands()
 
 
 def test_module_controller_serves_without_a_command() -> None:
-    """Its options are those of `noted-time serve`; `--version` and commands are what they were."""
+    """It has the options of `noted-time serve`; `--version` and commands work, too."""
     asked = (("--port", "x"), ("--version",), ("stream", "--nope"))
     said = [run_python("-m", "controller", *words) for words in asked]
 
@@ -49,7 +49,7 @@ def test_module_controller_serves_without_a_command() -> None:
 
 
 def test_a_call_does_not_wait_for_the_server_to_be_imported() -> None:
-    """Nor does the completion of a shell: that takes a second."""
+    """The import takes a second, which a shell's completion must not wait for."""
     program = "import sys, noted_time_cli.app; print({'fastapi', 'sqlalchemy'} & {*sys.modules})"
 
     assert run_python("-c", program).stdout == "set()\n"
@@ -66,7 +66,7 @@ def test_help_truncates_no_word_at_80_columns(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_has_a_summary_and_an_example_that_parses(name: str) -> None:
-    """Of the command itself, with arguments and flags that there are."""
+    """The example uses the command itself, with existing arguments and flags."""
     text = COMMANDS[name].help or ""
     _, found, example = text.partition("Try it:")
     command_line = EXAMPLE.search(example)
@@ -85,7 +85,7 @@ ALONE |= {name for name in COMMANDS if name.startswith("analyse ")}
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - ALONE))
 def test_calling_commands_take_url_and_token(name: str) -> None:
-    """Those that work on a database here take that."""
+    """Commands that work on a database take its URL instead."""
     variables = {each.envvar for each in COMMANDS[name].params if hasattr(each, "envvar")}
     calls = {"NOTED_TIME_URL", "NOTED_TIME_TOKEN"} <= variables
 
@@ -104,7 +104,7 @@ def test_calling_commands_take_url_and_token(name: str) -> None:
 def test_times_in_tables_do_not_wrap_within_a_word(
     width: int, has: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Too narrow a terminal shows the clock below the date, or each cell in a line of its own."""
+    """A narrow terminal shows the clock below the date, or each cell in another line."""
     monkeypatch.setenv("COLUMNS", str(width))
     times = {"from": "2013-01-01T10:00:00.250Z", "to": "2013-01-01T11:00:00.250Z"}
     row = {"writer": "terminal-north", **times}

@@ -1,4 +1,4 @@
-"""`noted-time demo-stream`: what it plays, and what it does to a stream of the real controller."""
+"""`noted-time demo-stream`, on a stream of a real controller."""
 
 import time
 from collections.abc import Callable
@@ -56,7 +56,7 @@ def name() -> str:
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], Any]]:
-    """Let seconds pass at once; what is planned for a second is called ahead of it."""
+    """Let seconds pass at once; calls planned for a second run before it."""
     planned: dict[int, Callable[[], Any]] = {}
     seconds = iter(range(10_000))
 
@@ -74,7 +74,7 @@ def states(served: Served, name: str) -> dict[str, str]:
 
 
 def test_demo_stream_ends_with_idle_writers(run: Commands, served: Served, name: str) -> None:
-    """The writers are idle, and it says where to look and how to remove the stream."""
+    """The output says where to look and how to remove the stream."""
     played = run("demo-stream", name, "--for", "7s")
 
     said = played.err.splitlines()
@@ -87,8 +87,6 @@ def test_demo_stream_ends_with_idle_writers(run: Commands, served: Served, name:
 def test_ctrl_c_ends_the_demo_stream_cleanly(
     run: Commands, served: Served, name: str, pauses: dict[int, Callable[[], Any]]
 ) -> None:
-    """As the end of its time does."""
-
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -99,7 +97,7 @@ def test_ctrl_c_ends_the_demo_stream_cleanly(
 
 
 def test_demo_continues_its_own_stream(run: Commands, served: Served, name: str) -> None:
-    """Where the last run ended: no position goes back."""
+    """It continues at the last positions."""
     ended = [run("demo-stream", name, "--for", "30s").status for _ in range(2)]
 
     assert ended == [0, 0]
@@ -122,7 +120,7 @@ def test_demo_does_not_warn_of_its_stalled_writer(
 
 
 def test_demo_refuses_a_stream_it_did_not_create(run: Commands, served: Served, name: str) -> None:
-    """Another name is asked for."""
+    """The error asks for another name."""
     served.create(name)
     refused = run("demo-stream", name, "--for", "1s")
 

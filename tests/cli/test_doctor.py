@@ -47,14 +47,14 @@ def verdicts(said: Said) -> dict[str, list[Json]]:
 
 
 def outcomes(said: Said, *checks: str) -> list[str]:
-    """Return the outcomes of some checks, those of several lines with commas between."""
+    """Return the outcomes of some checks, with commas between several of one check."""
     found = verdicts(said)
     return [", ".join(each["outcome"] for each in found.get(check, ())) for check in checks]
 
 
 @pytest.fixture
 def guarded_controller() -> Iterator[tuple[Served, Guarded]]:
-    """Return a controller that asks for tokens, with the stream `flights`, and what makes them."""
+    """Return a controller that requires tokens, with the stream `flights`, and its tokens."""
     tokens = Guarded()
     with Served(gate=tokens.gate) as served:
         served_as_admin = Commands(served.url)
@@ -69,7 +69,7 @@ def guarded_controller() -> Iterator[tuple[Served, Guarded]]:
 def test_doctor_suggests_the_scheme_that_answers(
     tmp_path: Path, listens: list[str], asked: str
 ) -> None:
-    """And then the certificate, if no authority signed it that is known here."""
+    """The next remedy is the certificate, if its authority is unknown here."""
     with ServeProcess(tmp_path, *listens).ready() as controller:
         run, right = Commands(controller.url), controller.url
         wrong = f"{asked}{right[right.index(':') :]}"
@@ -85,7 +85,7 @@ def test_doctor_suggests_the_scheme_that_answers(
 
 
 def test_each_of_several_controllers_is_asked(run: Console) -> None:
-    """One that is away is wrong, and the other one is asked for the rest."""
+    """One is unreachable, and the other one answers the remaining checks."""
     run.served.create("several")
     run.served.post("several", {"writer": "UA", "time": now(), "position": {"0": 1}})
 
@@ -119,7 +119,7 @@ def test_each_stream_problem_has_a_remedy(run: Console) -> None:
 
 @pytest.mark.acceptance
 def test_unknown_stream_is_a_problem(run: Commands, broker: Broker, tmp_path: Path) -> None:
-    """With the command that lists the others; what has its name is not wrong once more."""
+    """The remedy lists the streams, and its topic is not a second problem."""
     plan(tmp_path, 0, make_offset("orders", "9b"), metadata=BEGUN)
     words = ("--kafka", broker.address, "--checkpoint", str(tmp_path), "--json")
 
@@ -131,7 +131,7 @@ def test_unknown_stream_is_a_problem(run: Commands, broker: Broker, tmp_path: Pa
 
 
 def test_doctor_shows_the_rights_of_a_token(guarded_controller: tuple[Served, Guarded]) -> None:
-    """No secret is repeated, whatever is shown."""
+    """The output never repeats a secret."""
     served, tokens = guarded_controller
     shown = {
         "unknown": "nt_5b1f0c2d9e7a_secret",
@@ -154,12 +154,12 @@ def test_doctor_shows_the_rights_of_a_token(guarded_controller: tuple[Served, Gu
 
 @pytest.fixture
 def topic_checks(broker: Broker, served: Served, request: pytest.FixtureRequest) -> "Checked":
-    """Return what makes a topic with a stream, and has the doctor look at both."""
+    """Return the topic and the stream of the test."""
     return Checked(broker, served, str(request.node.originalname))
 
 
 class Checked:
-    """A topic and its stream, into which one writer has noted what it wrote."""
+    """A topic and its stream, where one writer has noted its rows."""
 
     def __init__(self, broker: Broker, served: Served, name: str) -> None:
         self.broker, self.served, self.name = broker, served, name
@@ -192,7 +192,7 @@ def test_well_configured_topic_passes(topic_checks: Checked) -> None:
 
 @pytest.mark.acceptance
 def test_each_topic_problem_has_a_remedy(topic_checks: Checked) -> None:
-    """All settings that bite, and another log, whose offsets tell nothing further."""
+    """All settings are bad, and the topic is another log, so offsets are not compared."""
     day_ms = 86_400_000
     bad = {
         "cleanup.policy": "compact",
@@ -231,7 +231,7 @@ def test_each_topic_problem_has_a_remedy(topic_checks: Checked) -> None:
 def test_unreadable_topic_is_a_problem(
     run: Commands, broker: Broker, words: str, fact: str, remedy: str
 ) -> None:
-    """In the sentence that every other part says, whose end is the remedy."""
+    """The sentence is the same as elsewhere and ends with the remedy."""
     if words.endswith("unseen"):
         broker.create("unseen")
         broker.hide("unseen")
@@ -244,7 +244,7 @@ def test_unreadable_topic_is_a_problem(
 
 @pytest.mark.usefixtures("impatient")
 def test_unreachable_broker_is_a_problem(run: Commands) -> None:
-    """And the checkpoint is checked all the same."""
+    """The checkpoint is checked nevertheless."""
     said = run(
         *["doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--checkpoint", "none", "--json"]
     )
@@ -257,7 +257,7 @@ def test_unreachable_broker_is_a_problem(run: Commands) -> None:
 def test_checks_without_their_extra_are_skipped(
     run: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the command that installs it; that is not wrong."""
+    """The remedy installs the extra, and the status is 0."""
     run.served.create("t")
     run.served.post("t", {"writer": "UA", "time": now(), "position": {"0": 1}})
     monkeypatch.delitem(sys.modules, "noted_time.kafka.topic", raising=False)
@@ -273,7 +273,7 @@ def test_checks_without_their_extra_are_skipped(
 
 
 def test_problems_are_coloured_on_a_terminal(served: Served) -> None:
-    """Elsewhere there are no codes."""
+    """Other outputs have no colour codes."""
     variables = {"NOTED_TIME_URL": served.url, "FORCE_COLOR": "1", "TERM": "xterm-256color"}
 
     coloured = CliRunner().invoke(app, ["doctor", "oders"], env=environment() | variables)

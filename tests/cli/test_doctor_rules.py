@@ -1,4 +1,4 @@
-"""What the doctor makes of values; see `doctor_rules.txt`."""
+"""Verdicts of the doctor on values; see `doctor_rules.txt`."""
 
 import json
 import re
@@ -136,7 +136,7 @@ def explain(*hints: tuple[str, str], lower: int | None = NOON, silence: str = ""
 
 
 def judge(*rows: Json, **explained: Json) -> list[tuple[str, str]]:
-    """Return what is wrong with a stream, and otherwise the domains."""
+    """Return the problems of a stream and its domains."""
     page = {"now": NOON, "writers": rows, "states": {}}
     found = stream_rules.judge_stream(ExaminedStream(STREAM, page, explained))
     return [(each.check, each.fact) for each in found if each.outcome == "wrong"]
@@ -187,7 +187,6 @@ def test_stream_without_writers_is_wrong_once() -> None:
 def test_event_age_is_taken_from_mark_or_newest_event(
     mark: Json | None, newest: int | None, age_ms: int
 ) -> None:
-    """Whichever is known."""
     look = TopicLook("a", {}, newest={} if newest is None else {0: Stamp(newest, 4)})
 
     assert topic_rules.find_age_ms(look, examine([], marks={"default": mark}), NOON) == age_ms
@@ -197,14 +196,14 @@ def test_event_age_is_taken_from_mark_or_newest_event(
 def test_notes_without_positions_are_ok_if_most_have_none(
     placed: int, found: list[tuple[str, str]]
 ) -> None:
-    """As five shops do that upload files, where one more writer notes positions."""
+    """Five shops upload files, and one or more writers note positions."""
     shops = [LIVE | {"writer": f"shop{n}", "position": {}} for n in range(5)]
 
     assert judge(*shops, *[LIVE] * placed, default=explain(("shop0", "no_position"))) == found
 
 
 def test_late_records_name_the_record_that_moved_time() -> None:
-    """And not to the observer, which has to note what it sees."""
+    """The observer is not at fault, because it notes what it reads."""
     fact = {"kind": "moved_by", "segment": 0, "offset": 7, "time": NOON, "by": "d07"}
     row = LIVE | {"observes": True, "because": [fact]}
 
@@ -214,7 +213,7 @@ def test_late_records_name_the_record_that_moved_time() -> None:
 
 
 def test_named_pages_have_that_title() -> None:
-    """Who has a wheel has no `docs`, but may find the page by its title."""
+    """A wheel has no `docs`, so users find the page by its title."""
     root = Path(__file__).parents[2]
     rules = list((root / "noted_time_cli" / "doctor").glob("*.py"))
     text = "".join(each.read_text("utf-8") for each in rules)

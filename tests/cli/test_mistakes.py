@@ -1,4 +1,4 @@
-"""What the command line says about mistakes: what is wrong, why, and what to type."""
+"""Errors of the command line explain the mistake and the remedy."""
 
 import socket
 import threading
@@ -13,7 +13,6 @@ from tests.cli.conftest import Commands
 
 @pytest.mark.parametrize("words", ["", "stream", "stream delete", "serve", "observe log ingestion"])
 def test_help_shows_flags_without_a_value(run: Commands, words: str) -> None:
-    """Because a flag has none."""
     shown = run(*words.split(), "--help").out
 
     assert ("--help" in shown, "bool" in shown) == (True, False)

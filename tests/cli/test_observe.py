@@ -45,7 +45,7 @@ def marks(served: Served, stream: str, domain: str) -> list[tuple[int, dict[str,
 
 
 def test_column_in_seconds_needs_the_unit(served: Served, tmp_path: Path) -> None:
-    """No note has a time before the unit is named."""
+    """No time is noted without the unit."""
     name, at = served.new(), 1_357_034_400
     log = SegmentLogWriter(tmp_path, name, event_time="departure")
     log.append([{"departure": at}])
@@ -61,7 +61,7 @@ def test_column_in_seconds_needs_the_unit(served: Served, tmp_path: Path) -> Non
 
 
 def test_the_printed_option_ends_the_wait_for_a_segment(served: Served, tmp_path: Path) -> None:
-    """Whose newest row cannot be right, among others that can."""
+    """The segment's newest row has an impossible time."""
     name, at = served.new(), 1_357_034_400_000
     for segment, times in ((0, [at, at + 1]), (1, [at, at // 1000])):
         log = SegmentLogWriter(tmp_path, name, segments=[segment], event_time="departure")
@@ -80,7 +80,7 @@ def test_the_printed_option_ends_the_wait_for_a_segment(served: Served, tmp_path
 
 
 def test_an_observer_shows_whether_its_notes_are_accepted(tmp_path: Path) -> None:
-    """Its health goes by its timeout."""
+    """Its health depends on its timeout."""
     port = free_port()
     options = ["--max-lag", "100ms", "--poll", "50ms", "--timeout", "1s", "--domain", "default"]
 
@@ -118,7 +118,7 @@ def test_an_observer_shows_whether_its_notes_are_accepted(tmp_path: Path) -> Non
 
 
 def test_observer_runs_until_a_signal(served: Served, stream: str, root: Path) -> None:
-    """By a signal, as a command of `noted-time`; its last note is durable."""
+    """Its last note is durable."""
     words = ["observe", "log", "ingestion"]
     process = subprocess.Popen(
         [sys.executable, "-m", "noted_time", *words, root, stream, "--poll", "50ms"],

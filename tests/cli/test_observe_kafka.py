@@ -35,7 +35,7 @@ def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str
 
 @pytest.fixture
 def observe(broker: Broker, served: Served, topic: str) -> Observe:
-    """Return what looks at the topic once, in a way with its options."""
+    """Return a function that observes the topic once, with some options."""
 
     def look(words: str) -> Said:
         way, *options = words.split()
@@ -58,7 +58,7 @@ def observe(broker: Broker, served: Served, topic: str) -> Observe:
 def test_observing_once_makes_a_mark(
     observe: Observe, served: Served, topic: str, options: str, mark: tuple[str, int | None]
 ) -> None:
-    """Of all records, at the clock or at the newest time of the slowest partition."""
+    """The mark is at the clock, or at the newest time of the slowest partition."""
     said = observe(options)
 
     domain, lower = mark
@@ -72,7 +72,7 @@ def test_observing_once_makes_a_mark(
 def test_tombstones_are_counted_and_do_not_fail(
     observe: Observe, served: Served, broker: Broker, topic: str
 ) -> None:
-    """A tombstone has no event; what was read reaches beyond it."""
+    """A tombstone has no event, but its offset counts as read."""
     broker.send(topic, [(1, None, LATE), (1, None, LATE)], key="k")
     said = observe("field --field at --delay 50ms --from earliest")
 
@@ -112,7 +112,7 @@ def test_a_field_in_seconds_is_not_noted(
 def test_stream_clock_or_unit_ends_the_doubt(
     observe: Observe, served: Served, topic_in_seconds: str, ahead_ms: int | None, more: str
 ) -> None:
-    """Then seconds are taken for what they are not."""
+    """Seconds are read as ms then."""
     served.call("PUT", f"/{topic_in_seconds}", {"max_time_ahead_ms": ahead_ms})
     said = observe(FIELD + more)
 
@@ -123,7 +123,7 @@ def test_stream_clock_or_unit_ends_the_doubt(
 def test_known_unit_skips_no_record(
     observe: Observe, served: Served, broker: Broker, topic: str
 ) -> None:
-    """The thousand by which it is judged are read again."""
+    """The thousand records that decide the unit are read again."""
     served.call("PUT", f"/{topic}", {"max_time_ahead_ms": 3_600_000})
     values = [f'{{"at": {LATE + n}}}' for n in range(1500)]
     broker.send(topic, [(n % 2, value, LATE) for n, value in enumerate(values)])
@@ -143,7 +143,6 @@ def test_known_unit_skips_no_record(
     ],
 )
 def test_invalid_observations_are_refused(observe: Observe, options: str, sentence: str) -> None:
-    """With status 1, and the reason in a sentence."""
     said = observe(options)
 
     assert said.status == 1
@@ -153,7 +152,7 @@ def test_invalid_observations_are_refused(observe: Observe, options: str, senten
 def test_undeclared_domain_is_refused_with_the_remedy(
     observe: Observe, served: Served, topic: str
 ) -> None:
-    """The command of the sentence declares it beside the others, and then it is noted."""
+    """The remedy is a command that declares it as well, and then it is noted."""
     served.stream(topic, "default")
     first = observe("ingestion")
     remedy = first.err.splitlines()[-1].split()
@@ -168,7 +167,7 @@ def test_undeclared_domain_is_refused_with_the_remedy(
 
 @pytest.mark.usefixtures("impatient")
 def test_unreachable_broker_is_reported_first(served: Served, topic: str) -> None:
-    """Before the stream is asked, which may be a problem too."""
+    """Problems of the stream come after it."""
     served.stream(topic, "default")
     address = f"127.0.0.1:{free_port()}"
     said = Commands(served.url)("observe", "kafka", "ingestion", address, topic, "--for", "0s")
@@ -180,7 +179,7 @@ def test_unreachable_broker_is_reported_first(served: Served, topic: str) -> Non
 def test_skipped_records_are_counted_at_the_end(
     broker: Broker, observe: Observe, topic: str
 ) -> None:
-    """With status 1, although the others were noted."""
+    """The status is 1, although the other records were noted."""
     broker.send(topic, [(0, "no JSON", LATE), (1, '{"at": "noon"}', LATE)])
     said = observe("field --field at --delay 50ms --from earliest")
 
@@ -194,7 +193,7 @@ def test_skipped_records_are_counted_at_the_end(
 def test_command_that_analyse_prints_makes_a_mark(
     served: Served, broker: Broker, topic: str
 ) -> None:
-    """On a quiet topic, too, whose partitions it waits for only for a while."""
+    """Also on a quiet topic, whose partitions become idle."""
     run = Commands(served.url)
     said = run("analyse", "kafka", broker.address, topic, "--field", "at", "--unit", "ms").err
     printed = re.findall(r"Observers +(?:.*?) (observe kafka .*)", said)
@@ -259,7 +258,7 @@ def test_resolved_times_of_a_changefeed_are_noted(
 def test_security_comes_from_a_file(
     observe: Observe, tmp_path: Path, text: str, sentence: str
 ) -> None:
-    """Which is named if it cannot be used."""
+    """An error names the file."""
     file = tmp_path / "client.properties"
     file.write_text(text)
     said = observe(f"ingestion --config {file}")
@@ -272,7 +271,6 @@ def test_security_comes_from_a_file(
 def test_second_observer_of_a_name_fences_the_first(
     broker: Broker, served: Served, topic: str, observe: Observe
 ) -> None:
-    """It is fenced, and says by whom."""
     words = ["observe", "kafka", "ingestion", broker.address, topic]
     with subprocess.Popen(
         [sys.executable, "-m", "noted_time", *words, "--poll", "50ms", "--max-lag", "50ms"],

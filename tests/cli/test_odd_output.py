@@ -1,4 +1,4 @@
-"""What strangers write reaches a terminal as text: no escapes, no forged lines, no tracebacks."""
+"""Texts of strangers are printed without escapes, forged lines or tracebacks."""
 
 import json
 from importlib.metadata import version
@@ -87,7 +87,7 @@ ODD: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("path", "body"), ODD)
 def test_doctor_reports_odd_answers_in_one_sentence(path: str, body: object) -> None:
-    """It goes on with the rest, and ends."""
+    """The doctor continues with the remaining checks."""
     with odd_controller(ANSWERS | {path: body}) as url:
         done = Commands(url)("doctor", "s", "--json")
 
@@ -102,7 +102,7 @@ def test_doctor_reports_odd_answers_in_one_sentence(path: str, body: object) -> 
 
 
 def test_doctor_checks_the_largest_number_of_domains() -> None:
-    """And no more hints than people read."""
+    """It shows only a few of many hints."""
     domains = [f"d{number}" for number in range(MOST_DOMAINS)]
     hints = [{"writer": "UA", "detail": "d", "hint": str(number)} for number in range(2000)]
     odd = {"/streams/s": STREAM | {"domains": domains}, "/explain": EXPLAINED | {"hints": hints}}
@@ -144,7 +144,7 @@ def test_control_characters_of_a_commit_are_escaped(run: Commands, tmp_path: Pat
 
 
 def test_all_output_passes_one_function() -> None:
-    """Whatever prints by itself would let control characters through."""
+    """Other ways to print would let control characters through."""
     package = Path(__file__).resolve().parents[2] / "noted_time_cli"
     found = {
         each.name

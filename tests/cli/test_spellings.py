@@ -151,7 +151,7 @@ class Producer:
         self.size = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit]
 
     def write(self, ms: int) -> tuple[object, int | None]:
-        """Return what is written for an instant, and the time as a model reads it."""
+        """Return the value written for an instant, and its time."""
         moment = datetime.fromtimestamp(ms // 1000, self.zone)
         local = moment.replace(tzinfo=None, fold=0)
         first = round(local.replace(tzinfo=self.zone).timestamp()) * 1000
@@ -182,7 +182,7 @@ instants = st.lists(
 def test_times_are_read_as_a_model_reads_them_or_counted(
     tmp_path_factory: pytest.TempPathFactory, column: dict[str, Any], rows: list[tuple[int, int]]
 ) -> None:
-    """Of several producers in a partition, in any order, one of which may have another unit."""
+    """Several producers write to one partition, and one may use another unit."""
     wrong, zone, kind, unit = column["wrong"], column["zone"], column["kind"], column["unit"]
     by = [Producer(zone, kind, unit, is_wrong=n == wrong and n > 0) for n in range(4)]
     begin, right = HALF_DAYS[zone], [(0, seconds) for _, seconds in rows]

@@ -1,4 +1,4 @@
-"""What a table inherits from its sources, for a shell: `claim pin` and `claim inherit`."""
+"""Claims of tables for a shell: `claim pin`, `claim inherit` and `claim accept`."""
 
 from pathlib import Path
 

@@ -11,7 +11,7 @@ behind exclamation marks, and last its status, unless that is 0:
     append orders                     a commit has none; so does `overwrite orders`
     ask wait flights 10:05 require=all        a question by `tests.support.asking.ask`, whose
     [3]                                       output is compared only if some is shown
-    find (note lima .* TIME) TIME=9           a part of what was printed, with values filled in,
+    find (note lima .* TIME) TIME=9           a part of the output, with values filled in,
     $ noted-time $FOUND                       is used in the commands that follow
     $ noted-time stream delete flights
     ! noted-time: Remove flights … add --yes                  `…` stands for any part of a line

@@ -26,7 +26,7 @@ PNG = b"\x89PNG"
 def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run the demo on one day of flights, everything that it makes in `directory`.
 
-    The end of the block kills what is left of it.
+    The end of the block kills its remaining processes.
     """
     words = [sys.executable, "-m", "demo", "--days", "1", *arguments]
     scratch = directory / "scratch"
@@ -73,7 +73,7 @@ def test_the_findings_are_drawn(finished_demo: Path) -> None:
 
 
 def test_nothing_is_left_behind(finished_demo: Path) -> None:
-    """Log, database and checkpoints are gone."""
+    """Log, database and checkpoints are deleted."""
     assert [path.name for path in (finished_demo / "scratch").glob("noted-time-*")] == []
 
 

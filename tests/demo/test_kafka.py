@@ -16,7 +16,7 @@ def on_kafka(morning: Stage, broker: Broker) -> Stage:
 
 
 def test_a_killed_carrier_and_a_new_partition_lose_no_flight(on_kafka: Stage) -> None:
-    """Transactions, and a query that runs live beside them."""
+    """The carriers use transactions, and a query runs at the same time."""
     findings = find(on_kafka, run_own=False)
 
     grown, killed = findings.incidents

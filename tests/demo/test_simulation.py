@@ -36,7 +36,7 @@ days_of_flights = st.lists(flights_in_minutes, min_size=1, max_size=40).map(
 
 @given(days_of_flights)
 def test_noted_time_loses_nothing(flights: Flights) -> None:
-    """Whatever the disorder, and every hour is given out."""
+    """Every hour is emitted, in any order of rows."""
     outcome = simulate_noted_time(flights)
 
     assert (outcome.lost, len(outcome.latencies_ms)) == (0, len(flights.window_ends))
@@ -97,7 +97,7 @@ def test_the_pages_have_the_figures_of_the_flights() -> None:
 
 @given(days_of_flights)
 def test_every_note_is_true(flights: Flights) -> None:
-    """What departed below a carrier's note has landed by the step that notes it."""
+    """Flights that departed below a carrier's note have landed by its step."""
     broken = [
         (step.clock, each)
         for step in steps(flights)
@@ -110,7 +110,7 @@ def test_every_note_is_true(flights: Flights) -> None:
 
 @given(days_of_flights)
 def test_steps_match_hours_closed_by_the_simulation(flights: Flights) -> None:
-    """Stopping nowhere else, the replay gives the latencies of one that stops everywhere."""
+    """The replay stops only there, and has the latencies of one that stops at each flight."""
     lowers = [(step.clock, min(step.notes.values())) for step in steps(flights)]
 
     closed = [next(c for c, lower in lowers if end <= lower) - end for end in flights.window_ends]
@@ -119,7 +119,7 @@ def test_steps_match_hours_closed_by_the_simulation(flights: Flights) -> None:
 
 
 def test_the_year_has_all_its_flights() -> None:
-    """Of the 336,776 rows in the package, each is an event or counted apart."""
+    """Each of the 336,776 rows in the package is an event, or counted as cancelled or untimed."""
     year = read_flights()
 
     assert (len(year.landed), year.cancelled, year.untimed) == (327_346, 8_255, 1_175)

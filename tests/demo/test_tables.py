@@ -1,4 +1,4 @@
-"""The story of the table: what it comes to."""
+"""The results of the demo of tables."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site as `./run docs` does, in a process of its own."""
+    """Build the site as `./run docs` does, in another process."""
     target = tmp_path_factory.mktemp("site") / "docs"
     done = run_python("-m", "docs.site.build", target, NOTED_TIME_DOCS=str(find_programs("docs")))
     assert (done.returncode, done.stdout) == (0, f"{target / 'index.html'}\n"), done.stderr
@@ -43,7 +43,7 @@ def address(site: Path) -> str:
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    """Open an empty page; it fails if anything is asked for that is not of the site."""
+    """Open an empty page; the test fails if it requests anything outside the site."""
     asked: list[str] = []
     opened = browser.new_page()
     opened.set_default_timeout(60_000)
@@ -54,7 +54,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
 
 
 def test_a_word_is_found(page: Page, address: str) -> None:
-    """And the first result leads to a page that has it."""
+    """The first result leads to a page that has the word."""
     page.goto(f"{address}/index.html")
     page.get_by_role("button", name="Search").click()
     field = page.get_by_role("combobox", name="Search")
@@ -76,7 +76,7 @@ def test_a_name_of_the_python_interface_is_found(page: Page, address: str) -> No
 
 
 def test_links_and_pictures_are_there(site: Path) -> None:
-    """Also those of the reference; nothing is loaded from elsewhere."""
+    """Also in the reference; nothing is loaded from other sites."""
     assert faults(site) == []
 
 

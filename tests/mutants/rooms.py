@@ -35,7 +35,7 @@ WITH_SPARK = tuple(
         "windows_of_any_source_close_once_the_query_has_read_the_cut",
     )
 )
-"""Few tests, because each mutant that they try starts a Spark of its own."""
+"""Few tests, because each mutant starts another Spark."""
 
 ROOMS = {
     "rules": Room(

@@ -43,13 +43,13 @@ def examples(tmp_path: Path) -> Iterator[Copied]:
 
 
 class Copied:
-    """Copies of the scripts, which find what they need by their environment."""
+    """Copies of the scripts, configured by their environment."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
 
     def run(self, *names: str) -> list[str]:
-        """Return what each of the scripts prints, one after the other."""
+        """Run the scripts one after the other, and return their outputs."""
         return [self.runner.run(Example("sh", self.command(name), None)) for name in names]
 
     def command(self, name: str) -> str:
@@ -68,7 +68,7 @@ class Copied:
 
 @pytest.mark.parametrize(("name", "page"), SCRIPTS.items())
 def test_a_page_prints_each_script_and_links_to_it(name: str, page: str) -> None:
-    """As it is: what is read on the page is what runs here."""
+    """The page prints the script that these tests run."""
     text, script = read_page(page), ROOT / "examples" / name
 
     assert [block for _, block in BLOCK.findall(text)].count(script.read_text()) == 1
@@ -76,7 +76,7 @@ def test_a_page_prints_each_script_and_links_to_it(name: str, page: str) -> None
 
 
 def test_every_script_is_known_here() -> None:
-    """So none is there that does not run. A page reads the files of shops."""
+    """Every script is run. A page reads the files of shops."""
     tracked = subprocess.check_output(["git", "ls-files", "examples"], cwd=ROOT, text=True)
     found = {path for path in map(Path, tracked.split()) if path.parent.name != "shops"}
 
@@ -157,7 +157,7 @@ def test_an_observer_notes_for_a_topic_until_ctrl_c(examples: Copied, broker: Br
 def test_a_table_notes_times_once_their_rows_are_committed(
     examples: Copied, server: Server
 ) -> None:
-    """A transaction that was rolled back notes nothing; an open one bounds what a reader notes."""
+    """A transaction that was rolled back notes nothing; an open one bounds a reader's notes."""
     page = read_section("docs/guides/writers.md", "Jobs with a database")
     noting, oldest = (block for language, block in BLOCK.findall(page) if language == "sql")
     url = examples.runner.variables["DATABASE_URL"] = server.make_database()

@@ -67,7 +67,7 @@ def test_every_example_of_the_page_runs(
         for topic in topics:
             broker.create(topic)
         for noted in {name_noted_topic(topic) for topic in topics} & set(broker.topics()):
-            broker.delete(noted)  # that of another test
+            broker.delete(noted)  # of another test
     with ServeProcess(tmp_path).ready() as controller:
         runner = Runner(tmp_path, controller.url, elsewhere)
         shutil.copytree(ROOT / "examples" / "shops", tmp_path / "examples" / "shops")

@@ -57,7 +57,7 @@ def test_programs_of_the_page_count_the_complete_hour(broker: Broker, tmp_path: 
 
 
 def shell(program: str, broker: Broker, directory: Path) -> str:
-    """Return what the shell prints while it reads a program."""
+    """Return the output of the shell for a program."""
     home = Path(pyspark.__file__).parent
     settings = [word for each in SETTINGS.items() for word in ("--conf", "=".join(each))]
     ran = subprocess.run(

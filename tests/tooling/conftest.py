@@ -19,7 +19,7 @@ def root() -> Path:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Load ./run afresh, without leaving bytecode beside it."""
+    """Load ./run anew, without leaving bytecode in its directory."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     loader = SourceFileLoader("run", str(ROOT / "run"))
     spec = spec_from_loader("run", loader)

@@ -1,4 +1,4 @@
-"""What the pages about the inside name exists, and how modules depend on each other."""
+"""References of the architecture pages exist, and modules depend on each other as drawn."""
 
 import ast
 import re
@@ -37,7 +37,7 @@ def references(page: str) -> set[tuple[str, str]]:
 
 @cache
 def definitions(file: Path) -> frozenset[str]:
-    """Return what a module defines, methods and class attributes as `Class.name`."""
+    """Return the definitions of a module, methods and class attributes as `Class.name`."""
     return frozenset(_list_definitions(ast.parse(file.read_text(encoding="utf-8")).body))
 
 
@@ -93,7 +93,7 @@ def section(page: str, walk: str) -> str:
     ("walk", "most"), [("One note", 8), ("One removal", 6), ("One mark into a micro-batch", 8)]
 )
 def test_a_walk_is_short(page: str, walk: str, most: int) -> None:
-    """A way of more steps than that is too long to follow."""
+    """A longer walk is hard to follow."""
     assert 0 < len(STEP.findall(section(page, walk))) <= most
 
 

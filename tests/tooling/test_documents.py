@@ -23,12 +23,12 @@ PAGES = [*TOP, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def text_of(page: Path) -> str:
-    """Return a page without its code, in which nothing is a link or a heading."""
+    """Return a page without its code, where nothing is a link or a heading."""
     return CODE.sub("", page.read_text(encoding="utf-8"))
 
 
 def anchors(page: Path) -> set[str]:
-    """Return what links to the headings of a page end in, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(text_of(page)))
     return {each.replace(" ", "-") for each in words}
 
@@ -37,7 +37,7 @@ def anchors(page: Path) -> set[str]:
     "page", [*PAGES, *ROOT.glob(".github/*.md")], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_links_lead_somewhere(page: Path) -> None:
-    """No page that was renamed, and no heading."""
+    """Pages and headings may be renamed only with their links."""
     broken = [
         f"{file}#{anchor}"
         for file, anchor in LINK.findall(text_of(page))
@@ -96,7 +96,7 @@ ITEM = re.compile(r"^(?:[-*+]|\d+\.) +")
 def too_long(page: str) -> list[str]:
     """Return the lines that exceed the columns and could be broken.
 
-    Tables, pictures and code may be longer, and so may what has no space outside of code.
+    Tables, pictures and code may be longer, and so may lines without a space outside of code.
 
     >>> too_long("| " + "a cell " * 20 + "|")
     []

@@ -1,4 +1,4 @@
-"""Each run tries new examples of the properties, and first those that failed before."""
+"""Each run tries new examples of the properties, after the earlier failures."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The rooms of a package are small, their names tell them apart, and no record is there twice."""
+"""Packages have small folders, unique module names, and no record declared twice."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ FEW = 3
 """Records with fewer fields may be alike by chance."""
 
 ROLES = frozenset(("read", "source", "planner", "query", "files"))
-"""What several rooms of a package have, each its own."""
+"""Module names that several folders of a package may have."""
 
 
 def modules(root: Path) -> list[Path]:
@@ -23,7 +23,6 @@ def modules(root: Path) -> list[Path]:
 
 
 def test_a_folder_has_few_modules(root: Path) -> None:
-    """More than that are not seen at a glance."""
     sizes = Counter(each.parent.as_posix() for each in modules(root))
 
     assert {folder: size for folder, size in sizes.items() if size > MOST} == {}
@@ -40,7 +39,7 @@ def test_module_names_are_unique_in_a_package(root: Path) -> None:
 
 
 def test_no_two_classes_have_the_same_fields(root: Path) -> None:
-    """A fact that is there twice is in two truths one day."""
+    """A fact that is declared twice will differ one day."""
     declared = defaultdict(list)
     for path in sorted(path for top in PACKAGES for path in (root / top).rglob("*.py")):
         for each in ast.walk(ast.parse(path.read_text())):
@@ -58,7 +57,7 @@ MOST_WORDS = 30
 
 
 def test_a_sentence_of_a_docstring_or_an_error_is_short(root: Path) -> None:
-    """Tables, trees and examples are no sentences."""
+    """Tables, trees and examples are not counted as sentences."""
     found = {
         f"{path.relative_to(root)}: {' '.join(sentence.split())}"
         for path in sorted(path for top in PACKAGES for path in (root / top).rglob("*.py"))
@@ -73,7 +72,7 @@ def test_a_sentence_of_a_docstring_or_an_error_is_short(root: Path) -> None:
 
 
 def list_texts(module: ast.Module) -> Iterator[str]:
-    """Yield the docstrings of a module and the texts of what it raises, `x` for each value."""
+    """Yield the docstrings and error texts of a module, with `x` for each value."""
     for node in ast.walk(module):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield ast.get_docstring(node) or ""

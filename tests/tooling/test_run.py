@@ -21,7 +21,7 @@ from spark_integration.session.versions import NEEDED_RELEASES, OLDEST, parse_re
 from tests.support.spark_versions import PAGE, TABLE, render_table, replace_table
 
 BESIDE = ("--no-compile", "--no-deps", "--require-hashes", "-r")
-"""How what is beside .venv is installed."""
+"""The options that install the environments other than .venv."""
 
 
 posix = pytest.mark.skipif(os.name == "nt", reason="run starts other programs by exec")
@@ -163,7 +163,7 @@ def test_an_interrupted_install_is_done_again(clone: Path, monkeypatch: pytest.M
 def test_pip_output_is_shown_only_on_failure(
     clone: Path, capfd: pytest.CaptureFixture[str], python: str, shown: str
 ) -> None:
-    """Three hundred lines say nothing; those of a failure say what to do."""
+    """The lines of a failure say what to do."""
     pip = clone / ".venv" / install.BIN.name / "python"
     pip.parent.mkdir(parents=True)
     pip.write_text(f"#!{sys.executable}\n{python}\n")
@@ -199,7 +199,7 @@ def test_spark_and_python_of_the_shell_are_ignored() -> None:
 def test_an_old_python_is_refused_with_the_remedy(
     run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """To start it with a newer one, whatever is asked of it."""
+    """Every command is refused."""
     monkeypatch.setattr(sys, "version_info", (3, 9))
     with pytest.raises(SystemExit):
         run.main(["check"])
@@ -208,7 +208,7 @@ def test_an_old_python_is_refused_with_the_remedy(
 
 
 def test_old_python_parses_the_script(root: Path) -> None:
-    """It and what it imports."""
+    """Its imports do, too."""
     for each in (root / "run", *(root / "locks").glob("*.py")):
         ast.parse(each.read_text(), feature_version=(3, 7))
 
@@ -229,7 +229,7 @@ def test_contributing_has_the_table_of_suites(root: Path) -> None:
 
 
 def test_an_unknown_command_is_refused_with_the_known(root: Path) -> None:
-    """A slip of the pen installs nothing."""
+    """A typo installs nothing."""
     command = [sys.executable, str(root / "run"), "tset"]
 
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
@@ -241,7 +241,7 @@ def test_an_unknown_command_is_refused_with_the_known(root: Path) -> None:
 def test_an_unknown_option_of_docs_installs_nothing(
     run: ModuleType, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its options are those of the program."""
+    """It has the same options as the program."""
     program = (root / "docs" / "site" / "build.py").read_text()
     with pytest.raises(SystemExit):
         run.main(["docs", "--opne"])
@@ -255,7 +255,7 @@ def test_an_unknown_option_of_docs_installs_nothing(
 def test_hints_name_the_command_of_the_clone(
     run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As it can be typed in the user's directory, which need not be the clone."""
+    """The hint works in the user's directory, which may be outside the clone."""
     started: list[tuple[str, str]] = []
 
     def become(env: dict[str, str], words: list[str]) -> int:
@@ -323,7 +323,7 @@ def test_the_wrapper_drops_the_vector_module_and_nothing_else(tmp_path: Path) ->
     assert said == "<-cp><a b><><--add-modules=x><$HOME>"
 
 
-# What the committed requirement locks promise
+# Promises of the committed requirement locks
 
 
 CONTAINER = ["container", "container-build"]
@@ -353,13 +353,13 @@ def list_requirements(root: Path) -> set[str]:
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_names_no_index(root: Path, lock: str) -> None:
-    """It installs from whatever index the user has, a mirror included."""
+    """It installs from the user's index or mirror."""
     assert "://" not in (root / lock).read_text()
 
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_requirement_is_pinned_and_hashed(root: Path, lock: str) -> None:
-    """Pip refuses a lock with a line that has none."""
+    """Pip refuses a lock with a line without a hash."""
     text = re.sub(r"^\s*#.*\n", "", (root / lock).read_text(), flags=re.MULTILINE).replace(
         "\\\n", ""
     )
@@ -374,7 +374,7 @@ def test_lock_has_every_requirement_of_the_project(root: Path) -> None:
 
 
 def test_image_has_the_tested_versions(root: Path) -> None:
-    """Its own lock, and that of what builds its wheel, take them from the usual one."""
+    """Its lock, and the lock that builds its wheel, have the versions of the usual lock."""
     usual = pins(root / "locks" / "all.lock")
     container, build = (pins(root / "locks" / f"{name}.lock") for name in CONTAINER)
     image = container | build
@@ -389,12 +389,12 @@ def test_pandas_is_a_version_that_spark_supports(root: Path) -> None:
     assert [v.split(".")[0] for v in locked["pyspark"] + locked["pandas"]] == ["4", "2"]
 
 
-# How `./run test --spark V` tests one release of Spark, and what the pages state of each
+# How `./run test --spark V` tests one release of Spark, and the statements of pages on each
 
 
 @pytest.fixture
 def table() -> dict[str, Any]:
-    """Return what the runs showed."""
+    """Return the recorded results of the runs."""
     found: dict[str, Any] = json.loads(TABLE.read_text())
     return found
 
@@ -419,7 +419,7 @@ def test_table_has_the_installed_releases(root: Path, table: dict[str, Any]) -> 
 
 
 def test_releases_that_passed_are_accepted(table: dict[str, Any]) -> None:
-    """By `NEEDED_RELEASES`; what it does not name works with the oldest."""
+    """`NEEDED_RELEASES` has the oldest release of a feature; other features work with all."""
     features = {feature for each in table.values() for feature in each["passed"]}
     kafka = {"read_noted_kafka": NEEDED_RELEASES['read_noted_kafka(marks="ahead")']}
     needs = {
@@ -479,7 +479,7 @@ def test_the_interceptor_is_built_without_spark(
 
 
 def test_a_flag_of_a_suite_is_not_for_pytest(run: ModuleType) -> None:
-    """What stands around it is."""
+    """The words around it are."""
     words = ["-x", "--dbt", "tests/dbt"]
 
     assert (run.chosen_suites(words), words) == (["dbt"], ["-x", "tests/dbt"])

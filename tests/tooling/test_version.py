@@ -1,4 +1,4 @@
-"""One version: that of the project, in what is built beside it and on the pages."""
+"""The project, its chart, its provider and its pages have one version."""
 
 import re
 import tomllib
@@ -18,7 +18,7 @@ def read_project(project: Path) -> dict[str, str]:
 
 
 def test_version_differs_from_the_last_release(root: Path) -> None:
-    """A wheel of today's code under the name of a release could not be told from it."""
+    """A wheel of later code must not have the name of a release."""
     released = RELEASES.findall((root / "CHANGELOG.md").read_text())
 
     assert read_project(root)["version"] not in released

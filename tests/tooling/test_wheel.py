@@ -1,4 +1,4 @@
-"""What a build runs and a wheel contains, beside other people's packages."""
+"""The wheel, its extras, the build script and the imports of the core."""
 
 import ast
 import os
@@ -20,7 +20,7 @@ HEAVY = ("fastapi", "rich", "structlog", "sqlalchemy", "typer", "uvicorn", "pyar
 
 
 class Installed(NamedTuple):
-    """The wheel, installed with what it declares and nothing else."""
+    """The wheel, installed with its declared dependencies alone."""
 
     wheel: Path
     command: Path
@@ -39,7 +39,7 @@ class Installed(NamedTuple):
         )
 
     def add_extra(self, extra: str) -> "Installed":
-        """Link to what an extra needs, too, once for all tests."""
+        """Link to the dependencies of an extra, too, once for all tests."""
         needed = self.wheel.with_name(extra)
         if not needed.exists():
             link_needs(self.wheel, needed, extra=extra)
@@ -76,7 +76,7 @@ def test_the_wheel_carries_types_migrations_and_pages(wheel_install: Installed) 
 
 
 def test_the_base_install_has_the_clients_only(wheel_install: Installed, tmp_path: Path) -> None:
-    """They can be imported without what the controller, the command line and Spark need."""
+    """They do not need the packages of the controller, the command line and Spark."""
     program = f"""
 import importlib.util
 from reader_client import ReaderClient
@@ -99,7 +99,7 @@ print([name for name in {HEAVY} if importlib.util.find_spec(name)])
 def test_import_error_names_the_extra(
     wheel_install: Installed, tmp_path: Path, imported: str, says: str
 ) -> None:
-    """It is an `ImportError`, so that what is optional can be left out.
+    """It is an `ImportError`, so that a program can continue without the extra.
 
     The command names the wheel that is installed: no index has another one.
     """
@@ -124,7 +124,7 @@ def test_import_error_names_the_extra(
 def test_command_without_its_extra_names_the_wheel(
     wheel_install: Installed, tmp_path: Path, start: str, arguments: list[str]
 ) -> None:
-    """In one sentence with status 2, whatever is asked of it and however it is started."""
+    """Every command prints one sentence and ends with status 2."""
     words = [str(wheel_install.command)] if start == "command" else ["-m", start]
     done = wheel_install.run(*words, *arguments, cwd=tmp_path)
 
@@ -136,7 +136,7 @@ def test_command_without_its_extra_names_the_wheel(
 
 
 def test_the_extra_cli_calls_and_does_not_serve(wheel_install: Installed, tmp_path: Path) -> None:
-    """A machine that only waits has no server and no database; `serve` names what it needs."""
+    """A machine that only waits needs no server or database; `serve` names its extra."""
     own = wheel_install.add_extra("cli")
     needed = wheel_install.wheel.with_name("cli")
     waits = ["wait", "s", "5", "--timeout", "0s", "--url", "http://127.0.0.1:9"]
@@ -184,7 +184,7 @@ def test_extra_controller_is_enough_to_serve(wheel_install: Installed, tmp_path:
     assert [(done.returncode, done.stderr) for done in (version, served)] == [(0, "")] * 2
 
 
-# What a build runs, and what the layers cannot check by themselves
+# The build script, and the rules of layers that import-linter cannot check
 
 
 CLOCKS_AND_CHANCE = {"time", "random", "secrets", "uuid"}
@@ -220,7 +220,7 @@ def run_build(directory: Path, root: Path, statuses: str, allowed: str) -> tuple
         text.replace("[str, str] = {}", f"[str, str] = {allowed}")
     )
     program(directory / "run", f'echo "called $1"\ncase "$*" in {statuses} esac\n')
-    there = directory / "bin"  # a build installs what is missing of these; a test installs nothing
+    there = directory / "bin"  # a build installs missing ones of these; a test installs nothing
     there.mkdir()
     for name in ("nginx", "caddy", "prometheus", "chromium", "buildah", "mmdebstrap"):
         program(there / name, "")
@@ -250,7 +250,7 @@ def run_build(directory: Path, root: Path, statuses: str, allowed: str) -> tuple
 def test_build_names_all_failed_suites(
     tmp_path: Path, root: Path, statuses: str, allowed: str, says: str
 ) -> None:
-    """What is skipped fails, too, as it is not tested."""
+    """A skipped suite fails the build, because it was not tested."""
     code, said = run_build(tmp_path, root, statuses, allowed)
 
     assert said.count("called test") == 1 + len(calls())
@@ -302,7 +302,7 @@ def test_the_core_reads_no_clock(root: Path) -> None:
 def test_command_finds_its_own_packages(
     wheel_install: Installed, tmp_path: Path, *, by_module: bool
 ) -> None:
-    """The controller and the migrations that make its database are those beside the code."""
+    """A directory `controller` of other people is not imported."""
     (tmp_path / "controller").mkdir()
     text = "raise RuntimeError('a package of others')\n"
     (tmp_path / "controller" / "__init__.py").write_text(text)

@@ -21,7 +21,7 @@ PACKAGES = (
     "spark_integration",
     "noted_time_cli",
 )
-"""What the wheel has at its top; the migrations are in the controller."""
+"""The top-level packages of the wheel; the migrations are in the controller."""
 
 
 def build(directory: Path) -> Path:
@@ -31,14 +31,14 @@ def build(directory: Path) -> Path:
 
 
 def install(wheel: Path, directory: Path) -> Path:
-    """Install the wheel alone, without what it needs; returns the command `noted-time`."""
+    """Install the wheel without its dependencies; return the command `noted-time`."""
     options = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
     run_python("-m", "pip", "install", *options, "--target", directory, wheel).check_returncode()
     return directory / "bin" / "noted-time"
 
 
 def link_needs(wheel: Path, directory: Path, extra: str = "") -> None:
-    """Link to what this environment has of the distributions that the wheel needs."""
+    """Link to the distributions of this environment that the wheel needs."""
     with ZipFile(wheel) as files:
         name = next(each for each in files.namelist() if each.endswith("/METADATA"))
         declared = message_from_bytes(files.read(name)).get_all("Requires-Dist", [])

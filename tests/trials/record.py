@@ -1,4 +1,4 @@
-"""Record what routes and commands answer in random histories, and find what a change changes.
+"""Record the answers of routes and commands in random histories, and find changed ones.
 
 The histories are played in groups. Each group has a controller in this process, which restarts
 once, and a virtual time.
@@ -124,7 +124,7 @@ class Console(httpx.BaseTransport):
 
 @contextmanager
 def open_console() -> Iterator[Console]:
-    """Open a console in a directory of its own. Nothing in the block reads a real clock."""
+    """Open a console in a new directory. Nothing in the block reads a real clock."""
     console = Console()
     with (
         TemporaryDirectory() as directory,
@@ -142,7 +142,7 @@ def open_console() -> Iterator[Console]:
 
 
 def play(first: int) -> dict[int, Answers]:
-    """Play a group of histories, the first of which is given, and return their answers by seed."""
+    """Play a group of histories from the first seed on, and return their answers by seed."""
     histories = [History(seed) for seed in range(first, first + TOGETHER)]
     found = {each.seed: defaultdict[str, list[str]](list) for each in histories}
     chance = Random(first)

@@ -10,5 +10,5 @@ def hashes() -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_histories_get_the_recorded_answers(hashes: list[str], kind: str) -> None:
-    """A change that is meant to change answers of a kind renews the hashes with `--write`."""
+    """A change that should change answers of a kind renews the hashes with `--write`."""
     assert find_change(hashes, kind) is None
