@@ -6,16 +6,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from controller.store.sqlite import SqliteStore
-from demo.trials.waiting import PATIENCE_S
+from demo.trials.calls import HTTP
 from tests.support.failing_database import fill_disk, lock_database, move_database
 from tests.support.processes import ServeProcess
 
 
-def post_notes(client: httpx.Client, url: str, first: int, *, until: int) -> tuple[list[int], int]:
+def post_notes(controller: ServeProcess, first: int, *, until: int) -> tuple[list[int], int]:
     """Note rising times until an answer has that status; return the acknowledged times.
 
     With the last time sent. Any answer but 200 must be a problem that asks to try again.
@@ -24,8 +23,8 @@ def post_notes(client: httpx.Client, url: str, first: int, *, until: int) -> tup
     deadline = time.monotonic() + 60
     noted = first
     while time.monotonic() < deadline:
-        body = {"notes": [{"writer": "a", "time": noted, "position": {"0": noted}}]}
-        answer = client.post(f"{url}/v1/streams/s/notes", json=body)
+        note = {"writer": "a", "time": noted, "position": {"0": noted}}
+        answer = controller.ask("POST", "/streams/s/notes", {"notes": [note]})
         if answer.status_code == 200:
             assert answer.json()["results"][0]["status"] == "accepted"
             acknowledged.append(noted)
@@ -44,14 +43,13 @@ def test_controller_reports_and_survives_database_errors(
     tmp_path: Path, trouble: Callable[[ServeProcess, Path], AbstractContextManager[None]]
 ) -> None:
     """The answer is 503 while the trouble lasts. Acknowledged notes are kept, without a restart."""
-    with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
-        url = controller.url
-        client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
-        before, last = post_notes(client, url, 1, until=200)
+    with ServeProcess(tmp_path).ready() as controller:
+        controller.create("s")
+        before, last = post_notes(controller, 1, until=200)
         with trouble(controller, tmp_path / "noted-time.db"):
-            during, last = post_notes(client, url, last + 1, until=503)
-            alive = client.get(f"{url}/healthz").status_code
-        after, last = post_notes(client, url, last + 1, until=200)
+            during, last = post_notes(controller, last + 1, until=503)
+            alive = HTTP.get(f"{controller.url}/healthz").status_code
+        after, last = post_notes(controller, last + 1, until=200)
         controller.kill()
         levels = {line["level"] for line in controller.log() if line["event"] == "commit_failed"}
 
@@ -72,52 +70,40 @@ def delete_log(file: Path) -> None:
 
 def replace_file(file: Path) -> None:
     """An operator restores a backup while the controller serves."""
+    with sqlite3.connect(file) as other:  # so that a backup of the file alone has all notes
+        other.execute("PRAGMA wal_checkpoint(FULL)")
     file.with_name("backup.db").write_bytes(file.read_bytes())
     file.with_name("backup.db").replace(file)
 
 
 @pytest.mark.parametrize(
-    ("act", "says"),
-    [(delete_log, "-wal was removed or replaced"), (replace_file, "was replaced by another file")],
+    ("act", "says", "health"),
+    [
+        (delete_log, "-wal was removed or replaced", (503, True)),
+        (replace_file, "was replaced by another file", (200, False)),
+    ],
 )
 def test_controller_without_its_files_acknowledges_no_note(
-    tmp_path: Path, act: Callable[[Path], None], says: str
+    tmp_path: Path, act: Callable[[Path], None], says: str, health: tuple[int, bool]
 ) -> None:
-    """It answers 503 with the remedy, logs it and shows it in `/readyz`; kill -9 loses no note."""
-    file = tmp_path / "noted-time.db"
-    with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
-        url = controller.url
-        client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
-        acknowledged = [post_notes(client, url, time, until=200)[0][0] for time in range(1, 50)]
-        with sqlite3.connect(file) as other:  # so that a backup of the file alone has it all
-            other.execute("PRAGMA wal_checkpoint(FULL)")
-        act(file)
-        during, _ = post_notes(client, url, 50, until=503)
-        again, _ = post_notes(client, url, 51, until=503)
-        ready = client.get(f"{url}/readyz")
+    """It answers 503 with the remedy, logs it and shows it in `/readyz`; kill -9 loses no note.
+
+    The controller still has a deleted log open, and copies it into the database file.
+    """
+    with ServeProcess(tmp_path).ready() as controller:
+        controller.create("s")
+        acknowledged = [post_notes(controller, time, until=200)[0][0] for time in range(1, 50)]
+        act(tmp_path / "noted-time.db")
+        during, _ = post_notes(controller, 50, until=503)
+        again, _ = post_notes(controller, 51, until=503)
+        ready, healthy = (HTTP.get(f"{controller.url}/{path}") for path in ("readyz", "healthz"))
         controller.kill()
         logged = [line["error"] for line in controller.log() if says in line.get("error", "")]
     with ServeProcess(tmp_path).ready() as controller:
-        row = httpx.get(f"{controller.url}/v1/streams/s/writers").json()["writers"][0]
+        times = controller.writers("s")["a"]["times"]
 
-    assert (during, again, row["times"]) == ([], [], {"default": acknowledged[-1]})
+    assert (during, again, times) == ([], [], {"default": acknowledged[-1]})
     assert (ready.status_code, "restart the controller" in ready.text) == (503, True)
-    assert says in ready.text
-    assert logged
-
-
-def test_acknowledged_notes_survive_a_removed_log(tmp_path: Path) -> None:
-    """The controller still has the log open, and copies it into the database file."""
-    with ServeProcess(tmp_path).ready() as controller, httpx.Client(timeout=PATIENCE_S) as client:
-        url = controller.url
-        client.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}).raise_for_status()
-        post_notes(client, url, 7, until=200)
-        delete_log(tmp_path / "noted-time.db")
-        post_notes(client, url, 8, until=503)
-        alive = client.get(f"{url}/healthz")
-        controller.kill()
-    with ServeProcess(tmp_path).ready() as controller:
-        row = httpx.get(f"{controller.url}/v1/streams/s/writers").json()["writers"][0]
-
-    assert (row["times"], alive.status_code) == ({"default": 7}, 503)
-    assert "acknowledged notes were saved in the database file" in alive.text
+    assert (says in ready.text, logged != []) == (True, True)
+    is_saved = "acknowledged notes were saved in the database file" in healthy.text
+    assert (healthy.status_code, is_saved) == health

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +12,7 @@ from typer.testing import CliRunner
 from demo.trials.served import Served
 from noted_time.kafka import Topic
 from noted_time_cli.app import app
+from tests.support.processes import environment
 from writer_client import SegmentLogWriter
 
 
@@ -57,6 +60,17 @@ class Console(Commands):
 
     def note(self, stream: str, **times: int) -> None:
         note(self.served, stream, **times)
+
+
+def start_command(served: Served, *words: object, **variables: str) -> subprocess.Popen[str]:
+    """Start a command in another process."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "noted_time", *map(str, words)],
+        env=environment(NOTED_TIME_URL=served.url, **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def note(served: Served, stream: str, **times: int) -> None:

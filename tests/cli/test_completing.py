@@ -9,16 +9,11 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from demo.trials.calls import HOUR_MS, TEN
-from noted_time.values import FIRST_MONDAY_MS, floor_time
+from noted_time.values import floor_time
 from tests.cli.conftest import Commands, Console
 from tests.support.odd_controller import odd_controller
-
-ZONES = ["UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "Australia/Lord_Howe"]
-"""Some put their clocks forward or back at midnight, or by half an hour."""
 
 
 def test_changes_before_the_kept_reports_are_not_known() -> None:
@@ -57,23 +52,6 @@ def test_the_loop_of_the_page_moves_on_after_a_reload(
     ]
 
     assert said == ["everything\n", ""]
-
-
-@given(
-    time=st.integers(TEN, TEN + 20 * 365 * 24 * HOUR_MS),
-    minutes=st.sampled_from([1, 15, 60, 120, 360, 24 * 60, 7 * 24 * 60]),
-    name=st.sampled_from(ZONES),
-    origin=st.sampled_from([0, FIRST_MONDAY_MS]),
-)
-def test_rounded_time_is_nearest_border_below(
-    time: int, minutes: int, name: str, origin: int
-) -> None:
-    """It stays as it is if rounded again, and no later border was skipped."""
-    zone, step = ZoneInfo(name), minutes * 60_000
-    found = floor_time(time, step, zone, origin)
-
-    assert floor_time(found, step, zone, origin) == found
-    assert found <= time <= found + step + HOUR_MS
 
 
 @pytest.mark.parametrize(

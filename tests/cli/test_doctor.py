@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from demo.trials.calls import Calls
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.waiting import wait_until
@@ -25,6 +26,9 @@ from tests.support.processes import ServeProcess, environment, run_command
 
 NOWHERE = "http://127.0.0.1:9"
 BEGUN = {"batchWatermarkMs": 0}
+WITHOUT_BROKER = [
+    *("doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--checkpoint", "none", "--json")
+]
 
 
 def make_offset(stream: str, stream_id: str) -> Json:
@@ -57,10 +61,7 @@ def guarded_controller() -> Iterator[tuple[Served, Guarded]]:
     """Return a controller that requires tokens, with the stream `flights`, and its tokens."""
     tokens = Guarded()
     with Served(gate=tokens.gate) as served:
-        served_as_admin = Commands(served.url)
-        token = tokens.token("admin")
-        made = served_as_admin("stream", "create", "flights", "--token", token)
-        assert made.status == 0, made.err
+        Calls(served.url, tokens.token("admin")).create("flights")
         yield served, tokens
 
 
@@ -175,8 +176,8 @@ class Checked:
 
     def doctor(self) -> Said:
         """Look at it."""
-        words = ("doctor", self.name, "--kafka", self.broker.address, "--json")
-        return Commands(self.served.url)(*words)
+        run = Commands(self.served.url)
+        return run("doctor", self.name, "--kafka", self.broker.address, "--json")
 
 
 @pytest.mark.acceptance
@@ -245,9 +246,7 @@ def test_unreadable_topic_is_a_problem(
 @pytest.mark.usefixtures("impatient")
 def test_unreachable_broker_is_a_problem(run: Commands) -> None:
     """The checkpoint is checked nevertheless."""
-    said = run(
-        *["doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--checkpoint", "none", "--json"]
-    )
+    said = run(*WITHOUT_BROKER)
 
     assert outcomes(said, "broker", "checkpoint") == ["wrong", "wrong"]
     assert "no Kafka broker answers at 127.0.0.1:9" in verdicts(said)["broker"][0]["fact"]
@@ -264,9 +263,7 @@ def test_checks_without_their_extra_are_skipped(
     for module in ("confluent_kafka", "spark_integration.checkpoint.files"):
         monkeypatch.setitem(sys.modules, module, None)
 
-    said = run(
-        *["doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--checkpoint", "none", "--json"]
-    )
+    said = run(*WITHOUT_BROKER)
 
     assert (said.status, outcomes(said, "broker", "checkpoint")) == (0, ["not checked"] * 2)
     assert verdicts(said)["broker"][0]["remedy"] == install_command("kafka")

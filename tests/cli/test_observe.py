@@ -1,9 +1,6 @@
 """`noted-time observe`, against a real controller and a file log."""
 
 import re
-import signal
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,8 +10,7 @@ import pytest
 from demo.trials.ports import free_port
 from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, eventually
-from tests.cli.conftest import Commands, Said
-from tests.support.processes import environment
+from tests.cli.conftest import Commands, Said, start_command
 from writer_client import SegmentLogWriter
 
 
@@ -92,20 +88,8 @@ def test_an_observer_shows_whether_its_notes_are_accepted(tmp_path: Path) -> Non
     with Served() as served:
         name = served.new()
         SegmentLogWriter(tmp_path, name, event_time="departure").append([{"departure": 1}])
-        words = [
-            sys.executable,
-            "-m",
-            "noted_time",
-            "observe",
-            "log",
-            "ingestion",
-            str(tmp_path),
-            name,
-        ]
-        with subprocess.Popen(
-            [*words, *options],
-            env=environment(NOTED_TIME_URL=served.url, NOTED_TIME_HEALTH_PORT=str(port)),
-        ) as process:
+        words = ["observe", "log", "ingestion", tmp_path, name, *options]
+        with start_command(served, *words, NOTED_TIME_HEALTH_PORT=str(port)) as process:
             eventually(status, 200)
             served.stop()
             eventually(status, 503)
@@ -119,15 +103,10 @@ def test_an_observer_shows_whether_its_notes_are_accepted(tmp_path: Path) -> Non
 
 def test_observer_runs_until_a_signal(served: Served, stream: str, root: Path) -> None:
     """Its last note is durable."""
-    words = ["observe", "log", "ingestion"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "noted_time", *words, root, stream, "--poll", "50ms"],
-        env=environment(NOTED_TIME_URL=served.url),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    eventually(lambda: len(marks(served, stream, "ingestion")), 1)
-    process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=PATIENCE_S)
+    words = ["observe", "log", "ingestion", root, stream, "--poll", "50ms"]
+    with start_command(served, *words) as process:
+        eventually(lambda: len(marks(served, stream, "ingestion")), 1)
+        process.terminate()
+        out, _ = process.communicate(timeout=PATIENCE_S)
 
     assert (process.returncode, out) == (0, f"observer observes {stream}\n")

@@ -2,8 +2,6 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +11,7 @@ from demo.trials.kafka import Broker
 from demo.trials.ports import free_port
 from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, wait_until
-from tests.cli.conftest import Commands, Said
-from tests.support.processes import environment
+from tests.cli.conftest import Commands, Said, start_command
 
 pytestmark = pytest.mark.acceptance
 
@@ -149,22 +146,6 @@ def test_invalid_observations_are_refused(observe: Observe, options: str, senten
     assert sentence in said.err
 
 
-def test_undeclared_domain_is_refused_with_the_remedy(
-    observe: Observe, served: Served, topic: str
-) -> None:
-    """The remedy is a command that declares it as well, and then it is noted."""
-    served.stream(topic, "default")
-    first = observe("ingestion")
-    remedy = first.err.splitlines()[-1].split()
-    Commands(served.url)(*remedy[1:])
-
-    assert "refused as unknown_domain: the stream declares default" in first.err
-    assert remedy == shlex.split(
-        f"noted-time stream set {topic} --domain default --domain ingestion"
-    )
-    assert (first.status, observe("ingestion").status) == (1, 0)
-
-
 @pytest.mark.usefixtures("impatient")
 def test_unreachable_broker_is_reported_first(served: Served, topic: str) -> None:
     """Problems of the stream come after it."""
@@ -219,11 +200,7 @@ def test_the_printed_option_ends_the_wait_for_readable_records(
     doctor = run("doctor", topic).out
     printed = re.findall(r"restart the observer with (.*?) to wait", " ".join(said.split()))
     broker.send(topic, [(0, f'{{"at": {LATE + 40_000}}}', LATE)])
-    with subprocess.Popen(
-        [sys.executable, "-m", "noted_time", *words, "--poll", "20ms", *printed[0].split()],
-        env=environment(NOTED_TIME_URL=served.url),
-        stderr=subprocess.DEVNULL,
-    ) as observer:
+    with start_command(served, *words, "--poll", "20ms", *printed[0].split()) as observer:
         wait_until(lambda: served.get(f"{topic}/explain")["lower"] == LATE + 35_000)
         observer.terminate()
 
@@ -271,13 +248,8 @@ def test_security_comes_from_a_file(
 def test_second_observer_of_a_name_fences_the_first(
     broker: Broker, served: Served, topic: str, observe: Observe
 ) -> None:
-    words = ["observe", "kafka", "ingestion", broker.address, topic]
-    with subprocess.Popen(
-        [sys.executable, "-m", "noted_time", *words, "--poll", "50ms", "--max-lag", "50ms"],
-        env=environment(NOTED_TIME_URL=served.url),
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as older:
+    words = ["observe", "kafka", "ingestion", broker.address, topic, "--poll", "50ms"]
+    with start_command(served, *words, "--max-lag", "50ms") as older:
         wait_until(lambda: served.all_marks(topic, "ingestion"))
         younger = observe("ingestion --max-lag 50ms --poll 50ms")
         _, said = older.communicate(timeout=PATIENCE_S)

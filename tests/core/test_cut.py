@@ -88,6 +88,8 @@ def test_an_invalid_offset_or_segment_is_rejected_by_name(
 # Rule 9: the time window of a position, and what else follows from the marks
 
 
+Increment = tuple[int, int, dict[int, int]]
+
 increments = st.tuples(
     st.integers(1, 3),
     st.integers(0, 3),
@@ -97,7 +99,7 @@ increments = st.tuples(
 positions = st.dictionaries(st.integers(0, 6), st.integers(0, 9), max_size=5)
 
 
-def append_mark(mark: Mark, step: tuple[int, int, dict[int, int]]) -> Mark:
+def append_mark(mark: Mark, step: Increment) -> Mark:
     later, higher, gains = step
     offsets = dict(mark.cut.offsets)
     for segment, gain in gains.items():
@@ -144,7 +146,7 @@ def test_window_equals_a_scan_of_all_marks(
 
 @given(early=chains, steps=st.lists(increments, max_size=6), position=positions)
 def test_marks_append_after_others_were_forgotten(
-    early: list[Mark], steps: list[tuple[int, int, dict[int, int]]], position: dict[int, int]
+    early: list[Mark], steps: list[Increment], position: dict[int, int]
 ) -> None:
     """Forgetting at one end and appending at the other do not meet."""
     later = list(accumulate(steps, append_mark, initial=early[-1] if early else BEFORE))[1:]
@@ -214,12 +216,9 @@ def test_copy_of_latest_marks_answers_like_its_source(
         named = [m for m in known if first <= m.seq <= last]
         names = dict.fromkeys(name for mark in named for name in mark.excluded)
         assert each.after(0, 99) == list(each.following(0)) == known
-        assert (len(each), each.first_seq, each.last_seq) == (
-            len(known),
-            known[0].seq,
-            known[-1].seq,
-        )
-        assert (each.first, each.last, each.last_lower) == (known[0], known[-1], known[-1].lower)
+        assert (len(each), each.first, each.last) == (len(known), known[0], known[-1])
+        assert (each.first_seq, each.last_seq) == (known[0].seq, known[-1].seq)
+        assert each.last_lower == known[-1].lower
         assert [each.last_writer(m.seq) for m in known] == [f"w{m.seq}" for m in known]
         assert each.excluded_in(first, last) == tuple(names)
         assert list(each.latest_written_at(3)) == [m.written_at for m in known[-3:]]
@@ -255,14 +254,14 @@ stretches = st.lists(st.tuples(increments, st.integers(1, LONG)), min_size=1, ma
 """Steps, each repeated: segments move often for a while, and then rarely or never."""
 
 
-def chain_of(steps: list[tuple[tuple[int, int, dict[int, int]], int]]) -> list[Mark]:
+def chain_of(steps: list[tuple[Increment, int]]) -> list[Mark]:
     repeated = [step for step, times in steps for _ in range(times)]
     return list(accumulate(repeated, append_mark, initial=BEFORE))[1:]
 
 
 @given(steps=stretches, place=st.integers(0, 4 * LONG), ahead=st.integers(0, 2))
 def test_lookup_is_equal_for_dense_and_sparse_segments(
-    steps: list[tuple[tuple[int, int, dict[int, int]], int]], place: int, ahead: int
+    steps: list[tuple[Increment, int]], place: int, ahead: int
 ) -> None:
     """Whichever form a segment has at the time, and after a change of form."""
     marks = chain_of(steps)

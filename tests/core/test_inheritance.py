@@ -21,7 +21,7 @@ RARE = 1581
 """The seed of a history that rolls a change back while a job may read it."""
 
 
-def too_high(seed: int, *, is_numbered: bool, jobs: Sequence[str] = JOBS) -> list[str]:
+def find_false_claims(seed: int, *, is_numbered: bool, jobs: Sequence[str] = JOBS) -> list[str]:
     """Play a pipeline, and return the first false claims."""
     chance = Random(seed)
     pipeline = Pipeline(chance, build_model(chance, is_numbered=is_numbered), jobs)
@@ -38,7 +38,7 @@ def too_high(seed: int, *, is_numbered: bool, jobs: Sequence[str] = JOBS) -> lis
 def test_inherited_claim_is_never_too_high(part: int, *, is_numbered: bool) -> None:
     """While jobs run, tables are restored, recreated, rebuilt and accepted, and expire."""
     seeds = (RARE, *range(part, PIPELINES, PARTS))
-    found = [each for seed in seeds for each in too_high(seed, is_numbered=is_numbered)]
+    found = [each for seed in seeds for each in find_false_claims(seed, is_numbered=is_numbered)]
 
     assert found == []
 
@@ -66,4 +66,6 @@ def find_time(table: Table) -> int | None:
 
 def test_a_filter_by_the_newest_time_breaks_the_promise_of_a_job() -> None:
     """Rows come in any order, and a table may have been put back."""
-    assert any(too_high(seed, is_numbered=True, jobs=[INCREMENTAL_JOB]) for seed in range(100))
+    assert any(
+        find_false_claims(seed, is_numbered=True, jobs=[INCREMENTAL_JOB]) for seed in range(100)
+    )

@@ -14,11 +14,12 @@ from tests.support.streams import advance_all, deliver, make_stream, restart
 
 times = st.integers(0, 20)
 offsets = st.dictionaries(st.integers(0, 3), st.integers(1, 4), max_size=2)
+Strides = list[tuple[str, int, dict[int, int]]]
 strides = st.lists(st.tuples(st.sampled_from(WRITERS), times, offsets), max_size=20)
 resting: st.SearchStrategy[State] = st.sampled_from(("idle", "finished"))
 
 
-def live_notes(steps: list[tuple[str, int, dict[int, int]]]) -> list[Note]:
+def live_notes(steps: Strides) -> list[Note]:
     at: dict[str, tuple[int, dict[int, int]]] = {}
     notes = []
     for writer, later, gains in steps:
@@ -39,7 +40,7 @@ def end_of(marks: list[Mark]) -> list[tuple[int, StreamCut]]:
     leaves=st.lists(st.tuples(st.sampled_from(WRITERS), resting), unique_by=lambda w: w[0]),
 )
 def test_order_of_idling_and_leaving_does_not_matter(
-    steps: list[tuple[str, int, dict[int, int]]], leaves: list[tuple[str, State]]
+    steps: Strides, leaves: list[tuple[str, State]]
 ) -> None:
     ends = []
     for order in permutations(leaves):
@@ -55,9 +56,7 @@ def test_order_of_idling_and_leaving_does_not_matter(
 
 
 @given(steps=strides, when=st.sets(st.integers(0, 20)))
-def test_rare_and_frequent_advances_end_alike(
-    steps: list[tuple[str, int, dict[int, int]]], when: set[int]
-) -> None:
+def test_rare_and_frequent_advances_end_alike(steps: Strides, when: set[int]) -> None:
     often, seldom = make_stream(*WRITERS), make_stream(*WRITERS)
     many, few = [], []
     for number, note in enumerate(live_notes(steps)):
@@ -102,7 +101,7 @@ def test_replaying_any_prefix_changes_nothing(
 
 
 @given(steps=strides, kept=st.integers(1, 4))
-def test_thinning_only_loosens(steps: list[tuple[str, int, dict[int, int]]], kept: int) -> None:
+def test_thinning_only_loosens(steps: Strides, kept: int) -> None:
     """The times are the same, and cuts between the tight ones and the latest."""
     notes = live_notes(steps)
     tight = make_stream(*WRITERS)
@@ -124,9 +123,7 @@ def test_thinning_only_loosens(steps: list[tuple[str, int, dict[int, int]]], kep
 
 
 @given(before=strides, after=strides)
-def test_a_restart_only_loosens(
-    before: list[tuple[str, int, dict[int, int]]], after: list[tuple[str, int, dict[int, int]]]
-) -> None:
+def test_a_restart_only_loosens(before: Strides, after: Strides) -> None:
     """Times, upper and chain continue as if nothing had happened; cuts stay within the latest."""
     notes = live_notes(before + after)
     stream = make_stream(*WRITERS)

@@ -227,15 +227,6 @@ def test_joined_writer_is_missing_in_no_earlier_window() -> None:
     assert [each.count for each in missing.find_in_windows([0, 10, 20, 30])] == [0, 0, 0]
 
 
-def test_narrowed_writer_is_missing_from_idle_marks() -> None:
-    """Each mark above its last time may lack rows, which it did not report as late."""
-    missing = MissingWriters()
-    missing.take(3, 0, (20, 30), [Absence("shop", "narrowed", 7, 15, {}, 15)], ())
-    marks = [Mark(seq, 10 * seq, 0, StreamCut({})) for seq in (1, 2, 3)]
-
-    assert [missing.find_at_mark(mark).count for mark in marks] == [0, 1, 1]
-
-
 def test_at_most_a_hundred_missing_writers_are_named() -> None:
     """All are counted."""
     missing = MissingWriters()

@@ -82,21 +82,6 @@ def test_forecast_comes_true_without_notes(settings: StreamSettings, history: li
 
 
 @given(settings=starts, history=steps)
-def test_the_next_timeout_is_never_promised_too_late(
-    settings: StreamSettings, history: list[Step]
-) -> None:
-    """No exclusion comes before the promised moment."""
-    twins = Twins(settings)
-    for step in history:
-        twins.now += 1
-        twins.take(step)
-    stream, now = twins.code, twins.now
-    for moment in range(now, now + 40):
-        promised = stream.next_timeout()
-        assert not stream.expire(moment) or (promised is not None and promised <= moment)
-
-
-@given(settings=starts, history=steps)
 def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: list[Step]) -> None:
     """And none later than if its silence began when it began to hold."""
     twins = Twins(settings)

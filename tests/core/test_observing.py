@@ -177,6 +177,8 @@ WITHOUT_STEPS = "zero_timeout_refused"
 
 TIMERS = [c for c in IDLE_TIMERS if c["name"] not in {COUNTED_OTHERWISE, WITHOUT_STEPS}]
 
+Events = list[tuple[int, int, int]]
+
 steps = st.tuples(st.integers(0, 2), st.integers(0, 50), st.integers(0, 6))
 
 """A segment, the time of its event, and how long after the step before."""
@@ -250,9 +252,7 @@ def test_a_duration_below_zero_is_refused(idle_timeout_ms: int, delay_ms: int) -
 
 
 @given(st.lists(steps), st.integers(0, 9))
-def test_time_is_the_least_newest_minus_the_delay(
-    events: list[tuple[int, int, int]], delay_ms: int
-) -> None:
+def test_time_is_the_least_newest_minus_the_delay(events: Events, delay_ms: int) -> None:
     clocks, now = SegmentClocks(0, delay_ms), 0
     newest: dict[int, int] = {}
     for segment in range(3):
@@ -268,7 +268,7 @@ def test_time_is_the_least_newest_minus_the_delay(
 
 @given(st.lists(steps, min_size=1), st.integers(0, 9), st.integers(0, 9))
 def test_times_only_rise_and_idle_comes_last(
-    events: list[tuple[int, int, int]], idle_timeout_ms: int, delay_ms: int
+    events: Events, idle_timeout_ms: int, delay_ms: int
 ) -> None:
     """A step's time is never above its own event."""
     clocks, now, times = SegmentClocks(idle_timeout_ms, delay_ms), 0, []

@@ -118,7 +118,7 @@ Turns = list[tuple[Writes, list[tuple[int, int, bool]], Writes, int, int]]
 Way = Callable[[], ByField | ByTimestamp]
 
 
-def too_late(turns: Turns, way: Way) -> list[int]:
+def find_passed_times(turns: Turns, way: Way) -> list[int]:
     """Return the times of records that a mark passed while they were hidden."""
     partitions, passed = [Partition(), Partition()], set[tuple[int, int]]()
     observer, clocks = way(), SegmentClocks(IDLE_MS, DELAY)
@@ -152,7 +152,7 @@ def _write(partitions: list[Partition], records: Writes) -> None:
 @given(turns=turns)
 def test_no_mark_passes_an_open_transaction(way: Way, turns: Turns) -> None:
     """Not even if nothing becomes visible in its partition for longer than the idle timeout."""
-    assert too_late(turns, way) == []
+    assert find_passed_times(turns, way) == []
 
 
 def test_idle_timeout_begins_once_all_records_are_read() -> None:

@@ -11,13 +11,15 @@ from tests.core.world import World
 
 names = st.sampled_from(("a", "b", "c"))
 
+Acts = list[tuple[bool, str, dict[int, int]]]
+
 reports = st.lists(
     st.tuples(st.booleans(), names, st.dictionaries(st.integers(0, 3), st.integers(0, 9))),
     max_size=12,
 )
 
 
-def make_group(acts: list[tuple[bool, str, dict[int, int]]]) -> ReaderGroup:
+def make_group(acts: Acts) -> ReaderGroup:
     """Return the group after the acts; each starts with whether the reader goes offline."""
     group = ReaderGroup()
     for offline, reader, position in acts:
@@ -29,9 +31,7 @@ def make_group(acts: list[tuple[bool, str, dict[int, int]]]) -> ReaderGroup:
 
 
 @given(acts=reports)
-def test_segment_position_is_the_last_report_of_its_owner(
-    acts: list[tuple[bool, str, dict[int, int]]],
-) -> None:
+def test_segment_position_is_the_last_report_of_its_owner(acts: Acts) -> None:
     """The last report of a segment owns it; only its owner puts it back."""
     expected: dict[int, tuple[int, str]] = {}
     for offline, reader, position in acts:
@@ -43,9 +43,7 @@ def test_segment_position_is_the_last_report_of_its_owner(
 
 
 @given(acts=reports)
-def test_group_has_the_readers_that_are_online(
-    acts: list[tuple[bool, str, dict[int, int]]],
-) -> None:
+def test_group_has_the_readers_that_are_online(acts: Acts) -> None:
     """With segments or without."""
     last = {reader: offline for offline, reader, _ in acts}
 

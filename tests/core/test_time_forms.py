@@ -81,11 +81,6 @@ def test_invalid_time_is_shown_in_the_error(spelling: object, says: str) -> None
     assert str(refused.value).startswith(says)
 
 
-def test_time_in_another_format_is_rejected() -> None:
-    with pytest.raises(Rejected, match="20261126 is not in the format '%Y%m%d%H%M'"):
-        TimeForm(zone=UTC, format="%Y%m%d%H%M").ms_of(20261126)
-
-
 @pytest.mark.parametrize(
     ("numbers", "remedy"),
     [([202609211015], "--format %Y%m%d%H%M"), ([2609211015], "--format %y%m%d%H%M")],

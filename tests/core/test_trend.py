@@ -18,10 +18,11 @@ steps = st.lists(
 """By how much lower and wall time advance, which writers are excluded, whether the upper is a
 bound."""
 
+Taken = list[tuple[int, int, tuple[str, ...], bool]]
 starts = st.sampled_from((0, AT - 30, AT, UNIX_MS.stop - 30))
 
 
-def chain(start: int, taken: list[tuple[int, int, tuple[str, ...], bool]]) -> list[Mark]:
+def chain(start: int, taken: Taken) -> list[Mark]:
     marks, lower, wall = [], start, start + 10
     for seq, (later, passes, excluded, bound) in enumerate(taken, start=1):
         lower, wall = lower + later, wall + passes
@@ -75,40 +76,18 @@ def point(marks: list[Mark], before: dict[int, int]) -> Point:
     most=st.integers(1, 60),
 )
 def test_trend_points_equal_a_scan_of_all_marks(  # noqa: PLR0913, PLR0917 - drawn
-    start: int,
-    taken: list[tuple[int, int, tuple[str, ...], bool]],
-    forgotten: int,
-    begins: int,
-    ends: int,
-    most: int,
+    start: int, taken: Taken, forgotten: int, begins: int, ends: int, most: int
 ) -> None:
     marks = chain(start, taken)
-    history, left = (
-        make_history(marks, forgotten),
-        [m for m in marks if m.seq > forgotten] or marks[-1:],
-    )
-    period = start + begins, start + begins + ends
+    left = [m for m in marks if m.seq > forgotten] or marks[-1:]
+    trend, period = make_history(marks, forgotten).trend(), (start + begins, start + begins + ends)
 
-    assert history.trend().points(*period, most) == scan_marks(left, *period, most)
-
-
-@given(start=starts, taken=steps, most=st.integers(1, 60))
-def test_every_mark_is_in_exactly_one_slot(
-    start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], most: int
-) -> None:
-    marks = chain(start, taken)
-    times = [mark.written_at for mark in marks] or [0]
-    points = MarkHistory(marks).trend().points(min(times), max(times), most)
-
-    assert sum(point.marks for point in points) == len(marks)
-    assert sum(point.excluded_marks for point in points) == sum(bool(m.excluded) for m in marks)
-    assert len(points) <= most
-    assert [point.at for point in points] == sorted(point.at for point in points)
+    assert trend.points(*period, most) == scan_marks(left, *period, most)
 
 
 @given(start=starts, taken=steps, forgotten=st.integers(0, 40), begins=st.integers(-50, 300))
 def test_lag_uses_the_last_mark_written_earlier(
-    start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], forgotten: int, begins: int
+    start: int, taken: Taken, forgotten: int, begins: int
 ) -> None:
     """A mark of exactly the moment counts for its lag."""
     marks = chain(start, taken)
@@ -123,7 +102,7 @@ def test_lag_uses_the_last_mark_written_earlier(
 
 @given(start=starts, taken=steps.filter(bool), at=st.integers(0, 40), forgotten=st.integers(0, 40))
 def test_trend_of_the_past_does_not_change(
-    start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], at: int, forgotten: int
+    start: int, taken: Taken, at: int, forgotten: int
 ) -> None:
     marks = chain(start, taken)
     history = MarkHistory(marks[:at])
@@ -134,16 +113,12 @@ def test_trend_of_the_past_does_not_change(
     history.forget_through(forgotten)
 
     assert (trend.points(start, start + 999, 20), trend.lower_before(start + 999)) == before
-    everything = scan_marks(
-        marks if not forgotten else marks[forgotten:] or marks[-1:], 0, 10**14, 9
-    )
-    assert history.trend().points(0, 10**14, 9) == everything
+    left = marks[forgotten:] or marks[-1:]
+    assert history.trend().points(0, 10**14, 9) == scan_marks(left, 0, 10**14, 9)
 
 
 @given(taken=steps, last=st.integers(0, 40), forgotten=st.integers(0, 40))
-def test_latest_marks_have_the_same_trend(
-    taken: list[tuple[int, int, tuple[str, ...], bool]], last: int, forgotten: int
-) -> None:
+def test_latest_marks_have_the_same_trend(taken: Taken, last: int, forgotten: int) -> None:
     marks = chain(AT, taken)
     latest = MarkHistory(marks).latest(last)
     latest.forget_through(forgotten)

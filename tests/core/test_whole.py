@@ -11,6 +11,8 @@ from noted_time.values import MIN_INT64
 
 Rows = dict[int, list[int]]
 
+Steps = list[tuple[dict[int, int], int]]
+
 _rows = st.fixed_dictionaries({s: st.lists(st.integers(0, 20), max_size=8) for s in range(2)})
 _offsets = st.fixed_dictionaries({s: st.integers(0, 9) for s in range(2)})
 _steps = st.lists(st.tuples(_offsets, st.integers(0, 22)), max_size=4)
@@ -20,7 +22,7 @@ def times_below(rows: Rows, offsets: dict[int, int]) -> list[int]:
     return [time for s, times in rows.items() for time in times[: offsets.get(s, 0)]]
 
 
-def marks_over(rows: Rows, steps: list[tuple[dict[int, int], int]]) -> list[Mark]:
+def marks_over(rows: Rows, steps: Steps) -> list[Mark]:
     """Return a chain whose uppers are bounds only if no row below the cut has a later time."""
     marks, cut = list[Mark](), StreamCut({})
     for seq, (offsets, upper) in enumerate(steps, 1):
@@ -32,7 +34,7 @@ def marks_over(rows: Rows, steps: list[tuple[dict[int, int], int]]) -> list[Mark
 
 @given(rows=_rows, steps=_steps, begins=_offsets)
 def test_rows_at_or_above_the_time_are_kept(
-    rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int]
+    rows: Rows, steps: Steps, begins: dict[int, int]
 ) -> None:
     found = WholeFrom(begins).resolve(MarkHistory(marks_over(rows, steps)))
 
@@ -42,7 +44,7 @@ def test_rows_at_or_above_the_time_are_kept(
 
 @given(rows=_rows, steps=_steps, begins=_offsets)
 def test_first_mark_reaching_the_begins_decides(
-    rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int]
+    rows: Rows, steps: Steps, begins: dict[int, int]
 ) -> None:
     """Before it all is pending, and without a bound unknown."""
     marks = marks_over(rows, steps)
@@ -62,7 +64,7 @@ def test_first_mark_reaching_the_begins_decides(
 
 @given(rows=_rows, steps=_steps, begins=_offsets, known=st.integers(0, 4))
 def test_known_time_does_not_change(
-    rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int], known: int
+    rows: Rows, steps: Steps, begins: dict[int, int], known: int
 ) -> None:
     marks = marks_over(rows, steps)
     early = WholeFrom(begins).resolve(MarkHistory(marks[:known]))

@@ -102,22 +102,6 @@ def list_expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -
     return [end - tiling.size_ms for end in ends if least <= end <= marks[-1].lower]
 
 
-@given(marks=chains, tiling=tilings, pages=st.lists(st.integers(1, 4), max_size=8))
-def test_pages_of_windows_give_each_time_once(
-    marks: list[Mark], tiling: Tiling, pages: list[int]
-) -> None:
-    """Every page begins where the previous one ended, without a gap or an overlap."""
-    history = MarkHistory(marks)
-    after, found = -20, []
-    for limit in [*pages, 1000]:
-        page = list(find_complete_windows(history, tiling, after=after, limit=limit))
-        found += page
-        after = page[-1].end if page else after
-
-    assert found == list(find_complete_windows(history, tiling, after=-20, limit=2000))
-    assert [w.end for w in found[:-1]] == [w.start for w in found[1:]]
-
-
 @pytest.mark.parametrize(
     ("lower", "final_offset", "ends"), [(30, 8, [20, 30]), (31, 8, [20, 30, 40]), (31, 9, [20, 30])]
 )

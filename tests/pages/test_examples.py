@@ -97,13 +97,6 @@ def test_script_without_a_controller_fails_in_one_sentence(tmp_path: Path, name:
     assert run.returncode == 1
 
 
-def test_a_shell_notes_time(examples: Copied) -> None:
-    """Three hours, each with the number of lines."""
-    (printed,) = examples.run("note_time.sh")
-
-    assert "receipts is complete to 2013-01-01T11:59:00Z" in printed
-
-
 @pytest.mark.spark
 def test_time_is_noted_and_counted_over_files(examples: Copied) -> None:
     """The hour of both shops comes out."""
