@@ -67,9 +67,7 @@ def test_serve_refuses_an_older_schema(tmp_path: Path) -> None:
         (1, "sqlite:///notes.csv", "notes.csv is not a SQLite database, so pass another file"),
     ],
 )
-def test_invalid_database_url_is_explained(
-    tmp_path: Path, status: int, url: str, says: str
-) -> None:
+def test_bad_database_url_is_explained(tmp_path: Path, status: int, url: str, says: str) -> None:
     """The output is a sentence, without a traceback or a password."""
     (tmp_path / "notes.csv").write_text("writer,time")
     refused = run_command("serve", "--database", url, cwd=tmp_path)

@@ -73,9 +73,7 @@ async def test_the_slowest_group_with_a_reader_online_decides(
         assert seqs(controller) == [*range(first, 6)]
 
 
-async def test_a_reader_before_the_first_mark_keeps_them_all(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
+async def test_reader_before_all_marks_keeps_them(memory: WatchedMemory, time: GivenTime) -> None:
     """Old marks are deleted only once it has passed them."""
     async with serve_stream(memory, time, mark_retention_ms=0) as controller:
         await controller.report("s", "g", "r", {})
@@ -89,9 +87,7 @@ async def test_a_reader_before_the_first_mark_keeps_them_all(
         assert (before, seqs(controller)) == ([1, 2, 3, 4, 5, 6], [4, 5, 6])
 
 
-async def test_readers_known_before_a_restart_keep_their_marks(
-    store: Watched, time: GivenTime
-) -> None:
+async def test_restored_readers_keep_their_marks(store: Watched, time: GivenTime) -> None:
     """The mark of its lower and all later marks stay, in memory and in the store."""
     async with serve_stream(store, time, mark_retention_ms=0) as controller:
         await controller.report("s", "g", "r", {0: 25})
@@ -113,9 +109,7 @@ async def test_readers_known_before_a_restart_keep_their_marks(
     ("cut", "kept"),
     [(0, [1, 2, 3, 4, 5]), (10, [1, 2, 3, 4, 5]), (29, [2, 3, 4, 5]), (30, [3, 4, 5]), (99, [5])],
 )
-async def test_marks_before_the_readers_window_are_deleted(
-    store: Watched, cut: int, kept: list[int]
-) -> None:
+async def test_truncation_deletes_earlier_marks(store: Watched, cut: int, kept: list[int]) -> None:
     """They are deleted in memory and in the store. The last mark always stays."""
     async with serve_stream(store) as controller:
         await make_marks(controller)
@@ -292,9 +286,7 @@ RETURNED: list[Step] = [
 @example(history=LEADERLESS, returning="hold")
 @example(history=RETURNED, returning="exclude")
 @given(history=steps, returning=st.sampled_from(("hold", "exclude")))
-def test_forgetting_writers_changes_no_mark(
-    history: list[Step], returning: ReturningWriter
-) -> None:
+def test_forgotten_writers_change_no_mark(history: list[Step], returning: ReturningWriter) -> None:
     """With the retention at its shortest, lowers, uppers, cuts and names are as without it."""
     forgetting = play_history(history, returning, forgets=True)
 

@@ -58,9 +58,7 @@ async def test_marks_continue_in_the_next_answer(call: Caller) -> None:
     assert len(answers) > 3
 
 
-async def test_item_larger_than_an_answer_is_sent_alone(
-    call: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_large_item_is_sent_alone(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise no reader could continue after it."""
     monkeypatch.setattr(encoding, "ANSWER_BYTES", 1)
     await call.note(*WIDE[:2])
@@ -94,9 +92,7 @@ async def test_event_loop_runs_while_an_answer_is_encoded(
     assert turns >= MARKS - 1
 
 
-async def test_mark_is_encoded_once_for_all_polls(
-    call: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_polls_share_one_encoded_mark(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """All polls get the same answer, without a copy of the mark."""
     built: list[int] = []
     mark = MarkHistory.mark

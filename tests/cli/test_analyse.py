@@ -126,9 +126,7 @@ def test_file_of_many_rows_is_read_in_little_memory(
     assert (found.json["rows"], pool.max_memory() < count) == (7, True)
 
 
-def test_json_lines_have_one_schema_across_blocks(
-    analyse: Analyse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_lines_have_one_schema(analyse: Analyse, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever a block of them ends: a column may be missing, null, or a decimal at first."""
     monkeypatch.setattr(file_rows, "LINES_BYTES", 7)
     lines = ["{}", '{"at": null}', f'{{"at": {TEN}}}', f'{{"at": {TEN}.5, "shop": "lima"}}']

@@ -60,9 +60,7 @@ def producers(broker: Broker, served: Served) -> Producers:
 
 
 @pytest.mark.acceptance
-def test_only_rows_of_a_broken_promise_are_lost(
-    producers: Producers, broker: Broker, run: Commands
-) -> None:
+def test_broken_promises_are_found(producers: Producers, broker: Broker, run: Commands) -> None:
     """An honest latecomer's rows are late by contract, and rows above a promise are not lost."""
     for hour in (1, 2):
         for writer in WRITERS:
@@ -89,9 +87,7 @@ def test_only_rows_of_a_broken_promise_are_lost(
 
 
 @pytest.mark.acceptance
-def test_deleted_records_are_reported_not_analysed(
-    producers: Producers, broker: Broker, run: Commands
-) -> None:
+def test_deleted_records_are_reported(producers: Producers, broker: Broker, run: Commands) -> None:
     """Records deleted by retention may have been late."""
     producers.write(LIAR, 5, 6)
     broker.truncate(producers.name, {0: 1})
@@ -101,9 +97,7 @@ def test_deleted_records_are_reported_not_analysed(
 
 
 @pytest.mark.acceptance
-def test_a_stream_of_another_topic_is_refused(
-    producers: Producers, broker: Broker, run: Commands
-) -> None:
+def test_foreign_stream_is_refused(producers: Producers, broker: Broker, run: Commands) -> None:
     """Topics have ids, because offsets of one topic have no meaning in another."""
     producers.write(LIAR, 5)
     producers.note(10, *WRITERS)
@@ -140,9 +134,7 @@ def test_rows_of_a_forgotten_writer_stay_its_own(
     assert (found.status, lost) == (1, [["next", "broken", 1], ["segment 0", "not known", 1]])
 
 
-def test_waits_end_when_the_closing_mark_was_made(
-    tmp_path: Path, served: Served, run: Commands
-) -> None:
+def test_waits_end_with_the_closing_mark(tmp_path: Path, served: Served, run: Commands) -> None:
     """A wait lasts from the end of a window to the mark that closes it."""
     name = served.new()
     write(tmp_path, "flights", 0, TEN + 5 * MINUTE_MS, TEN + 65 * MINUTE_MS)

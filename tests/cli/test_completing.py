@@ -30,9 +30,7 @@ def test_changes_before_the_kept_reports_are_not_known() -> None:
     )
 
 
-def test_the_loop_of_the_page_moves_on_after_a_reload(
-    run: Console, stream: str, tmp_path: Path
-) -> None:
+def test_page_loop_continues_after_a_reload(run: Console, stream: str, tmp_path: Path) -> None:
     """Nothing is loaded again for a writer that reports no least time."""
     run.note(stream, shop=TEN)
     run("note", stream, "lima", TEN - HOUR_MS, "--join")

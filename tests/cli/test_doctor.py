@@ -67,9 +67,7 @@ def guarded_controller() -> Iterator[tuple[Served, Guarded]]:
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize(("listens", "asked"), [((), "https"), (TLS, "http")])
-def test_doctor_suggests_the_scheme_that_answers(
-    tmp_path: Path, listens: list[str], asked: str
-) -> None:
+def test_doctor_suggests_the_right_scheme(tmp_path: Path, listens: list[str], asked: str) -> None:
     """The next remedy is the certificate, if its authority is unknown here."""
     with ServeProcess(tmp_path, *listens).ready() as controller:
         run, right = Commands(controller.url), controller.url
@@ -253,9 +251,7 @@ def test_unreachable_broker_is_a_problem(run: Commands) -> None:
     assert verdicts(said)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
 
 
-def test_checks_without_their_extra_are_skipped(
-    run: Console, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checks_need_their_extra(run: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """The remedy installs the extra, and the status is 0."""
     run.served.create("t")
     run.served.post("t", {"writer": "UA", "time": now(), "position": {"0": 1}})

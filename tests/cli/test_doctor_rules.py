@@ -184,18 +184,14 @@ def test_stream_without_writers_is_wrong_once() -> None:
         (None, None, 0),
     ],
 )
-def test_event_age_is_taken_from_mark_or_newest_event(
-    mark: Json | None, newest: int | None, age_ms: int
-) -> None:
+def test_event_age_of_mark_or_newest(mark: Json | None, newest: int | None, age_ms: int) -> None:
     look = TopicLook("a", {}, newest={} if newest is None else {0: Stamp(newest, 4)})
 
     assert topic_rules.find_age_ms(look, examine([], marks={"default": mark}), NOON) == age_ms
 
 
 @pytest.mark.parametrize(("placed", "found"), [(1, []), (5, [("writers", "no position: shop0")])])
-def test_notes_without_positions_are_ok_if_most_have_none(
-    placed: int, found: list[tuple[str, str]]
-) -> None:
+def test_no_position_is_ok_if_most_have_none(placed: int, found: list[tuple[str, str]]) -> None:
     """Five shops upload files, and one or more writers note positions."""
     shops = [LIVE | {"writer": f"shop{n}", "position": {}} for n in range(5)]
 

@@ -89,9 +89,7 @@ def topic_in_seconds(broker: Broker, served: Served, topic: str) -> str:
 FIELD = "field --field at --delay 5s --from earliest"
 
 
-def test_a_field_in_seconds_is_not_noted(
-    observe: Observe, served: Served, topic_in_seconds: str
-) -> None:
+def test_seconds_are_not_noted(observe: Observe, served: Served, topic_in_seconds: str) -> None:
     """The sentence says what to add; nothing is reported as late."""
     said = observe(FIELD)
 
@@ -157,9 +155,7 @@ def test_unreachable_broker_is_reported_first(served: Served, topic: str) -> Non
     assert (said.status, address in broker, "unknown_domain" in stream) == (1, True, True)
 
 
-def test_skipped_records_are_counted_at_the_end(
-    broker: Broker, observe: Observe, topic: str
-) -> None:
+def test_skipped_records_are_counted(broker: Broker, observe: Observe, topic: str) -> None:
     """The status is 1, although the other records were noted."""
     broker.send(topic, [(0, "no JSON", LATE), (1, '{"at": "noon"}', LATE)])
     said = observe("field --field at --delay 50ms --from earliest")
@@ -171,9 +167,7 @@ def test_skipped_records_are_counted_at_the_end(
     )
 
 
-def test_command_that_analyse_prints_makes_a_mark(
-    served: Served, broker: Broker, topic: str
-) -> None:
+def test_command_of_analyse_makes_a_mark(served: Served, broker: Broker, topic: str) -> None:
     """Also on a quiet topic, whose partitions become idle."""
     run = Commands(served.url)
     said = run("analyse", "kafka", broker.address, topic, "--field", "at", "--unit", "ms").err
@@ -208,9 +202,7 @@ def test_the_printed_option_ends_the_wait_for_readable_records(
     assert (printed, f"with {option} to wait" in doctor) == ([option], True)
 
 
-def test_resolved_times_of_a_changefeed_are_noted(
-    broker: Broker, served: Served, topic: str
-) -> None:
+def test_times_of_a_changefeed_are_noted(broker: Broker, served: Served, topic: str) -> None:
     broker.create(topic, 1)
     words = [broker.address, topic, "--for", "0s"]
     served.stream(topic, "default", "ingestion")
@@ -232,9 +224,7 @@ def test_resolved_times_of_a_changefeed_are_noted(
         ("security.protocol = PLAINTEXT", ""),
     ],
 )
-def test_security_comes_from_a_file(
-    observe: Observe, tmp_path: Path, text: str, sentence: str
-) -> None:
+def test_config_file_is_read(observe: Observe, tmp_path: Path, text: str, sentence: str) -> None:
     """An error names the file."""
     file = tmp_path / "client.properties"
     file.write_text(text)

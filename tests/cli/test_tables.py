@@ -19,9 +19,7 @@ def orders(tmp_path: Path) -> Orders:
     return found
 
 
-def test_accept_needs_unexpired_table_history(
-    run: Commands, orders: Orders, tmp_path: Path
-) -> None:
+def test_accept_needs_kept_table_history(run: Commands, orders: Orders, tmp_path: Path) -> None:
     """`accept` and `why` say what to do."""
     for _ in range(2):
         write_deltalake(orders.path, ROWS, mode="append")

@@ -69,9 +69,7 @@ def test_the_library_returns_the_same_hops(run: Commands, lake: Lake) -> None:
     assert [each.complete_to for each in found.hops.values()] == [x["complete_to"] for x in hops]
 
 
-def test_a_table_of_iceberg_is_followed(
-    run: Commands, lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_iceberg_is_followed(run: Commands, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a table of Delta; also if the pinned snapshot has expired since."""
     place = f"sqlite:///{lake.directory}/lake.db"
     catalog = SqlCatalog("lake", uri=place, warehouse=f"file://{lake.directory}")

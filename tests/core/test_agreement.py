@@ -23,9 +23,7 @@ def test_aggregator_agrees_with_the_model(settings: StreamSettings, history: lis
 
 
 @given(settings=starts, history=silences)
-def test_writer_is_excluded_only_after_its_timeout(
-    settings: StreamSettings, history: list[Step]
-) -> None:
+def test_exclusion_comes_after_the_timeout(settings: StreamSettings, history: list[Step]) -> None:
     """The model checks each exclusion against all notes of the other writers (S19)."""
     twins = Twins(replace(settings, domains=("order",), returning_writer="hold"))
 
@@ -38,9 +36,7 @@ def test_writer_is_excluded_only_after_its_timeout(
 
 
 @given(settings=starts, history=steps)
-def test_lower_without_a_writer_predicts_its_exclusion(
-    settings: StreamSettings, history: list[Step]
-) -> None:
+def test_lower_without_predicts_exclusion(settings: StreamSettings, history: list[Step]) -> None:
     twins = Twins.replay(settings, history)
     domains = list(twins.model.marks)
 
@@ -101,9 +97,7 @@ def predict_marks(stream: Aggregator, now: int) -> list[object]:
 
 
 @given(settings=starts, history=steps)
-def test_a_restart_changes_neither_times_nor_holders(
-    settings: StreamSettings, history: list[Step]
-) -> None:
+def test_restart_keeps_times_and_holders(settings: StreamSettings, history: list[Step]) -> None:
     """Each member's timeout, domains and lateness are durable."""
     twins = Twins.replay(settings, history)
 
@@ -113,9 +107,7 @@ def test_a_restart_changes_neither_times_nor_holders(
 
 
 @given(settings=starts, history=steps)
-def test_writer_is_answered_as_recorded_after_a_restart(
-    settings: StreamSettings, history: list[Step]
-) -> None:
+def test_restart_keeps_recorded_exclusions(settings: StreamSettings, history: list[Step]) -> None:
     """The answer has the reason, the time of the exclusion and the state.
 
     A silent writer learns of its exclusion once a mark has advanced without it.

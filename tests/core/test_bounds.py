@@ -36,9 +36,7 @@ def test_event_below_the_cut_is_at_or_below_the_bound(
 
 
 @given(settings=streams, history=event_histories(), size=st.integers(1, 9))
-def test_an_exact_window_has_all_its_rows(
-    settings: StreamSettings, history: list[Act], size: int
-) -> None:
+def test_exact_window_is_whole(settings: StreamSettings, history: list[Act], size: int) -> None:
     world = make_world(
         replace(settings, writer_retention_ms=FORGOTTEN_MS), history, names_first=True
     )
@@ -59,9 +57,7 @@ def test_an_exact_window_has_all_its_rows(
 
 
 @given(settings=streams, history=histories("waits", "restarts", "late"))
-def test_upper_is_a_bound_if_all_declare_their_segments(
-    settings: StreamSettings, history: list[Act]
-) -> None:
+def test_upper_is_a_bound_if_all_declare(settings: StreamSettings, history: list[Act]) -> None:
     """Each writer has a segment, and declares all domains."""
     own: list[Act] = [("write", (writer, 0, {})) for writer in WRITERS]
     own += [act for act in history if act[0] != "note" or act[1][-1] == "all"]

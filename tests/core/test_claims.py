@@ -195,9 +195,7 @@ def test_a_query_starts_over_once() -> None:
     ("between", "complete_to"),
     [(commit(3), 50), (commit(3, change="none"), 50), (commit(3, change="other"), None)],
 )
-def test_acceptance_applies_to_the_inspected_version(
-    between: Commit, complete_to: int | None
-) -> None:
+def test_acceptance_is_for_inspected_version(between: Commit, complete_to: int | None) -> None:
     """Later changes by others end the claim again."""
     looked_at = history(FIRST, SECOND, commit(2, change="other"))
     (vouched,) = build_acceptance(looked_at, "Ada", at=2)

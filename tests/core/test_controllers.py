@@ -138,9 +138,7 @@ def test_status_determines_the_next_step(
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1, exclude_max=True), st.none() | st.floats(0, 1e9))
-def test_a_delay_stays_within_its_bounds(
-    failures: int, chance: float, retry_after_s: float | None
-) -> None:
+def test_delay_is_within_bounds(failures: int, chance: float, retry_after_s: float | None) -> None:
     backoff = Backoff(first_s=0.1, cap_s=5.0)
     asked = min(retry_after_s or 0.0, LONGEST_RETRY_AFTER_S)
 

@@ -168,9 +168,7 @@ steps = st.lists(st.tuples(st.lists(noted, max_size=8), st.integers(0, 40)), max
 
 
 @given(steps)
-def test_slices_give_the_same_result_as_one_pass(
-    steps: list[tuple[list[tuple[str, int, State]], int]],
-) -> None:
+def test_slices_agree_with_one_pass(steps: list[tuple[list[tuple[str, int, State]], int]]) -> None:
     whole, piecewise = make_stream(*WRITERS), make_stream(*WRITERS)
     for stream in (whole, piecewise):
         stream.reconfigure(stream.settings.__class__(writer_timeout_ms=60), now=0)

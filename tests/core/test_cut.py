@@ -35,9 +35,7 @@ def test_reaching_is_transitive(low: StreamCut, middle: StreamCut, high: StreamC
 
 
 @given(one=cuts, other=cuts, bound=cuts)
-def test_the_join_is_the_least_cut_that_reaches_both(
-    one: StreamCut, other: StreamCut, bound: StreamCut
-) -> None:
+def test_join_is_the_least_upper_bound(one: StreamCut, other: StreamCut, bound: StreamCut) -> None:
     joined = one.join(other)
     both = bound.reaches(one) and bound.reaches(other)
 
@@ -45,9 +43,7 @@ def test_the_join_is_the_least_cut_that_reaches_both(
 
 
 @given(one=cuts, other=cuts, third=cuts)
-def test_join_is_commutative_and_associative(
-    one: StreamCut, other: StreamCut, third: StreamCut
-) -> None:
+def test_joins_may_be_in_any_order(one: StreamCut, other: StreamCut, third: StreamCut) -> None:
     ways = [
         one.join(other).join(third),
         third.join(one.join(other)),
@@ -78,9 +74,7 @@ def test_offsets_are_int64_from_0(offset: int) -> None:
         ({3: 2**63}, f"offset {2**63} of segment 3 "),
     ],
 )
-def test_an_invalid_offset_or_segment_is_rejected_by_name(
-    offsets: dict[int, int], named: str
-) -> None:
+def test_invalid_offset_or_segment_is_rejected(offsets: dict[int, int], named: str) -> None:
     with pytest.raises(Rejected, match=named):
         StreamCut(offsets)
 
@@ -132,9 +126,7 @@ def scan_marks(marks: list[Mark], position: dict[int, int]) -> TimeWindow:
 
 
 @given(marks=chains, position=positions, through=st.integers(0, 12))
-def test_window_equals_a_scan_of_all_marks(
-    marks: list[Mark], position: dict[int, int], through: int
-) -> None:
+def test_window_equals_a_scan(marks: list[Mark], position: dict[int, int], through: int) -> None:
     """Also after early marks were forgotten and segments were added."""
     history = MarkHistory(marks)
     history.forget_through(through)

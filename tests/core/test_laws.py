@@ -39,9 +39,7 @@ def end_of(marks: list[Mark]) -> list[tuple[int, StreamCut]]:
     steps=strides,
     leaves=st.lists(st.tuples(st.sampled_from(WRITERS), resting), unique_by=lambda w: w[0]),
 )
-def test_order_of_idling_and_leaving_does_not_matter(
-    steps: Strides, leaves: list[tuple[str, State]]
-) -> None:
+def test_order_of_leaving_does_not_matter(steps: Strides, leaves: list[tuple[str, State]]) -> None:
     ends = []
     for order in permutations(leaves):
         stream = make_stream(*WRITERS)
@@ -80,9 +78,7 @@ def durable(stream: Aggregator) -> list[tuple[object, ...]]:
 
 
 @given(settings=streams, history=histories("waits", "scales"), upto=st.integers(0, 50))
-def test_replaying_any_prefix_changes_nothing(
-    settings: StreamSettings, history: list[Act], upto: int
-) -> None:
+def test_replay_changes_nothing(settings: StreamSettings, history: list[Act], upto: int) -> None:
     """Repeating live members' live notes moves neither time nor anything durable.
 
     Changes of state are not replayed, and neither are the numbers of requests, as old ones would be

@@ -122,9 +122,7 @@ def test_domains_are_one_or_more_different_names(domains: tuple[str, ...]) -> No
 @pytest.mark.parametrize(
     ("domains", "meant"), [(("ship",), "ship"), (("order", "default"), "default")]
 )
-def test_unnamed_domain_is_the_only_one_or_the_default(
-    domains: tuple[str, ...], meant: str
-) -> None:
+def test_unnamed_domain_is_the_only_or_default_one(domains: tuple[str, ...], meant: str) -> None:
     settings = StreamSettings(domains=domains)
 
     assert (settings.domain_or_default(None), settings.domain_or_default("x")) == (meant, "x")

@@ -104,9 +104,7 @@ def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: 
             assert sooner <= track.times_out_at(running) <= latest, timeout_ms
 
 
-def test_thinning_ends_where_segments_leave_nothing_to_join(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_thinning_ends_if_nothing_can_be_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     """All positions are kept then, and their number may double before the next thinning."""
     monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", 8)
     stream = make_stream("UA", "DL")
@@ -130,9 +128,7 @@ def test_a_decision_names_the_longest_holders_and_counts_all() -> None:
 
 
 @given(settings=starts, history=steps)
-def test_waiting_writers_are_named_by_the_decision(
-    settings: StreamSettings, history: list[Step]
-) -> None:
+def test_decision_names_the_waiting_writers(settings: StreamSettings, history: list[Step]) -> None:
     """None if it may advance or is quiet; and in the order they began."""
     twins = Twins(settings)
     for step in history:

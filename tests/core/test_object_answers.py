@@ -87,9 +87,7 @@ def test_empty_list_of_a_store_is_empty(answers: Answers, status: int, body: byt
 
 @pytest.mark.parametrize("directory", [DIRECTORY, DIRECTORY.parent])
 @pytest.mark.parametrize("status", [200, 302, 401, 404, 501])
-def test_empty_list_of_another_server_is_refused(
-    answers: Answers, status: int, directory: ObjectPath
-) -> None:
+def test_other_server_is_refused(answers: Answers, status: int, directory: ObjectPath) -> None:
     answers.status, answers.body, answers.page = status, b"<html/>", b"<html>Sign in</html>"
 
     with pytest.raises(Unreachable, match="no answer of an object store: no objects are listed"):

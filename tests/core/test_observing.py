@@ -267,9 +267,7 @@ def test_time_is_the_least_newest_minus_the_delay(events: Events, delay_ms: int)
 
 
 @given(st.lists(steps, min_size=1), st.integers(0, 9), st.integers(0, 9))
-def test_times_only_rise_and_idle_comes_last(
-    events: Events, idle_timeout_ms: int, delay_ms: int
-) -> None:
+def test_times_rise_until_idle(events: Events, idle_timeout_ms: int, delay_ms: int) -> None:
     """A step's time is never above its own event."""
     clocks, now, times = SegmentClocks(idle_timeout_ms, delay_ms), 0, []
     for segment, time, later in events:

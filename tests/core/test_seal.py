@@ -48,9 +48,7 @@ def has_declared(world: World, event: Event, domain: str) -> bool:
 
 
 @given(settings=streams, history=ALL_TROUBLE)
-def test_every_declared_event_lies_before_the_end(
-    settings: StreamSettings, history: list[Act]
-) -> None:
+def test_declared_events_lie_before_the_end(settings: StreamSettings, history: list[Act]) -> None:
     world = make_world(settings, history)
     lowers = {domain: world.lower(domain) for domain in DOMAINS}
     final_cut = seal(world.stream).final_cut

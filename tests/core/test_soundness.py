@@ -13,9 +13,7 @@ READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_
 
 
 @given(settings=streams, history=ALL_TROUBLE)
-def test_vouched_events_below_the_lower_are_below_the_cut(
-    settings: StreamSettings, history: list[Act]
-) -> None:
+def test_cut_has_vouched_events_below_lower(settings: StreamSettings, history: list[Act]) -> None:
     """Soundness: through idling, leaving, timeouts, returns, scaling, restarts, late requests."""
     world = make_world(settings, history)
     event(f"marks: {min(len(world.made), 5)}")
@@ -63,9 +61,7 @@ def test_cut_is_the_smallest_sound_one(settings: StreamSettings, history: list[A
 
 
 @given(settings=streams, history=ALL_TROUBLE)
-def test_a_cut_is_never_above_the_latest_positions(
-    settings: StreamSettings, history: list[Act]
-) -> None:
+def test_cut_stays_within_latest_positions(settings: StreamSettings, history: list[Act]) -> None:
     """Pravega joins the latest positions; ours stays within that, and the last cut within ours."""
     world = make_world(settings, history)
 

@@ -153,9 +153,7 @@ def test_a_range_names_its_bounds_as_times() -> None:
         ("Africa/Cairo", "2026-04-23T22:10Z", DAY_MS, "2026-04-24T01:00:00+03:00"),
     ],
 )
-def test_skipped_multiple_begins_with_summer_time(
-    zone: str, time: str, step_ms: int, floor: str
-) -> None:
+def test_skipped_hour_begins_summer_time(zone: str, time: str, step_ms: int, floor: str) -> None:
     given = unix_ms_of(datetime.fromisoformat(time))
 
     assert format_in_zone(floor_time(given, step_ms, ZoneInfo(zone)), ZoneInfo(zone)) == floor
@@ -179,9 +177,7 @@ def turn_after(day: datetime, zone: ZoneInfo) -> int:
     beside=st.integers(-2 * HOUR_MS, 3 * HOUR_MS),
     step_ms=st.sampled_from([7 * 60_000, HOUR_MS // 4, 3 * HOUR_MS // 2, HOUR_MS, DAY_MS]),
 )
-def test_a_floor_is_never_above_its_time(
-    zone: ZoneInfo, day: datetime, beside: int, step_ms: int
-) -> None:
+def test_floor_is_not_above_time(zone: ZoneInfo, day: datetime, beside: int, step_ms: int) -> None:
     time = turn_after(day, zone) + beside
 
     floor = floor_time(time, step_ms, zone)

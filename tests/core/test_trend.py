@@ -86,9 +86,7 @@ def test_trend_points_equal_a_scan_of_all_marks(  # noqa: PLR0913, PLR0917 - dra
 
 
 @given(start=starts, taken=steps, forgotten=st.integers(0, 40), begins=st.integers(-50, 300))
-def test_lag_uses_the_last_mark_written_earlier(
-    start: int, taken: Taken, forgotten: int, begins: int
-) -> None:
+def test_lag_uses_the_mark_before(start: int, taken: Taken, forgotten: int, begins: int) -> None:
     """A mark of exactly the moment counts for its lag."""
     marks = chain(start, taken)
     left = [m for m in marks if m.seq > forgotten] or marks[-1:]
@@ -101,9 +99,7 @@ def test_lag_uses_the_last_mark_written_earlier(
 
 
 @given(start=starts, taken=steps.filter(bool), at=st.integers(0, 40), forgotten=st.integers(0, 40))
-def test_trend_of_the_past_does_not_change(
-    start: int, taken: Taken, at: int, forgotten: int
-) -> None:
+def test_past_trend_does_not_change(start: int, taken: Taken, at: int, forgotten: int) -> None:
     marks = chain(start, taken)
     history = MarkHistory(marks[:at])
     trend = history.trend()

@@ -362,9 +362,7 @@ def test_writers_of_lacking_rows_are_named(settings: StreamSettings, history: li
 
 
 @given(settings=streams, history=histories("waits", "removals"))
-def test_changed_windows_are_listed_or_not_known(
-    settings: StreamSettings, history: list[Act]
-) -> None:
+def test_late_windows_are_listed_or_unknown(settings: StreamSettings, history: list[Act]) -> None:
     """Law: also after each writer without a least time has reported one."""
     world = watch_silent_writers(settings, history)
     for domain, late in world.late.items():

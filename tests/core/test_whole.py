@@ -33,9 +33,7 @@ def marks_over(rows: Rows, steps: Steps) -> list[Mark]:
 
 
 @given(rows=_rows, steps=_steps, begins=_offsets)
-def test_rows_at_or_above_the_time_are_kept(
-    rows: Rows, steps: Steps, begins: dict[int, int]
-) -> None:
+def test_rows_from_the_time_on_are_kept(rows: Rows, steps: Steps, begins: dict[int, int]) -> None:
     found = WholeFrom(begins).resolve(MarkHistory(marks_over(rows, steps)))
 
     deleted = times_below(rows, begins)
@@ -43,9 +41,7 @@ def test_rows_at_or_above_the_time_are_kept(
 
 
 @given(rows=_rows, steps=_steps, begins=_offsets)
-def test_first_mark_reaching_the_begins_decides(
-    rows: Rows, steps: Steps, begins: dict[int, int]
-) -> None:
+def test_first_mark_with_begins_decides(rows: Rows, steps: Steps, begins: dict[int, int]) -> None:
     """Before it all is pending, and without a bound unknown."""
     marks = marks_over(rows, steps)
     found = WholeFrom(begins).resolve(MarkHistory(marks))
@@ -63,9 +59,7 @@ def test_first_mark_reaching_the_begins_decides(
 
 
 @given(rows=_rows, steps=_steps, begins=_offsets, known=st.integers(0, 4))
-def test_known_time_does_not_change(
-    rows: Rows, steps: Steps, begins: dict[int, int], known: int
-) -> None:
+def test_known_time_is_final(rows: Rows, steps: Steps, begins: dict[int, int], known: int) -> None:
     marks = marks_over(rows, steps)
     early = WholeFrom(begins).resolve(MarkHistory(marks[:known]))
     later = early.resolve(MarkHistory(marks[known:]))

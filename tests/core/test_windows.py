@@ -105,9 +105,7 @@ def list_expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -
 @pytest.mark.parametrize(
     ("lower", "final_offset", "ends"), [(30, 8, [20, 30]), (31, 8, [20, 30, 40]), (31, 9, [20, 30])]
 )
-def test_seal_at_the_last_mark_completes_its_window(
-    lower: int, final_offset: int, ends: list[int]
-) -> None:
+def test_seal_completes_the_last_window(lower: int, final_offset: int, ends: list[int]) -> None:
     """A seal beyond the last mark adds no window."""
     cuts = StreamCut({0: 5}), StreamCut({0: 8})
     history = MarkHistory([Mark(1, 20, 20, cuts[0]), Mark(2, lower, lower, cuts[1])])
@@ -197,9 +195,7 @@ def test_window_names_its_late_reports(given: list[LateReport], start: int, leng
 
 
 @given(st.lists(reports, max_size=60), st.integers(1, 12), quarters)
-def test_dropped_reports_make_windows_not_known(
-    given: list[LateReport], most: int, start: int
-) -> None:
+def test_dropped_reports_are_not_known(given: list[LateReport], most: int, start: int) -> None:
     late = LateReports()
     known: dict[object, LateReport] = {}
     for each in given:
@@ -221,9 +217,7 @@ def test_dropped_reports_make_windows_not_known(
 
 
 @given(st.lists(reports, max_size=40), quarters, st.integers(1, 9))
-def test_single_windows_equal_a_series_of_windows(
-    given: list[LateReport], start: int, count: int
-) -> None:
+def test_single_windows_equal_a_series(given: list[LateReport], start: int, count: int) -> None:
     late = LateReports()
     for each in given:
         late.add(each)

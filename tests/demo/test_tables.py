@@ -11,9 +11,7 @@ from demo.stage import Stage
 @pytest.mark.spark
 @pytest.mark.acceptance
 @pytest.mark.timeout(600)
-def test_claim_is_right_where_the_maximum_is_wrong(
-    monkeypatch: pytest.MonkeyPatch, morning: Stage
-) -> None:
+def test_claim_is_right_unlike_maximum(monkeypatch: pytest.MonkeyPatch, morning: Stage) -> None:
     """Spark fills a real table, others compact, overwrite and repair it."""
     monkeypatch.setattr(others, "COMPACTED_EVERY", 3)
     monkeypatch.setattr(others, "COPIED_BEFORE", 1)

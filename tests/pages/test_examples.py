@@ -147,9 +147,7 @@ def test_an_observer_notes_for_a_topic_until_ctrl_c(examples: Copied, broker: Br
     assert observer.returncode == 0
 
 
-def test_a_table_notes_times_once_their_rows_are_committed(
-    examples: Copied, server: Server
-) -> None:
+def test_table_notes_times_of_committed_rows(examples: Copied, server: Server) -> None:
     """A transaction that was rolled back notes nothing; an open one bounds a reader's notes."""
     page = read_section("docs/guides/writers.md", "Jobs with a database")
     noting, oldest = (block for language, block in BLOCK.findall(page) if language == "sql")

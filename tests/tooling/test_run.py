@@ -56,9 +56,7 @@ def installs(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ..
     return done
 
 
-def test_first_run_installs_later_runs_check_the_lock(
-    clone: Path, installs: list[tuple[str, ...]]
-) -> None:
+def test_later_runs_install_a_changed_lock(clone: Path, installs: list[tuple[str, ...]]) -> None:
     """First the locked packages, then this project; a stamp has the lock."""
     install.usual({})
     first = installs.copy()
@@ -123,9 +121,7 @@ def test_link_to_environment_of_another_clone_is_refused(
     )
 
 
-def test_link_to_own_environment_is_updated(
-    clone: Path, other: Path, installs: list[tuple[str, ...]]
-) -> None:
+def test_own_link_is_updated(clone: Path, other: Path, installs: list[tuple[str, ...]]) -> None:
     (other / install.STAMP).write_text(f"0123 {clone}")
 
     install.usual({})
@@ -292,9 +288,7 @@ def fake_java(home: Path, release: str) -> Path:
 
 @posix
 @pytest.mark.parametrize(("release", "chosen"), [("17", 0), ("11", 1), ("1.8", 1)])
-def test_java_home_comes_before_the_path_unless_it_is_old(
-    tmp_path: Path, release: str, chosen: int
-) -> None:
+def test_java_home_is_preferred_unless_old(tmp_path: Path, release: str, chosen: int) -> None:
     """Java 11 cannot run Spark, wherever it is; Java 8 called itself 1.8."""
     homes = fake_java(tmp_path / "a home", release), fake_java(tmp_path / "a new one", "21")
     env = {"JAVA_HOME": str(homes[0]), "PATH": f"{homes[1] / 'bin'}:{os.defpath}"}
@@ -433,9 +427,7 @@ def test_releases_that_passed_are_accepted(table: dict[str, Any]) -> None:
         assert {*each["passed"]} - {"Spark Connect"} == expected
 
 
-def test_other_spark_precedes_the_usual_one_on_the_path(
-    clone: Path, installs: list[tuple[str, ...]]
-) -> None:
+def test_other_spark_precedes_the_usual_one(clone: Path, installs: list[tuple[str, ...]]) -> None:
     """Installed once by its hash alone, so that every other pin stays in one lock."""
     home = clone / ".venv-spark-3.5"
     packages = home / "lib" / "python3.11" / "site-packages"
