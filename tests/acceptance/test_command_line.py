@@ -17,13 +17,6 @@ from tests.support.terminals import run_on_terminal
 DATABASE = "noted-time.db"
 
 
-def execute_sql(directory: Path, statement: str) -> None:
-    """Run one statement in the database of that directory, without the controller."""
-    with closing(sqlite3.connect(directory / DATABASE)) as connection:
-        connection.execute(statement)
-        connection.commit()
-
-
 def test_hints_name_the_command_that_started_the_program(tmp_path: Path) -> None:
     """In a clone it is `./run noted-time`: in help, in errors and in the first steps."""
     typed = "./run noted-time"
@@ -45,7 +38,8 @@ def test_hints_name_the_command_that_started_the_program(tmp_path: Path) -> None
 def test_serve_refuses_an_older_schema(tmp_path: Path) -> None:
     """The error has the command that migrates it, which only a person should run."""
     migrate(f"sqlite:///{tmp_path / DATABASE}")
-    execute_sql(tmp_path, "UPDATE noted_time_version SET version_num = '0000'")
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
+        connection.execute("UPDATE noted_time_version SET version_num = '0000'")
     refused = run_command("serve", cwd=tmp_path)
 
     says = (

@@ -62,18 +62,14 @@ class Stream(NamedTuple):
         word, marks = self.words.get(self.writer(row)), self.list_passed_marks(row)
         if word is None:
             return "not known"
-        if any(describe_promise(word, mark, row.time) for mark in marks):
+        promised = [(mark, spell) for mark in marks for spell in word.spells]
+        if any(mark.seq >= spell.from_seq and row.time < spell.end for mark, spell in promised):
             return "broken"
         seq = marks[-1].seq
         away = [(first, why) for first, last, why in word.away if first <= seq <= last]
         if not word.spells or seq < word.spells[0].from_seq:
             return next((why for first, why in reversed(away) if not first), "not known")
         return away[-1][1] if away else "idle"
-
-
-def describe_promise(word: WriterPromise, mark: Mark, time: int) -> bool:
-    """Whether a writer vouches that its row of a time would lie below the cut of a mark."""
-    return any(mark.seq >= each.from_seq and time < each.end for each in word.spells)
 
 
 @st.composite

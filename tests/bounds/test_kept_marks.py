@@ -3,7 +3,6 @@
 import asyncio
 import gc
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 from hypothesis import example, given
@@ -36,6 +35,7 @@ from tests.support.streams import deliver as tell_stream
 from tests.support.streams import restart
 
 HOUR_MS = 60 * 60 * 1000
+STEPS_METRIC = "noted_time_clock_steps_total"
 
 
 async def make_marks(controller: Controller, upto: int = 5) -> None:
@@ -139,10 +139,6 @@ async def test_dry_run_counts_marks_a_shorter_retention_deletes(
         assert (before, does) == ([1, 2, 3, 4, 5], {"default": dropped})
 
 
-def have_steps(controller: Controller, count: int) -> bool:
-    return scrape(controller, "noted_time_clock_steps_total") == {(): count}
-
-
 @pytest.mark.usefixtures("whole_log")
 async def test_a_wall_clock_far_ahead_deletes_nothing(store: Watched, time: GivenTime) -> None:
     """The marks, ledger, changes and late rows stay, and the steps of the clock are reported."""
@@ -171,7 +167,9 @@ async def test_a_wall_clock_far_ahead_deletes_nothing(store: Watched, time: Give
                 serve_for(controller, time, 80_000)
                 await controller._committer.submit(retention.forget_old_marks)
                 await controller._committer.submit(retention.forget_old_records)
-                await wait_until_async(partial(have_steps, controller, count))
+                await wait_until_async(
+                    lambda count=count: scrape(controller, STEPS_METRIC) == {(): count}
+                )
 
         stepped = [each["by_ms"] for each in logs if each["event"] == "clock_stepped"]
         assert (list_kept(), stepped) == (before, [400 * DAY_MS, -400 * DAY_MS])

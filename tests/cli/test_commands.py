@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from importlib.metadata import version
+from typing import cast
 
 import pytest
 from typer.core import TyperCommand, TyperGroup
@@ -26,13 +27,7 @@ def leaves(group: TyperGroup, *above: str) -> Iterator[tuple[str, TyperCommand]]
             yield " ".join((*above, name)), command
 
 
-def all_commands() -> dict[str, TyperCommand]:
-    group = get_command(app)
-    assert isinstance(group, TyperGroup)
-    return dict(leaves(group))
-
-
-COMMANDS = all_commands()
+COMMANDS = dict(leaves(cast("TyperGroup", get_command(app))))
 
 
 def test_module_controller_serves_without_a_command() -> None:

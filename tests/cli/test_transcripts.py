@@ -79,9 +79,7 @@ def list_lines(said: Said) -> tuple[list[str], list[str]]:
     """Return the lines of standard output and of standard error, or the text of its frame."""
     framed = " ".join(re.findall("│ (.*?) *│", said.err))
     err = [framed] if framed else said.err.splitlines()
-    return [join_columns(each) for each in said.out.splitlines()], [
-        join_columns(each) for each in err
-    ]
+    return [*map(join_columns, said.out.splitlines())], [*map(join_columns, err)]
 
 
 def is_expected(expected: list[str], found: list[str]) -> bool:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from noted_time.open_enum import list_names
 from noted_time.reading import MarkHistory, Tiling, find_complete_windows
 from noted_time.rules import Aggregator
-from noted_time.values import MAX_INT64, Accepted, Note, Refused, State, StreamSettings
+from noted_time.values import MAX_INT64, Note, State, StreamSettings
 from tests.core.acts import WRITERS, Act, event_histories, histories, make_world, streams
 from tests.support.streams import advance_after, advance_all, restart, seal
 
@@ -61,15 +61,13 @@ def test_upper_is_a_bound_if_all_declare(settings: StreamSettings, history: list
     """Each writer has a segment, and declares all domains."""
     own: list[Act] = [("write", (writer, 0, {})) for writer in WRITERS]
     own += [act for act in history if act[0] != "note" or act[1][-1] == "all"]
-    world = make_world(settings, [_alone(*act) for act in own], segments=len(WRITERS))
+    own = [  # each writer writes to its segment
+        (name, (parts[0], WRITERS.index(str(parts[0])), parts[2]) if name == "write" else parts)
+        for name, parts in own
+    ]
+    world = make_world(settings, own, segments=len(WRITERS))
 
     assert [made for made in world.made if made.unbound or not made.mark.upper_is_bound] == []
-
-
-def _alone(name: str, parts: tuple[object, ...]) -> Act:
-    if name == "write":
-        parts = (parts[0], WRITERS.index(str(parts[0])), parts[2])
-    return name, parts
 
 
 # A stream bounds how many segments its notes name, and how far one note may move an offset
@@ -96,12 +94,8 @@ def test_restart_keeps_answers_to_notes(positions: list[tuple[str, dict[int, int
     again = restart(stream)
 
     asked = [Note("AA", 99, {segment: offset}) for segment in range(5) for offset in (0, 2**61)]
-    refused = [_answer_after_restart(one, note) for one in (stream, again) for note in asked]
-    assert refused[: len(asked)] == refused[len(asked) :]
-
-
-def _answer_after_restart(stream: Aggregator, note: Note) -> Accepted | Refused:
-    return restart(stream).note(note, 0)
+    answers = [[restart(each).note(note, 0) for note in asked] for each in (stream, again)]
+    assert answers[0] == answers[1]
 
 
 RETENTION_MS = 20

@@ -246,17 +246,13 @@ stretches = st.lists(st.tuples(increments, st.integers(1, LONG)), min_size=1, ma
 """Steps, each repeated: segments move often for a while, and then rarely or never."""
 
 
-def chain_of(steps: list[tuple[Increment, int]]) -> list[Mark]:
-    repeated = [step for step, times in steps for _ in range(times)]
-    return list(accumulate(repeated, append_mark, initial=BEFORE))[1:]
-
-
 @given(steps=stretches, place=st.integers(0, 4 * LONG), ahead=st.integers(0, 2))
 def test_lookup_is_equal_for_dense_and_sparse_segments(
     steps: list[tuple[Increment, int]], place: int, ahead: int
 ) -> None:
     """Whichever form a segment has at the time, and after a change of form."""
-    marks = chain_of(steps)
+    repeated = [step for step, times in steps for _ in range(times)]
+    marks = list(accumulate(repeated, append_mark, initial=BEFORE))[1:]
     history = MarkHistory(marks)
     history.forget_through(place // 3)
     kept = [mark for mark in marks if mark.seq > place // 3] or marks[-1:]

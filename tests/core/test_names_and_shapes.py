@@ -54,23 +54,19 @@ def test_a_mark_without_a_field_is_rejected_by_name(mark: Mark, missing: str) ->
         read_json(Mark, wire)
 
 
-@pytest.mark.parametrize("segment", ["", "-1", "+1", "01", "1.0", " 1", "1e3", "¹", "٣", "x"])
-def test_segment_must_be_a_decimal_integer(segment: str) -> None:
-    """Each segment has one spelling."""
-    with pytest.raises(Rejected, match="is not a decimal integer"):
-        position_from_wire({segment: 1})
+SPELLINGS = ("", "-1", "+1", "01", "1.0", " 1", "1e3", "¹", "٣", "x")
+INVALID_POSITIONS: list[tuple[str, dict[str, object]]] = [
+    *(("is not a decimal integer", {segment: 1}) for segment in SPELLINGS),
+    *(("offset of segment 7 is not an integer", {"7": o}) for o in ("1", 1.0, True, None, [1])),
+    *((r"is not .*from 0 to", each) for each in ({"0": -1}, {"0": 2**63}, {str(2**63): 0})),
+]
 
 
-@pytest.mark.parametrize("offset", ["1", 1.0, True, None, [1]])
-def test_offset_must_be_an_integer(offset: object) -> None:
-    with pytest.raises(Rejected, match="offset of segment 7 is not an integer"):
-        position_from_wire({"7": offset})
-
-
-@pytest.mark.parametrize(("segment", "offset"), [("0", -1), ("0", 2**63), (str(2**63), 0)])
-def test_numbers_beyond_int64_are_rejected(segment: str, offset: int) -> None:
-    with pytest.raises(Rejected, match=r"is not .*from 0 to"):
-        position_from_wire({segment: offset})
+@pytest.mark.parametrize(("says", "position"), INVALID_POSITIONS)
+def test_invalid_position_is_rejected(says: str, position: dict[str, object]) -> None:
+    """Each segment has one spelling, and numbers are int64 from 0 on."""
+    with pytest.raises(Rejected, match=says):
+        position_from_wire(position)
 
 
 def test_a_note_travels_without_empty_fields() -> None:

@@ -86,16 +86,18 @@ def test_times_of_other_libraries_are_accepted() -> None:
     assert (unix_ms_of(time), unix_ms_of(time, up=True)) == (NOON_MS, NOON_MS + 1)
 
 
-@pytest.mark.parametrize("time", [NOON.replace(tzinfo=None), pd.NaT, pd.Timestamp(2013, 1, 1)])
-def test_a_time_without_a_zone_is_refused(time: Any) -> None:  # noqa: ANN401
-    with pytest.raises(Rejected, match="has no time zone: create it with tzinfo=datetime"):
-        unix_ms_of(time)
+NO_ZONE = "has no time zone: create it with tzinfo=datetime"
+NO_TIME = r"neither an integer .Unix ms. nor an aware datetime"
+INVALID_TIMES = [
+    *((each, NO_ZONE) for each in (NOON.replace(tzinfo=None), pd.NaT, pd.Timestamp(2013, 1, 1))),
+    *((each, NO_TIME) for each in (1.5, "noon", None, np.datetime64("2013-01-01"))),
+]
 
 
-@pytest.mark.parametrize("time", [1.5, "noon", None, np.datetime64("2013-01-01")])
-def test_an_invalid_time_is_refused(time: Any) -> None:  # noqa: ANN401
+@pytest.mark.parametrize(("time", "says"), INVALID_TIMES)
+def test_an_invalid_time_is_refused(time: Any, says: str) -> None:  # noqa: ANN401
     """Seconds as a float are the usual mistake."""
-    with pytest.raises(Rejected, match=r"neither an integer .Unix ms. nor an aware datetime"):
+    with pytest.raises(Rejected, match=says):
         unix_ms_of(time)
 
 

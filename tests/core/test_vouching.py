@@ -1,6 +1,5 @@
 """Which writers vouch for a mark's rows, and which marks meet requirements."""
 
-from collections.abc import Iterable
 from operator import attrgetter
 from typing import get_args
 
@@ -76,11 +75,6 @@ def find_whole(world: World, domain: str) -> int:
     return 0 if lower is None else next(each.seq for each in marks if each.lower >= lower)
 
 
-def list_times(mark: Mark) -> Iterable[int]:
-    """Return the times of rows below a mark, from 0 on."""
-    return range(min(1, mark.lower), mark.lower + 1)
-
-
 def find_lost_rows(world: World, domain: str, mark: Mark, time: int) -> list[str]:
     """Return the writers that vouch at a mark whose cut lacks a row of theirs."""
     from_seq = find_whole(world, domain)
@@ -114,7 +108,9 @@ def test_mark_has_all_rows_of_its_vouching_writers(
     opening = OPENS_FIRST if states_since else []
     world = make_world(settings, opening + history, states_since=states_since)
     asked = [
-        (made.domain, made.mark, time) for made in world.made for time in list_times(made.mark)
+        (made.domain, made.mark, time)
+        for made in world.made
+        for time in range(min(1, made.mark.lower), made.mark.lower + 1)
     ]
     vouched = [count_vouching(world.stream, domain, mark.seq, time) for domain, mark, time in asked]
     event(f"vouching: {min(sum(each.count for each in vouched), 9)}")

@@ -92,14 +92,10 @@ def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
         process.terminate()
 
         output, _ = process.communicate(timeout=PATIENCE_S)
-        left = [*(tmp_path / "scratch").glob("noted-time-*"), *_running(tmp_path)]
+        running = subprocess.check_output(["ps", "-A", "-o", "args"], text=True).splitlines()
+        left = [str(each) for each in (tmp_path / "scratch").glob("noted-time-*")]
+        left += [line for line in running if str(tmp_path) in line]
     assert (was_running, process.returncode != 0, left) == (True, True, []), output
-
-
-def _running(directory: Path) -> list[str]:
-    """Return the command lines of the programs that work in the directory."""
-    lines = subprocess.check_output(["ps", "-A", "-o", "args"], text=True).splitlines()
-    return [line for line in lines if str(directory) in line]
 
 
 @pytest.fixture(scope="module")
