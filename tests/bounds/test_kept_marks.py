@@ -167,9 +167,8 @@ async def test_a_wall_clock_far_ahead_deletes_nothing(store: Watched, time: Give
                 serve_for(controller, time, 80_000)
                 await controller._committer.submit(retention.forget_old_marks)
                 await controller._committer.submit(retention.forget_old_records)
-                await wait_until_async(
-                    lambda count=count: scrape(controller, STEPS_METRIC) == {(): count}
-                )
+                steps = {(): count}
+                await wait_until_async(lambda: scrape(controller, STEPS_METRIC) == steps)  # noqa: B023
 
         stepped = [each["by_ms"] for each in logs if each["event"] == "clock_stepped"]
         assert (list_kept(), stepped) == (before, [400 * DAY_MS, -400 * DAY_MS])

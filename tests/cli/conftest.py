@@ -16,7 +16,7 @@ from tests.support.processes import environment
 from writer_client import SegmentLogWriter
 
 
-class Said(NamedTuple):
+class Result(NamedTuple):
     """The status of a command, and its output on either stream."""
 
     status: int
@@ -40,7 +40,7 @@ class Commands:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def __call__(self, *arguments: object, typed: str = "") -> Said:
+    def __call__(self, *arguments: object, typed: str = "") -> Result:
         """Run one to its end; `typed` is what its standard input has.
 
         The width of a terminal, which the processes of a parallel run have, is not passed on.
@@ -48,7 +48,7 @@ class Commands:
         variables = {"NOTED_TIME_URL": self.url, "COLUMNS": None}
         done = CliRunner().invoke(app, [*map(str, arguments)], input=typed, env=variables)
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-        return Said(done.exit_code, done.stdout, done.stderr)
+        return Result(done.exit_code, done.stdout, done.stderr)
 
 
 class Console(Commands):

@@ -14,7 +14,7 @@ import pytest
 
 from demo.trials.calls import TEN
 from noted_time_cli.analyse import file_rows
-from tests.cli.conftest import Commands, Said
+from tests.cli.conftest import Commands, Result
 
 MINUTES = {"landing": [30, 70, 130, 190, 200], "departure": [10, 65, 125, 40, 185]}
 """The fourth row lands when 125 minutes are the newest: its hour ended 65 minutes before that."""
@@ -23,7 +23,7 @@ MANY_ROWS = {"f.parquet": 4_000_000, "f.jsonl": 400_000}
 MEMORY_POOLS = {name: pa.proxy_memory_pool(pa.default_memory_pool()) for name in MANY_ROWS}
 """They outlive the tables that were allocated in them."""
 
-Analyse = Callable[..., Said]
+Analyse = Callable[..., Result]
 
 
 @pytest.fixture

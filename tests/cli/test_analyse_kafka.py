@@ -11,20 +11,20 @@ from confluent_kafka import Message
 
 from demo.trials.calls import HOUR_MS, TEN
 from demo.trials.kafka import Broker, Settings
-from tests.cli.conftest import Commands, Said
+from tests.cli.conftest import Commands, Result
 from tests.support.transactions import begin_transaction
 
 pytestmark = pytest.mark.acceptance
 
 
-class Analysed:
+class TopicAnalysis:
     """A topic named like its test, and the command that judges it."""
 
     def __init__(self, broker: Broker, topic: str) -> None:
         self.broker, self.topic = broker, topic
         self._run = Commands("http://127.0.0.1:9")
 
-    def __call__(self, *words: str) -> Said:
+    def __call__(self, *words: str) -> Result:
         return self._run("analyse", "kafka", self.broker.address, self.topic, *words)
 
     def create(self, *rows: tuple[int, int, int], settings: Settings | None = None) -> None:
@@ -40,21 +40,21 @@ class Analysed:
 
 
 @pytest.fixture
-def analyse(broker: Broker, request: pytest.FixtureRequest) -> Analysed:
+def analyse(broker: Broker, request: pytest.FixtureRequest) -> TopicAnalysis:
     """Return the topic of the test, which the test creates."""
-    return Analysed(broker, str(request.node.originalname))
+    return TopicAnalysis(broker, str(request.node.originalname))
 
 
 ROWS = ((0, 0, 1), (0, 130, 131), (1, 50, 135), (0, 140, 141))
 """The third is 80 minutes behind, and 70 minutes after its hour had ended for Spark."""
 
 
-def test_a_field_is_judged_by_the_records_timestamps(analyse: Analysed) -> None:
+def test_a_field_is_judged_by_the_records_timestamps(analyse: TopicAnalysis) -> None:
     """The output says whose clock it is; keys, headers and fields tell who is late."""
     analyse.create(*ROWS)
     for who, name in (("key", "k1"), ("field:carrier", "c1")):
-        said = analyse("--field", "of.at", "--who", who, "--json")
-        found = said.json
+        done = analyse("--field", "of.at", "--who", who, "--json")
+        found = done.json
         assert found["least_delay_without_loss_ms"] == 70 * 60_000 + 1
         assert found["behind_by_who"] == [[name, 1, 80 * 60_000.0, 80 * 60_000]]
         assert found["behind_by_partition"][0][0] == "1"
@@ -62,17 +62,17 @@ def test_a_field_is_judged_by_the_records_timestamps(analyse: Analysed) -> None:
     assert found["delays"][-1]["wait_median_ms"] is not None
 
 
-def test_timestamps_alone_leave_arrival_times_unknown(analyse: Analysed) -> None:
+def test_timestamps_alone_leave_arrival_times_unknown(analyse: TopicAnalysis) -> None:
     """The output says first that arrival is assumed, and ends with an observer's command."""
     analyse.create(*ROWS)
-    said = analyse()
+    done = analyse()
 
-    assert said.err.splitlines()[1].startswith("Arrival times are not known.")
-    assert "lost by Flink" in said.table[0]
-    assert f"observe kafka read-timestamp {analyse.broker.address} test_timestamps" in said.err
+    assert done.err.splitlines()[1].startswith("Arrival times are not known.")
+    assert "lost by Flink" in done.table[0]
+    assert f"observe kafka read-timestamp {analyse.broker.address} test_timestamps" in done.err
 
 
-def test_silent_partitions_are_named(analyse: Analysed) -> None:
+def test_silent_partitions_are_named(analyse: TopicAnalysis) -> None:
     """One without a record, and one without a record of the last hour."""
     analyse.create((0, 0, 1))
     empty = analyse("--field", "of.at", "--json").json["said"]
@@ -83,7 +83,7 @@ def test_silent_partitions_are_named(analyse: Analysed) -> None:
     assert silent[1].startswith("Partition 0 has no row in the last hour")
 
 
-def test_append_times_of_the_broker_are_reported(analyse: Analysed) -> None:
+def test_append_times_of_the_broker_are_reported(analyse: TopicAnalysis) -> None:
     """Without a field of event time, no record can be late by them."""
     analyse.create(*ROWS, settings={"message.timestamp.type": "LogAppendTime"})
     by_field, by_stamp = analyse("--field", "of.at", "--json"), analyse()
@@ -93,7 +93,7 @@ def test_append_times_of_the_broker_are_reported(analyse: Analysed) -> None:
     assert "name the event time in the records with --field" in by_stamp.err
 
 
-def test_the_last_records_are_judged(analyse: Analysed) -> None:
+def test_the_last_records_are_judged(analyse: TopicAnalysis) -> None:
     """An equal share of each partition is read, or younger records; the output says so."""
     analyse.create(*ROWS)
     few, young = analyse("--records", "2", "--json"), analyse("--since", "7d")
@@ -106,7 +106,7 @@ def test_the_last_records_are_judged(analyse: Analysed) -> None:
     assert (older.json["rows"], older.json["said"][-1][:22]) == (4, "The log has nothing be")
 
 
-def test_topic_in_another_unit_needs_the_unit(analyse: Analysed) -> None:
+def test_topic_in_another_unit_needs_the_unit(analyse: TopicAnalysis) -> None:
     """Each tenth record is an hour late. No delay is advised without the unit."""
     analyse.create()
     late = [(n, TEN + n * 1000 - (n % 10 == 9) * HOUR_MS) for n in range(200)]
@@ -115,12 +115,12 @@ def test_topic_in_another_unit_needs_the_unit(analyse: Analysed) -> None:
     judged = analyse("--field", "ts", "--unit", "s", "--window", "0s", "--json")
 
     doubt = "Unix seconds (2013-01-01 as seconds, 1970-01-16 as ms): pass --unit s"
-    said = f"noted-time: the times of `ts` look like {doubt}"
-    assert (refused.status, refused.out, refused.err.splitlines()[1:]) == (1, "", [said])
+    error = f"noted-time: the times of `ts` look like {doubt}"
+    assert (refused.status, refused.out, refused.err.splitlines()[1:]) == (1, "", [error])
     assert judged.json["least_delay_without_loss_ms"] == HOUR_MS - 1000 + 1
 
 
-def test_aborted_records_are_not_analysed(analyse: Analysed) -> None:
+def test_aborted_records_are_not_analysed(analyse: TopicAnalysis) -> None:
     """The command ends although their offsets cannot be read."""
     analyse.create(*ROWS[:2])
     aborted = json.dumps({"of": {"at": TEN - 99}})
@@ -131,7 +131,7 @@ def test_aborted_records_are_not_analysed(analyse: Analysed) -> None:
     assert analyse("--field", "of.at", "--json").json["rows"] == 2
 
 
-def test_records_without_the_field_are_counted_or_named(analyse: Analysed) -> None:
+def test_records_without_the_field_are_counted_or_named(analyse: TopicAnalysis) -> None:
     """If no record has it, the error has the fields that exist."""
     analyse.create(*ROWS)
     analyse.send((1, "no JSON", TEN))
@@ -142,7 +142,7 @@ def test_records_without_the_field_are_counted_or_named(analyse: Analysed) -> No
     assert all_.err.endswith("none of 5 records has a time: there is no 'departure' among at\n")
 
 
-def test_records_without_a_value_are_counted_by_themselves(analyse: Analysed) -> None:
+def test_records_without_a_value_are_counted_by_themselves(analyse: TopicAnalysis) -> None:
     """They are not records whose time cannot be read."""
     analyse.create(*ROWS)
     analyse.send((0, None, TEN), (1, None, TEN), (1, "no JSON", TEN), key="k")
@@ -152,7 +152,7 @@ def test_records_without_a_value_are_counted_by_themselves(analyse: Analysed) ->
     assert found["said"][1] == "2 records without a value skipped."
 
 
-def test_text_without_a_zone_is_refused(analyse: Analysed) -> None:
+def test_text_without_a_zone_is_refused(analyse: TopicAnalysis) -> None:
     """The error shows one value and the option to pass, as for files."""
     analyse.create()
     analyse.send((0, '{"at": "2013-01-01 11:00:00"}', TEN))
@@ -164,7 +164,7 @@ def test_text_without_a_zone_is_refused(analyse: Analysed) -> None:
     assert told.json["first_ms"] == TEN
 
 
-def test_each_event_of_a_record_is_a_row(analyse: Analysed) -> None:
+def test_each_event_of_a_record_is_a_row(analyse: TopicAnalysis) -> None:
     """A path leads through arrays; a function returns several."""
     analyse.create()
     for spans in ([TEN, TEN + HOUR_MS], [TEN + 1, TEN + 2 * HOUR_MS], []):
@@ -188,7 +188,7 @@ def times_of(message: Message) -> list[int]:
     return [span["at"] for span in json.loads(message.value() or b"")["spans"]]
 
 
-def test_a_function_finds_the_time(analyse: Analysed, tmp_path: Path) -> None:
+def test_a_function_finds_the_time(analyse: TopicAnalysis, tmp_path: Path) -> None:
     """The function and the configuration of the client are the same as for an observer."""
     analyse.create(*ROWS)
     (tmp_path / "client.properties").write_text("client.id=analysis\n")
@@ -205,7 +205,7 @@ def time_of(message: Message) -> int:
     return int(json.loads(message.value() or b"")["of"]["at"])
 
 
-def test_new_records_are_analysed_by_the_local_clock(analyse: Analysed) -> None:
+def test_new_records_are_analysed_by_the_local_clock(analyse: TopicAnalysis) -> None:
     analyse.create()
     analyse.send((0, "{}", TEN))
     ends = threading.Event()
@@ -225,13 +225,13 @@ def test_new_records_are_analysed_by_the_local_clock(analyse: Analysed) -> None:
     assert "by its clock" in found["said"][0]
 
 
-def test_compacted_topic_is_reported(analyse: Analysed) -> None:
+def test_compacted_topic_is_reported(analyse: TopicAnalysis) -> None:
     analyse.create(*ROWS, settings={"cleanup.policy": "compact"})
 
     assert "is compacted: its replaced records are not judged" in analyse().err
 
 
-def test_who_option_needs_a_known_form(analyse: Analysed) -> None:
+def test_who_option_needs_a_known_form(analyse: TopicAnalysis) -> None:
     """The error has the known forms."""
     analyse.create(*ROWS[:1])
 

@@ -91,9 +91,9 @@ def test_deleted_records_are_reported(producers: Producers, broker: Broker, run:
     """Records deleted by retention may have been late."""
     producers.write(LIAR, 5, 6)
     broker.truncate(producers.name, {0: 1})
-    said = run("analyse", "kafka", broker.address, producers.name)
+    done = run("analyse", "kafka", broker.address, producers.name)
 
-    assert "Records that were deleted from 1 partition are not judged.\n" in said.err
+    assert "Records that were deleted from 1 partition are not judged.\n" in done.err
 
 
 @pytest.mark.acceptance
@@ -104,9 +104,9 @@ def test_foreign_stream_is_refused(producers: Producers, broker: Broker, run: Co
     other = f"{producers.name}-2"
     broker.create(other)
     broker.send(other, [(0, "{}", TEN)])
-    said = run("analyse", "kafka", broker.address, other, "--stream", producers.name)
+    done = run("analyse", "kafka", broker.address, other, "--stream", producers.name)
 
-    assert (said.status, "its positions are of log" in said.err) == (1, True)
+    assert (done.status, "its positions are of log" in done.err) == (1, True)
 
 
 def test_rows_of_a_forgotten_writer_stay_its_own(

@@ -33,9 +33,9 @@ COMMANDS = dict(leaves(cast("TyperGroup", get_command(app))))
 def test_module_controller_serves_without_a_command() -> None:
     """It has the options of `noted-time serve`; `--version` and commands work, too."""
     asked = (("--port", "x"), ("--version",), ("stream", "--nope"))
-    said = [run_python("-m", "controller", *words) for words in asked]
+    done = [run_python("-m", "controller", *words) for words in asked]
 
-    first = [f"{each.stdout}{each.stderr}".split(" [")[0].splitlines()[0] for each in said]
+    first = [f"{each.stdout}{each.stderr}".split(" [")[0].splitlines()[0] for each in done]
     assert first == [
         "Usage: noted-time serve",
         f"noted-time {version('noted-time')}",

@@ -21,10 +21,10 @@ def test_changes_before_the_kept_reports_are_not_known() -> None:
     answer = {"windows": [], "has_more": False, "next": None, "changes_are_known": False}
     answer |= {"stream_id": "a", "logs": [], "writers_without_least": []}
     with odd_controller({"/windows": answer}) as url:
-        said = Commands(url)("changed-since", "s", "2020-01-01T00:00Z")
+        done = Commands(url)("changed-since", "s", "2020-01-01T00:00Z")
 
-    assert said.status == 3
-    assert said.err == (
+    assert done.status == 3
+    assert done.err == (
         "noted-time: the ledger does not reach back so far, or the controller's clock is before "
         "TIME: other windows may have changed, too. Load all windows again, and ask from now on\n"
     )
@@ -44,12 +44,12 @@ def test_page_loop_continues_after_a_reload(run: Console, stream: str, tmp_path:
         {loop[0].replace("orders", stream)}
     """
     environment = os.environ | {"NOTED_TIME_URL": run.served.url}
-    said = [
+    printed = [
         subprocess.check_output(["bash", "-c", script], cwd=tmp_path, env=environment, text=True)
         for _ in range(2)
     ]
 
-    assert said == ["everything\n", ""]
+    assert printed == ["everything\n", ""]
 
 
 @pytest.mark.parametrize(

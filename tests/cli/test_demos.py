@@ -77,11 +77,11 @@ def test_demo_stream_ends_with_idle_writers(run: Commands, served: Served, name:
     """The output says where to look and how to remove the stream."""
     played = run("demo-stream", name, "--for", "7s")
 
-    said = played.err.splitlines()
+    lines = played.err.splitlines()
     assert (played.status, states(served, name)) == (0, dict.fromkeys(WRITER_RATES, "idle"))
-    assert said[0] == f"{name} is running. Look at it:  {served.url}/#/streams/{name}"
-    assert said[2] == "0:05  lima has stalled: the watermark waits for it, for 20s."
-    assert said[-1] == f"To remove it:  noted-time stream delete {name}"
+    assert lines[0] == f"{name} is running. Look at it:  {served.url}/#/streams/{name}"
+    assert lines[2] == "0:05  lima has stalled: the watermark waits for it, for 20s."
+    assert lines[-1] == f"To remove it:  noted-time stream delete {name}"
 
 
 def test_ctrl_c_ends_the_demo_stream_cleanly(

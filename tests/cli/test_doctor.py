@@ -19,7 +19,7 @@ from noted_time_cli.app import app
 from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset
 from spark_integration.marks.released import Released
 from tests.access.test_served import CERTIFICATE, TLS
-from tests.cli.conftest import Commands, Console, Said
+from tests.cli.conftest import Commands, Console, Result
 from tests.support.gates import Guarded
 from tests.support.offset_log import plan
 from tests.support.processes import ServeProcess, environment, run_command
@@ -42,17 +42,17 @@ def now() -> int:
     return int(clock.time() * 1000)
 
 
-def verdicts(said: Said) -> dict[str, list[Json]]:
+def verdicts(done: Result) -> dict[str, list[Json]]:
     """Return the verdicts of each check."""
     found: dict[str, list[Json]] = {}
-    for each in said.json["verdicts"]:
+    for each in done.json["verdicts"]:
         found.setdefault(each["check"], []).append(each)
     return found
 
 
-def outcomes(said: Said, *checks: str) -> list[str]:
+def outcomes(done: Result, *checks: str) -> list[str]:
     """Return the outcomes of some checks, with commas between several of one check."""
-    found = verdicts(said)
+    found = verdicts(done)
     return [", ".join(each["outcome"] for each in found.get(check, ())) for check in checks]
 
 
@@ -88,9 +88,9 @@ def test_each_of_several_controllers_is_asked(run: Console) -> None:
     run.served.create("several")
     run.served.post("several", {"writer": "UA", "time": now(), "position": {"0": 1}})
 
-    said = run("doctor", "several", "--url", f"{NOWHERE},{run.served.url}", "--json")
+    done = run("doctor", "several", "--url", f"{NOWHERE},{run.served.url}", "--json")
 
-    assert (said.status, outcomes(said, "controller", "clock", "stream", "writers")) == (
+    assert (done.status, outcomes(done, "controller", "clock", "stream", "writers")) == (
         1,
         ["wrong, ok", "ok", "ok", "ok"],
     )
@@ -102,14 +102,14 @@ def test_each_stream_problem_has_a_remedy(run: Console) -> None:
     run.served.post("ill", {"writer": "UA", "time": 1_357_034_400, "position": {"0": 1}})
     wait_until(lambda: run.served.get("ill/explain").get("silence") == "missing")
 
-    said = run("doctor", "ill", "--json")
+    done = run("doctor", "ill", "--json")
 
     lines = [
         (each["fact"].partition(" (")[0], each["remedy"] != "")
-        for each in verdicts(said)["writers"]
+        for each in verdicts(done)["writers"]
     ]
     explained = " ".join(run.served.get("ill/explain")["sentences"])
-    assert (said.status, lines, verdicts(said)["domain default"][0]["fact"]) == (
+    assert (done.status, lines, verdicts(done)["domain default"][0]["fact"]) == (
         1,
         [("never came: DL", True), ("excluded: UA", True), ("seconds: UA", True)],
         explained,
@@ -122,11 +122,11 @@ def test_unknown_stream_is_a_problem(run: Commands, broker: Broker, tmp_path: Pa
     plan(tmp_path, 0, make_offset("orders", "9b"), metadata=BEGUN)
     words = ("--kafka", broker.address, "--checkpoint", str(tmp_path), "--json")
 
-    said = run("doctor", "oders", *words)
+    done = run("doctor", "oders", *words)
 
-    assert outcomes(said, "stream", "topic", "checkpoint") == ["wrong", "not checked", "wrong"]
-    assert "no longer exists" in verdicts(said)["checkpoint"][0]["fact"]
-    assert "`noted-time stream list` lists the streams" in verdicts(said)["stream"][0]["fact"]
+    assert outcomes(done, "stream", "topic", "checkpoint") == ["wrong", "not checked", "wrong"]
+    assert "no longer exists" in verdicts(done)["checkpoint"][0]["fact"]
+    assert "`noted-time stream list` lists the streams" in verdicts(done)["stream"][0]["fact"]
 
 
 def test_doctor_shows_the_rights_of_a_token(guarded_controller: tuple[Served, Guarded]) -> None:
@@ -137,27 +137,27 @@ def test_doctor_shows_the_rights_of_a_token(guarded_controller: tuple[Served, Gu
         "writes": tokens.token("write", streams=["flights"], writers=["UA"]),
     }
     run = Commands(served.url)
-    said = {
+    done = {
         name: run("doctor", "flights", "--token", token, "--json") for name, token in shown.items()
     }
 
-    assert {name: outcomes(each, "token", "stream") for name, each in said.items()} == {
+    assert {name: outcomes(each, "token", "stream") for name, each in done.items()} == {
         "unknown": ["wrong", "not checked"],
         "writes": ["ok", "not checked"],
     }
-    assert verdicts(said["writes"])["token"][0]["fact"].endswith("permits: write flights as UA")
-    assert "(a token from --token was sent)" in verdicts(said["unknown"])["token"][0]["fact"]
-    printed = "".join(each.out + each.err for each in said.values())
+    assert verdicts(done["writes"])["token"][0]["fact"].endswith("permits: write flights as UA")
+    assert "(a token from --token was sent)" in verdicts(done["unknown"])["token"][0]["fact"]
+    printed = "".join(each.out + each.err for each in done.values())
     assert not [name for name, token in shown.items() if token and token in printed]
 
 
 @pytest.fixture
-def topic_checks(broker: Broker, served: Served, request: pytest.FixtureRequest) -> "Checked":
+def topic_checks(broker: Broker, served: Served, request: pytest.FixtureRequest) -> "TopicCheck":
     """Return the topic and the stream of the test."""
-    return Checked(broker, served, str(request.node.originalname))
+    return TopicCheck(broker, served, str(request.node.originalname))
 
 
-class Checked:
+class TopicCheck:
     """A topic and its stream, where one writer has noted its rows."""
 
     def __init__(self, broker: Broker, served: Served, name: str) -> None:
@@ -172,25 +172,25 @@ class Checked:
         note = {"writer": "UA", "time": time, "position": {"0": offset}, "log": log}
         self.served.post(self.name, note)
 
-    def doctor(self) -> Said:
+    def doctor(self) -> Result:
         """Look at it."""
         run = Commands(self.served.url)
         return run("doctor", self.name, "--kafka", self.broker.address, "--json")
 
 
 @pytest.mark.acceptance
-def test_well_configured_topic_passes(topic_checks: Checked) -> None:
+def test_well_configured_topic_passes(topic_checks: TopicCheck) -> None:
     """Its settings, its id, the client's rights, and the positions noted."""
     topic_checks.make({"retention.ms": -1}, time=now(), offset=1)
 
-    said = topic_checks.doctor()
+    done = topic_checks.doctor()
 
     checks = ("broker", "rights", "topic settings", "log", "segments")
-    assert (said.status, outcomes(said, *checks)) == (0, ["ok"] * 5), said.out
+    assert (done.status, outcomes(done, *checks)) == (0, ["ok"] * 5), done.out
 
 
 @pytest.mark.acceptance
-def test_each_topic_problem_has_a_remedy(topic_checks: Checked) -> None:
+def test_each_topic_problem_has_a_remedy(topic_checks: TopicCheck) -> None:
     """All settings are bad, and the topic is another log, so offsets are not compared."""
     day_ms = 86_400_000
     bad = {
@@ -202,15 +202,15 @@ def test_each_topic_problem_has_a_remedy(topic_checks: Checked) -> None:
     topic_checks.broker.create(topic_checks.name, settings=bad)
     topic_checks.broker.send(topic_checks.name, [(0, "key", 0)], key="k")
 
-    said = topic_checks.doctor()
+    done = topic_checks.doctor()
 
-    found = verdicts(said)
+    found = verdicts(done)
     named = [each["fact"].partition("=")[0] for each in found["topic settings"]]
-    assert (said.status, named) == (
+    assert (done.status, named) == (
         1,
         ["cleanup.policy", "retention.ms", "message.timestamp.after.max.ms"],
     )
-    assert outcomes(said, "broker", "rights", "log", "segments") == ["ok", "ok", "wrong", ""]
+    assert outcomes(done, "broker", "rights", "log", "segments") == ["ok", "ok", "wrong", ""]
 
 
 @pytest.mark.acceptance
@@ -235,20 +235,20 @@ def test_unreadable_topic_is_a_problem(
         broker.create("unseen")
         broker.hide("unseen")
 
-    said = run("doctor", "--kafka", broker.address, "--json", *words.split())
+    done = run("doctor", "--kafka", broker.address, "--json", *words.split())
 
-    (found,) = verdicts(said)["topic" if remedy else "broker"]
-    assert (said.status, fact in found["fact"], found["remedy"]) == (1, True, remedy), said.out
+    (found,) = verdicts(done)["topic" if remedy else "broker"]
+    assert (done.status, fact in found["fact"], found["remedy"]) == (1, True, remedy), done.out
 
 
 @pytest.mark.usefixtures("impatient")
 def test_unreachable_broker_is_a_problem(run: Commands) -> None:
     """The checkpoint is checked nevertheless."""
-    said = run(*WITHOUT_BROKER)
+    done = run(*WITHOUT_BROKER)
 
-    assert outcomes(said, "broker", "checkpoint") == ["wrong", "wrong"]
-    assert "no Kafka broker answers at 127.0.0.1:9" in verdicts(said)["broker"][0]["fact"]
-    assert verdicts(said)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
+    assert outcomes(done, "broker", "checkpoint") == ["wrong", "wrong"]
+    assert "no Kafka broker answers at 127.0.0.1:9" in verdicts(done)["broker"][0]["fact"]
+    assert verdicts(done)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
 
 
 def test_checks_need_their_extra(run: Console, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,10 +259,10 @@ def test_checks_need_their_extra(run: Console, monkeypatch: pytest.MonkeyPatch) 
     for module in ("confluent_kafka", "spark_integration.checkpoint.files"):
         monkeypatch.setitem(sys.modules, module, None)
 
-    said = run(*WITHOUT_BROKER)
+    done = run(*WITHOUT_BROKER)
 
-    assert (said.status, outcomes(said, "broker", "checkpoint")) == (0, ["not checked"] * 2)
-    assert verdicts(said)["broker"][0]["remedy"] == install_command("kafka")
+    assert (done.status, outcomes(done, "broker", "checkpoint")) == (0, ["not checked"] * 2)
+    assert verdicts(done)["broker"][0]["remedy"] == install_command("kafka")
 
 
 def test_problems_are_coloured_on_a_terminal(served: Served) -> None:

@@ -10,7 +10,7 @@ import pytest
 from demo.trials.ports import free_port
 from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, eventually
-from tests.cli.conftest import Commands, Said, start_command
+from tests.cli.conftest import Commands, Result, start_command
 from writer_client import SegmentLogWriter
 
 
@@ -29,7 +29,7 @@ def stream(served: Served) -> str:
     return served.new(domains=["default", "ingestion"], max_time_ahead_ms=None)
 
 
-def observe(served: Served, *words: object) -> Said:
+def observe(served: Served, *words: object) -> Result:
     """Run the command to its end."""
     return Commands(served.url)("observe", "log", *words)
 
@@ -64,13 +64,13 @@ def test_the_printed_option_ends_the_wait_for_a_segment(served: Served, tmp_path
         log.append([{"departure": time} for time in times])
     options = ["--delay", "0s", "--idle", "1ms", "--poll", "20ms", "--for", "1s"]
     words = ["event-time", tmp_path, name, "--field", "departure", *options]
-    said = observe(served, *words)
+    done = observe(served, *words)
     held = marks(served, name, "default")
     explained = " ".join(Commands(served.url)("explain", name).out.split())
     option = re.findall(r"restart the observer with (.*?) to wait", explained)
     observe(served, *words, *option[0].split())
 
-    assert (said.status, "1 record was skipped" in said.err) == (1, True)
+    assert (done.status, "1 record was skipped" in done.err) == (1, True)
     assert [lower for lower, _ in held] == [at]
     assert (option, marks(served, name, "default")[-1][0]) == (["--pass 1:0"], at + 1)
 

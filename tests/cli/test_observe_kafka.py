@@ -11,11 +11,11 @@ from demo.trials.kafka import Broker
 from demo.trials.ports import free_port
 from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, wait_until
-from tests.cli.conftest import Commands, Said, start_command
+from tests.cli.conftest import Commands, Result, start_command
 
 pytestmark = pytest.mark.acceptance
 
-Observe = Callable[[str], Said]
+Observe = Callable[[str], Result]
 LATE = 1_357_041_600_000
 
 
@@ -34,7 +34,7 @@ def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str
 def observe(broker: Broker, served: Served, topic: str) -> Observe:
     """Return a function that observes the topic once, with some options."""
 
-    def look(words: str) -> Said:
+    def look(words: str) -> Result:
         way, *options = words.split()
         return Commands(served.url)(
             "observe", "kafka", way, broker.address, topic, *options, "--for", "0s"
@@ -56,10 +56,10 @@ def test_observing_once_makes_a_mark(
     observe: Observe, served: Served, topic: str, options: str, mark: tuple[str, int | None]
 ) -> None:
     """The mark is at the clock, or at the newest time of the slowest partition."""
-    said = observe(options)
+    done = observe(options)
 
     domain, lower = mark
-    assert said == Said(0, f"observer observes {topic}\n", "")
+    assert done == Result(0, f"observer observes {topic}\n", "")
     assert [
         (found["cut"], found["lower"] == (lower or found["lower"]))
         for found in served.all_marks(topic, domain)
@@ -71,9 +71,9 @@ def test_tombstones_are_counted_and_do_not_fail(
 ) -> None:
     """A tombstone has no event, but its offset counts as read."""
     broker.send(topic, [(1, None, LATE), (1, None, LATE)], key="k")
-    said = observe("field --field at --delay 50ms --from earliest")
+    done = observe("field --field at --delay 50ms --from earliest")
 
-    assert (said.status, said.err) == (0, "2 records without a value skipped.\n")
+    assert (done.status, done.err) == (0, "2 records without a value skipped.\n")
     assert [mark["cut"] for mark in served.all_marks(topic)] == [{"0": 2, "1": 3}]
 
 
@@ -91,9 +91,9 @@ FIELD = "field --field at --delay 5s --from earliest"
 
 def test_seconds_are_not_noted(observe: Observe, served: Served, topic_in_seconds: str) -> None:
     """The sentence says what to add; nothing is reported as late."""
-    said = observe(FIELD)
+    done = observe(FIELD)
 
-    assert said == Said(
+    assert done == Result(
         1,
         f"observer observes {topic_in_seconds}\n",
         "noted-time: the times of `at` look like Unix seconds (2013-01-01 as seconds, 1970-01-16 "
@@ -109,9 +109,9 @@ def test_stream_clock_or_unit_ends_the_doubt(
 ) -> None:
     """Seconds are read as ms then."""
     served.call("PUT", f"/{topic_in_seconds}", {"max_time_ahead_ms": ahead_ms})
-    said = observe(FIELD + more)
+    done = observe(FIELD + more)
 
-    assert (said.status, said.err) == (0, "")
+    assert (done.status, done.err) == (0, "")
     assert served.get(f"{topic_in_seconds}/writers/observer")["position"] == {"0": 7, "1": 6}
 
 
@@ -138,10 +138,10 @@ def test_known_unit_skips_no_record(
     ],
 )
 def test_invalid_observations_are_refused(observe: Observe, options: str, sentence: str) -> None:
-    said = observe(options)
+    done = observe(options)
 
-    assert said.status == 1
-    assert sentence in said.err
+    assert done.status == 1
+    assert sentence in done.err
 
 
 @pytest.mark.usefixtures("impatient")
@@ -149,19 +149,19 @@ def test_unreachable_broker_is_reported_first(served: Served, topic: str) -> Non
     """Problems of the stream come after it."""
     served.stream(topic, "default")
     address = f"127.0.0.1:{free_port()}"
-    said = Commands(served.url)("observe", "kafka", "ingestion", address, topic, "--for", "0s")
-    broker, stream, _ = said.err.splitlines()
+    done = Commands(served.url)("observe", "kafka", "ingestion", address, topic, "--for", "0s")
+    broker, stream, _ = done.err.splitlines()
 
-    assert (said.status, address in broker, "unknown_domain" in stream) == (1, True, True)
+    assert (done.status, address in broker, "unknown_domain" in stream) == (1, True, True)
 
 
 def test_skipped_records_are_counted(broker: Broker, observe: Observe, topic: str) -> None:
     """The status is 1, although the other records were noted."""
     broker.send(topic, [(0, "no JSON", LATE), (1, '{"at": "noon"}', LATE)])
-    said = observe("field --field at --delay 50ms --from earliest")
+    done = observe("field --field at --delay 50ms --from earliest")
 
-    assert said.status == 1
-    assert said.err.endswith(
+    assert done.status == 1
+    assert done.err.endswith(
         "noted-time: 2 records were skipped: the time could not be read or was too far ahead; "
         "see the warnings above\n"
     )
@@ -170,8 +170,8 @@ def test_skipped_records_are_counted(broker: Broker, observe: Observe, topic: st
 def test_command_of_analyse_makes_a_mark(served: Served, broker: Broker, topic: str) -> None:
     """Also on a quiet topic, whose partitions become idle."""
     run = Commands(served.url)
-    said = run("analyse", "kafka", broker.address, topic, "--field", "at", "--unit", "ms").err
-    printed = re.findall(r"Observers +(?:.*?) (observe kafka .*)", said)
+    advice = run("analyse", "kafka", broker.address, topic, "--field", "at", "--unit", "ms").err
+    printed = re.findall(r"Observers +(?:.*?) (observe kafka .*)", advice)
 
     assert run(*shlex.split(printed[0]), "--for", "0s").status == 0
     assert served.get(f"{topic}/explain")["lower"] == LATE + 400
@@ -190,9 +190,9 @@ def test_the_printed_option_ends_the_wait_for_readable_records(
         broker.send(topic, [(0, f'{{"at": {time}}}', LATE)])
         run(*words, "--poll", "20ms", "--for", "1s")
         held.append(served.get(f"{topic}/explain")["lower"])
-    said = run("explain", topic).out
+    explained = run("explain", topic).out
     doctor = run("doctor", topic).out
-    printed = re.findall(r"restart the observer with (.*?) to wait", " ".join(said.split()))
+    printed = re.findall(r"restart the observer with (.*?) to wait", " ".join(explained.split()))
     broker.send(topic, [(0, f'{{"at": {LATE + 40_000}}}', LATE)])
     with start_command(served, *words, "--poll", "20ms", *printed[0].split()) as observer:
         wait_until(lambda: served.get(f"{topic}/explain")["lower"] == LATE + 35_000)
@@ -210,7 +210,7 @@ def test_times_of_a_changefeed_are_noted(broker: Broker, served: Served, topic: 
     broker.send(topic, [(0, f'{{"resolved":"{LATE + 1}000000.0000000000"}}', 0)])
     feed = Commands(served.url)("observe", "kafka", "resolved", *words, "--domain", "ingestion")
 
-    assert feed == Said(0, f"observer observes {topic}\n", "")
+    assert feed == Result(0, f"observer observes {topic}\n", "")
     assert [(mark["lower"], mark["cut"]) for mark in served.all_marks(topic, "ingestion")] == [
         (LATE + 1, {"0": 1})
     ]
@@ -228,11 +228,11 @@ def test_config_file_is_read(observe: Observe, tmp_path: Path, text: str, senten
     """An error names the file."""
     file = tmp_path / "client.properties"
     file.write_text(text)
-    said = observe(f"ingestion --config {file}")
+    done = observe(f"ingestion --config {file}")
 
-    assert said.status == bool(sentence)
-    assert sentence in said.err
-    assert (str(file) in said.err) == bool(sentence)
+    assert done.status == bool(sentence)
+    assert sentence in done.err
+    assert (str(file) in done.err) == bool(sentence)
 
 
 def test_second_observer_of_a_name_fences_the_first(
@@ -242,7 +242,7 @@ def test_second_observer_of_a_name_fences_the_first(
     with start_command(served, *words, "--max-lag", "50ms") as older:
         wait_until(lambda: served.all_marks(topic, "ingestion"))
         younger = observe("ingestion --max-lag 50ms --poll 50ms")
-        _, said = older.communicate(timeout=PATIENCE_S)
+        _, errors = older.communicate(timeout=PATIENCE_S)
 
     assert (younger.status, older.returncode) == (0, 1)
-    assert "noted-time: writer 'observer' is fenced" in said
+    assert "noted-time: writer 'observer' is fenced" in errors

@@ -45,7 +45,7 @@ ROWS = re.findall(
 )[1:]
 
 
-class Spelled:
+class Spelling:
     """A row of the page: its values, its options, and the time in ms, or `None` if left out."""
 
     def __init__(self, written: str, options: str, read: str) -> None:
@@ -69,62 +69,62 @@ def make_message(value: object) -> Message:
     return cast("Message", SimpleNamespace(value=lambda: encoded))
 
 
-def read_record(value: object, spelled: Spelled, form: TimeForm, others: Sequence[object]) -> Any:  # noqa: ANN401 - as read
+def read_record(value: object, spelling: Spelling, form: TimeForm, others: Sequence[object]) -> Any:  # noqa: ANN401 - as read
     """Return the time of a record, among others, after its form is judged."""
-    if spelled.kind is not None:
+    if spelling.kind is not None:
         getter = make_time_getter(lambda _: cast("Any", value), form.judge("at", [value], NOON_MS))
         return getter(make_message(None))
-    values_of = make_values_getter(spelled.field)
+    values_of = make_values_getter(spelling.field)
     first = [each for item in (value, *others) for each in values_of(make_message(item))]
-    return make_time_getter(spelled.field, form.judge("at", first, NOON_MS))(make_message(value))
+    return make_time_getter(spelling.field, form.judge("at", first, NOON_MS))(make_message(value))
 
 
 def list_others(value: object) -> list[object]:
     return [NOON_MS] * 3 if isinstance(value, int) else ["2026-11-26 12:00:00Z"] * 3
 
 
-SPELLED = [pytest.param(Spelled(*row), id=row[0][:40]) for row in ROWS]
+SPELLED = [pytest.param(Spelling(*row), id=row[0][:40]) for row in ROWS]
 
 
 def test_the_page_has_24_spellings() -> None:
     assert len(ROWS) == 24
 
 
-@pytest.mark.parametrize("spelled", SPELLED)
-def test_a_topic_has_times_of_each_spelling(spelled: Spelled) -> None:
-    for value in spelled.values:
-        others = [] if spelled.time is not None else list_others(value)
+@pytest.mark.parametrize("spelling", SPELLED)
+def test_a_topic_has_times_of_each_spelling(spelling: Spelling) -> None:
+    for value in spelling.values:
+        others = [] if spelling.time is not None else list_others(value)
         found = None
         with suppress(NoSuchTime):
-            found = read_record(value, spelled, spelled.form, others)
-        assert found == spelled.time
-        if spelled.options and spelled.time is not None:
-            with pytest.raises(Rejected, match=spelled.options[0]):
-                read_record(value, spelled, TimeForm(), others)
+            found = read_record(value, spelling, spelling.form, others)
+        assert found == spelling.time
+        if spelling.options and spelling.time is not None:
+            with pytest.raises(Rejected, match=spelling.options[0]):
+                read_record(value, spelling, TimeForm(), others)
 
 
-@pytest.mark.parametrize("spelled", SPELLED)
+@pytest.mark.parametrize("spelling", SPELLED)
 def test_files_have_times_of_each_spelling(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelled: Spelled
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: Spelling
 ) -> None:
     monkeypatch.chdir(tmp_path)
     analyse = Commands("http://127.0.0.1:9")
-    for value in spelled.values:
-        others = [] if spelled.time is not None else list_others(value)
-        name = "f.jsonl" if spelled.kind is None else "f.parquet"
+    for value in spelling.values:
+        others = [] if spelling.time is not None else list_others(value)
+        name = "f.jsonl" if spelling.kind is None else "f.parquet"
         column = [*others, value["$date"] if isinstance(value, dict) else value]
-        if spelled.kind is not None:
-            pq.write_table(pa.table({"at": pa.array(column, spelled.kind)}), name)
+        if spelling.kind is not None:
+            pq.write_table(pa.table({"at": pa.array(column, spelling.kind)}), name)
         else:
             Path(name).write_text("".join(json.dumps({"at": each}) + "\n" for each in column))
         words = ("analyse", "files", name, "--time", "at", "--json")
-        found = analyse(*words, *spelled.options).json
-        expected = spelled.time or NOON_MS
+        found = analyse(*words, *spelling.options).json
+        expected = spelling.time or NOON_MS
         assert (found["first_ms"], found["last_ms"]) == (expected, expected)
         assert found["rows"] == (len(others) or 1)
-        if spelled.options and spelled.time is not None:
+        if spelling.options and spelling.time is not None:
             refused = analyse(*words)
-            assert (refused.status, spelled.options[0] in refused.err) == (1, True)
+            assert (refused.status, spelling.options[0] in refused.err) == (1, True)
 
 
 FORMATS = {"digits": "%Y%m%d%H%M%S", "log": "%d/%b/%Y:%H:%M:%S %z"}

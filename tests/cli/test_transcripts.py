@@ -46,7 +46,7 @@ from deltalake import write_deltalake
 
 from demo.trials.served import Served
 from noted_time.values import parse_time
-from tests.cli.conftest import Commands, Said, note, write
+from tests.cli.conftest import Commands, Result, note, write
 from tests.support.asking import ask
 from tests.support.claimed import ROWS, Orders
 from tests.support.paragraphs import matches, read_paragraphs
@@ -75,11 +75,11 @@ def join_columns(line: str) -> str:
     return re.sub(r"\t|  +", "  ", line.rstrip())
 
 
-def list_lines(said: Said) -> tuple[list[str], list[str]]:
+def list_lines(done: Result) -> tuple[list[str], list[str]]:
     """Return the lines of standard output and of standard error, or the text of its frame."""
-    framed = " ".join(re.findall("│ (.*?) *│", said.err))
-    err = [framed] if framed else said.err.splitlines()
-    return [*map(join_columns, said.out.splitlines())], [*map(join_columns, err)]
+    framed = " ".join(re.findall("│ (.*?) *│", done.err))
+    err = [framed] if framed else done.err.splitlines()
+    return [*map(join_columns, done.out.splitlines())], [*map(join_columns, err)]
 
 
 def is_expected(expected: list[str], found: list[str]) -> bool:
@@ -137,10 +137,10 @@ class Session:
         options = dict(each.split("=", 1) for each in words if "=" in each)
         command, dataset, *time = (each for each in words if "=" not in each)
         options |= {"since": str(read_time(options["since"]))} if "since" in options else {}
-        said = ask(self.run, command, dataset, *map(read_time, time), **options)
-        self.printed = said.out + said.err
+        done = ask(self.run, command, dataset, *map(read_time, time), **options)
+        self.printed = done.out + done.err
         is_shown = any(not re.fullmatch(r"\[\d+\]", each) for each in expected)
-        compare(said, " ".join(words), expected if is_shown else ["…", "! …", *expected])
+        compare(done, " ".join(words), expected if is_shown else ["…", "! …", *expected])
 
     def _find(self, sought: str) -> None:
         pattern, *given = re.split(" (?=[A-Z]+=)", sought)
@@ -155,9 +155,9 @@ class Session:
         word, *words = shlex.split(command)
         if word == "noted-time":
             typed = " ".join(shlex.split(echo)[1:])
-            said = self.run(*words, typed=typed)
-            self.printed = said.out + said.err
-            compare(said, line, expected)
+            done = self.run(*words, typed=typed)
+            self.printed = done.out + done.err
+            compare(done, line, expected)
         elif word == "export":
             self.run.url = words[0].partition("=")[2]
         else:
@@ -165,19 +165,19 @@ class Session:
             subprocess.run(["sh", "-c", command], input=rows, text=True, check=True)
 
 
-def compare(said: Said, line: str, expected: list[str]) -> None:
+def compare(done: Result, line: str, expected: list[str]) -> None:
     """Compare the status and the output of a command."""
     ends = re.fullmatch(r"\[(\d+)\]", expected[-1] if expected else "")
     lines = expected[:-1] if ends else expected
     err = [each[2:] for each in lines if each.startswith("! ")]
     out = [each for each in lines if not each.startswith("! ")]
-    printed, told = list_lines(said)
+    printed, told = list_lines(done)
     if line.endswith(" --json") and out:
-        assert matches(json.loads("".join(out)), said.json), (line, said)
+        assert matches(json.loads("".join(out)), done.json), (line, done)
         out = ["…"] if len(printed) == 1 else []
-    assert said.status == (int(ends[1]) if ends else 0), (line, said)
-    assert is_expected(out, printed), (line, said)
-    assert is_expected(err, told), (line, said)
+    assert done.status == (int(ends[1]) if ends else 0), (line, done)
+    assert is_expected(out, printed), (line, done)
+    assert is_expected(err, told), (line, done)
 
 
 @pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])

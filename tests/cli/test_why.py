@@ -10,7 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from demo.trials.served import Served
 from noted_time.tables import inherit, pin
 from reader_client import why
-from tests.cli.conftest import Commands, Said
+from tests.cli.conftest import Commands, Result
 from tests.support.claimed import ROWS, TEN, Orders
 
 MINUTE = 60_000
@@ -40,7 +40,7 @@ class Lake:
         inherit(url, pins, name=name, time_of="hour_end")
         return url
 
-    def summarize(self, done: Said) -> tuple[int, str]:
+    def summarize(self, done: Result) -> tuple[int, str]:
         """Return the status and the first line, with short names."""
         first = done.out.partition("\n")[0].replace(f"delta:{self.directory}/", "")
         return done.status, first.replace(self.stream, "flights")

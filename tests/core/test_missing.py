@@ -53,7 +53,7 @@ class Spell:
 
 
 @dataclass
-class Listed:
+class SpellList:
     """The steps as a list of spells, and the intervals built from them."""
 
     spells: list[Spell] = field(default_factory=list)
@@ -118,8 +118,8 @@ class Listed:
         return named
 
 
-def replay_steps(taken: list[Step]) -> Listed:
-    found = Listed()
+def replay_steps(taken: list[Step]) -> SpellList:
+    found = SpellList()
     for step in taken:
         found.take(step)
     return found

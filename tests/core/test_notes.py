@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from noted_time.rules import forecast
 from noted_time.values import Hold, Note, ServiceClock, StreamCut, StreamSettings
-from tests.core.twins import Reconfigures, Step, Twins, Waits, starts, steps
+from tests.core.twins import ReconfigureStep, Step, Twins, WaitStep, starts, steps
 from tests.support.streams import advance_after, advance_all, deliver, make_stream, restart
 
 
@@ -62,9 +62,9 @@ def test_forecast_comes_true_without_notes(settings: StreamSettings, history: li
     """The watermark moves at that moment, to that lower, past those writers."""
     twins = Twins(replace(settings, domains=("order",)))
     for step in history:
-        if not (isinstance(step, Reconfigures) or getattr(step, "domain", "") == "ship"):
+        if not (isinstance(step, ReconfigureStep) or getattr(step, "domain", "") == "ship"):
             twins.take(step)
-    twins.take(Waits(0, expire=True))
+    twins.take(WaitStep(0, expire=True))
     code = twins.code
     domain = code.domains["order"]
     if domain.next_step() is not None:

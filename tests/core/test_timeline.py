@@ -29,13 +29,13 @@ class Timeline(Twins):
                 is_removed = writer.excluded == "removed"
                 self.vouched[name, domain] = limit if is_removed else max(vouched, time)
         for domain in DOMAINS:
-            self.advances(domain)
+            self.advance(domain)
 
-    def advances(self, domain: str) -> Mark | None:
+    def advance(self, domain: str) -> Mark | None:
         lower, writers = self.model.lower(domain), self.model.writers
         known = self.members.get(domain, writers.keys())
         new = {name for name, each in writers.items() if name not in known and each.is_of(domain)}
-        mark = super().advances(domain)
+        mark = super().advance(domain)
         if mark is not None:
             self.members[domain] = {*writers}
             assert {each.writer for each in self.code.domains[domain].roster.joined} == new

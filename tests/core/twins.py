@@ -24,7 +24,7 @@ SEGMENTS = 9
 
 
 @dataclass(frozen=True)
-class Says:
+class NoteStep:
     """A note, relative to the last one: times, offsets and order are steps."""
 
     writer: str
@@ -41,7 +41,7 @@ class Says:
 
 
 @dataclass(frozen=True)
-class Waits:
+class WaitStep:
     """The service clock advances; with `expire`, silent writers are excluded then."""
 
     ms: int
@@ -49,7 +49,7 @@ class Waits:
 
 
 @dataclass(frozen=True)
-class Removes:
+class RemoveStep:
     """An operator removes a writer, or suspends its timeout for that long (`None`: no longer)."""
 
     writer: str
@@ -58,7 +58,7 @@ class Removes:
 
 
 @dataclass(frozen=True)
-class Ends:
+class EndStep:
     """An operator ends a writer's absence from a domain that it left."""
 
     writer: str
@@ -66,14 +66,14 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class Advances:
+class AdvanceStep:
     """One domain's time advances, by at most one mark."""
 
     domain: str
 
 
 @dataclass(frozen=True)
-class Scales:
+class ScaleStep:
     """Seal segments a little above or below the noted offsets, and create others."""
 
     sealed: dict[int, int]
@@ -81,7 +81,7 @@ class Scales:
 
 
 @dataclass(frozen=True)
-class Reconfigures:
+class ReconfigureStep:
     """The settings of the stream change."""
 
     returning: ReturningWriter
@@ -90,7 +90,7 @@ class Reconfigures:
     expected: tuple[str, ...]
 
 
-Step = Says | Removes | Ends | Waits | Advances | Scales | Reconfigures
+Step = NoteStep | RemoveStep | EndStep | WaitStep | AdvanceStep | ScaleStep | ReconfigureStep
 
 _segments = st.integers(0, SEGMENTS - 1)
 _domains = st.sampled_from(DOMAINS)
@@ -100,7 +100,7 @@ _states: st.SearchStrategy[State] = st.sampled_from(
 _returning: st.SearchStrategy[ReturningWriter] = st.sampled_from(("hold", "exclude"))
 
 says = st.builds(
-    Says,
+    NoteStep,
     writer=st.sampled_from(WRITERS),
     domain=st.sampled_from((*DOMAINS, LATER_DOMAIN)),
     step=st.none() | st.integers(-1, 5),
@@ -116,23 +116,23 @@ says = st.builds(
     ),
 )
 removes = st.builds(
-    Removes,
+    RemoveStep,
     writer=st.sampled_from(WRITERS),
     hold_ms=st.none() | st.integers(0, 9),
     removes=st.booleans(),
 )
-ends = st.builds(Ends, writer=st.sampled_from(WRITERS), domain=_domains)
-waits = st.builds(Waits, ms=st.integers(0, 7), expire=st.booleans())
-advances = st.builds(Advances, domain=_domains)
+ends = st.builds(EndStep, writer=st.sampled_from(WRITERS), domain=_domains)
+waits = st.builds(WaitStep, ms=st.integers(0, 7), expire=st.booleans())
+advances = st.builds(AdvanceStep, domain=_domains)
 scales = st.builds(
-    Scales,
+    ScaleStep,
     sealed=st.dictionaries(_segments, st.integers(-1, 2), max_size=2),
     created=st.dictionaries(
         _segments, st.lists(_segments, max_size=2, unique=True).map(tuple), max_size=2
     ),
 )
 reconfigures = st.builds(
-    Reconfigures,
+    ReconfigureStep,
     returning=_returning,
     timeout_ms=st.integers(1, 12),
     later_domain=st.booleans(),
@@ -140,7 +140,7 @@ reconfigures = st.builds(
 )
 
 
-def accept(said: Says) -> Says:
+def accept(said: NoteStep) -> NoteStep:
     """Return a note that is mostly accepted, and of one domain, so that there are many marks."""
     domain = said.domains[0] if said.domains else DOMAINS[0]
     gains = {segment: abs(gain) for segment, gain in said.gains.items()}
@@ -155,12 +155,12 @@ steps: st.SearchStrategy[list[Step]] = st.lists(
     max_size=40,
 )
 _notes_of_one = st.builds(
-    Says, st.sampled_from(WRITERS), st.just("order"), st.integers(0, 5), st.booleans()
+    NoteStep, st.sampled_from(WRITERS), st.just("order"), st.integers(0, 5), st.booleans()
 )
 _removals = st.builds(
-    Removes, st.sampled_from(WRITERS), hold_ms=st.none(), removes=st.just(value=True)
+    RemoveStep, st.sampled_from(WRITERS), hold_ms=st.none(), removes=st.just(value=True)
 )
-_silence = st.builds(Waits, st.integers(1, 4), expire=st.just(value=True))
+_silence = st.builds(WaitStep, st.integers(1, 4), expire=st.just(value=True))
 silences: st.SearchStrategy[list[Step]] = st.lists(
     st.one_of(*[_notes_of_one] * 3, _silence, _silence, _removals), min_size=12, max_size=30
 )
@@ -195,25 +195,25 @@ class Twins:
 
     def take(self, step: Step) -> None:
         match step:
-            case Says():
-                self.says(step)
-            case Waits():
+            case NoteStep():
+                self.note_step(step)
+            case WaitStep():
                 self.now += step.ms
                 if step.expire:
-                    self.expires()
-            case Advances():
-                self.advances(step.domain)
-            case Removes():
-                self.removes(step)
-            case Ends():
-                self.ends(step)
-            case Scales():
-                self.scales(step)
-            case Reconfigures():
-                self.reconfigures(step)
+                    self.expire()
+            case AdvanceStep():
+                self.advance(step.domain)
+            case RemoveStep():
+                self.remove(step)
+            case EndStep():
+                self.end_narrowing(step)
+            case ScaleStep():
+                self.scale(step)
+            case ReconfigureStep():
+                self.reconfigure(step)
         self.compare()
 
-    def says(self, step: Says) -> None:
+    def note_step(self, step: NoteStep) -> None:
         note = self.note(step)
         answer = self.code.note(note, self.now)
         expected = self.model.note(note, self.now)
@@ -227,7 +227,7 @@ class Twins:
             got = got[0], set(got[1])
         assert got == expected, note
 
-    def note(self, step: Says) -> Note:
+    def note(self, step: NoteStep) -> Note:
         """Make the step absolute: from the writer's last time, or the last lower."""
         writer = self.model.writers.get(step.writer)
         known = step.domain in self.model.marks
@@ -249,7 +249,7 @@ class Twins:
             domains=step.domains,
         )
 
-    def removes(self, step: Removes) -> None:
+    def remove(self, step: RemoveStep) -> None:
         writer = self.model.writers.get(step.writer)
         if writer is None:
             with pytest.raises(UnknownWriter):
@@ -266,7 +266,7 @@ class Twins:
             self.code.hold(step.writer, until)
             writer.hold_until = until or 0
 
-    def ends(self, step: Ends) -> None:
+    def end_narrowing(self, step: EndStep) -> None:
         writer = self.model.writers.get(step.writer)
         if writer is not None and step.domain in writer.narrowed:
             self.code.end_narrowing(step.writer, step.domain)
@@ -275,14 +275,14 @@ class Twins:
             with pytest.raises(Rejected if writer else UnknownWriter):
                 self.code.end_narrowing(step.writer, step.domain)
 
-    def expires(self) -> None:
+    def expire(self) -> None:
         """Exclude the silent writers; before the promised time none may be silent."""
         promised = self.code.next_timeout()
         out = self.model.expire(self.now)
         assert not out or (promised is not None and promised <= self.now)
         assert set(self.code.expire(self.now)) == out
 
-    def advances(self, domain: str) -> Mark | None:
+    def advance(self, domain: str) -> Mark | None:
         before = self.code.domains[domain].last
         mark = self.code.advance(domain, now=self.now, written_at=0)
         if mark is not None:
@@ -299,7 +299,7 @@ class Twins:
         assert _plain(mark) == _plain(expected)
         return mark
 
-    def scales(self, step: Scales) -> None:
+    def scale(self, step: ScaleStep) -> None:
         stored = [self.model.complete(w.position) for w in self.model.writers.values()]
         top = {s: max((p.get(s, 0) for p in stored), default=0) for s in step.sealed}
         sealed = {s: max(0, top[s] + more) for s, more in step.sealed.items()}
@@ -311,7 +311,7 @@ class Twins:
             taken = False
         assert taken == self.model.scale(event), event
 
-    def reconfigures(self, step: Reconfigures) -> None:
+    def reconfigure(self, step: ReconfigureStep) -> None:
         domains = self.code.settings.domains
         if step.later_domain and LATER_DOMAIN not in domains:
             domains = (*domains, LATER_DOMAIN)

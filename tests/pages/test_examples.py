@@ -36,13 +36,13 @@ COMPLETE_HOUR = "{2013-01-01 09:00:00, 2013-01-01 10:00:00}"
 
 
 @pytest.fixture
-def examples(tmp_path: Path) -> Iterator[Copied]:
+def examples(tmp_path: Path) -> Iterator[Scripts]:
     """Return a directory of copies, and a controller."""
     with ServeProcess(tmp_path).ready() as controller:
-        yield Copied(Runner(tmp_path, controller.url))
+        yield Scripts(Runner(tmp_path, controller.url))
 
 
-class Copied:
+class Scripts:
     """Copies of the scripts, configured by their environment."""
 
     def __init__(self, runner: Runner) -> None:
@@ -98,7 +98,7 @@ def test_script_without_a_controller_fails_in_one_sentence(tmp_path: Path, name:
 
 
 @pytest.mark.spark
-def test_time_is_noted_and_counted_over_files(examples: Copied) -> None:
+def test_time_is_noted_and_counted_over_files(examples: Scripts) -> None:
     """The hour of both shops comes out."""
     noted, counted = examples.run("note_time.py", "count_files.py")
 
@@ -107,7 +107,7 @@ def test_time_is_noted_and_counted_over_files(examples: Copied) -> None:
 
 
 @pytest.mark.spark
-def test_a_topic_is_noted_counted_and_read_by_the_hour(examples: Copied, broker: Broker) -> None:
+def test_a_topic_is_noted_counted_and_read_by_the_hour(examples: Scripts, broker: Broker) -> None:
     """The departure before ten is in the one hour, in the stream and in the batch."""
     examples.uses(broker, "flights")
     *_, counted, read = examples.run(
@@ -119,7 +119,7 @@ def test_a_topic_is_noted_counted_and_read_by_the_hour(examples: Copied, broker:
 
 
 @pytest.mark.spark
-def test_a_topic_becomes_a_table_whose_hour_is_complete(examples: Copied, broker: Broker) -> None:
+def test_a_topic_becomes_a_table_whose_hour_is_complete(examples: Scripts, broker: Broker) -> None:
     """As the page of tables prints it, from the topic to the job that waits."""
     examples.uses(broker, "flights")
     for name in ("produce_to_kafka.py", "claim_table.py"):
@@ -129,7 +129,7 @@ def test_a_topic_becomes_a_table_whose_hour_is_complete(examples: Copied, broker
     assert floor.splitlines()[-1] == "2013-01-01T10:00:00Z"
 
 
-def test_an_observer_notes_for_a_topic_until_ctrl_c(examples: Copied, broker: Broker) -> None:
+def test_an_observer_notes_for_a_topic_until_ctrl_c(examples: Scripts, broker: Broker) -> None:
     """The slower of two partitions counts, five minutes back."""
     examples.uses(broker, "arrivals")
     broker.send("arrivals", [(0, "EWR", TEN + 3_600_000), (1, "JFK", TEN + 300_000)])
@@ -147,7 +147,7 @@ def test_an_observer_notes_for_a_topic_until_ctrl_c(examples: Copied, broker: Br
     assert observer.returncode == 0
 
 
-def test_table_notes_times_of_committed_rows(examples: Copied, server: Server) -> None:
+def test_table_notes_times_of_committed_rows(examples: Scripts, server: Server) -> None:
     """A transaction that was rolled back notes nothing; an open one bounds a reader's notes."""
     page = read_section("docs/guides/writers.md", "Jobs with a database")
     noting, oldest = (block for language, block in BLOCK.findall(page) if language == "sql")

@@ -19,7 +19,7 @@ from tests.tooling.wheels import PACKAGES, ROOT, build, install, link_needs
 HEAVY = ("fastapi", "rich", "structlog", "sqlalchemy", "typer", "uvicorn", "pyarrow")
 
 
-class Installed(NamedTuple):
+class Installation(NamedTuple):
     """The wheel, installed with its declared dependencies alone."""
 
     wheel: Path
@@ -38,7 +38,7 @@ class Installed(NamedTuple):
             check=False,
         )
 
-    def add_extra(self, extra: str) -> "Installed":
+    def add_extra(self, extra: str) -> "Installation":
         """Link to the dependencies of an extra, too, once for all tests."""
         needed = self.wheel.with_name(extra)
         if not needed.exists():
@@ -47,16 +47,16 @@ class Installed(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def wheel_install(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def wheel_install(tmp_path_factory: pytest.TempPathFactory) -> "Installation":
     """Install the wheel without any extra."""
     directory = tmp_path_factory.mktemp("installed")
     wheel = build(directory)
     command = install(wheel, directory / "own")
     link_needs(wheel, directory / "needed")
-    return Installed(wheel, command, f"{directory / 'own'}{os.pathsep}{directory / 'needed'}")
+    return Installation(wheel, command, f"{directory / 'own'}{os.pathsep}{directory / 'needed'}")
 
 
-def test_the_wheel_carries_types_migrations_and_pages(wheel_install: Installed) -> None:
+def test_the_wheel_carries_types_migrations_and_pages(wheel_install: Installation) -> None:
     """Each package is marked as typed; the files of the dashboard are the same as here."""
     dashboard = [
         each for each in (ROOT / "controller/api/pages/dashboard").iterdir() if each.is_file()
@@ -75,7 +75,7 @@ def test_the_wheel_carries_types_migrations_and_pages(wheel_install: Installed) 
     assert carried == {each.name: each.read_bytes() for each in dashboard} != {}
 
 
-def test_the_base_install_has_the_clients_only(wheel_install: Installed, tmp_path: Path) -> None:
+def test_the_base_install_has_the_clients_only(wheel_install: Installation, tmp_path: Path) -> None:
     """They do not need the packages of the controller, the command line and Spark."""
     program = f"""
 import importlib.util
@@ -97,7 +97,7 @@ print([name for name in {HEAVY} if importlib.util.find_spec(name)])
     ],
 )
 def test_import_error_names_the_extra(
-    wheel_install: Installed, tmp_path: Path, imported: str, says: str
+    wheel_install: Installation, tmp_path: Path, imported: str, says: str
 ) -> None:
     """It is an `ImportError`, so that a program can continue without the extra.
 
@@ -122,7 +122,7 @@ def test_import_error_names_the_extra(
     ],
 )
 def test_command_without_its_extra_names_the_wheel(
-    wheel_install: Installed, tmp_path: Path, start: str, arguments: list[str]
+    wheel_install: Installation, tmp_path: Path, start: str, arguments: list[str]
 ) -> None:
     """Every command prints one sentence and ends with status 2."""
     words = [str(wheel_install.command)] if start == "command" else ["-m", start]
@@ -135,7 +135,7 @@ def test_command_without_its_extra_names_the_wheel(
     assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
 
 
-def test_the_extra_cli_calls_and_does_not_serve(wheel_install: Installed, tmp_path: Path) -> None:
+def test_extra_cli_calls_and_does_not_serve(wheel_install: Installation, tmp_path: Path) -> None:
     """A machine that only waits needs no server or database; `serve` names its extra."""
     own = wheel_install.add_extra("cli")
     needed = wheel_install.wheel.with_name("cli")
@@ -162,7 +162,7 @@ def test_the_extra_cli_calls_and_does_not_serve(wheel_install: Installed, tmp_pa
     ],
 )
 def test_command_names_the_extra_it_needs(
-    wheel_install: Installed, tmp_path: Path, words: str, says: str
+    wheel_install: Installation, tmp_path: Path, words: str, says: str
 ) -> None:
     """In one sentence with status 2, on a machine that has the extra `cli`."""
     own = wheel_install.add_extra("cli")
@@ -173,7 +173,7 @@ def test_command_names_the_extra_it_needs(
     assert (done.returncode, done.stderr) == (2, expected)
 
 
-def test_extra_controller_is_enough_to_serve(wheel_install: Installed, tmp_path: Path) -> None:
+def test_extra_controller_is_enough_to_serve(wheel_install: Installation, tmp_path: Path) -> None:
     """It starts, and serves; `[files]` and `[spark]` are not needed for it."""
     own = wheel_install.add_extra("controller")
     version = own.run(str(own.command), "--version", cwd=tmp_path)
@@ -300,7 +300,7 @@ def test_the_core_reads_no_clock(root: Path) -> None:
     "by_module", [False, True], ids=["the command, with PYTHONPATH", "python -m, from there"]
 )
 def test_command_finds_its_own_packages(
-    wheel_install: Installed, tmp_path: Path, *, by_module: bool
+    wheel_install: Installation, tmp_path: Path, *, by_module: bool
 ) -> None:
     """A directory `controller` of other people is not imported."""
     (tmp_path / "controller").mkdir()
