@@ -203,20 +203,6 @@ def test_dataset_is_refused_at_once(wanted: Json, says: str) -> None:
     assert (found.status, found.sentence[: len(says)]) == ("failed", says)
 
 
-def test_table_is_waited_for_by_its_claims(tmp_path: Path) -> None:
-    """The answer names the version to read."""
-    orders = Orders(tmp_path)
-    seen = []
-    for batch, time in enumerate((NINE, TEN, TEN + 1)):
-        orders.claim(time, batch)
-        seen.append(poll(Wanted(dataset=orders.url, complete_to=TEN)))
-
-    so_far = f"{orders.url} {SO_FAR}: it is complete to 2013-01-01T09:00:00Z"
-    says = f"{orders.url} is complete to 2013-01-01T10:00:00Z, by 2 of 2 expected writers"
-    found = PollResult("complete", says, found={"complete_to": TEN, "version": 1})
-    assert seen == [PollResult("waiting", so_far), found, found]
-
-
 @pytest.mark.parametrize(
     ("by", "verdicts"),
     [

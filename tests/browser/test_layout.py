@@ -48,6 +48,7 @@ def test_buttons_on_top_jump_to_the_sections(visiting: Visiting, size: tuple[int
     """With many writers, the other sections are far below."""
     visit = visiting(viewport=viewport(size))
     visit.open_stream("orders")
+    expect(visit.region("Settings")).to_contain_text("timeout")
     jumps = visit.page.get_by_role("navigation", name="Sections")
     jumps.get_by_role("button", name="Ledger", exact=True).click()
 

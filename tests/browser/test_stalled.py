@@ -127,21 +127,6 @@ def test_list_counts_streams_by_condition(visit: Visit, stuck: Stalled) -> None:
     expect(counts).to_have_text("1 holds")
 
 
-def test_stream_view_has_every_section(visit: Visit) -> None:
-    """Writers, history, readers, segments, ledger and settings, each with something of it."""
-    visit.open_stream("orders")
-
-    expect(visit.rows("Writers").first).to_contain_text("lima")
-    for name, text in {
-        "Readers": "billing",
-        "Segments": "sealed",
-        "Ledger": "the disk of the depot is full",
-        "Settings": "timeout",
-    }.items():
-        expect(visit.region(name)).to_contain_text(text)
-    expect(visit.region("History").locator("svg").first).to_be_visible()
-
-
 def test_complete_hours_name_missing_writers(visit: Visit, seed: Calls) -> None:
     """The reason is shown, and the ledger says when a writer is not missing any more."""
 

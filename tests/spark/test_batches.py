@@ -49,21 +49,6 @@ def test_rerun_batch_is_identical_and_needs_no_controller(
     assert (again, len(planned) > 3) == (planned, True)
 
 
-def test_batch_has_no_more_rows_than_asked_for(flights: NotedStream) -> None:
-    """Files of unequal size in three segments are cut at the limit."""
-    flights.append(0, *((n, "a") for n in range(11)))
-    flights.append(1, *((n, "b") for n in range(5)))
-    flights.append(4, (1, "c"))
-
-    assert [len(each) for each in names(read_batches(build_query(flights, Batches(4))))] == [
-        4,
-        4,
-        4,
-        4,
-        1,
-    ]
-
-
 @pytest.mark.parametrize(("most", "large"), [(40, [40, 40, 20]), (None, [100])])
 def test_batches_are_larger_while_the_query_is_behind(
     flights: NotedStream, most: int | None, large: list[int]

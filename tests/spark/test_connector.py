@@ -34,11 +34,6 @@ def test_package_has_the_matching_scala_and_version(spark: str, fits: str) -> No
     assert kafka_package(spark) == f"org.apache.spark:spark-sql-kafka-0-10_{fits}"
 
 
-def test_default_package_matches_the_running_spark() -> None:
-    """A program need not change for another PySpark."""
-    assert kafka_package() == kafka_package(pyspark.__version__)
-
-
 @pytest.mark.parametrize("spark", CONNECTORS)
 def test_tested_jars_match_the_package_and_its_page(spark: str) -> None:
     """The page lists the versions for manual downloads."""
@@ -67,19 +62,19 @@ for jars in sys.argv[1:]:
 """
 
 
+def check_sessions(*jars: str) -> subprocess.CompletedProcess[str]:
+    """Check the connector of a session with each of these jars, and return the output."""
+    words = [sys.executable, "-c", CHECKED, *jars]
+    return subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+
+
 def test_other_error_of_spark_is_not_a_missing_connector(tmp_path: Path) -> None:
     """Spark names a jar of another source that does not load."""
     broken = tmp_path / "broken.jar"
     with ZipFile(broken, "w") as jar:
         services = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
         jar.writestr(services, "com.example.NoSource")
-    done = subprocess.run(
-        [sys.executable, "-c", CHECKED, str(broken)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = check_sessions(str(broken))
 
     assert "Provider com.example.NoSource not found" in done.stderr
     assert done.stdout == ""
@@ -90,13 +85,7 @@ def test_session_without_matching_connector_names_the_package(tmp_path: Path) ->
     other = "4.0" if pyspark.__version__.startswith("4.1") else "4.1"
     foreign = tmp_path / f"spark-sql-kafka-0-10_2.13-{other}.0.jar"
     foreign.write_bytes(b"")
-    done = subprocess.run(
-        [sys.executable, "-c", CHECKED, "", str(foreign)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = check_sessions("", str(foreign))
 
     remedy = f": start it with `spark.jars.packages` = `{kafka_package()}`, which "
     none, unfit = (said.partition(remedy) for said in done.stdout.splitlines())

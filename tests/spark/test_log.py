@@ -1,11 +1,9 @@
 """Unusual files in the log of a query."""
 
 from datetime import date
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
@@ -15,31 +13,6 @@ from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput
 
 pytestmark = pytest.mark.spark
-
-
-def truncate(path: Path) -> bytes:
-    """Cut a file in half, and return its old content."""
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    return whole
-
-
-def test_repaired_file_is_read_from_the_checkpoint(
-    read: Reads, flights: NotedStream, output: QueryOutput
-) -> None:
-    """The query fails on it; repaired, it continues from its checkpoint with every row."""
-    names = read(flights.begin_log()).select("name")
-    flights.append(0, (1000, "a"))
-    output.catch_up(names)
-    path = flights.append(0, (2000, "b"))
-    flights.append(1, (3000, "c"))
-    whole = truncate(path)
-    with pytest.raises(PySparkException, match=path.name.replace("+", r"\+")):
-        output.catch_up(names)
-    path.write_bytes(whole)
-    output.catch_up(names)
-
-    assert output.rows == [("a",), ("b",), ("c",)]
 
 
 def test_only_requested_columns_are_read(

@@ -3,11 +3,8 @@
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from spark_integration import Batches
 from tests.spark.conftest import Reads
-from tests.support.disorder import disorder, replay
 from tests.support.noted_stream import NotedStream
-from tests.support.queries import collect_rows, join_within_second
 from tests.support.query_output import QueryOutput
 
 pytestmark = pytest.mark.spark
@@ -26,44 +23,6 @@ def test_strict_keeps_an_event_at_the_lower_itself(
     output.catch_up(names)
 
     assert output.rows == [("a",), ("at the lower",), ("b",)]
-
-
-def test_join_of_two_disordered_streams_finds_every_pair(
-    read: Reads, flights: NotedStream, landings: NotedStream, output: QueryOutput
-) -> None:
-    """A batch join finds the same pairs."""
-    departures, arrivals = disorder(2), disorder(3)
-    replay(flights, departures[:15])
-    replay(landings, arrivals[:15])
-    streams = [read(each, Batches(40), strict=True) for each in (flights, landings)]
-    joined = join_within_second(*streams)
-    output.catch_up(joined)
-    replay(flights, departures[15:])
-    replay(landings, arrivals[15:])
-    output.catch_up(joined)
-
-    assert output.rows == collect_rows(
-        join_within_second(read.truth(flights), read.truth(landings))
-    )
-
-
-def test_event_is_remembered_for_the_dedup_retention(
-    read: Reads, flights: NotedStream, output: QueryOutput
-) -> None:
-    """The second `a` is dated 800 ms later than the first one, and is known for a second."""
-    events = read(flights.begin_log(), strict=True, dedup_retention_ms=1000)
-    names = events.dropDuplicatesWithinWatermark(["name"]).select(F.unix_millis("time"))
-    flights.append(0, (1000, "a"))
-    flights.note(1500)
-    output.catch_up(names)
-    flights.append(0, (1800, "a"))
-    flights.note(2200)
-    output.catch_up(names)
-    flights.append(0, (2500, "a"))
-    flights.note(3000)
-    output.catch_up(names)
-
-    assert output.rows == [(1000,), (2500,)]
 
 
 def test_join_with_one_quiet_side_continues_after_a_restart(

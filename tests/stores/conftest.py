@@ -48,7 +48,6 @@ def spark(proxy: Proxy, spark: SparkSession) -> SparkSession:
 def s3(proxy: Proxy) -> Iterator[Proxy]:
     """Give the proxy, and buckets that no other test has opened."""
     objects.open_bucket.cache_clear()
-    proxy.large = None
     yield proxy
     objects.open_bucket.cache_clear()
 

@@ -2,14 +2,12 @@
 
 import http.client
 import threading
-from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Literal
-from urllib.parse import parse_qs, urlsplit
 
 from tests.support.loopback import Loopback, give
 
@@ -32,64 +30,12 @@ class Fault:
     match: str = ""
 
 
-class Catalogue:
-    """The bucket `large`, whose objects are all the same Parquet file; moto would take a minute."""
-
-    def __init__(self, segments: int, objects: int, body: bytes) -> None:
-        self._body, self._keys = body, list[str]()
-        for segment in range(segments):
-            for number in range(objects):
-                self.add(segment, number * 100)
-
-    def add(self, segment: int, start: int) -> None:
-        key = f"log/flights/partition={segment}/flights+{segment}+{start:010}.parquet"
-        insort(self._keys, key)
-
-    def answer(self, asked: BaseHTTPRequestHandler) -> None:
-        url = urlsplit(asked.path)
-        query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        body = self._list(query).encode() if "list-type" in query else self._body
-        headers = {
-            "Content-Range": f"bytes 0-{len(body) - 1}/{len(body)}",
-            "ETag": '"e"',
-            "Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT",
-        }
-        give(asked, 200 if "list-type" in query else 206, body, headers)
-
-    def _list(self, query: Mapping[str, str]) -> str:
-        prefix, after = query["prefix"], query.get("start-after", "")
-        after = query.get("continuation-token", after)
-        begin = max(bisect_left(self._keys, prefix), bisect_right(self._keys, after))
-        end = bisect_left(self._keys, f"{prefix}\x7f")
-        if "delimiter" in query:
-            found = sorted(
-                {key[: key.index("/", len(prefix)) + 1] for key in self._keys[begin:end]}
-            )
-            shown = (f"<CommonPrefixes><Prefix>{each}</Prefix></CommonPrefixes>" for each in found)
-        else:
-            end = min(end, begin + 1000)
-            shown = (OBJECT.format(key, len(self._body)) for key in self._keys[begin:end])
-        is_cut = end < bisect_left(self._keys, f"{prefix}\x7f")
-        token = f"<NextContinuationToken>{self._keys[end - 1]}</NextContinuationToken>"
-        return (
-            f"<ListBucketResult><IsTruncated>{str(is_cut).lower()}</IsTruncated>"
-            f"<KeyCount>0</KeyCount>{token * is_cut}{''.join(shown)}</ListBucketResult>"
-        )
-
-
-OBJECT = (
-    "<Contents><Key>{}</Key><Size>{}</Size><LastModified>2026-11-21T00:00:00.000Z</LastModified>"
-    '<ETag>"e"</ETag></Contents>'
-)
-
-
 class Proxy(Loopback):
     """The proxy, and the `counts` of the requests by method; a list is a LIST."""
 
     def __init__(self, port: int) -> None:
         super().__init__(self.forward)
         self.counts: Counter[str] = Counter()
-        self.large: Catalogue | None = None
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
         self._port = port
@@ -111,9 +57,6 @@ class Proxy(Loopback):
                 fault.count -= 1
         kind = None if fault is None else fault.kind
         body = asked.rfile.read(int(asked.headers.get("Content-Length") or 0))
-        if self.large is not None and asked.path.startswith("/large"):
-            self.large.answer(asked)
-            return
         if kind == "slow down":
             give(asked, 503, b"", {})
             return

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -29,12 +28,11 @@ from spark_integration.log.rows import LogTask, RowShape
 from spark_integration.marks.time_range import ALL_TIMES
 from spark_integration.scan.admission import Slice, find_slices
 from spark_integration.scan.files import LogFile, LogFiles
-from tests.stores.proxy import Catalogue, Fault, Proxy
+from tests.stores.proxy import Fault, Proxy
 from tests.support.object_store import SECRET
 from writer_client import LogEnds, LogTimes, SegmentLogWriter
 
 RACERS, APPENDS = 4, 100
-SEGMENTS, OBJECTS = 4, 100_000
 
 
 def open_writer(root: str, segment: int = 0) -> SegmentLogWriter:
@@ -218,44 +216,26 @@ def test_task_reads_ranges_of_row_groups(s3: Proxy, bucket: str) -> None:
     assert s3.counts == {"GET": 2}
 
 
-def test_large_log_is_found_by_few_requests(s3: Proxy) -> None:
-    """Whole once, and then behind its last keys."""
-    clock = iter(range(0, 1000, 2)).__next__
-    buffer = io.BytesIO()
-    pq.write_table(pa.table({"time": [1] * 100}), buffer)
-    last = OBJECTS // SEGMENTS * 100
-    s3.large = Catalogue(SEGMENTS, OBJECTS // SEGMENTS, buffer.getvalue())
-    ends, counted = LogEnds("s3://large/log", "flights", monotonic=clock), []
-    for _ in range(3):
-        s3.counts.clear()
-        begun = time.process_time()
-        assert ends().ends == dict.fromkeys(range(SEGMENTS), last)
-        counted.append(dict(s3.counts))
-    s3.large.add(0, last)
-    assert ends().ends[0] == last + 100
-
-    assert time.process_time() - begun < 1
-    assert counted[0] == {"LIST": OBJECTS / 1000 + 1, "GET": SEGMENTS}
-    assert counted[1:] == [{"LIST": SEGMENTS + 1}] * 2
-
-
-def test_store_that_ignores_start_after_is_listed_whole(
-    s3: Proxy, bucket: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("faults", "lists"), [([], [2, 2, 2, 2]), ([Fault("unordered", "GET")], [2, 3, 2, 2])]
+)
+def test_log_is_listed_from_its_last_keys_on(
+    s3: Proxy, bucket: str, monkeypatch: pytest.MonkeyPatch, faults: list[Fault], lists: list[int]
 ) -> None:
-    """The whole list is read from the first contradiction on."""
+    """A store that ignores where a list begins is listed whole from then on."""
     monkeypatch.setattr(object_listing, "PAGE_KEYS", 2)
     monkeypatch.setattr(object_listing, "KNOWN_KEYS", 2)
-    log, ends, lists = open_writer(f"{bucket}/topics"), LogEnds(f"{bucket}/topics", "flights"), []
+    log, ends, seen = open_writer(f"{bucket}/topics"), LogEnds(f"{bucket}/topics", "flights"), []
     for each in range(5):
         log.append(rows(each))
-    with s3.spoil(Fault("unordered", "GET")):
+    with s3.spoil(*faults):
         for each in range(4):
             s3.counts.clear()
             assert ends().ends == {0: 5 + each}
-            lists.append(s3.counts["LIST"])
+            seen.append(s3.counts["LIST"])
             log.append(rows(each))
 
-    assert lists == [2, 3, 2, 2]
+    assert seen == lists
 
 
 def test_archive_of_kafka_connect_is_read(bucket: str) -> None:
