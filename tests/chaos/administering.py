@@ -8,7 +8,9 @@ from noted_time.client import Json, position_to_wire
 from noted_time.values import reaches
 from tests.chaos.calls import Caller, rested
 from tests.chaos.history import Chain, History, now
-from tests.chaos.scaling import ScaledStream, Scaling, complete
+from tests.chaos.scaling import ScaledStream
+from tests.trials.facts import Scaling, complete
+from tests.trials.laws import marks_begin, scalings_last
 
 SCALES_S = (0.5, 1.5)
 """How long until the first scaling; later ones come ever more seldom, as each makes cuts longer."""
@@ -37,7 +39,7 @@ class Administering:
             if scaling is not None:
                 await rested(self._stopping, chance.uniform(*TELLS_S))
                 path = f"/v1/streams/{stream.name}/scale"
-                self._scaled(stream, await caller.call("POST", path, json=scaling.wire()))
+                self._scaled(stream, await caller.call("POST", path, json=scaling.to_wire()))
                 await self._write_beyond(caller, stream, scaling)
 
     def _scaled(self, stream: ScaledStream, answer: Json) -> None:
@@ -55,7 +57,7 @@ class Administering:
         answer = await caller.call("POST", path, json={"notes": [note]})
         result = answer["results"][0]
         if result != {"status": "invalid_position", "last": position_to_wire({segment: end})}:
-            self._history.broke("scalings last", stream.name, f"{note} was answered {result}")
+            self._history.broke(scalings_last, stream.name, f"{note} was answered {result}")
 
     # Truncation
 
@@ -84,9 +86,7 @@ class Administering:
             dropped, chain.first_heard = firsts[domain] - chain.first_heard, firsts[domain]
             self._history.counts["marks truncated"] += dropped
             if answer["marks"][domain] is None:
-                self._history.broke(
-                    "marks begin", f"{stream.name}/{domain}", "the last mark is lost"
-                )
+                self._history.broke(marks_begin, f"{stream.name}/{domain}", "the last mark is lost")
 
     def _passed(self, stream: ScaledStream, chance: random.Random) -> dict[int, int]:
         """Return the cut of a mark that the group has passed, or an empty cut."""

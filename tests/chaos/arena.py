@@ -10,8 +10,9 @@ import httpx
 
 from demo.trials.postgres import Server
 from tests.chaos.calls import comes_true
-from tests.chaos.history import LIVE, History
+from tests.chaos.history import History
 from tests.chaos.replica import Replica
+from tests.trials.laws import LIVE
 
 REPLICAS = 3
 BUSY_S = 60.0

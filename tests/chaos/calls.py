@@ -10,6 +10,7 @@ import httpx
 
 from noted_time.client import Json
 from tests.chaos.history import History, now
+from tests.trials.laws import ANSWERS
 
 
 async def rested(stopping: asyncio.Event, seconds: float) -> None:
@@ -112,7 +113,7 @@ class Caller:
             return found
         if answer.status_code != httpx.codes.CONFLICT and answer.status_code not in DOCUMENTED:
             account = f"{method} {answer.status_code} {answer.text[:300]}"
-            self._history.broke("answers", path, account)
+            self._history.broke(ANSWERS, path, account)
         self._failed(f"{answer.status_code} {_code(answer)}")
         return None
 

@@ -10,6 +10,7 @@ from noted_time.client import Json, position_from_wire
 from tests.chaos.calls import Caller
 from tests.chaos.history import History
 from tests.chaos.scaling import ScaledStream
+from tests.trials.laws import replicas_agree
 
 PAGE = 1000
 STALE_S = 10.0
@@ -70,10 +71,9 @@ async def _said_by(
         answer = await http.get(f"{url}/v1/streams/{stream}/marks", params=query, timeout=5.0)
         if not answer.is_success:  # it is a standby
             return None
-        said = answer.json()["marks"]
-        if said == kept:
+        differs = next(replicas_agree(kept, answer.json()["marks"]), None)
+        if differs is None:
             return None
-        differs = f"{len(said)} marks, the last {said[-1:]}, not {len(kept)}: {kept[-1:]}"
         await asyncio.sleep(1)
     return differs
 

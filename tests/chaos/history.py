@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -10,12 +10,10 @@ from typing import Any, Self
 import msgspec
 
 from noted_time.client import Json, position_from_wire
-from tests.chaos.register import Look
 from tests.chaos.scaling import ScaledStream
-from tests.support.following import Answer
-
-LIVE = "processes live"
-"""The law that is broken by a process that ends by itself, or cannot be started again."""
+from tests.trials.facts import Answer, Look, WindowSeen
+from tests.trials.judge import Broken
+from tests.trials.law import name_law
 
 ACCOUNTS_OF_A_LAW = 20
 """Maximum number of reported violations per law; a lasting fault breaks it at every look."""
@@ -23,24 +21,11 @@ ACCOUNTS_OF_A_LAW = 20
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A law of `docs/explain/chaos.md` that did not hold, with its stream or domain, and how."""
+    """A broken law, with its stream or domain, and an account."""
 
     law: str
     where: str
     account: str
-
-
-@dataclass(frozen=True, slots=True)
-class WindowSeen:
-    """A time window that was answered for a position.
-
-    The window may not lie below `least`, as the position is at or beyond the point where a
-    truncation lets readers begin.
-    """
-
-    position: Mapping[int, int]
-    window: Mapping[str, int | None]
-    least: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +115,17 @@ class History:
             for domain in stream.domains:
                 self.chains[name, domain] = Chain()
 
-    def broke(self, law: str, where: str, account: object) -> None:
-        """Note that a law did not hold."""
-        self.counts[f"broke {law}"] += 1
-        if self.counts[f"broke {law}"] <= ACCOUNTS_OF_A_LAW:
-            self.violations.append(Violation(law, where, str(account)))
+    def broke(self, law: str | Callable[..., object], where: str, account: object) -> None:
+        """Note that a law, or the law of that name, does not hold."""
+        name = law if isinstance(law, str) else name_law(law)
+        self.counts[f"broke {name}"] += 1
+        if self.counts[f"broke {name}"] <= ACCOUNTS_OF_A_LAW:
+            self.violations.append(Violation(name, where, str(account)))
 
-    def judged(self, where: str, found: Mapping[str, Iterable[object]]) -> None:
-        """Note what was found wrong of each law, there."""
-        for law, accounts in found.items():
-            for account in accounts:
-                self.broke(law, where, account)
+    def add_broken(self, where: str, found: Iterable[Broken]) -> None:
+        """Note the broken laws of a stream or domain."""
+        for each in found:
+            self.broke(each.law, where, each.account)
 
     def steady_chains(self) -> dict[tuple[str, str], Chain]:
         """Return the chains whose time stands still for no other reason than a fault."""

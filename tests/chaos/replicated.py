@@ -12,7 +12,6 @@ from demo.trials.postgres import Server
 from tests.chaos.administering import Administering
 from tests.chaos.arena import Arena
 from tests.chaos.calls import Caller, NoAnswerError, comes_true
-from tests.chaos.checks import last_time, late
 from tests.chaos.collecting import ask_all, disagreements
 from tests.chaos.faults import FAULTS, WRITER_TIMEOUT_S
 from tests.chaos.history import History, Journal, now
@@ -22,7 +21,8 @@ from tests.chaos.trial import Trial
 from tests.chaos.turns import Plan
 from tests.chaos.verdict import judge
 from tests.chaos.writing import Writing
-from tests.support.following import count_checks
+from tests.trials.judge import check_law
+from tests.trials.laws import ANSWERS, replicas_agree, watermarks_advance
 
 
 class Replicated:
@@ -55,7 +55,7 @@ class Replicated:
             written.set()
             await asyncio.wait(writers)
             await self._quietly(self._bring_time_to_its_end(writing))
-            await self._quietly(self._seal(last_time(self.history)))
+            await self._quietly(self._seal(find_last_time(self.history)))
             read.set()
 
     async def judge(self) -> None:
@@ -112,14 +112,14 @@ class Replicated:
         try:
             await work
         except NoAnswerError as error:
-            self.history.broke("answers", "all replicas", error)
+            self.history.broke(ANSWERS, "all replicas", error)
 
     async def _bring_time_to_its_end(self, writing: Writing) -> None:
         """Have every live writer note the same last time, and wait until time is there."""
-        last, streams = last_time(self.history), self.history.streams.values()
+        last, streams = find_last_time(self.history), self.history.streams.values()
         await asyncio.gather(*(writing.finish(self._caller(), stream, last) for stream in streams))
-        if not await comes_true(lambda: not late(self.history, last), self.moves_s):
-            self.history.broke("watermarks advance", "the end", late(self.history, last))
+        if not await comes_true(lambda: not find_late(self.history, last), self.moves_s):
+            self.history.broke(watermarks_advance, "the end", find_late(self.history, last))
 
     async def _seal(self, end: int) -> None:
         """Seal a stream at that time, and have its followers see the final marks."""
@@ -132,7 +132,7 @@ class Replicated:
         for writer in stream.writers:
             writer.state = "finished" if writer.state != "new" else "new"
         if not await comes_true(lambda: all(each.lower == end for each in chains), self.moves_s):
-            self.history.broke("watermarks advance", SEALED, "followers lack the final mark")
+            self.history.broke(watermarks_advance, SEALED, "followers lack the final mark")
 
     async def _judge(self) -> None:
         http, urls = self._arena.http, self._arena.urls
@@ -143,7 +143,7 @@ class Replicated:
         for stream, domain in self.history.chains:
             marks = said[stream].marks[domain]
             for account in await disagreements(http, urls, stream, domain, marks):
-                self.history.broke("replicas agree", f"{stream}/{domain}", account)
+                self.history.broke(replicas_agree, f"{stream}/{domain}", account)
         judge(self.history, said)
 
     def tried(self) -> dict[str, int]:
@@ -159,10 +159,42 @@ class Replicated:
             "marks checked": sum(len(chain.seen) for chain in history.chains.values()),
             "windows checked": sum(len(chain.windows) for chain in history.chains.values()),
             "lowers answered": sum(len(chain.looks) for chain in history.chains.values()),
-            **sum(
-                (Counter(count_checks(c.answers)) for c in history.chains.values()), Counter[str]()
+            "answers with marks": sum(
+                bool(answer.marks) for chain in history.chains.values() for answer in chain.answers
             ),
         }
+
+
+NOTHING = -1
+"""Before every time that these writers note."""
+
+
+def find_last_time(history: History) -> int:
+    """Return a time above every noted one."""
+    writers = [writer for stream in history.streams.values() for writer in stream.writers]
+    return 1 + max(
+        (noted for writer in writers for noted in writer.promised.values()), default=NOTHING
+    )
+
+
+def find_late(history: History, last: int) -> list[str]:
+    """Return the domains whose lower is below the time that is due, with both."""
+    return [
+        f"{stream}/{domain}: {each.account}"
+        for (stream, domain), chain in history.chains.items()
+        for each in check_law(
+            watermarks_advance, chain.lower or NOTHING, _find_due(history, stream, domain, last)
+        )
+    ]
+
+
+def _find_due(history: History, stream: str, domain: str, last: int) -> int:
+    """Return `last`, which every live writer has noted, or the highest time if none lives."""
+    silent = history.silent.get(stream)
+    writers = [each for each in history.streams[stream].writers if each.name != silent]
+    if any(writer.state == "live" for writer in writers):
+        return last
+    return max((writer.acknowledged.get(domain, NOTHING) for writer in writers), default=NOTHING)
 
 
 def of_replicas(

@@ -1,13 +1,13 @@
 """Segments that are sealed and followed by others while writers continue: the truth about it."""
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from noted_time.client import Json
 from tests.chaos.writers import ExcludedWriter, LoadWriter
 from tests.support.honest import Log
+from tests.trials.facts import Scaling, complete
 
 SEGMENTS = 4
 """How many segments the writers of a stream share at first."""
@@ -17,39 +17,6 @@ UNUSED = 10**6
 
 OPEN = range(2, 7)
 """Number of open segments if all writers share them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """Segments sealed at their ends, and the others that follow them."""
-
-    sealed: Mapping[int, int]
-    created: range
-
-    def wire(self) -> Json:
-        """Return it as the API has it."""
-        return {
-            "sealed": {str(segment): end for segment, end in self.sealed.items()},
-            "created": {str(segment): sorted(self.sealed) for segment in self.created},
-        }
-
-
-def complete(position: Mapping[int, int], scalings: Sequence[Scaling]) -> dict[int, int]:
-    """Return the position with all that came before a segment it names at its end.
-
-    Done the slow and obvious way, as it judges what does it fast:
-
-    >>> scalings = [Scaling({0: 5}, range(2, 4)), Scaling({1: 7, 2: 0}, range(4, 5))]
-    >>> complete({4: 0}, scalings)
-    {4: 0, 1: 7, 2: 0, 0: 5}
-    >>> complete({1: 3}, scalings)
-    {1: 3}
-    """
-    whole = dict(position)
-    for scaling in reversed(scalings):
-        if any(segment in whole for segment in scaling.created):
-            whole.update(scaling.sealed)
-    return whole
 
 
 def without_the_sealed(position: Mapping[int, int], scalings: Iterable[Scaling]) -> dict[int, int]:
@@ -112,7 +79,7 @@ class ScaledStream(Log):
             {segment: self.ends[segment] for segment in before[:count]},
             range(first, first + chance.choice(sizes)),
         )
-        self._go_on(writer, scaling, range((*before[count:], first)[0], scaling.created.stop))
+        self._go_on(writer, scaling, range((*before[count:], first)[0], scaling.created[-1] + 1))
         return scaling
 
     def known(self, before: float) -> list[Scaling]:
@@ -131,7 +98,7 @@ class ScaledStream(Log):
 
     def _go_on(self, writer: LoadWriter, scaling: Scaling, segments: range) -> None:
         self.scalings.append(scaling)
-        self.unused = max(self.unused, scaling.created.stop)
+        self.unused = max(self.unused, scaling.created[-1] + 1)
         if self.shared:
             self.shared_now = segments
         for each in self.writers if self.shared else [writer]:

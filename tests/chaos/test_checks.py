@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.chaos.collecting import Said
-from tests.chaos.history import Chain, History, WindowSeen
-from tests.chaos.register import Look
-from tests.chaos.scaling import ScaledStream, Scaling
+from tests.chaos.history import Chain, History
+from tests.chaos.scaling import ScaledStream
 from tests.chaos.verdict import judge
 from tests.chaos.writers import LoadWriter
-from tests.support.following import Answer
+from tests.trials.facts import Answer, Look, Scaling, WindowSeen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +71,7 @@ def truth() -> tuple[History, Said]:
         scaled_at=[2],
     )
     row = {"writer": "w0", "state": "live", "times": {KEY: 30}, "position": {"0": 2, "1": 1}}
-    said = Said({"w0": row}, {KEY: [dict(each) for each in marks[1:]]}, {1: 1}, [SPLIT.wire()])
+    said = Said({"w0": row}, {KEY: [dict(each) for each in marks[1:]]}, {1: 1}, [SPLIT.to_wire()])
     return history, said
 
 
@@ -101,12 +100,15 @@ SPOILT: dict[str, tuple[set[str], Spoil]] = {
         {"marks are sound", "windows are true"},
         lambda history, _: history.streams["s"].append(0, {KEY: 29}),
     ),
-    "gap": ({"followers"}, lambda _, said: said.marks[KEY].append(mark(5, 35, s0=2, s1=1))),
+    "gap": (
+        {"answers have no gaps"},
+        lambda _, said: said.marks[KEY].append(mark(5, 35, s0=2, s1=1)),
+    ),
     "lost note": ({"notes last"}, lambda _, said: said.writers["w0"].update(times={KEY: 20})),
-    "none out": ({"no writer is excluded"}, lambda history, _: history.silent.update(s="w9")),
+    "none out": ({"exclusions are due"}, lambda history, _: history.silent.update(s="w9")),
     "above": ({"uppers are true"}, lambda history, _: _put_the_last_event_at(history, 41)),
     "lower unheard of": (
-        {"lowers"},
+        {"lowers are noted"},
         lambda history, _: history.chains["s", KEY].looks.append(Look(0.0, 0.1, 30)),
     ),
     "lost report": ({"reports last"}, lambda _, said: said.readers.update({1: 0})),

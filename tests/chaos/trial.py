@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Generic, Protocol
 
 from tests.chaos.calls import comes_true
-from tests.chaos.history import LIVE, History, Journal, Span, now
+from tests.chaos.history import History, Journal, Span, now
 from tests.chaos.pulse import Pulse
 from tests.chaos.turns import Arena, Faults, Plan, Turn
 from tests.chaos.verdict import Verdict, longest_gaps
+from tests.trials.laws import LIVE, watermarks_advance
 
 SOON_S = (0.0, 2.0)
 """How soon after one fault of a turn the next one begins."""
@@ -82,7 +83,8 @@ class Trial(Generic[Arena]):
         since = self.laws.history.lengths()
         if not await comes_true(lambda: not self.laws.history.standing(since), self.laws.moves_s):
             standing = ", ".join(self.laws.history.standing(since))
-            self.laws.history.broke("watermarks advance", after, f"not advancing: {standing}")
+            account = f"not advancing: {standing}"
+            self.laws.history.broke(watermarks_advance, after, account)
 
     async def _take(self, turn: Turn) -> None:
         """Inject the faults one soon after another; usually wait for a mark after them."""

@@ -8,19 +8,21 @@ from itertools import pairwise
 from rich.console import Group
 from rich.table import Table
 
-from noted_time.client import Json
-from tests.chaos import checks
 from tests.chaos.collecting import Said
 from tests.chaos.history import Chain, History, Span, Violation
 from tests.chaos.pulse import NOTHING_MEASURED, Share
-from tests.chaos.register import unfounded, went_back
 from tests.chaos.scaling import ExcludingStream, ScaledStream
-from tests.support.following import Answer, find_contradictions
+from tests.trials import laws
+from tests.trials.facts import Answer, Claim, complete
+from tests.trials.judge import judge as judge_facts
+from tests.trials.law import LAWS, name_law
 
 NOTHING, SEVERAL = "(no fault)", "(several at once)"
 
 
-OF_TIME = frozenset(("answers", "no writer is excluded", "processes live", "watermarks advance"))
+OF_TIME = {laws.ANSWERS, laws.LIVE} | {
+    name_law(each) for each in (laws.exclusions_are_due, laws.states_last, laws.watermarks_advance)
+}
 """The laws that rest on every process being run in time; all others hold at any speed."""
 
 
@@ -78,52 +80,55 @@ def judge(history: History, said: Mapping[str, Said]) -> None:
     for name, stream in history.streams.items():
         _judge_stream(history, stream, said[name])
         for domain in stream.domains:
-            _judge_key(history, stream, domain, said[name])
+            _judge_domain(history, stream, domain, said[name])
 
 
 def _judge_stream(history: History, stream: ScaledStream, said: Said) -> None:
-    silent = history.silent.get(stream.name)
-    heard, sent = history.reported[stream.name], history.reporting[stream.name]
-    found: dict[str, Sequence[object]] = {
-        "notes last": checks.lost_notes(stream, said.writers),
-        "no writer is excluded": checks.misstated(stream.writers, said.writers, silent),
-        "reports last": checks.lost_reports(said.readers, heard, sent),
-        "scalings last": checks.lost_scalings(said.scale_events, stream.scalings),
-    }
-    history.judged(stream.name, found)
+    heard, sent = stream.scalings[: len(stream.heard_at)], stream.scalings
+    silent, writers = history.silent.get(stream.name), stream.writers
+    broken = judge_facts(
+        members=said.writers,
+        acknowledged={
+            w.name: Claim(w.acknowledged, complete(w.acknowledged_position, heard)) for w in writers
+        },
+        promised={w.name: Claim(w.promised, complete(w.position, sent)) for w in writers},
+        states={
+            w.name: "excluded" if w.name == silent else w.state
+            for w in writers
+            if w.name == silent or w.state != "new"
+        },
+        group=said.readers,
+        reported=history.reported[stream.name],
+        reporting=history.reporting[stream.name],
+        scale_events=said.scale_events,
+        scalings=stream.scalings,
+    )
+    history.add_broken(stream.name, broken)
 
 
-def _judge_key(history: History, stream: ScaledStream, domain: str, said: Said) -> None:
+def _judge_domain(history: History, stream: ScaledStream, domain: str, said: Said) -> None:
     chain = history.chains[stream.name, domain]
-    first = said.marks[domain][0]["seq"] if said.marks[domain] else None
     marks = chain.whole(said.marks[domain])
-    declared = len(stream.domains) == 1 and not stream.shared
-    found: dict[str, Sequence[object]] = {
-        "followers": find_contradictions([*chain.answers, Answer(0, marks)]),
-        "marks are sound": checks.unsound(marks, stream.events, domain),
-        "uppers are true": checks.over_the_upper(marks, stream.events, domain) if declared else [],
-        "no writer is excluded": _excluded(history, stream, marks),
-        "windows are true": checks.false_windows(chain.windows, marks, stream, domain),
-        "cuts are complete": checks.incomplete_cuts(marks, stream.scalings, chain.scaled_at),
-        "marks begin": checks.misbegun(first, chain.first_asked, chain.first_heard),
-        "lowers": [
-            *checks.never_marked(chain.looks, marks),
-            *went_back(chain.looks),
-            *unfounded(chain.looks, chain.sent),
-        ],
+    rows = [(event.segment, event.offset, event.times[domain]) for event in stream.events]
+    facts: dict[str, object] = {
+        "marks": marks,
+        "rows": rows,
+        "answers": [*chain.answers, Answer(0, marks)],
+        "looks": chain.looks,
+        "sent": chain.sent,
+        "windows": chain.windows,
+        "scalings": stream.scalings,
+        "scaled_at": chain.scaled_at,
+        "first": said.marks[domain][0]["seq"] if said.marks[domain] else None,
+        "first_asked": chain.first_asked,
+        "first_heard": chain.first_heard,
     }
-    history.judged(f"{stream.name}/{domain}", found)
-
-
-def _excluded(history: History, stream: ScaledStream, marks: Sequence[Json]) -> list[str]:
-    """Return the marks that advanced without a writer they had to wait for.
-
-    If a stream excludes late writers, that may be any of them, as with the final mark.
-    """
-    if isinstance(stream, ExcludingStream):
-        return []
-    silent, absences = history.silent.get(stream.name), history.absences.get(stream.name)
-    return checks.excluded([each for each in marks if not each.get("final")], silent, absences)
+    if len(stream.domains) == 1 and not stream.shared:
+        facts["declared"] = rows
+    if not isinstance(stream, ExcludingStream):  # which excludes any writer that returns late
+        facts["silent"] = history.silent.get(stream.name)
+        facts["absences"] = history.absences.get(stream.name)
+    history.add_broken(f"{stream.name}/{domain}", judge_facts(**facts))
 
 
 def tables(verdict: Verdict) -> Group:
@@ -164,7 +169,8 @@ def _stood(verdict: Verdict) -> Table:
 def _violations(verdict: Verdict) -> list[str]:
     """Return each violation that was kept as a line."""
     return [
-        f"[red]{each.law}[/red] did not hold of {each.where}: {_escaped(each.account)}"
+        f"[red]Law {LAWS[each.law].number}: {each.law}[/red], "
+        f"of {each.where}: {_escaped(each.account)}"
         for each in verdict.violations
     ]
 

@@ -9,9 +9,10 @@ from noted_time.client import Json
 from tests.chaos.calls import Caller, rested
 from tests.chaos.faults import WRITER_TIMEOUT_S
 from tests.chaos.history import History, Journal, now
-from tests.chaos.register import Look
 from tests.chaos.scaling import UNNUMBERED, ScaledStream
 from tests.chaos.writers import LoadWriter
+from tests.trials.facts import Look
+from tests.trials.laws import ANSWERS
 
 PAUSE_S = (0.2, 0.7)
 """How long a writer works between two notes."""
@@ -94,7 +95,7 @@ class Writing:
         path = f"/v1/streams/{stream.name}/notes"
         answer = await caller.call("POST", path, json=lambda: self._request(stream, notes))
         if answer["results"][0]["status"] != "accepted":
-            self._history.broke("answers", stream.name, f"{notes} was answered {answer}")
+            self._history.broke(ANSWERS, stream.name, f"{notes} was answered {answer}")
 
     async def fall_silent(self, caller: Caller, stream: ScaledStream, writer: LoadWriter) -> None:
         """Be a writer that joins, writes a little and is never heard of again."""
@@ -150,7 +151,7 @@ class Writing:
         """Record the answer to a request that was made at `begun`."""
         where = f"{stream.name}/{note['domain']}"
         if result["status"] != "accepted":
-            self._history.broke("answers", where, f"{note} was refused: {result}")
+            self._history.broke(ANSWERS, where, f"{note} was refused: {result}")
             return
         self._history.counts["notes acknowledged"] += 1
         chain = self._history.chains[stream.name, note["domain"]]

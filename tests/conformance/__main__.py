@@ -117,7 +117,7 @@ def _run(script: Script, command: Sequence[str], controller: Calls, directory: P
     own.mkdir()
     with ExitStack() as stack:
         broken = Trial(command, controller, own, stack).judge(script.steps)
-    return Verdict(script.name, script.law, "; ".join(dict.fromkeys(broken[:MOST_SHOWN])))
+    return Verdict(script.name, script.law, "; ".join(broken[:MOST_SHOWN]))
 
 
 def build_table(verdicts: Sequence[Verdict]) -> Table:

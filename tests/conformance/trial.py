@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -15,10 +16,11 @@ import httpx
 
 from demo.trials.calls import Calls
 from noted_time.client import Json
-from tests.conformance.laws import find_lost, find_violations
-from tests.conformance.program import Broken, WriterProgram
+from tests.conformance.program import Broken, Said, WriterProgram
 from tests.conformance.proxy import KINDS, Fault, Proxy, serving
 from tests.support.processes import ServeProcess
+from tests.trials.facts import Claim
+from tests.trials.judge import judge
 
 TRIALS = Path(__file__).parent / "trials.txt"
 WRITER, PEER = "writer", "peer"
@@ -66,6 +68,15 @@ def format_answer(answer: Json) -> str:
     return "late" if answer.get("late") else " ".join(words)
 
 
+def find_acknowledged(said: Sequence[Said]) -> Claim:
+    """Return the last acknowledged time, and the position that was acknowledged with a time."""
+    noted = [(each.time, each.ends) for each in said if each.is_acknowledged and each.time]
+    position = Counter[int]()
+    for _, ends in noted:
+        position |= Counter({int(segment): end for segment, end in ends.items()})
+    return Claim({"default": max(time for time, _ in noted)} if noted else {}, position)
+
+
 class Trial:
     """The stream of a script. The end of `stack` kills its programs."""
 
@@ -88,12 +99,15 @@ class Trial:
             for step in steps:
                 self._perform(step.split())
             for program, _ in self._programs:
-                broken += find_lost(program.said, self._row())
+                acknowledged = {WRITER: find_acknowledged(program.said)}
+                found = judge(members={WRITER: self._row()}, acknowledged=acknowledged)
+                broken += [str(each.account) for each in found]
         except (Broken, httpx.HTTPError) as error:
             broken.append(str(error))
         for program, proxy in self._programs:
-            broken += find_violations(program.said, proxy.requests)
-        return broken
+            found = judge(said=program.said, requests=proxy.requests)
+            broken += [str(each.account) for each in found]
+        return list(dict.fromkeys(broken))
 
     def _perform(self, words: list[str]) -> None:  # noqa: C901, PLR0912 - a case for each step
         match words:

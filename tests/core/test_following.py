@@ -6,9 +6,10 @@ from hypothesis import given
 
 from noted_time.values import StreamSettings
 from tests.core.acts import DOMAINS, Act, histories, make_world, streams
-from tests.support.following import Answer, find_contradictions
 from tests.support.http import as_json
 from tests.support.streams import seal
+from tests.trials.facts import Answer
+from tests.trials.judge import judge
 
 
 @given(settings=streams, history=histories("waits", "scales", "restarts", "late"))
@@ -25,5 +26,5 @@ def test_a_follower_may_rely_on_every_chain(settings: StreamSettings, history: l
     chains = [[as_json(mark) for mark in marks] for marks in made.values()]
     answers = [[Answer(at, chain[at:]) for at in range(len(chain), -1, -1)] for chain in chains]
 
-    assert [find_contradictions(each) for each in answers] == [[] for _ in DOMAINS]
+    assert [judge(answers=each) for each in answers] == [[] for _ in DOMAINS]
     assert all(one["upper"] <= two["upper"] for chain in chains for one, two in pairwise(chain))

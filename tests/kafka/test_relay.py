@@ -26,9 +26,10 @@ from noted_time.values import StreamCut, reaches
 from noted_time_cli.app import app
 from reader_client import KafkaRelay
 from reader_client.protocol.questions import ask_marks
-from tests.support.kafka_judge import Json, find_violations, wait_for_relay
+from tests.support.kafka_judge import Json, wait_for_relay
 from tests.support.processes import environment
 from tests.support.transactions import begin_transaction
+from tests.trials.laws import marks_are_sound
 from writer_client import KafkaNotedProducer
 
 pytestmark = pytest.mark.acceptance
@@ -173,7 +174,7 @@ def test_relayed_mark_follows_its_rows(
                 more()
 
     marks = served.all_marks(topic)
-    assert find_violations(found, broker.records(topic)) == []
+    assert list(marks_are_sound(found, broker.records(topic))) == []
     assert {mark["seq"] for mark in marks} >= {mark["seq"] for mark in found} > {1}
 
 

@@ -28,7 +28,7 @@ def trial(
 @pytest.mark.parametrize("marks", WAYS)
 def test_killed_drivers_write_each_result_once(trial: Trial, marks: str, operator: str) -> None:
     """As counted from all records: no row is missing, late or repeated, and each timer fires."""
-    assert trial.faults(marks, operator) == []
+    assert trial.find_broken(marks, operator) == []
 
 
 def test_drivers_were_killed_at_every_place(trial: Trial) -> None:

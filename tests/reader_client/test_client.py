@@ -18,8 +18,9 @@ from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.marks.follower import Follower
 from tests.reader_client.answers import list_readers
 from tests.support.faults import Faults
-from tests.support.following import Answer, find_contradictions
 from tests.support.http import as_json
+from tests.trials.facts import Answer
+from tests.trials.judge import judge
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 
@@ -64,7 +65,7 @@ def test_marks_are_yielded_up_to_the_final_one(served: Served, stream: str) -> N
     answers = [Answer(at, as_json(came)) for at, came in [(0, first), (1, further), *again]]
 
     assert [mark.seq for mark in first + further] == [1, 2, 3, 4]
-    assert (find_contradictions(answers), answers[-1].marks[-1]["final"]) == ([], True)
+    assert (judge(answers=answers), answers[-1].marks[-1]["final"]) == ([], True)
 
 
 def test_an_iterator_ends_with_its_client(served: Served, stream: str) -> None:

@@ -8,8 +8,9 @@ from noted_time.reading import MarkHistory
 from noted_time.values import Mark, ScaleEvent, StreamCut, TimeWindow
 from reader_client.marks.follower import Follower, StartMark
 from tests.reader_client.answers import chains, marks_answer, positions, stream_answer
-from tests.support.following import Answer, find_contradictions
 from tests.support.http import as_json
+from tests.trials.facts import Answer
+from tests.trials.judge import judge
 
 laws = settings(deadline=None)
 NO_WINDOW = TimeWindow(None, None)
@@ -45,7 +46,7 @@ def test_windows_do_not_depend_on_page_boundaries(
         given_out += [Answer(at, as_json(followed.marks_after(at, 1000))) for at in (start, 0)]
 
     assert followed.window(position) == MarkHistory(chain).window(position)
-    assert (find_contradictions(given_out), len(given_out[-1].marks)) == ([], len(chain))
+    assert (judge(answers=given_out), len(given_out[-1].marks)) == ([], len(chain))
 
 
 @laws

@@ -12,8 +12,9 @@ import pytest
 from demo.trials.postgres import Server
 from demo.trials.waiting import PATIENCE_S
 from tests.replicas.replica_processes import BUCKETS, read_buckets, wait_until_shared
-from tests.support.following import Answer, find_contradictions
 from tests.support.processes import ServeProcess
+from tests.trials.facts import Answer
+from tests.trials.judge import judge
 
 pytestmark = pytest.mark.acceptance
 
@@ -124,4 +125,4 @@ async def test_no_request_fails_while_replicas_change(
     assert (sorted(spread), sum(spread), left, stopped) == ([20, 22, 22], BUCKETS, [32, 32], 0)
     found = {each: rows[each]["w"]["times"]["default"] for each in streams}
     assert found == callers.noted
-    assert [find_contradictions([Answer(0, chain)]) for chain in chains] == [[]] * STREAMS
+    assert [judge(answers=[Answer(0, chain)]) for chain in chains] == [[]] * STREAMS

@@ -22,7 +22,7 @@ from noted_time.values import Note
 from reader_client import AsyncReaderClient
 from reader_client.background import repeating
 from tests.simulation.doors import Door
-from tests.support.following import Answer
+from tests.trials.facts import Answer
 from writer_client import AsyncWriterClient
 from writer_client.at_exit import open_clients
 from writer_client.sending.exchange import RequestNumbers

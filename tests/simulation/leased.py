@@ -10,6 +10,8 @@ from controller.aggregation.owned_streams import bucket_of
 from controller.store.port import Leases, Reading, StoreUnavailable
 from controller.store.records import AppendedMark, BucketClock, ChangeSet
 from demo.trials.memory_store import MemoryStore
+from tests.trials.judge import check_law
+from tests.trials.laws import commits_are_of_owners
 
 BUCKETS = 4
 NEW_CLOCKS = ChangeSet(*(BucketClock(bucket, 0) for bucket in range(BUCKETS)))
@@ -133,8 +135,7 @@ class LeasedStore(MemoryStore):
         marks = batch.list_puts(AppendedMark)
         written = {bucket_of(names[each.stream_id], BUCKETS) for each in marks}
         written |= {each.number for each in batch.list_puts(BucketClock)}
-        if not_owned := written - own:
-            self.database.violations.append(f"{self._url} wrote to {not_owned} without a lease")
+        self.database.violations += map(str, check_law(commits_are_of_owners, written, own))
         kept.commit(batch)
         self.database.log.append(batch)
         self.database.committed(self._url, batch)

@@ -20,8 +20,9 @@ from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.port import LEASE_MS, StoreUnavailable
 from controller.store.records import AppendedMark, BucketClock, ChangeSet
+from noted_time.client import Json, position_to_wire
 from noted_time.coding import convert_to_json
-from noted_time.rules import SealRequest
+from noted_time.rules import MemberRecord, SealRequest
 from noted_time.values import (
     DAY_MS,
     Accepted,
@@ -35,11 +36,14 @@ from noted_time.values import (
 )
 from tests.simulation import clients
 from tests.simulation.clients import Network, Pair, seeded
+from tests.simulation.commits import Commits, Sent, Stream
 from tests.simulation.doors import Door, Peers
-from tests.simulation.laws import DOMAIN, Laws, Sent, Stream
 from tests.simulation.leased import BUCKETS, SILENT_S, Database, LeasedStore
 from tests.simulation.virtual import VirtualLoop, process
-from tests.support.following import Answer, find_contradictions
+from tests.trials import laws
+from tests.trials.facts import Answer, Claim, Look
+from tests.trials.judge import judge
+from tests.trials.laws import DOMAIN
 
 START_MS = 1_700_000_000_000
 TIMEOUT_S = 6.0
@@ -112,7 +116,7 @@ class Schedule:
         self.database = Database(self.loop.time, self._committed, self._fails)
         self.pens = {(s, w): Pen(s, w, n) for s in STREAMS for n, w in enumerate(WRITERS)}
         self.sent: defaultdict[tuple[str, str], list[Note]] = defaultdict(list)
-        self.laws = self._judge(self.sent)
+        self.commits = self._judge(self.sent)
         self.controllers: dict[str, Controller] = {}
         self.answers: defaultdict[str, list[Answer]] = defaultdict(list)
         self._told: defaultdict[str, float] = defaultdict(lambda: -inf)
@@ -147,8 +151,8 @@ class Schedule:
             self.loop.close()
         return self.database.violations
 
-    def _judge(self, sent: Sent) -> Laws:
-        return Laws(sent, self.database.violations, self.checked)
+    def _judge(self, sent: Sent) -> Commits:
+        return Commits(sent, self.database.violations, self.checked)
 
     async def _play(self) -> None:
         for name in self.replicas:
@@ -209,15 +213,12 @@ class Schedule:
         def acknowledged(time: int, offset: int) -> None:
             (kept,) = (
                 each.members.get(clients.WRITER)
-                for each in self.laws.streams.values()
+                for each in self.commits.streams.values()
                 if each.record.name == stream
             )
-            holds = (
-                kept is not None
-                and kept.times.get(DOMAIN, -1) >= time
-                and kept.position.get(clients.SEGMENT, 0) >= offset
-            )
-            self.laws.law("acknowledged", holds, time, offset, kept)
+            members = {} if kept is None else {kept.writer: _to_wire(kept)}
+            acknowledged = {clients.WRITER: Claim({DOMAIN: time}, {clients.SEGMENT: offset})}
+            self.commits.check(laws.notes_last, members, acknowledged)
 
         return Pair(stream, url, network, self.chance, acknowledged)
 
@@ -232,8 +233,8 @@ class Schedule:
             pen.sequence += 1
             late = Note(pen.writer, HALF, sequence=pen.sequence, session=str(former))
             found = await self._ask(partial(self._note, pen.stream, late), 0.05)
-            fenced = found is None or not isinstance(found[0], Accepted)
-            self.laws.law("fenced", fenced, pen.stream, late, found)
+            accepted = found is not None and isinstance(found[0], Accepted)
+            self.commits.check(laws.older_processes_are_fenced, accepted=accepted)
 
     async def _scale(self, pen: Pen) -> None:
         """Go on in another segment, which is named before it is known what it follows."""
@@ -291,7 +292,9 @@ class Schedule:
         lower = -inf if history.last_lower is None else history.last_lower
         ended_s = self.loop.time() - self._ended_at[name]
         if not self._is_lossy and ended_s > LEASE_MS / 1000:  # by which it has heard of it
-            self.laws.law("register", lower >= self._told[stream], stream, lower)
+            told, now = self._told[stream], self.loop.time()
+            looks = [Look(-inf, -inf, told), Look(now, now, lower)]
+            self.commits.check(laws.lowers_never_fall, looks)
         self._told[stream] = max(self._told[stream], lower)
         marks = [convert_to_json(mark) for mark in history.after(after, 1000)]
         if marks:
@@ -312,7 +315,7 @@ class Schedule:
             answer = await self._ask(partial(self._note, pen.stream, note), 0.05)
             if answer is not None:
                 if state == "live" or isinstance(answer[0], Accepted):
-                    self.laws.answered(pen.stream, note, answer[0])
+                    self.commits.answered(pen.stream, note, answer[0])
                 pen.has_name = True
                 if isinstance(answer[0], Accepted) and answer[0].lower is not None:
                     self._told[pen.stream] = max(self._told[pen.stream], answer[0].lower)
@@ -368,7 +371,8 @@ class Schedule:
                     await self._wait_until_thawed(name)
                     answer = await call(controller)
             except (NotOwner, StoreUnavailable, TimeoutError) as error:
-                self.laws.law("no bug", "given up" not in str(error), name, error)
+                if "given up" in str(error):  # by the committer, after a bug
+                    self.commits.broke(laws.LIVE, name, error)
                 continue
             return None if self._loses() else answer
         return None
@@ -478,9 +482,9 @@ class Schedule:
         self.database.lose(self.chance.randrange(max(begun, commits - 12), commits + 1))
         for name in self.controllers:
             self._stores[name].acquired.clear()
-        self.laws = self._judge(self.sent)
+        self.commits = self._judge(self.sent)
         for batch in self.database.log:
-            self.laws.committed(batch, self.loop.time() + 3600)
+            self.commits.committed(batch, self.loop.time() + 3600)
         self.answers.clear()
         self._turns.clear()
         return had
@@ -494,15 +498,15 @@ class Schedule:
 
     def _committed(self, by: str, batch: ChangeSet) -> None:
         by = by.removeprefix("http://")
-        self.laws.committed(batch, self.loop.time() + self._skipped_ms[""] / 1000)
+        self.commits.committed(batch, self.loop.time() + self._skipped_ms[""] / 1000)
         spent = sum(self.loop.spent[by, name] for name in TURN)
         asked_at = self.loop.asked_at
         for clock in batch.list_puts(BucketClock):
             bucket, ms = clock.number, clock.service_ms
             was, at, was_spent, was_ms = self._turns.get(bucket, ("", 0.0, 0.0, 0))
             most = (asked_at - at - spent + was_spent) * 1000 + 2
-            holds = was != by or self._disturbed_at[by] >= at or ms - was_ms <= most
-            self.laws.law("served", holds, by, bucket, ms - was_ms, most)
+            if was == by and self._disturbed_at[by] < at:
+                self.commits.check(laws.service_clocks_advance, was_ms, ms, was_ms + most)
             self._turns[bucket] = by, asked_at, spent, ms
         if by in self._freezes_at_commit:
             self._freezes_at_commit.discard(by)
@@ -535,26 +539,23 @@ class Schedule:
         await asyncio.gather(*last, *([self._pair.reach(LAST)] if self._pair else []))
         await asyncio.sleep(1.5 * INTERVAL_MS / 1000)
         self._judge_progress(LAST)
-        owned = [*map(id, self.database.owners.values())]
-        fair = -(-BUCKETS // len(self.database.sessions))
-        even = len(owned) == BUCKETS and max(map(owned.count, owned)) <= fair
-        self.laws.law("share", even, self.database.owners)
+        owned = Counter(map(id, self.database.owners.values()))
+        sessions = len(self.database.sessions)
+        self.commits.check(laws.buckets_are_shared, [*owned.values()], BUCKETS, sessions)
         for name, held in had.items():
             self._judge_report(name, held)
         if self._pair is not None:
             self._pair.reading.cancel()  # as a truncation is no gap
         if not self._is_lossy:
-            await asyncio.gather(*map(self._end, self.laws.streams.values()))
+            await asyncio.gather(*map(self._end, self.commits.streams.values()))
         for stream in STREAMS:
             self._read(stream, 0)
-            found = find_contradictions(self.answers[stream])
-            self.laws.law("following", not found, stream, found)
+            self._judge_answers(self.answers[stream])
         if self._pair is not None:
             known = self.answers[self._pair.stream][-1]
             marks = await self._pair.read_all(known.first)
-            found = find_contradictions(self._pair.answers)
-            self.laws.law("clients follow", not found, found)
-            self.laws.law("clients know all", marks == known.marks, marks, known)
+            self._judge_answers(self._pair.answers)
+            self.commits.check(laws.replicas_agree, known.marks, marks)
 
     async def _end(self, stream: Stream) -> None:
         """Truncate the stream, which gives room for new segments, and seal it."""
@@ -562,20 +563,25 @@ class Schedule:
         await self._change(
             name, operations.truncate, ANONYMOUS_ORDER, last.cut.offsets if last else {}
         )
-        room = SCALES - self._scales[name] + len(stream.succession.final)
+        room = SCALES - self._scales[name] + sum(len(each.sealed) for each in stream.scalings)
         for writer in WRITERS[:room] if len(stream.record.settings.domains) == 1 else ():
             await self._scale(self.pens[name, writer])
         await self._until_done(lambda c: c.seal(name, ANONYMOUS_ORDER, SealRequest()))
-        self.laws.law("lost", not self._reported(stream.record.id), name)
+        self.commits.check(laws.losses_are_reported, 0, self._reported(stream.record.id))
 
     def _judge_progress(self, time: int) -> None:
-        for each in self.laws.streams.values():
+        for each in self.commits.streams.values():
             lower = each.last.lower if each.last else None
-            self.laws.law("progress", lower == time, each.record.name, lower, time)
+            self.commits.check(laws.watermarks_advance, lower, time)
+
+    def _judge_answers(self, answers: list[Answer]) -> None:
+        found = judge(answers=answers)
+        self.commits.violations += map(str, found)
+        self.commits.checked["answers to followers"] += len(answers)
 
     def _judge_report(self, name: str, had: dict[str, Mark | None]) -> None:
         """Whether a controller that loads a stream without the last mark it had reports that."""
-        for stream in self.laws.streams.values():
+        for stream in self.commits.streams.values():
             key, held = stream.record.id, had.get(stream.record.id)
             at = self._stores[name].acquired.get(bucket_of(stream.record.name, BUCKETS))
             if at is None or held is None:
@@ -583,13 +589,16 @@ class Schedule:
             marks = (m for each in self.database.log[:at] for m in each.list_puts(AppendedMark))
             found = {m.mark.written_at for m in marks if (m.stream_id, m.domain) == (key, DOMAIN)}
             if held.written_at not in found:
-                told = max(self._reported(key), default=0) >= held.seq
-                self.laws.law("lost", told, stream.record.name, name)
+                self.commits.check(laws.losses_are_reported, held.seq, self._reported(key))
 
     def _reported(self, stream_id: str) -> list[int]:
         """Return the last seqs of which controllers reported that the database lost them."""
         changes = self.database.kept.changes(stream_id, before=None, limit=1000)
         return [each.was["seq"] for each in changes if each.action == "went_back" and each.was]
+
+
+def _to_wire(member: MemberRecord) -> Json:
+    return {"times": member.times, "position": position_to_wire(member.position)}
 
 
 async def _put(stream: str, settings: Mapping[str, Any], controller: Controller) -> object:

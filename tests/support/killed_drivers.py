@@ -1,9 +1,9 @@
-"""Drivers that are killed while they write a table, and the faults of the table."""
+"""Drivers that are killed while they write a table, and the laws that the table breaks."""
 
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -21,8 +21,8 @@ from noted_time.reading import TableClaim, TableHistory
 from noted_time.tables.table_urls import open_history, read_iceberg_history
 from tests.support.noted_stream import NotedStream, table
 from tests.support.offset_log import list_batches
-
-Row = tuple[int, str]
+from tests.trials.facts import Commit, TableRow
+from tests.trials.judge import Broken, judge
 
 KILLS = int(os.environ.get("NOTED_TIME_KILLS", "3"))
 """The number of kills for each table; 30 take some minutes."""
@@ -41,42 +41,10 @@ POINTS = ("commit", "data", "chance")
 """The points of kills, in turn; the first driver makes the table."""
 
 
-def make_rows(step: int) -> list[Row]:
+def make_rows(step: int) -> list[TableRow]:
     """Return the rows of a step: (Unix ms, unique name)."""
     begun, chance = BEGUN_MS + step * STEP_MS, Random(step)
     return [(begun + chance.randrange(SPAN_MS), f"{step}-{number}") for number in range(ROWS)]
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A commit of a table: its claim, and the rows so far."""
-
-    complete_to: int | None
-    rows: Sequence[Row]
-
-
-def find_faults(versions: Sequence[Version], truth: Sequence[Row]) -> Iterator[str]:
-    """Yield the faults of a table whose source has returned the truth.
-
-    >>> truth = [(1, "a"), (2, "b")]
-    >>> list(find_faults([Version(3, truth[:1]), Version(9, truth)], truth))
-    ["commit 0 claims all below 3 and lacks ['b']"]
-    >>> list(find_faults([Version(None, [(1, "a"), (1, "a")])], truth))
-    ["twice in the table: ['a']", "not in the table: ['b']"]
-    """
-    found = Counter(name for _, name in (versions[-1].rows if versions else ()))
-    if twice := sorted(name for name, count in found.items() if count > 1):
-        yield f"twice in the table: {twice}"
-    if lost := sorted(name for _, name in truth if name not in found):
-        yield f"not in the table: {lost}"
-    if foreign := sorted(found.keys() - {name for _, name in truth}):
-        yield f"not of the source: {foreign}"
-    for number, version in enumerate(versions):
-        complete_to = version.complete_to
-        if complete_to is not None:
-            below = {name for time, name in truth if time < complete_to}
-            if missing := sorted(below - {name for _, name in version.rows}):
-                yield f"commit {number} claims all below {complete_to} and lacks {missing}"
 
 
 class Delta:
@@ -86,10 +54,10 @@ class Delta:
         self.data, self.log = directory, directory / "_delta_log"
         self.url = f"delta:{directory}"
 
-    def versions(self) -> list[Version]:
+    def versions(self) -> list[Commit]:
         found = range(deltalake.DeltaTable(str(self.data)).version() + 1)
         return [
-            Version(read_claimed_time(open_history(self.url, each)), self._rows(each))
+            Commit(read_claimed_time(open_history(self.url, each)), self._rows(each))
             for each in found
         ]
 
@@ -101,7 +69,7 @@ class Delta:
     def history(self) -> TableHistory:
         return open_history(self.url)
 
-    def _rows(self, version: int) -> list[Row]:
+    def _rows(self, version: int) -> list[TableRow]:
         uris = deltalake.DeltaTable(str(self.data), version=version).file_uris()
         return [row for uri in uris for row in read_rows(pq.read_table(uri))]
 
@@ -114,12 +82,12 @@ class Iceberg:
         self.url, directory = f"iceberg:{name}", warehouse.joinpath(*path)
         self.data, self.log, self._directory = directory / "data", directory / "metadata", directory
 
-    def versions(self) -> list[Version]:
+    def versions(self) -> list[Commit]:
         table, found = self._open(), []
         for snapshot in table.snapshots():
             rows = read_rows(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow())
             found.append(
-                Version(read_claimed_time(read_iceberg_history(table, snapshot.snapshot_id)), rows)
+                Commit(read_claimed_time(read_iceberg_history(table, snapshot.snapshot_id)), rows)
             )
         return found
 
@@ -141,7 +109,7 @@ def read_claimed_time(history: TableHistory) -> int | None:
     return claim.complete_to if isinstance(claim, TableClaim) else None
 
 
-def read_rows(found: pa.Table) -> list[Row]:
+def read_rows(found: pa.Table) -> list[TableRow]:
     times = found["time"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
     return list(zip(times.to_pylist(), found["name"].to_pylist(), strict=True))
 
@@ -206,14 +174,13 @@ class Trial:
             ended = list_batches(self.directory / "checkpoint" / "commits")
             assert self._find_committed_batch() not in ended
 
-    def finish(self) -> list[str]:
-        """Let a driver write the rest, and return the faults of the table."""
+    def finish(self) -> list[Broken]:
+        """Let a driver write the rest, and return the laws that the table breaks."""
         assert self._run({"dies": ""}) == 0
-        return list(find_faults(self.table.versions(), self.truth))
-
-    @property
-    def truth(self) -> list[Row]:
-        return [row for step in range(self.steps) for row in make_rows(step)]
+        truth = [row for step in range(self.steps) for row in make_rows(step)]
+        commits = self.table.versions()
+        names, found = ([name for _, name in rows] for rows in (truth, commits[-1].rows))
+        return judge(commits=commits, true_rows=truth, expected=names, output=found)
 
     def _run(self, given: dict[str, Any]) -> int:
         for _ in range(STEPS):

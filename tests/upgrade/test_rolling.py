@@ -12,9 +12,10 @@ from demo.trials.calls import Calls
 from demo.trials.postgres import Server
 from demo.trials.waiting import slowdown, wait_until
 from tests.replicas.replica_processes import BUCKETS, read_buckets
-from tests.support.following import Answer, find_contradictions
 from tests.support.next_version import NEXT, NextVersion
 from tests.support.processes import ROOT, ServeProcess, run_command
+from tests.trials.facts import Answer
+from tests.trials.judge import judge
 from tests.upgrade.load import Load
 
 STREAMS = ("a-1", "b-2", "c-3", "d-4")
@@ -114,4 +115,4 @@ def _gaps(pair: Pair, stream: str) -> list[Any]:
     chain = [(mark["seq"], mark["lower"]) for mark in marks]
     seen = pair.load.read[stream]
     is_other = not seen or seen != chain[: len(seen)]
-    return [*find_contradictions([Answer(0, marks)]), *([(stream, seen)] if is_other else [])]
+    return [*judge(answers=[Answer(0, marks)]), *([(stream, seen)] if is_other else [])]

@@ -20,11 +20,12 @@ from demo.trials.secured_kafka import SecuredBroker
 from demo.trials.waiting import wait_until
 from noted_time.kafka.noted_topic import name_noted_topic
 from tests.chaos.calls import comes_true
-from tests.chaos.history import LIVE, History
+from tests.chaos.history import History
 from tests.chaos.kafka import counting, landing, writing
-from tests.chaos.kafka.checks import Batches, Counted
+from tests.chaos.kafka.tally import Batches, Counted
 from tests.chaos.kafka.writing import Kind
 from tests.support.processes import ServeProcess, environment
+from tests.trials.laws import LIVE
 
 TOPIC = "flights"
 PARTITIONS = 3

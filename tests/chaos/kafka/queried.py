@@ -11,28 +11,19 @@ import httpx
 
 from demo.trials.kafka import Record
 from noted_time.client import Json
-from tests.chaos import checks
 from tests.chaos.calls import Caller, NoAnswerError, comes_true
 from tests.chaos.history import Chain, History, Journal, now
 from tests.chaos.kafka.arena import FAR, OBSERVED, OBSERVERS, STRAY, TOPIC, WRITERS, KafkaArena
-from tests.chaos.kafka.checks import (
-    WINDOW_MS,
-    Batches,
-    changed_batches,
-    lost_rows,
-    output_tally,
-    repeated_windows,
-    true_tally,
-    wrong_windows,
-)
 from tests.chaos.kafka.faults import KAFKA_FAULTS
 from tests.chaos.kafka.seeing import Seeing, Seen
+from tests.chaos.kafka.tally import WINDOW_MS, Batches, count_records, find_output
 from tests.chaos.kafka.writing import Kind
 from tests.chaos.reading import Reading
 from tests.chaos.trial import Trial
 from tests.chaos.turns import Plan
-from tests.support.following import Answer, find_contradictions
-from tests.support.kafka_judge import find_violations
+from tests.trials.facts import Answer
+from tests.trials.judge import judge as judge_facts
+from tests.trials.laws import ANSWERS, watermarks_advance
 
 NOTED_FAR = (FAR, "default")
 MARKS, OUTPUT = (TOPIC, "default"), (TOPIC, "output")
@@ -87,24 +78,23 @@ class Queried:
         if NOTED_FAR in self.history.chains:
             far = await asyncio.to_thread(arena.far.records, TOPIC)
             judge_others(self.history, NOTED_FAR, far, await _marks(arena, *NOTED_FAR))
-            known = arena.controller.get(TOPIC)["logs"]
-            judge_logs(self.history, known, arena.controller.writers(TOPIC))
+            logs, members = arena.controller.get(TOPIC)["logs"], arena.controller.writers(TOPIC)
+            self.history.add_broken(TOPIC, judge_facts(logs=logs, members=members, stray=STRAY))
 
     def tried(self) -> dict[str, int]:
         """Return how much there was of everything, and what was lost of it."""
         counts = self.history.counts
         return {
             **{each: counts[each] for each in TRIED},
-            "windows wrong": counts["broke windows are true"],
-            "records below a lower and beyond its cut": counts["broke marks are sound"]
-            + counts["broke others are sound"],
+            "windows wrong": counts["broke results are exact"],
+            "records below a lower and beyond its cut": counts["broke marks are sound"],
         }
 
     async def _follow_marks(self, caller: Caller, stream: str, domain: str) -> None:
         try:
             await Reading(self.history, self._drained).follow(caller, stream, domain)
         except NoAnswerError as error:
-            self.history.broke("answers", "the controller", error)
+            self.history.broke(ANSWERS, "the controller", error)
 
     async def _follow_output(self) -> None:
         """See when the query gives windows out, and which is the last."""
@@ -122,7 +112,7 @@ class Queried:
         end = time.time_ns() // 1_000_000 // WINDOW_MS * WINDOW_MS + END_MS
         self._arena.end_at(end)
         if not await comes_true(lambda: not self._arena.unfinished(), self.moves_s):
-            self.history.broke("all drains", "producers", self._arena.unfinished())
+            self.history.broke(watermarks_advance, "producers", self._arena.unfinished())
         for where in (MARKS, OUTPUT, NOTED_FAR):
             if where in self.history.chains:
                 await self._wait_for(where, end)
@@ -130,32 +120,27 @@ class Queried:
     async def _wait_for(self, where: tuple[str, str], end: int) -> None:
         chain = self.history.chains[where]
         if not await comes_true(lambda: (chain.lower or 0) >= end, self.moves_s):
-            self.history.broke("all drains", "/".join(where), f"{chain.lower}, not {end}")
+            self.history.broke(watermarks_advance, "/".join(where), f"{chain.lower}, not {end}")
 
 
 def judge(
     history: History, records: Sequence[Record], marks: Sequence[Json], batches: Batches
 ) -> None:
-    """Hold marks and output against all committed records, and remember what broke."""
+    """Compare marks and output with all committed records, and note the broken laws."""
     _judge_marks(history, MARKS, records, marks)
-    true, output = true_tally(records), output_tally(batches)
-    found = {
-        "windows are true": wrong_windows(true, output),
-        "windows come once": repeated_windows(batches),
-        "batches stay": changed_batches(batches),
-    }
-    history.judged(TOPIC, found)
+    expected = count_records(records)
+    facts = {"expected": expected, "output": find_output(batches), "batches": batches}
+    history.add_broken(TOPIC, judge_facts(**facts))
     history.counts["records committed"] = len(records)
     history.counts["marks checked"] = len(marks)
-    history.counts["windows checked"] = len(true)
-    history.counts["rows lost"] = lost_rows(true, output)
+    history.counts["windows checked"] = len(expected)
     history.counts["batches run again"] = sum(len(runs) > 1 for runs in batches.values())
 
 
 def judge_others(
     history: History, where: tuple[str, str], records: Sequence[Record], marks: Sequence[Json]
 ) -> None:
-    """Hold the marks of an observer, or of the other cluster, against what their time is of."""
+    """Compare the marks of an observer, or of the other cluster, with the records they are of."""
     _judge_marks(history, where, records, marks)
     whose = "of the other cluster" if where == NOTED_FAR else "observed"
     history.counts[f"records {whose}"] += len(records)
@@ -165,25 +150,14 @@ def judge_others(
 def _judge_marks(
     history: History, where: tuple[str, str], records: Sequence[Record], marks: Sequence[Json]
 ) -> None:
-    found: dict[str, Sequence[object]] = {
-        "marks are sound" if where == MARKS else "others are sound": find_violations(
-            marks, records
-        ),
-        "followers": find_contradictions([*history.chains[where].answers, Answer(0, marks)]),
-        "no writer is excluded": checks.excluded(marks, silent=None),
-    }
-    history.judged("/".join(where), found)
+    answers = [*history.chains[where].answers, Answer(0, marks)]
+    found = judge_facts(marks=marks, rows=records, answers=answers, silent=None)
+    history.add_broken("/".join(where), found)
 
 
 async def _marks(arena: KafkaArena, stream: str, domain: str) -> list[Json]:
     marks = await asyncio.to_thread(arena.controller.all_marks, stream, domain)
     return [dict(mark) for mark in marks]
-
-
-def judge_logs(history: History, logs: Sequence[str], writers: Mapping[str, Json]) -> None:
-    """Check that the stream knows one log, and that the stray producer is no member."""
-    strays = [] if len(logs) == 1 and STRAY not in writers else [(logs, sorted(writers))]
-    history.judged(TOPIC, {"streams are of one log": strays})
 
 
 def in_sight(records: Sequence[Record], seen: Seen) -> list[Record]:
@@ -204,7 +178,6 @@ TRIED = (
     "strays refused",
     "windows checked",
     "batches run again",
-    "rows lost",
 )
 
 

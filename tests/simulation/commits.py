@@ -1,9 +1,9 @@
-"""The laws of a schedule, judged by each batch that is committed and each answer that is given."""
+"""Follows what a schedule commits and answers, and checks the laws of each batch and answer."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -17,10 +17,14 @@ from controller.store.records import (
     StoredScale,
     StreamRecord,
 )
+from noted_time.client import position_to_wire
 from noted_time.rules import MemberRecord
-from noted_time.values import Accepted, Mark, Note, Refused, Succession, reaches
-
-DOMAIN = "default"
+from noted_time.values import Accepted, Mark, Note, Refused
+from tests.trials import laws
+from tests.trials.facts import Scaling
+from tests.trials.judge import check_law
+from tests.trials.law import Found, P, name_law
+from tests.trials.laws import DOMAIN
 
 
 class Moment(NamedTuple):
@@ -39,7 +43,7 @@ class Stream:
     noted: defaultdict[str, list[Moment]] = field(default_factory=lambda: defaultdict(list))
     reached: list[Moment] = field(default_factory=list)
     owed: set[str] = field(default_factory=set)
-    succession: Succession = field(default_factory=Succession)
+    scalings: list[Scaling] = field(default_factory=list)
     latest: int = 0
     last: Mark | None = None
     timeout_ms: float = inf
@@ -55,8 +59,8 @@ class Stream:
 Sent = Mapping[tuple[str, str], list[Note]]
 
 
-class Laws:
-    """What is known of the truth, and what contradicts it.
+class Commits:
+    """What is committed, and the laws that it breaks.
 
     `sent` has the notes of each writer of a stream, sent or about to be; the caller adds to it.
     """
@@ -66,11 +70,14 @@ class Laws:
         self.streams: dict[str, Stream] = {}
         self._clocks: dict[int, int] = {}
 
-    def law(self, name: str, holds: bool, *facts: object) -> None:  # noqa: FBT001 - the law itself
-        """Count the law, and keep the facts if it does not hold."""
-        self.checked[name] += 1
-        if not holds:
-            self.violations.append(f"{name}: {', '.join(map(str, facts))}")
+    def check(self, check: Callable[P, Found], *facts: P.args, **named: P.kwargs) -> None:
+        """Count a law, and keep what breaks it."""
+        self.checked[name_law(check)] += 1
+        self.violations += map(str, check_law(check, *facts, **named))
+
+    def broke(self, law: str, *facts: object) -> None:
+        """Keep the facts of a law that is broken."""
+        self.violations.append(f"{law}: {', '.join(map(str, facts))}")
 
     def committed(self, batch: ChangeSet, now_s: float) -> None:
         """Judge a batch by what was committed before it, and by what was sent."""
@@ -83,14 +90,13 @@ class Laws:
         for clock in batch.list_puts(BucketClock):
             bucket, ms = clock.number, clock.service_ms
             was_ms = self._clocks.get(bucket, 0)
-            holds = was_ms <= ms <= now_s * 1000 + 1
-            self.law("clock", holds, f"bucket {bucket}", ms, was_ms, now_s)
+            self.check(laws.service_clocks_advance, was_ms, ms, now_s * 1000 + 1)
             self._clocks[bucket] = ms
         changes = batch.list_puts(Change)
         members = [(each.stream_id, each.member) for each in batch.list_puts(StoredMember)]
         truncated = {each.stream_id for each in changes if each.action == "truncated"}
         forgotten = {stream_id for stream_id, _ in batch.truncated}
-        self.law("kept", forgotten <= truncated, forgotten, truncated)
+        self.check(laws.marks_are_deleted_by_order, forgotten, truncated)
         marks = [each for each in batch.list_puts(AppendedMark) if each.domain == DOMAIN]
         written = {each.stream_id for each in marks} | {key for key, _ in members}
         before = {key: self.streams[key].members.copy() for key in written}
@@ -107,8 +113,8 @@ class Laws:
             stream.reached.append(Moment(each.appended_at, each.mark.lower))
             stream.latest = max(stream.latest, each.appended_at)
         for scale in batch.list_puts(StoredScale):
-            succession = self.streams[scale.stream_id].succession
-            succession.scale(scale.event, scale.event.sealed.keys())
+            scaling = Scaling(scale.event.sealed, tuple(scale.event.created))
+            self.streams[scale.stream_id].scalings.append(scaling)
         for key, member in members:
             was = before[key].get(member.writer)
             if _is_out(member) and member.state == "live" and not (was and _is_out(was)):
@@ -128,21 +134,14 @@ class Laws:
         stream.members[writer] = after
         if before is None or after.noted_at != before.noted_at or after.since != before.since:
             latest = max(after.noted_at, after.since)
-            holds = latest >= stream.latest
-            self.law("clock", holds, name, writer, latest, stream.latest)
+            self.check(laws.service_clocks_advance, stream.latest, latest, inf)
             stream.latest = max(latest, stream.latest)
         if before is not None:
-            goes_on = (
-                after.sequence >= before.sequence
-                and reaches(after.position, before.position)
-                and int(after.session.id or 0) >= int(before.session.id or 0)
-                and (starts_again or before.excluded == "removed" or _time(after) >= _time(before))
-            )
-            self.law("goes on", goes_on, name, before, after)
+            self.check(laws.members_never_go_back, before, after, starts_again=starts_again)
         if stream.record.seal is None and after.sequence:
             number = after.sequence, after.session.id  # after a step back a new process repeats one
             said = [n.state for n in self._sent[name, writer] if (n.sequence, n.session) == number]
-            self.law("state", said == [after.state], name, said, after)
+            self.check(laws.states_are_noted, after.state, said)
         if starts_again:
             stream.noted[writer].clear()
         if after.state != "live" or not _is_out(after):
@@ -167,50 +166,50 @@ class Laws:
             overtaken = stream.overtaken(after.writer, _time(after))
             since = max(since, after.since if overtaken is None else overtaken)
         silent = after.since - since
-        self.law("patience", silent >= stream.timeout_ms, stream.record.name, after, silent)
+        self.check(laws.exclusions_wait_for_the_timeout, silent, stream.timeout_ms)
 
     def _mark(self, stream: Stream, before: Mapping[str, MemberRecord], mark: Mark) -> None:
         """Judge a mark by the members before and after its batch."""
         name, cut, lower = stream.record.name, mark.cut.offsets, mark.lower
-        whole = stream.succession.normalise(cut)
-        self.law("scale", whole == cut, name, cut, whole)
+        wire = {"seq": mark.seq, "cut": position_to_wire(cut)}
+        before_it = [mark.seq - 1] * len(stream.scalings)
+        self.check(laws.cuts_are_complete, [wire], stream.scalings, before_it)
         removed = {w: _last_change(was) for w, was in before.items() if was.excluded == "removed"}
         standing = (was for was in before.values() if was.writer not in removed)
         noted = (m for m in stream.members.values() if removed.get(m.writer) != _last_change(m))
         times = map(_time, (*standing, *noted))
         upper = max(lower, stream.last.upper if stream.last else lower, *times)
         if not mark.final:
-            self.law("upper", mark.upper <= upper, name, mark, upper)
+            self.check(laws.uppers_are_noted, mark.upper, upper)
         for writer in sorted(stream.owed):
             member = stream.members[writer]
             if removed.get(writer) == _last_change(member) or _time(member) < lower:
-                self.law("named", writer in mark.excluded, name, mark, writer)
+                self.check(laws.exclusions_are_named, writer, mark.excluded)
                 stream.owed.discard(writer)
         stream.owed.difference_update(mark.excluded)
         for writer, was in before.items():
             record = stream.members[writer]
             stayed = _counts(was) and _counts(record) and was.since == record.since
             if stayed and not mark.final:
-                self.law("vouched", _time(record) >= lower, name, mark, record)
+                self.check(laws.counted_members_reach_the_lower, _time(record), lower)
                 first = next((n for n in self._sent[name, writer] if _noted(n) >= lower), None)
                 if first is not None:
-                    self.law("cut", reaches(cut, first.position), name, mark, first)
+                    self.check(laws.cuts_reach_the_notes, cut, first.position)
             elif _left(was) and was.sequence == record.sequence and _time(was) < lower:
-                self.law("cut", reaches(cut, was.position), name, mark, was)
+                self.check(laws.cuts_reach_the_notes, cut, was.position)
 
     def answered(self, name: str, note: Note, answer: Accepted | Refused) -> None:
         """Judge the answer to a note, which a writer that keeps its promises may be given."""
         if isinstance(answer, Refused):
-            self.law("taken", False, name, note, answer)  # noqa: FBT003
+            self.broke(laws.ANSWERS, name, note, answer)
             return
         stream = next(each for each in self.streams.values() if each.record.name == name)
         kept = stream.members.get(note.writer)
-        holds = kept is not None and kept.sequence >= (note.sequence or 0)
-        self.law("durable", holds, name, note, answer, kept)
+        self.check(laws.answered_notes_are_committed, note.sequence or 0, kept)
         if stream.record.settings.returning_writer == "exclude" and note.time is not None:
             is_late = answer.lower is not None and note.time < answer.lower
-            told = answer.exclusion is not None or not is_late
-            self.law("told", told, name, note, answer)
+            told = answer.exclusion is not None
+            self.check(laws.late_writers_are_told, note, answer, told=told, late=is_late)
 
 
 def _counts(record: MemberRecord) -> bool:

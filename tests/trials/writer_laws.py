@@ -1,13 +1,23 @@
-"""The laws of writers, judged over the requests and the answers of one program."""
+"""The laws that the protocol sets for writers, over the requests and the answers of one program.
+
+`said` has the commands that the program was given and its answers, `requests` what it sent.
+"""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from noted_time.client import Json
-from noted_time.values import MIN_INT64
-from tests.conformance.program import Position, Said
-from tests.conformance.proxy import Request
+from tests.trials.law import law
+
+if TYPE_CHECKING:
+    from tests.conformance.program import Position, Said
+    from tests.conformance.proxy import Request
+
+PROTOCOL = "docs/reference/protocol.md"
 
 REPEATED = frozenset((408, 425, 429, 500, 502, 503, 504))
 """The statuses after which a writer sends the request again."""
@@ -22,32 +32,9 @@ EARLY_S = 0.05
 STATES = {"idle": ("idle",), "finish": ("finished",), "leave": ("idle", "finished")}
 
 
-def find_violations(said: Sequence[Said], requests: Sequence[Request]) -> list[str]:
-    """Return a sentence for each law that the program broke."""
-    laws = (
-        *_sessions(said, requests),
-        *_numbers(requests),
-        *_order(said, requests),
-        *_events(said, requests),
-        *_acknowledged(said, requests),
-        *_refusals(said, requests),
-        *_pace(requests),
-    )
-    return list(dict.fromkeys(laws))
-
-
-def find_lost(said: Sequence[Said], row: Json) -> list[str]:
-    """Return the acknowledged notes that the controller's row of the writer lacks."""
-    known, reached = row["times"].get("default", MIN_INT64), row["position"]
-    return [
-        f"`{each.command}` was acknowledged at {each.ends}, and is lost: {known}, {reached}"
-        for each in said
-        if each.is_acknowledged and each.time
-        if each.time > known or _find_short(reached, each.ends)
-    ]
-
-
-def _sessions(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+@law("9.1", PROTOCOL)
+def joins_begin_sessions(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+    """Each join begins a session, and its first note has no position yet."""
     joins = sum(each.command == "join" for each in said)
     sessions = {str(note.get("session")) for request in requests for note in request.notes}
     if len(sessions) != max(1, joins):
@@ -58,7 +45,9 @@ def _sessions(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str
             yield f"a join has a position, which was looked up before it: {note}"
 
 
-def _numbers(requests: Sequence[Request]) -> Iterator[str]:
+@law("9.2", PROTOCOL)
+def numbers_rise(requests: Sequence[Request]) -> Iterator[str]:
+    """Each note has a session and a number, which rises with each other request."""
     last: dict[str, int] = {}
     bodies: dict[tuple[str, int], bytes] = {}
     for request in requests:
@@ -74,7 +63,9 @@ def _numbers(requests: Sequence[Request]) -> Iterator[str]:
                 yield f"two requests with other notes have the sequence {number}"
 
 
-def _order(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+@law("9.3", PROTOCOL)
+def notes_never_go_back(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+    """Times and offsets of a session never go back, unless the log says so."""
     times: dict[tuple[object, object], int] = {}
     offsets: dict[tuple[object, str], int] = {}
     for request in requests:
@@ -91,7 +82,9 @@ def _order(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
                 offsets[session, segment] = offset
 
 
-def _events(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+@law("9.4", PROTOCOL)
+def notes_cover_events(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+    """A note covers all events before it, and none that is not written."""
     known: Position = {}
     for request in requests:
         before = [each for each in said if each.at <= request.at]
@@ -131,7 +124,9 @@ def _find_command(before: Sequence[Said], note: Json) -> Said | None:
     return None
 
 
-def _acknowledged(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+@law("9.5", PROTOCOL)
+def answers_follow_notes(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+    """A program reports a note as accepted only after the controller has accepted it."""
     delivered = [
         (request.answered_at, note)
         for request in requests
@@ -154,7 +149,9 @@ def _is_accepted(results: Sequence[Json]) -> bool:
     return bool(results) and all(each.get("status") == "accepted" for each in results)
 
 
-def _refusals(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+@law("9.6", PROTOCOL)
+def refusals_are_final(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+    """A writer sends no note again after a final refusal, and none at all once it is fenced."""
     for place, request in enumerate(requests):
         answer = request.answer
         if answer is None or answer.status in REPEATED | CORRECTABLE:
@@ -178,7 +175,9 @@ def _claims(request: Request) -> list[Json]:
     return [{k: v for k, v in note.items() if k not in changing} for note in request.notes]
 
 
-def _pace(requests: Sequence[Request]) -> Iterator[str]:
+@law("9.7", PROTOCOL)
+def retries_are_paced(requests: Sequence[Request]) -> Iterator[str]:
+    """Retries back off, and wait for `Retry-After`."""
     failed: list[float] = []
     for each in requests:
         is_failed = each.answer is None or each.answer.status in REPEATED
