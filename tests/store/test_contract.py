@@ -31,12 +31,6 @@ from tests.support.stored import (
 TEXTS = ("tab\t", "line\nend", 'quo"te', "back\\slash", "\\N", "✈")
 
 
-def test_new_store_is_empty_at_service_time_zero(store: Store) -> None:
-    found = (store.clocks()[0], store.streams(), read_kept(store))
-
-    assert found == (0, [], Kept([], [], {"default": []}, []))
-
-
 def test_streams_are_ordered_by_name(store: Store) -> None:
     """Names are ordered by code point."""
     commit(store, stream("1", "b"), stream("2", "B"), stream("3", "a"))
@@ -103,17 +97,6 @@ def test_drop_of_member_keeps_others(store: Store) -> None:
         ["UA"],
         ["DL", "UA"],
     ]
-
-
-def test_member_dropped_and_put_in_one_batch_is_written(store: Store) -> None:
-    store.commit(build_changes(*records(member(time=9))))
-
-    batch = ChangeSet()
-    batch.drop(StoredMember, "id-1", "UA")
-    batch.put(*records(member(time=5)))
-    store.commit(batch)
-
-    assert list(store.members("id-1")) == [member(time=5)]
 
 
 @pytest.mark.parametrize("wrong", [1, 2, 4])
@@ -183,8 +166,8 @@ def test_batch_that_contradicts_store_is_conflict(store: Store, record: Record) 
     assert (store.clocks()[0], store.streams(), read_kept(store), read_kept(store, "id-9")) == (
         4,
         [stream()],
-        Kept([scale], [], {"default": []}, []),
-        Kept([], [], {"default": []}, []),
+        Kept([scale]),
+        Kept(),
     )
 
 

@@ -62,19 +62,6 @@ def drop_stream(*written: Record) -> ChangeSet:
     return batch
 
 
-def test_put_replaces_reader(store: Store) -> None:
-    online = ReaderRecord("id-1", "g", "a", online=True, position={0: 1, 1: 2})
-    other = ReaderRecord("id-1", "h", "a", online=True, position={})
-    store.commit(build_changes(other, online))
-
-    commit(store, replace(online, online=False, position={0: 1}))
-
-    assert store.load(ReaderRecord, "id-1") == [
-        replace(online, online=False, position={0: 1}),
-        other,
-    ]
-
-
 def test_put_replaces_backlog(store: Store) -> None:
     """The last put of a batch counts, also after a drop."""
     record = BacklogRecord("id-1", "g", POLICY)
@@ -116,19 +103,6 @@ def make_late(writer: str) -> LateRecord:
     """Return a late row that was reported once."""
     report = LateReport(writer, 1, 5, 5, 7, 7, served_at=4)
     return LateRecord("id-1", "default", *report.place, report)
-
-
-def test_drop_of_late_rows_keeps_others(store: Store) -> None:
-    """A drop of an unknown key does nothing, and a record put again stays."""
-    records = [make_late(writer) for writer in "abc"]
-    store.commit(build_changes(*records))
-    batch = ChangeSet()
-    for each in (records[0], make_late("z"), records[2]):
-        batch.drop(LateRecord, *each.key)
-    batch.put(records[2])
-    store.commit(batch)
-
-    assert store.load(LateRecord, "id-1") == records[1:]
 
 
 def test_changes_are_loaded_newest_first(store: Store) -> None:
@@ -208,8 +182,8 @@ def test_drop_of_stream_drops_its_records(store: Store) -> None:
 
     assert (store.streams(), read_kept(store), read_kept(store, "id-2")) == (
         [stream("id-2", "ships")],
-        Kept([], [], {"default": []}, []),
-        Kept([], [member()], {"default": []}, []),
+        Kept(),
+        Kept(members=[member()]),
     )
 
 
@@ -228,7 +202,7 @@ def test_batch_that_drops_stream_writes_nothing_to_it(store: Store) -> None:
 
     store.commit(drop_stream(*records(member()), change(1)))
 
-    assert (store.streams(), read_kept(store)) == ([], Kept([], [], {"default": []}, []))
+    assert (store.streams(), read_kept(store)) == ([], Kept())
 
 
 # Commits of a killed process

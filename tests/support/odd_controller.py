@@ -1,12 +1,13 @@
 """A server in place of a controller, with JSON answers of a test."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.support.loopback import Loopback, give
 
 Answers = Callable[[str], tuple[int, Any]]
 """Returns status and body for a path."""
@@ -21,27 +22,10 @@ def odd_controller(answers: Answers | Mapping[str, Any]) -> Iterator[str]:
             return answers(path)
         return 200, next((body for end, body in answers.items() if path.endswith(end)), {})
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def respond(asked: BaseHTTPRequestHandler) -> None:
+        asked.rfile.read(int(asked.headers.get("content-length", 0)))
+        status, body = find_answer(urlsplit(asked.path).path)
+        give(asked, status, body if isinstance(body, bytes) else json.dumps(body).encode(), {})
 
-        def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length", 0)))
-            status, body = find_answer(urlsplit(self.path).path)
-            content = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_POST = do_PUT = do_GET  # noqa: N815 - the names that the server looks for
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
+    with Loopback(respond) as server:
+        yield server.url

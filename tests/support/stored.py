@@ -1,6 +1,6 @@
 """Builds records of stores, each legal and with few arguments."""
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from controller.store.port import Store
 from controller.store.records import (
@@ -21,17 +21,18 @@ from noted_time.rules import MemberRecord
 from noted_time.values import Mark, StreamCut, StreamSettings
 
 
-class Kept(NamedTuple):
+@dataclass
+class Kept:
     """All records of one stream."""
 
-    scales: list[StoredScale]
-    members: list[MemberRecord]
-    marks: dict[str, list[AppendedMark]]
-    readers: list[ReaderRecord]
-    ledger: list[LedgerEntry] = []  # noqa: RUF012 - nothing is added to it
-    changes: list[Change] = []  # noqa: RUF012 - nor to it
-    backlogs: list[BacklogRecord] = []  # noqa: RUF012 - nor to it
-    late: list[LateRecord] = []  # noqa: RUF012 - nor to it
+    scales: list[StoredScale] = field(default_factory=list)
+    members: list[MemberRecord] = field(default_factory=list)
+    marks: dict[str, list[AppendedMark]] = field(default_factory=lambda: {"default": []})
+    readers: list[ReaderRecord] = field(default_factory=list)
+    ledger: list[LedgerEntry] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    backlogs: list[BacklogRecord] = field(default_factory=list)
+    late: list[LateRecord] = field(default_factory=list)
 
 
 def stream(stream_id: str = "id-1", name: str = "flights") -> StreamRecord:

@@ -202,40 +202,24 @@ async def test_replica_without_owners_refuses_at_once(this: Replica) -> None:
     assert [problem(answer)[:2] for answer in answers] == [(503, "unavailable")] * 2
 
 
-async def test_waiting_requests_are_bounded() -> None:
+@pytest.mark.parametrize(("requests", "writers"), [(5, 1), (1, 100)], ids=["requests", "bytes"])
+async def test_waiting_requests_and_bytes_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, requests: int, writers: int
+) -> None:
     """The next request is refused, and the waiting ones are answered."""
+    monkeypatch.setattr(forwarding, "FORWARDED_BYTES", 1000)
     opened = asyncio.Event()
+    names = [f"writer-{n}" for n in range(writers)]
     async with run_replica(limits=Limits(waiting_requests=5)) as this:
         this.owner.before = opened.wait
-        asked = [asyncio.create_task(this.note(THERE)) for _ in range(5)]
+        asked = [asyncio.create_task(this.note(THERE, *names)) for _ in range(requests)]
         await wait_until_async(lambda: bool(this.owner.frames))
         over = await this.note(THERE)
         opened.set()
-        answers = await asyncio.gather(*asked)
-        after = await this.note(THERE)
+        answers = [*await asyncio.gather(*asked), await this.note(THERE)]
 
-    assert (problem(over)[:2], {each.status_code for each in (*answers, after)}) == (
-        (503, "overloaded"),
-        {200},
-    )
-
-
-async def test_waiting_bytes_are_bounded(this: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A single request is always accepted."""
-    opened = asyncio.Event()
-    this.owner.before = opened.wait
-    monkeypatch.setattr(forwarding, "FORWARDED_BYTES", 100)
-    writers = [f"writer-{n}" for n in range(100)]
-    asked = [asyncio.create_task(this.note(THERE, *writers))]
-    await wait_until_async(lambda: bool(this.owner.frames))
-    over = await this.note(THERE)
-    opened.set()
-    answers = [await asked[0], await this.note(THERE)]
-
-    assert (problem(over)[:2], [each.status_code for each in answers]) == (
-        (503, "overloaded"),
-        [200, 200],
-    )
+    assert problem(over)[:2] == (503, "overloaded")
+    assert {each.status_code for each in answers} == {200}
 
 
 async def test_token_is_forwarded() -> None:
