@@ -18,7 +18,7 @@ DATABASE = "noted-time.db"
 
 
 def test_hints_name_the_command_that_started_the_program(tmp_path: Path) -> None:
-    """In a clone it is `./run noted-time`: in help, in errors and in the first steps."""
+    """Help, errors and the first steps show `./run noted-time` in a clone."""
     typed = "./run noted-time"
     words = [sys.executable, "-m", "noted_time_cli", "demo-stream", "--help"]
     helped = subprocess.check_output(words, env=environment(NOTED_TIME_PROGRAM=typed), text=True)

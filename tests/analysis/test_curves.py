@@ -126,7 +126,7 @@ def test_perfect_watermark_is_the_highest_that_loses_no_row(log: Log) -> None:
 
 @given(logs(), st.randoms())
 def test_rows_are_ordered_by_arrival(log: Log, mixed: Random) -> None:
-    """The order in which rows are given does not matter, if no two arrived at once."""
+    """The order of the input does not matter, if no two rows arrived at once."""
     apart = log._replace(arrivals=[arrival * 100 + n for n, arrival in enumerate(log.arrivals)])
     rows = list(zip(apart.arrivals, apart.times, apart.partitions, strict=True))
     mixed.shuffle(rows)
@@ -157,7 +157,7 @@ def test_lateness_is_counted_by_partition(log: Log) -> None:
 @settings(max_examples=MANY // 4)
 @given(logs(), st.integers(0, 40))
 def test_least_delay_ignores_rows_ahead_of_their_arrival(log: Log, ahead: int) -> None:
-    """A row is ahead of its own arrival. If most rows are, none is ignored."""
+    """A row is ahead of its arrival. If most rows are, none is ignored."""
     found = [
         n for n, (arrival, at) in enumerate(zip(*log[:2], strict=True)) if at - arrival > ahead
     ]

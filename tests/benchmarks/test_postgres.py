@@ -55,7 +55,7 @@ def test_floor_of_batches_merges_all_rows_of_notes(server: Server) -> None:
 
 
 def test_single_notes_are_measured(run: Run) -> None:
-    """Three loads of four figures."""
+    """The benchmark has four figures for each of three loads."""
     figures = postgres_notes.measure(run, writers=256, requests=512)
 
     assert [len(figure.ours.values) for figure in figures] == [2] * 12

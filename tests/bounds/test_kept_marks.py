@@ -284,7 +284,7 @@ RETURNED: list[Step] = [
 @example(history=RETURNED, returning="exclude")
 @given(history=steps, returning=st.sampled_from(("hold", "exclude")))
 def test_forgotten_writers_change_no_mark(history: list[Step], returning: ReturningWriter) -> None:
-    """With the retention at its shortest, lowers, uppers, cuts and names are as without it."""
+    """Lowers, uppers, cuts and names are the same with the shortest retention and without it."""
     forgetting = play_history(history, returning, forgets=True)
 
     assert forgetting == play_history(history, returning, forgets=False)

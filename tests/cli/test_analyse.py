@@ -51,7 +51,7 @@ def rows(kind: Any = None) -> pa.Table:  # noqa: ANN401 - a type of Arrow
     [None, pa.timestamp("ns", "UTC"), pa.timestamp("us", "UTC"), pa.timestamp("ms", "Asia/Tokyo")],
 )
 def test_a_delay_is_found_from_times_of_any_type(analyse: Analyse, kind: Any) -> None:  # noqa: ANN401
-    """And the perfect watermark, and whose row is late."""
+    """The answer also has the perfect watermark and the late rows by carrier."""
     pq.write_table(rows(kind), "f.parquet")
     found = analyse(
         *("files", "f.parquet", "--time", "departure", "--arrival", "landing"),
@@ -137,7 +137,7 @@ def test_json_lines_have_one_schema(analyse: Analyse, monkeypatch: pytest.Monkey
 
 
 def test_a_picture_is_drawn(analyse: Analyse, tmp_path: Path) -> None:
-    """With waits, and without."""
+    """The picture has waits if arrivals are known."""
     pq.write_table(rows(), "f.parquet")
     words = ("files", "f.parquet", "--time", "departure", "--picture")
     analyse(*words, "a.svg", "--arrival", "landing")

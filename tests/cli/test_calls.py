@@ -30,7 +30,7 @@ def test_writers_added_concurrently_are_all_expected(
 
 
 def test_json_is_the_controllers_answer(run: Console, stream: str) -> None:
-    """In one line, for scripts."""
+    """Scripts get it in one line."""
     run.note(stream, a=TEN)
     explained = run("explain", stream, "--json")
     answer = run.served.call("GET", f"/{stream}/explain")
@@ -85,7 +85,7 @@ def test_remove_asks_again_after_the_writer_noted(
 def test_remove_gives_up_on_a_writer_that_keeps_noting(
     run: Console, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After three times with `--yes`."""
+    """With `--yes` it tries three times."""
     run.note(stream, UA=TEN)
     left = [*range(TEN + 1, TEN + 9)]
     note_before_deletes(monkeypatch, run.served, stream, left)

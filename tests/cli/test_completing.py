@@ -56,7 +56,7 @@ def test_page_loop_continues_after_a_reload(run: Console, stream: str, tmp_path:
     ("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-06-01", 24)]
 )
 def test_hours_of_a_day_lie_between_its_midnights(day: str, hours: int) -> None:
-    """Also on the days on which the clocks change."""
+    """Two of the days have a change of the clock."""
     berlin = ZoneInfo("Europe/Berlin")
     midnight = datetime.fromisoformat(day).replace(tzinfo=berlin).astimezone(UTC)
     begins = [midnight + timedelta(hours=n) for n in range(hours + 1)]

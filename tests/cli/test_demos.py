@@ -27,7 +27,7 @@ from tests.cli.conftest import Commands
 
 
 def test_demo_writer_holds_times_out_and_returns_each_round() -> None:
-    """By the rules of aggregation, and when the comments say so."""
+    """The times follow from the rules, and the demo's messages come at these times."""
     settings = StreamSettings(
         writer_timeout_ms=WRITER_TIMEOUT_S * 1000, expected_writers=tuple(WRITER_RATES)
     )
@@ -107,7 +107,7 @@ def test_demo_continues_its_own_stream(run: Commands, served: Served, name: str)
 def test_demo_does_not_warn_of_its_stalled_writer(
     run: Commands, served: Served, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also if the last run was killed while the controller excluded the writer."""
+    """The last run was killed while the controller excluded the writer."""
     run("demo-stream", name, "--for", "1s")
     notes = [{"writer": each} for each in WRITER_RATES]
     served.post(name, *notes)

@@ -125,7 +125,7 @@ def test_rules(acts: list[str]) -> None:
 
 
 def test_without_a_date_the_clock_is_not_checked() -> None:
-    """As behind a proxy that drops it."""
+    """A proxy may drop the header."""
     assert controller_rules.judge_clock(None, 0, 1)[0].outcome == "not checked"
 
 

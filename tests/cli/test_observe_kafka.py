@@ -168,7 +168,7 @@ def test_skipped_records_are_counted(broker: Broker, observe: Observe, topic: st
 
 
 def test_command_of_analyse_makes_a_mark(served: Served, broker: Broker, topic: str) -> None:
-    """Also on a quiet topic, whose partitions become idle."""
+    """The topic is quiet, so its partitions become idle."""
     run = Commands(served.url)
     advice = run("analyse", "kafka", broker.address, topic, "--field", "at", "--unit", "ms").err
     printed = re.findall(r"Observers +(?:.*?) (observe kafka .*)", advice)

@@ -117,7 +117,6 @@ def test_doctor_checks_the_largest_number_of_domains() -> None:
 
 @pytest.mark.parametrize("words", [("explain", "s"), ("doctor", "s")])
 def test_control_characters_of_a_controller_are_escaped(words: tuple[str, ...]) -> None:
-    """In sentences and cells."""
     waited = {"writer": EVIL, "time": 5, "held_for_ms": 5, "times_out_in_ms": 5}
     explained = EXPLAINED | {"sentences": [EVIL], "waiting_for": [waited]}
     history: dict[str, Any] = {"now": 5, "before": None, "points": []}
@@ -131,7 +130,7 @@ def test_control_characters_of_a_controller_are_escaped(words: tuple[str, ...]) 
 
 
 def test_control_characters_of_a_commit_are_escaped(run: Commands, tmp_path: Path) -> None:
-    """Also in JSON, which stays JSON."""
+    """JSON output stays JSON."""
     orders = Orders(tmp_path)
     orders.claim(TEN, 0)
     orders.record(Claim("web", TEN, EVIL, "r", 0, id="w", table=orders.table, missing=(EVIL,)))

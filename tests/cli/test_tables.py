@@ -38,7 +38,7 @@ def test_accept_needs_kept_table_history(run: Commands, orders: Orders, tmp_path
 def test_the_table_of_a_job_is_opened_once(
     orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For its history, its columns and the record; so is each source."""
+    """The table and each source are opened once for their history, columns and record."""
     gold, opened = tmp_path / "gold", []
     write_deltalake(gold, ROWS)
     pins = tables.pin(orders.url)

@@ -184,7 +184,7 @@ def compare(done: Result, line: str, expected: list[str]) -> None:
 def test_transcripts(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
 ) -> None:
-    """Each session of the files prints what the file shows."""
+    """Each session prints the output that its file shows."""
     monkeypatch.chdir(tmp_path)
     for each in served.ask("GET", "/streams").json()["streams"]:
         served.call("DELETE", f"/{each['name']}")

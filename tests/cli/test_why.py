@@ -70,7 +70,7 @@ def test_the_library_returns_the_same_hops(run: Commands, lake: Lake) -> None:
 
 
 def test_iceberg_is_followed(run: Commands, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a table of Delta; also if the pinned snapshot has expired since."""
+    """The walk goes from a table of Delta to Iceberg, even if the pinned snapshot has expired."""
     place = f"sqlite:///{lake.directory}/lake.db"
     catalog = SqlCatalog("lake", uri=place, warehouse=f"file://{lake.directory}")
     catalog.create_namespace("db")

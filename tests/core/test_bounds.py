@@ -119,7 +119,7 @@ def count_states(stream: Aggregator) -> dict[str, int]:
 
 @given(history=happenings)
 def test_every_member_is_counted_in_its_state(history: list[Note | str]) -> None:
-    """After notes, timeouts, forgetting and a restart."""
+    """Members note, time out, are forgotten and restored."""
     stream = Aggregator(
         StreamSettings(writer_timeout_ms=TIMEOUT_MS, writer_retention_ms=RETENTION_MS)
     )

@@ -85,7 +85,7 @@ def test_claim_is_never_too_high(kind: type[World], part: int, *, is_numbered: b
     ("expects", "states"), [("", "50"), ("a", "50"), ("a,b", None), ("b", None)]
 )
 def test_commit_states_the_least_time_of_all_names(expects: str, states: str | None) -> None:
-    """As Iceberg's sink for Kafka Connect does; of a name without a record it is unknown."""
+    """Iceberg's sink for Kafka Connect writes it. A name without a record has no time."""
     history = TableHistory((), {EXPECTS_PROPERTY: expects})
     properties = committing.format_properties(history, Claim("a", 50, "time", "q", 3))
 
@@ -164,7 +164,7 @@ def test_part_written_twice_by_one_run_is_refused() -> None:
 
 
 def test_record_carries_every_name_ever_found() -> None:
-    """So a name whose records have expired is not forgotten."""
+    """A name stays known after its records have expired."""
     other = Claim("landings", None, "time", "p", 0, id="o", table="t")
     table = history(FIRST, commit(1, other))
     claim = prepare_commit(table, record(1, 50), remember(record(0)))
@@ -252,7 +252,7 @@ def test_unreadable_record_ends_claim_until_the_next() -> None:
     ],
 )
 def test_impossible_claim_is_ignored(given: dict[str, Any], why: str) -> None:
-    """Until the next record."""
+    """The next record claims again."""
     claim = replace(record(2, 60, after=1, after_id="r1", seen=1), **given)
     table = history(FIRST, SECOND, commit(2, claim, current_since=10))
     after = commit(3, record(3, 70, after=2, after_id="r2", seen=2))
@@ -343,7 +343,7 @@ def test_part_without_watermark_needs_no_other_parts() -> None:
 
 
 def test_acceptance_repeats_the_last_claim() -> None:
-    """With the last time that it claimed, and the commit that was inspected."""
+    """The acceptance has the last claimed time and the inspected commit."""
     known: dict[str, Any] = {"stream": "s", "domain": "d", "part": "x", "since": 5}
     known["max_time_ahead_ms"] = 7
     claimed = commit(1, record(1, 50, after=0, after_id="r0", **known))
@@ -369,7 +369,7 @@ def test_acceptance_repeats_the_last_claim() -> None:
 
 
 def test_old_checkpoint_error_names_the_snapshot() -> None:
-    """To the snapshot before the batch; Delta has versions, and no way is shown."""
+    """It is the snapshot before the batch. The error for Delta has no version."""
     first, second = FIRST, commit(1, record(1, 50), operation="WRITE")
     snapshots = TableHistory((first, second), table="t")
 
@@ -394,7 +394,7 @@ def test_rows_appended_by_others_are_foreign() -> None:
 
 
 def test_table_claim_is_the_least_of_its_names() -> None:
-    """From the version on where each is as far."""
+    """Its version is the first where all names have that time."""
     other = Claim("landings", 30, "time", "p", 0, id="o", table="t", missing=("lima",), since=9)
     more = replace(other, complete_to=60, batch=1, id="o2", after=2, after_id="o", seen=2)
     checked = replace(SECOND.claims["flights"], missing=(), since=MIN_INT64)

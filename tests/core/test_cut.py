@@ -127,7 +127,7 @@ def scan_marks(marks: list[Mark], position: dict[int, int]) -> TimeWindow:
 
 @given(marks=chains, position=positions, through=st.integers(0, 12))
 def test_window_equals_a_scan(marks: list[Mark], position: dict[int, int], through: int) -> None:
-    """Also after early marks were forgotten and segments were added."""
+    """Early marks may be forgotten, and segments added later."""
     history = MarkHistory(marks)
     history.forget_through(through)
     kept = [mark for mark in marks if mark.seq > through] or marks[-1:]
@@ -195,7 +195,7 @@ def test_mark_out_of_order_is_refused(seq: int, lower: int) -> None:
 def test_copy_of_latest_marks_answers_like_its_source(
     marks: list[Mark], through: int, count: int, first: int, last: int
 ) -> None:
-    """Also of a sealed history that forgot its first marks, which is unchanged."""
+    """The history is sealed and has forgotten its first marks. The copy leaves it unchanged."""
     marks[-1] = replace(marks[-1], final=True)
     history = MarkHistory()
     for mark in marks:

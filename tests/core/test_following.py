@@ -14,7 +14,7 @@ from tests.trials.judge import judge
 
 @given(settings=streams, history=histories("waits", "scales", "restarts", "late"))
 def test_a_follower_may_rely_on_every_chain(settings: StreamSettings, history: list[Act]) -> None:
-    """Also after the seal, from any mark on; an upper never falls."""
+    """Followers may begin at any mark, also after the seal. An upper never falls."""
     world = make_world(settings, history)
     made = {domain: [m.mark for m in world.made if m.domain == domain] for domain in DOMAINS}
     seal(world.stream)

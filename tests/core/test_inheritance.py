@@ -36,7 +36,7 @@ def find_false_claims(seed: int, *, is_numbered: bool, jobs: Sequence[str] = JOB
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("is_numbered", [True, False])
 def test_inherited_claim_is_never_too_high(part: int, *, is_numbered: bool) -> None:
-    """While jobs run, tables are restored, recreated, rebuilt and accepted, and expire."""
+    """Tables are restored, recreated, rebuilt, accepted and expire while jobs run."""
     seeds = (RARE, *range(part, PIPELINES, PARTS))
     found = [each for seed in seeds for each in find_false_claims(seed, is_numbered=is_numbered)]
 

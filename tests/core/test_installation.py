@@ -31,7 +31,7 @@ def plain_start(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_the_program_has_the_name_that_run_passes(plain_start: pytest.MonkeyPatch) -> None:
-    """In a clone, `noted-time` alone is not found."""
+    """A shell does not find `noted-time` in a clone."""
     plain_start.setenv(PROGRAM_VARIABLE, "./run noted-time")
 
     assert name_program() == "./run noted-time"
@@ -39,7 +39,7 @@ def test_the_program_has_the_name_that_run_passes(plain_start: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("package", ["noted_time_cli", "noted_time", "controller"])
 def test_the_program_is_named_as_a_module(plain_start: pytest.MonkeyPatch, package: str) -> None:
-    """With the Python that the user typed."""
+    """The command has the Python that the user typed."""
     spec = ModuleSpec(f"{package}.__main__", None)
     plain_start.setattr(sys.modules["__main__"], "__spec__", spec)
     plain_start.setattr(sys, "orig_argv", ["/a b/python", "-m", package, "serve"])
@@ -55,7 +55,7 @@ def test_the_program_is_named_with_uvx(plain_start: pytest.MonkeyPatch) -> None:
 
 
 def test_program_elsewhere_has_its_own_name(plain_start: pytest.MonkeyPatch) -> None:
-    """As in a script of a user, and by the installed command."""
+    """This is the case for the installed command, and in users' scripts."""
     plain_start.setattr(sys.modules["__main__"], "__spec__", None)
 
     assert name_program() == "noted-time"

@@ -62,7 +62,7 @@ def test_the_least_complete_source_is_followed() -> None:
 
 
 def test_circle_is_named_and_ends_the_walk() -> None:
-    """Also where all sources of the culprit are in the circle."""
+    """All sources of the culprit may be in the circle."""
     a, b = Dataset("delta:a"), Dataset("delta:b")
     hops = {a: Hop(a, 1, (HopSource(b, 1),)), b: Hop(b, 1, (HopSource(a, 1),))}
     why = Why(a, 5, walk(hops[a], hops.__getitem__))

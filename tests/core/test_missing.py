@@ -166,7 +166,7 @@ def test_mark_names_the_writers_it_lacks(taken: list[Step]) -> None:
 )
 @given(taken=steps, first=st.integers(1, 8), more=st.integers(0, 7))
 def test_first_mark_without_missing_is_found(taken: list[Step], first: int, more: int) -> None:
-    """Without one, a mark is returned with its missing members."""
+    """If there is none, a mark is returned with its missing members."""
     found, last = replay_steps(taken), first + more
     absent = {
         seq: [

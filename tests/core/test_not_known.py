@@ -33,7 +33,6 @@ def list_defaults() -> Iterator[tuple[str, object]]:
 
 
 def test_default_values_mean_not_known() -> None:
-    """Of all values."""
     found = dict(list_defaults())
 
     assert {"Missing.is_known", "VouchedBy.names_known"} <= found.keys()

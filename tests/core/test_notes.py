@@ -83,7 +83,7 @@ def test_forecast_comes_true_without_notes(settings: StreamSettings, history: li
 
 @given(settings=starts, history=steps)
 def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: list[Step]) -> None:
-    """And none later than if its silence began when it began to hold."""
+    """No exclusion is later than if the silence had begun with the hold."""
     twins = Twins(settings)
     for step in history:
         twins.now += 1
@@ -129,7 +129,7 @@ def test_a_decision_names_the_longest_holders_and_counts_all() -> None:
 
 @given(settings=starts, history=steps)
 def test_decision_names_the_waiting_writers(settings: StreamSettings, history: list[Step]) -> None:
-    """None if it may advance or is quiet; and in the order they began."""
+    """The writers that began to hold first come first."""
     twins = Twins(settings)
     for step in history:
         twins.take(step)

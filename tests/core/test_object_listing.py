@@ -52,7 +52,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     ),
 )
 def test_every_change_of_the_last_files_is_found(first: int, course: list[tuple[str, int]]) -> None:
-    """Also where offsets get another width, after deletions, and in a log that begins anew."""
+    """Offsets get another width, files are deleted, and the log begins again."""
     segment, start = Segment(), first
     segment.look()
     for what, number in course:
@@ -83,7 +83,7 @@ def test_a_list_begins_behind_known_names() -> None:
 
 @pytest.mark.parametrize("is_asked", [True, False])
 def test_the_whole_list_is_fetched_again_after_minutes(*, is_asked: bool) -> None:
-    """Also on request. Writers may have changed the form of their names."""
+    """A caller can request it, too. Writers may have changed the form of their names."""
     segment = Segment()
     for start in range(5):
         segment.add(file_name("a", 0, start))

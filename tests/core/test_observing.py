@@ -74,7 +74,7 @@ class Log:
 
 @given(happenings, st.sampled_from([0, 7]))
 def test_visible_records_lie_below_the_ends(course: list[Happening], skew_ms: int) -> None:
-    """However appends and the clock advance before and between the two readings."""
+    """The log grows and the clock advances before and between the two readings."""
     log, look, uncovered = Log(iter(course)), Look(10, 20, skew_ms), []
     while not log.over:
         note = look.take(log.clock, log.read_ends)
@@ -85,7 +85,7 @@ def test_visible_records_lie_below_the_ends(course: list[Happening], skew_ms: in
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=30))
 def test_neither_times_nor_ends_of_notes_go_back(readings: list[tuple[int, bool]]) -> None:
-    """Also if the clock steps back; a change seen then is noted once the clock has caught up."""
+    """If the clock steps back, a change is noted once the clock has caught up."""
     look, end, notes = Look(10, 20), 0, []
     for now, appends in readings:
         end += appends
@@ -321,7 +321,7 @@ def test_records_beyond_the_ends_are_within_the_delay(
 
 
 def test_future_record_counts_as_present() -> None:
-    """At each look that finds new records, so it neither holds its segment nor hurries it."""
+    """It counts at each look with new records, so its segment neither holds nor jumps ahead."""
     newest, ahead = NewestTimes(), {0: Stamp(900, 0)}
 
     looks = [newest.take(ahead, {0: end}, now=now) for now, end in ((100, 1), (200, 1), (300, 2))]

@@ -151,7 +151,7 @@ def _write(partitions: list[Partition], records: Writes) -> None:
 @pytest.mark.parametrize("way", [ByField, ByTimestamp])
 @given(turns=turns)
 def test_no_mark_passes_an_open_transaction(way: Way, turns: Turns) -> None:
-    """Not even if nothing becomes visible in its partition for longer than the idle timeout."""
+    """Its partition may have no visible record for longer than the idle timeout."""
     assert find_passed_times(turns, way) == []
 
 
@@ -167,7 +167,7 @@ def test_idle_timeout_begins_once_all_records_are_read() -> None:
 
 
 def test_open_transaction_keeps_its_first_seen_time() -> None:
-    """At another offset it is another transaction."""
+    """A first open offset that moves belongs to another transaction."""
     transactions = OpenTransactions()
     looks = [({0: 9, 1: 8}, {0: 4, 1: 8}, 100), ({0: 12, 1: 8}, {0: 4, 1: 7}, 200)]
     looks += [({0: 12, 1: 8}, {0: 6, 1: 7}, 300), ({0: 12, 1: 8}, {0: 12, 1: 8}, 400)]

@@ -84,7 +84,7 @@ def play(turns: Turns) -> tuple[Observer, int, list[tuple[int, int]]]:
 @given(turns)
 @example([([(0, ""), (1, 0)], 1, False), ([(1, 0)], 1, True), ([(1, 0)], IDLE_MS, False)])
 def test_no_mark_passes_a_partition_with_a_skipped_record(turns: Turns) -> None:
-    """While the record is its newest, also after restarts; its later rows may be that old."""
+    """Later rows may be as old as the skipped record, also after restarts."""
     _, _, wrong = play(turns)
 
     assert wrong == []
@@ -92,7 +92,7 @@ def test_no_mark_passes_a_partition_with_a_skipped_record(turns: Turns) -> None:
 
 @given(turns)
 def test_the_printed_option_lets_time_advance(turns: Turns) -> None:
-    """Within the idle timeout, although records that the second form passes still come."""
+    """Time advances within the idle timeout, although such records still arrive."""
     observer, now, _ = play(turns)
     facts = observer.passed.list_facts(now=now)
     passes = {fact.segment: fact.offset if fact.count == 1 else None for fact in facts}

@@ -44,7 +44,7 @@ def test_segment_position_is_the_last_report_of_its_owner(acts: Acts) -> None:
 
 @given(acts=reports)
 def test_group_has_the_readers_that_are_online(acts: Acts) -> None:
-    """With segments or without."""
+    """A reader counts with or without segments."""
     last = {reader: offline for offline, reader, _ in acts}
 
     assert make_group(acts).readers == {reader for reader, offline in last.items() if not offline}
@@ -135,7 +135,7 @@ def test_segments_before_all_marks_are_read_first() -> None:
 
 
 def test_equal_times_order_by_unread_rows_then_id() -> None:
-    """Up to the last cut; segments that no mark names have nothing unread."""
+    """Rows are counted up to the last cut. Segments outside all marks have no unread rows."""
     assert (at({0: 299, 1: 50}).order(), at({0: 300, 1: 70, 9: 5, 5: 0}).order()) == (
         [1, 0],
         [0, 1, 5, 9],

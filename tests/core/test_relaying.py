@@ -130,7 +130,7 @@ def test_relayed_mark_follows_its_rows(acts: list[tuple[str, int]], survivor: in
 
 
 def test_sealed_stream_ends_with_a_final_mark() -> None:
-    """Also if its last mark was not made by the seal, and was written before."""
+    """The last mark may be older than the seal, and written before it."""
     last = Mark(3, 30, 30, StreamCut({0: 7}))
     for written in (True, False):
         queue = RelayQueue(new_segment_ms=0)
@@ -143,7 +143,7 @@ def test_sealed_stream_ends_with_a_final_mark() -> None:
 
 
 def test_relay_continues_after_the_last_record() -> None:
-    """As a slower relay wrote it after: a compacted log keeps the last record of each domain."""
+    """A slower relay wrote it last, and a compacted log keeps the last record of each domain."""
     older, newer, waits = (Mark(n, n, n, StreamCut({})) for n in (1, 2, 3))
     queue = RelayQueue()
     queue.record_written("default", newer)
@@ -181,7 +181,7 @@ def test_mark_waits_until_it_or_a_later_one_is_written() -> None:
 
 
 def test_record_below_the_first_kept_mark_is_reported() -> None:
-    """Both ways where the number is the same; at most three segments are shown."""
+    """Cuts of equal numbers are compared both ways, with at most three segments shown."""
     known = Mark(3, 30, 30, StreamCut({0: 7, 1: 7, 2: 7, 3: 7}))
     above = StreamCut({0: 8, 1: 8, 2: 8, 3: 8})
 

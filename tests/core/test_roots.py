@@ -52,7 +52,7 @@ def test_invalid_roots_are_refused(root: str | Path, says: str) -> None:
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the command that installs it."""
+    """The error has the command that installs it."""
     objects.open_bucket.cache_clear()
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(ImportError, match=r"s3://lake needs obstore: pip install .*\[files\]"):

@@ -32,7 +32,7 @@ def test_normalising_twice_is_normalising_once(position: dict[int, int]) -> None
 
 @given(position=positions)
 def test_normal_position_reaches_its_source(position: dict[int, int]) -> None:
-    """Up to the ends of the segments nothing is taken away."""
+    """Normalising removes no offset up to the ends of the segments."""
     normal = StreamCut(make_succession(SPLIT, MERGE).normalise(position))
 
     assert normal.reaches(StreamCut(position))

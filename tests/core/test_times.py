@@ -55,7 +55,7 @@ def test_spellings_of_an_instant_are_equal(time: Any) -> None:  # noqa: ANN401
 
 
 def test_fractions_of_a_millisecond_are_rounded_as_asked() -> None:
-    """Down for a claim, up for an event; pandas counts nanoseconds."""
+    """Claims are rounded down and events up. pandas counts nanoseconds."""
     time = pd.Timestamp(NOON) + pd.Timedelta(1, "ns")
 
     assert (unix_ms_of(time), unix_ms_of(time, up=True)) == (NOON_MS, NOON_MS + 1)

@@ -42,7 +42,7 @@ def test_rows_from_the_time_on_are_kept(rows: Rows, steps: Steps, begins: dict[i
 
 @given(rows=_rows, steps=_steps, begins=_offsets)
 def test_first_mark_with_begins_decides(rows: Rows, steps: Steps, begins: dict[int, int]) -> None:
-    """Before it all is pending, and without a bound unknown."""
+    """The time is pending before that mark, and unknown if its upper is not a bound."""
     marks = marks_over(rows, steps)
     found = WholeFrom(begins).resolve(MarkHistory(marks))
 

@@ -71,7 +71,7 @@ def scan_windows(marks: list[Mark], start: int, end: int) -> CompleteWindow:
 def test_windows_equal_a_scan_of_all_marks(
     marks: list[Mark], tiling: Tiling, after: int | None, through: int, limit: int
 ) -> None:
-    """Also after early marks were forgotten, and if some uppers are not bounds."""
+    """Early marks may be forgotten, and some uppers are not bounds."""
     history = MarkHistory(marks)
     history.forget_through(through)
     kept = history.after(0, 99)
@@ -179,7 +179,7 @@ def list_meeting(of: list[LateReport], start: int, end: int) -> list[LateReport]
 
 @given(st.lists(reports, max_size=40), quarters, st.integers(1, 12))
 def test_window_names_its_late_reports(given: list[LateReport], start: int, length: int) -> None:
-    """As many rows as were reported of full hours, and never fewer of any window."""
+    """Full hours have exactly the reported rows, and other windows never fewer."""
     first, end = start * HOUR_MS // 4, (start + length) * HOUR_MS // 4
     late = LateReports()
     for each in given:
@@ -244,7 +244,7 @@ def test_changed_windows_have_late_rows_since_the_time(  # noqa: PLR0913, PLR091
     after: int | None,
     seals: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    """With these rows alone; without a time, from the first report on."""
+    """They have only these rows. Without a time, they begin at the first report."""
     history = MarkHistory(marks)
     if marks and seals:
         history.seal(marks[-1].cut.offsets)
@@ -281,7 +281,7 @@ def test_at_most_marks_reports_beyond_the_window() -> None:
 
 
 def test_late_rows_before_the_kept_reports_are_not_known() -> None:
-    """Of windows that begin at or below their largest time."""
+    """Windows that begin at or below their largest time are not known."""
     late = LateReports([LateReport("pos", 3, 10, 19, 0, 0, served_at=100)])
     gone = list(late.forget_before(101))
 
@@ -367,7 +367,7 @@ def test_the_number_of_rows_does_not_pass_an_int64() -> None:
 @pytest.mark.parametrize("reason", ["not_expected", "removed"])
 @pytest.mark.parametrize("missing_from", [20, 25])
 def test_window_names_only_writers_that_lack_rows(reason: MissingReason, missing_from: int) -> None:
-    """As a writer that begins where the watermark is, or is removed at or above the watermark."""
+    """A writer that joins or is removed at the watermark or above lacks no rows."""
     missing = MissingWriters()
     missing.take(2, 0, (20, 20), [Absence("paris", reason, 7, None, {}, missing_from)], ())
 

@@ -48,7 +48,7 @@ def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_noted_time_and_the_least_delay_lose_nothing(finished_demo: Path) -> None:
-    """On the first day of 2013, measured by Spark against a real controller."""
+    """Spark measures the first day of 2013 against a real controller."""
     figures = json.loads((finished_demo / "flights.json").read_text())
 
     lossless = [each["method"] for each in figures["methods"] if not each["lost"]]

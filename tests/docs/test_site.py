@@ -76,7 +76,7 @@ def test_a_name_of_the_python_interface_is_found(page: Page, address: str) -> No
 
 
 def test_links_and_pictures_are_there(site: Path) -> None:
-    """Also in the reference; nothing is loaded from other sites."""
+    """The reference is included, and nothing is loaded from other sites."""
     assert faults(site) == []
 
 

@@ -53,7 +53,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 
 def test_the_loops_of_a_shell_run(url: str, tmp_path: Path) -> None:
-    """By `noted-time note` and by curl. The last example asks up to when the stream is complete."""
+    """They note by `noted-time note` and by curl, and ask up to when the stream is complete."""
     Runner(tmp_path, url).run_page(PAGE)
 
     assert writers(url) == {
@@ -63,7 +63,7 @@ def test_the_loops_of_a_shell_run(url: str, tmp_path: Path) -> None:
 
 
 def test_the_example_in_go_runs(url: str, tmp_path: Path) -> None:
-    """In a module that replaces `notedtime` by the folder, as on the page."""
+    """The module replaces `notedtime` by the folder, as on the page."""
     go, source = find_tool("go"), ROOT / "integrations" / "go"
     program = GO_PROGRAM.replace("EXAMPLE", example_in("go"))
     (tmp_path / "main.go").write_text(Runner(tmp_path, url).localize(program))
@@ -77,7 +77,7 @@ def test_the_example_in_go_runs(url: str, tmp_path: Path) -> None:
 
 
 def test_the_example_in_typescript_runs(url: str, tmp_path: Path) -> None:
-    """With the compiled package, as `npm install` makes it."""
+    """It uses the compiled package, as `npm install` makes it."""
     node, source = find_tool("node"), ROOT / "integrations" / "typescript"
     compiler = source / "node_modules" / ".bin" / "tsc"
     if not compiler.exists():

@@ -120,7 +120,7 @@ def test_a_topic_is_noted_counted_and_read_by_the_hour(examples: Scripts, broker
 
 @pytest.mark.spark
 def test_a_topic_becomes_a_table_whose_hour_is_complete(examples: Scripts, broker: Broker) -> None:
-    """As the page of tables prints it, from the topic to the job that waits."""
+    """The page of tables goes from the topic to the job that waits."""
     examples.uses(broker, "flights")
     for name in ("produce_to_kafka.py", "claim_table.py"):
         examples.command(name)

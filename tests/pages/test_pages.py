@@ -59,7 +59,7 @@ OVER_SPARK = {"guides/order", "guides/complete-windows"}
 def test_every_example_of_the_page_runs(
     pages: tuple[str, ...], topics: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """In the order of the page, on a fresh database, with the outcome that it shows."""
+    """The examples run in order on a new database, and print the output on the page."""
     elsewhere = {}
     if topics:
         broker: Broker = request.getfixturevalue("broker")
@@ -77,7 +77,7 @@ def test_every_example_of_the_page_runs(
 
 @pytest.mark.spark
 def test_the_readme_runs_as_printed(broker: Broker, tmp_path: Path) -> None:
-    """Two producers, who holds the watermark, and a query that closes the hour of both events."""
+    """It has two producers, shows the holder, and closes the hour of both events by a query."""
     broker.create("departures")
     with ServeProcess(tmp_path).ready() as controller:
         runner = Runner(tmp_path, controller.url, on_kafka(broker))
@@ -109,7 +109,7 @@ def test_secured_brokers_run_as_printed(tmp_path: Path) -> None:
 
 
 def test_printed_positions_of_sinks_are_right(broker: Broker, tmp_path: Path) -> None:
-    """By a group that read all, offsets, and a query that read as far as the first mark."""
+    """They are of a group that read all, of offsets, and of a query that read to the first mark."""
     ends = {int(partition): end for partition, end in WHOLE.items()}
     broker.create("orders")
     broker.send("orders", [(p, "sold", 1) for p, end in ends.items() for _ in range(end)])

@@ -35,7 +35,7 @@ again.processAllAvailable()
 
 
 def test_programs_of_the_page_count_the_complete_hour(broker: Broker, tmp_path: Path) -> None:
-    """Two of three departures; the hour from ten on stays open. A foreign mark fails a query."""
+    """Two of three departures are counted, and the next hour is open. A foreign mark fails."""
     for topic, partitions in ("flights", 2), ("flights.noted", 1):
         broker.create(topic, partitions)
     broker.send("flights", [(0, "UA 15", NINE), (1, "AA 1", TEN - 1), (0, "DL 3", TEN)], "EWR")

@@ -131,7 +131,7 @@ def test_the_drawing_has_every_module_under_its_folder(root: Path, page: str) ->
 
 
 def test_modules_have_no_import_cycle() -> None:
-    """Not even for their types: each can be read with what lies below it alone."""
+    """Types count, too, so that each module can be read with the modules below it alone."""
     first, *others = PACKAGES
     graph = grimp.build_graph(first, *others, cache_dir=None)
     circles = [

@@ -134,7 +134,7 @@ MOST_COLUMNS = 120
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_files_and_their_lines_are_short(name: str) -> None:
-    """So that a part can be read at once; a tab would hide how long a line is."""
+    """A part can be read at once. A tab would hide the length of a line."""
     lines = TEXTS[name].splitlines()
 
     assert len(lines) <= MOST_LINES

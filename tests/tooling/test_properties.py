@@ -7,7 +7,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 
 def test_runs_add_examples_and_keep_failures(root: Path) -> None:
-    """Where CI is set, too: Hypothesis would then derive them from the test alone."""
+    """With the variable CI, Hypothesis would derive the same examples in each run."""
     now = settings()
 
     kept = DirectoryBasedExampleDatabase(root / ".hypothesis" / "examples")

@@ -27,7 +27,7 @@ def test_a_folder_has_few_modules(root: Path) -> None:
 
 
 def test_module_names_are_unique_in_a_package(root: Path) -> None:
-    """Unless it is a role that several rooms have."""
+    """Roles may repeat in several folders."""
     named = defaultdict(list)
     for each in modules(root):
         if each.stem not in ROLES:

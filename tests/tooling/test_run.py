@@ -462,7 +462,7 @@ def test_a_broker_for_trials_needs_no_spark(
 def test_the_interceptor_is_built_without_spark(
     run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the environment of a broker for trials."""
+    """It uses the environment of a broker for trials."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run, "install_kafka", lambda: (tmp_path, {}))
     monkeypatch.setattr(run, "become", lambda _env, words: words)
@@ -483,7 +483,7 @@ def test_a_spark_is_named_in_both_spellings(run: ModuleType, words: list[str]) -
 
 
 def test_suites_import_spark_from_its_archive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the archive that Spark puts on the path of its Python processes."""
+    """Spark puts the archive on the path of its Python processes."""
     monkeypatch.setenv("NOTED_TIME_CLUSTER", "bin")
     monkeypatch.setattr("sys.path", ["/spark/python/lib/pyspark.zip"])
     exec(install.COMPILED_PYSPARK)  # noqa: S102 - as `site` does with the file
@@ -495,7 +495,7 @@ def test_suites_import_spark_from_its_archive(monkeypatch: pytest.MonkeyPatch) -
 def test_an_unknown_spark_is_refused_with_the_known(
     run: ModuleType, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is installed."""
+    """Nothing is installed before."""
     with pytest.raises(SystemExit):
         run.chosen_spark(words)
 

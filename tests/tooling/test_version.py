@@ -33,7 +33,7 @@ def test_the_chart_names_the_version_of_its_image(root: Path) -> None:
 
 
 def test_airflow_provider_has_the_same_version(root: Path) -> None:
-    """And needs no older one of the project."""
+    """It also requires this version of the project or a later one."""
     ours, provider = read_project(root)["version"], read_project(root / "integrations" / "airflow")
 
     assert provider["version"] == ours
@@ -41,7 +41,7 @@ def test_airflow_provider_has_the_same_version(root: Path) -> None:
 
 
 def test_pages_install_the_provider_with_the_project(root: Path) -> None:
-    """By the name alone, pip would install any package of that name."""
+    """With the bare name, pip would install another package of that name."""
     pages = [*root.glob("docs/**/*.md"), *root.glob("integrations/*/README.md")]
     named = [
         line

@@ -164,7 +164,7 @@ def test_extra_cli_calls_and_does_not_serve(wheel_install: Installation, tmp_pat
 def test_command_names_the_extra_it_needs(
     wheel_install: Installation, tmp_path: Path, words: str, says: str
 ) -> None:
-    """In one sentence with status 2, on a machine that has the extra `cli`."""
+    """The machine has only the extra `cli`; the output is one sentence, and the status 2."""
     own = wheel_install.add_extra("cli")
     done = own.run(str(own.command), *words.split(), cwd=tmp_path)
 
@@ -269,7 +269,7 @@ def test_image_is_built_from_all_packages_of_the_wheel(root: Path) -> None:
 
 
 def test_core_imports_only_msgspec_and_standard_library(root: Path) -> None:
-    """Without clocks and chance. import-linter cannot express `nothing else`."""
+    """Clocks and chance are excluded. import-linter cannot express `nothing else`."""
     allowed = (sys.stdlib_module_names | {"noted_time", "msgspec"}) - CLOCKS_AND_CHANCE
     core = root / "noted_time"
     beyond = {core / "client", core / "kafka", core / "tables", core / "stores"}  # which ask others
