@@ -164,14 +164,19 @@ def test_text_without_a_zone_is_refused(analyse: TopicAnalysis) -> None:
     assert told.json["first_ms"] == TEN
 
 
-def test_each_event_of_a_record_is_a_row(analyse: TopicAnalysis) -> None:
-    """A path leads through arrays; a function returns several."""
+def test_each_event_of_a_record_is_a_row(analyse: TopicAnalysis, tmp_path: Path) -> None:
+    """A path leads through arrays, and a function returns several times.
+
+    Functions and the configuration of the client are the same as for an observer.
+    """
+    (tmp_path / "client.properties").write_text("client.id=analysis\n")
+    options = ("--window", "0s", "--kafka-settings", str(tmp_path / "client.properties"))
     analyse.create()
     for spans in ([TEN, TEN + HOUR_MS], [TEN + 1, TEN + 2 * HOUR_MS], []):
         value = json.dumps({"spans": [{"at": at} for at in spans]})
         analyse.send((0, value, TEN), key="k")
     by_path, by_function = (
-        analyse("--field", field, "--who", "key", "--window", "0s", "--json", "--ahead", "9h").json
+        analyse("--field", field, "--who", "key", *options, "--json", "--ahead", "9h").json
         for field in ("spans.at", "tests.cli.test_analyse_kafka:times_of")
     )
 
@@ -186,23 +191,6 @@ def test_each_event_of_a_record_is_a_row(analyse: TopicAnalysis) -> None:
 def times_of(message: Message) -> list[int]:
     """Return the event times of a record."""
     return [span["at"] for span in json.loads(message.value() or b"")["spans"]]
-
-
-def test_a_function_finds_the_time(analyse: TopicAnalysis, tmp_path: Path) -> None:
-    """The function and the configuration of the client are the same as for an observer."""
-    analyse.create(*ROWS)
-    (tmp_path / "client.properties").write_text("client.id=analysis\n")
-    found = analyse(
-        *("--field", "tests.cli.test_analyse_kafka:time_of", "--json"),
-        *("--kafka-settings", str(tmp_path / "client.properties")),
-    )
-
-    assert found.json["least_delay_without_loss_ms"] == 70 * 60_000 + 1
-
-
-def time_of(message: Message) -> int:
-    """Return the event time of a record."""
-    return int(json.loads(message.value() or b"")["of"]["at"])
 
 
 def test_new_records_are_analysed_by_the_local_clock(analyse: TopicAnalysis) -> None:
