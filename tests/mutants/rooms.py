@@ -27,13 +27,10 @@ CONTROLLER = _tests(
     "writer_timeout",
 )
 
-WITH_SPARK = tuple(
-    f"tests/spark/test_any_source.py::test_{name}"
-    for name in (
-        "events_at_rest_are_refused",
-        "events_with_a_watermark_of_their_own_are_refused",
-        "windows_of_any_source_close_once_the_query_has_read_the_cut",
-    )
+WITH_SPARK = (
+    "tests/spark/test_any_source.py::test_static_events_are_refused",
+    "tests/spark/test_any_source.py::test_events_with_a_watermark_of_their_own_are_refused",
+    "tests/spark/test_named_sources.py::test_sources_without_a_name_are_known_by_their_place",
 )
 """Few tests, because each mutant starts another Spark."""
 
