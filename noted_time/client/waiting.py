@@ -1,6 +1,6 @@
-"""Wait until a time is complete: poll, pause, and stop at the timeout.
+"""Wait until a time is complete: judge, pause, and stop at the timeout.
 
-The first poll returns at once, with the reason for waiting. Later polls are long polls.
+The first answer comes at once, with the reason for waiting. For later ones a controller waits.
 """
 
 from __future__ import annotations
@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from noted_time.client.retrying import Backoff, delay_s, draw_chance
 from noted_time.values import Conflict, NotCompleteYet, Unreachable
 
+Result = TypeVar("Result")
+
 LONG_POLL_S = 30.0
 
 PAUSE_S = 0.2
-"""A controller that is stopping answers polls at once."""
+"""A controller that is stopping answers at once."""
 
 
 class NotYet(Conflict):
-    """The time is not complete; the message says why. Poll again after `pause_s`."""
+    """The time is not complete; the message says why. Ask again after `pause_s`."""
 
     def __init__(self, why: str, pause_s: float = 1.0) -> None:
         super().__init__(why)
@@ -32,15 +34,8 @@ class NothingKnown(NotYet):
 
 
 @dataclass(frozen=True, slots=True)
-class Poll:
-    """Poll once. The controller may wait `wait_ms` before it answers."""
-
-    wait_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class Sleep:
-    """Wait for `seconds` before the next poll."""
+    """Wait for `seconds` before the next question."""
 
     seconds: float
     why: Conflict | Unreachable
@@ -49,25 +44,29 @@ class Sleep:
 
 
 def until_complete(
+    judge: Callable[[int], Generator[Any, Any, Result]],
     timeout_s: float,
     *,
     clock: Callable[[], float] = monotonic,
     chance: Callable[[], float] = draw_chance,
-) -> Generator[Poll | Sleep, Any, Any]:
-    """Poll until the time is complete. The last poll is at the timeout.
+) -> Generator[Any, Any, Result]:
+    """Judge until the time is complete, for the last time at the timeout.
 
-    Resume with its answer or error. Raises `Conflict` and `Unreachable` only at the timeout.
+    `judge` takes how long a controller may wait (ms). Yields its steps, and `Sleep` between them.
+    Raises its `Conflict` and `Unreachable` only at the timeout.
 
-    >>> steps = until_complete(60.0, clock=lambda: 0.0)
+    >>> def judge(wait_ms):
+    ...     yield f"wait {wait_ms}"
+    >>> steps = until_complete(judge, 60.0, clock=lambda: 0.0)
     >>> next(steps), steps.throw(NotCompleteYet(7, 5)).seconds, next(steps)
-    (Poll(wait_ms=0), 0.2, Poll(wait_ms=30000))
+    ('wait 0', 0.2, 'wait 30000')
     """
     deadline, backoff = clock() + timeout_s, Backoff()
     why: Conflict | Unreachable
     failures, last_message, wait_ms = 0, "", 0
     while True:
         try:
-            return (yield Poll(wait_ms))
+            return (yield from judge(wait_ms))
         except (NotCompleteYet, NotYet) as error:
             failures, why = 0, error
             pause_s = error.pause_s if isinstance(error, NotYet) else PAUSE_S

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from noted_time import Conflict, Unreachable
 from noted_time.answers import Completeness
-from noted_time.client import position_to_wire
-from noted_time.client.waiting import NothingKnown, NotYet, Poll, Sleep
+from noted_time.client import position_to_wire, run
+from noted_time.client.waiting import NothingKnown, NotYet, Sleep
 from noted_time.values import HOUR_MS, NotCompleteYet, format_time, parse_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.datasets import (
@@ -19,11 +19,9 @@ from noted_time_cli.client.datasets import (
     DatasetArgument,
     DatasetOptions,
     RequiredWriters,
-    judge,
 )
 from noted_time_cli.terminal.options import TimeArgument, duration, option
 from noted_time_cli.terminal.output import UNANSWERED_STATUS, echo, fail, format_position, say
-from reader_client.protocol.datasets import wait_until_complete
 
 NOT_YET_STATUS = 124  # as of timeout(1)
 
@@ -78,12 +76,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     opened = of.open(call, dataset, again=True)
     if asked.since is not None and opened.dataset.kind == "table":
         raise typer.BadParameter("--since has no effect on a table: leave it out")
-
-    def poll(step: Poll) -> Completeness:
-        return judge(call, opened, replace(asked, wait_ms=step.wait_ms))
-
     try:
-        answer = wait_until_complete(poll, timeout / 1000, _sleep)
+        answer = run(opened.wait(asked, timeout / 1000), opened.perform(call.ask, _sleep))
     except (Conflict, Unreachable) as error:
         to = format_time(asked.to or 0)
         is_waiting = isinstance(error, NotYet | NotCompleteYet)

@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from noted_time.answers import Completeness
-from noted_time.client import Question, run
+from noted_time.client import Question
 from noted_time.client.transport import Transport
-from noted_time.client.waiting import NothingKnown, NotYet, Poll, Sleep, until_complete
+from noted_time.client.waiting import NothingKnown, NotYet, Sleep, until_complete
 from noted_time.extras import require_extra
 from noted_time.lineage import Dataset
 from noted_time.progress import ReadOffsets
@@ -79,11 +79,23 @@ class OpenDataset:
             parts[stream] = yield from self._judge_reader(stream, asked)
         return combine(parts)
 
-    def perform(self, ask: Callable[[Question[Any]], Any]) -> Callable[[Any], Any]:
-        """Return what performs a step, or reads the offsets."""
-        return lambda step: (
-            self.readers[step.stream](step.cut) if type(step) is OffsetsUpTo else ask(step)
+    def wait(self, asked: Requirement, timeout_s: float) -> Generator[Any, Any, Completeness]:
+        """Judge until the answer is final or the time is up, and return the last answer."""
+        return wait_until_final(
+            lambda wait_ms: self.judge(replace(asked, wait_ms=wait_ms)), timeout_s
         )
+
+    def perform(
+        self, ask: Callable[[Question[Any]], Any], sleep: Callable[[Sleep], None] | None = None
+    ) -> Callable[[Any], Any]:
+        """Return what performs a step: asks, reads the offsets, or sleeps."""
+
+        def perform_step(step: Any) -> Any:  # noqa: ANN401 - of each step
+            if isinstance(step, OffsetsUpTo):
+                return self.readers[step.stream](step.cut)
+            return sleep(step) if sleep and isinstance(step, Sleep) else ask(step)
+
+        return perform_step
 
     def _judge_reader(self, stream: str, asked: Requirement) -> Steps:
         """Ask for the stream first, whose cut limits what must be looked up of the offsets."""
@@ -213,32 +225,28 @@ def _open_checkpoint(name: str, stream: str) -> dict[str, Offsets]:
     return dict.fromkeys([stream], *streams.values())
 
 
-def wait_until_complete(
-    judge: Callable[[Poll], Completeness], timeout_s: float, sleep: Callable[[Sleep], None]
-) -> Completeness:
-    """Judge until the answer is final or `timeout_s` has passed; returns the last answer.
+def wait_until_final(
+    judge: Callable[[int], Steps], timeout_s: float
+) -> Generator[Any, Any, Completeness]:
+    """Judge until the answer is final or the time is up, and return the last answer.
 
     Raises `Unreachable` and `Conflict` as `judge`, after the timeout.
     """
     answer: Completeness | None = None
 
-    def perform(step: Poll | Sleep) -> Completeness | None:
+    def judge_again(wait_ms: int) -> Steps:
         nonlocal answer
-        if isinstance(step, Sleep):
-            sleep(step)
-            return None
         answer = None
-        answer = judge(step)
+        answer = yield from judge(wait_ms)
         check_not_waiting(answer)
         return answer
 
     try:
-        found: Completeness = run(until_complete(timeout_s), perform)
+        return (yield from until_complete(judge_again, timeout_s))
     except NotYet:
         if answer is None:
             raise
         return answer
-    return found
 
 
 def check_not_waiting(answer: Completeness) -> None:

@@ -6,17 +6,17 @@ import logging
 import time as clocks
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from noted_time import AnotherLog, CompleteWindow, NotCompleteYet, Rejected, RowsMissing
 from noted_time.answers import CompleteWindowsPage
 from noted_time.client import run
 from noted_time.client.transport import Transport
-from noted_time.client.waiting import Poll
+from noted_time.client.waiting import Sleep
 from noted_time.reading import Tiling
 from noted_time.values import Time, format_time
 from noted_time.verdict import Completeness, Requirement
-from reader_client.protocol.datasets import wait_until_complete
+from reader_client.protocol.datasets import Steps, wait_until_final
 from reader_client.protocol.questions import ask_completeness, ask_windows
 from spark_integration.marks.arguments import Noted, check_one_of, check_promised, convert_time
 from spark_integration.marks.feed import ask_event_domain
@@ -72,16 +72,19 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     tiling, pages = Tiling(times[1] - times[0], times[0]), list[CompleteWindowsPage]()
     with closing(Transport(noted.url, token=noted.token)) as transport:
 
-        def judge(step: Poll) -> Completeness:
+        def judge(wait_ms: int) -> Steps:
             nonlocal domain
-            domain = domain or run(ask_event_domain(stream), transport.ask)
-            asked = Requirement(to=times[1], domain=domain, wait_ms=step.wait_ms)
-            answer: Completeness = transport.ask(ask_completeness(stream, asked))
+            domain = domain or (yield from ask_event_domain(stream))
+            asked = Requirement(to=times[1], domain=domain, wait_ms=wait_ms)
+            answer: Completeness = yield ask_completeness(stream, asked)
             if answer.status != "waiting":
-                pages.append(transport.ask(ask_windows(stream, tiling, times[0], domain, limit=1)))
+                pages.append((yield ask_windows(stream, tiling, times[0], domain, limit=1)))
             return answer
 
-        answer = wait_until_complete(judge, read.timeout, lambda step: clocks.sleep(step.seconds))
+        def perform(step: Any) -> Any:  # noqa: ANN401 - a question, or a pause
+            return clocks.sleep(step.seconds) if type(step) is Sleep else transport.ask(step)
+
+        answer = run(wait_until_final(judge, read.timeout), perform)
     if answer.status == "waiting":
         raise NotCompleteYet(times[1], answer.complete_to, answer.sentence)
     found = pages[-1]

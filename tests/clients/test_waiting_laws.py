@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise, repeat
 from typing import Any
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from noted_time import Conflict, NotCompleteYet, NotedTimeError, Rejected, Unreachable
 from noted_time.client import Backoff, run
-from noted_time.client.waiting import LONG_POLL_S, PAUSE_S, NotYet, Poll, Sleep, until_complete
+from noted_time.client.waiting import LONG_POLL_S, PAUSE_S, NotYet, Sleep, until_complete
 
 ANSWER_S = 10.0
 """How late an answer may come."""
@@ -46,12 +46,15 @@ class Trial:
         late = (NotCompleteYet(7, 0), 0.0)
         ahead = chain(self.found, repeat(late))
 
-        def perform(step: Poll | Sleep) -> object:
+        def judge(wait_ms: int) -> Generator[int, object, object]:
+            return (yield wait_ms)
+
+        def perform(step: int | Sleep) -> object:
             if isinstance(step, Sleep):
                 self.pauses.append(step)
                 self.now += step.seconds
                 return None
-            wait_s = step.wait_ms / 1000
+            wait_s = step / 1000
             assert 0.0 <= wait_s <= LONG_POLL_S
             each, takes_s = next(ahead)
             began = self.now
@@ -61,9 +64,8 @@ class Trial:
                 raise each
             return each
 
-        return run(
-            until_complete(timeout_s, clock=lambda: self.now, chance=lambda: chance), perform
-        )
+        steps = until_complete(judge, timeout_s, clock=lambda: self.now, chance=lambda: chance)
+        return run(steps, perform)
 
 
 @given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), max_size=9), TIMEOUTS)

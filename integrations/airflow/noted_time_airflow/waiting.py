@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from noted_time import Conflict, NotedTimeError, Rejected, Unreachable
 from noted_time.client import Json, position_to_wire, run, run_async
 from noted_time.client.transport import AsyncTransport, Transport
-from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep, until_complete
+from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Sleep, until_complete
 from noted_time.lineage import Dataset
 from noted_time.verdict import Requirement, apply_policy, describe_objections
 from reader_client.protocol.datasets import OffsetsUpTo, OpenDataset, open_dataset
@@ -137,33 +138,34 @@ async def watch(
     """Poll until a verdict or the timeout, and call `log` with each reason to wait."""
     url, token = address or UNUSED_URL
     transport = AsyncTransport(url, token=token)
+    opened: OpenDataset | None = None
 
-    async def poll(wait_ms: int) -> PollResult:
-        if wanted.kind == "table":  # a thread reads it
-            return await asyncio.to_thread(poll_once, wanted, address)
-        opened = await asyncio.to_thread(wanted.open, address, kafka)
+    def poll(wait_ms: int) -> Generator[Any, Any, PollResult]:
+        """Yield questions, and functions for a thread, as reading a table takes long."""
+        nonlocal opened
+        try:
+            if wanted.kind == "table":
+                found: PollResult = yield partial(poll_once, wanted, address)
+                return found
+            opened = yield partial(wanted.open, address, kafka)
+            return (yield from judge(opened, wanted, wait_ms))
+        except NothingKnown as error:
+            raise NotYet(str(error), wanted.poke_interval) from error
 
-        async def ask(step: Any) -> Any:  # noqa: ANN401 - of each step
-            if isinstance(step, OffsetsUpTo):
-                return await asyncio.to_thread(opened.readers[step.stream], step.cut)
-            return await transport.ask(step)
-
-        return await run_async(judge(opened, wanted, wait_ms), ask)
-
-    async def perform(step: Poll | Sleep) -> PollResult | None:
-        if isinstance(step, Poll):
-            try:
-                return await poll(step.wait_ms)
-            except NothingKnown as error:
-                raise NotYet(str(error), wanted.poke_interval) from error
-        if step.is_news:
-            log(str(step.why))
-        await asyncio.sleep(step.seconds)
-        return None
+    async def perform(step: Any) -> Any:  # noqa: ANN401 - of each step
+        if isinstance(step, Sleep):
+            if step.is_news:
+                log(str(step.why))
+            return await asyncio.sleep(step.seconds)
+        if isinstance(step, OffsetsUpTo) and opened is not None:
+            return await asyncio.to_thread(opened.readers[step.stream], step.cut)
+        if isinstance(step, partial):
+            return await asyncio.to_thread(step)
+        return await transport.ask(step)
 
     verdict: PollResult
     try:
-        verdict = await run_async(until_complete(timeout_s), perform)
+        verdict = await run_async(until_complete(poll, timeout_s), perform)
     except CHECK_FAILURES as error:
         verdict = judge_error(error, "timed out")
     finally:
