@@ -120,7 +120,7 @@ def describe_table(
     remedy = RUN_JOB if is_by_job else RUN_QUERY
     is_before = time is not None and found.since is not None and time <= found.since
     doubt = found.gone if is_before else describe_first_mark(found.first_lower, time)
-    return Hop(dataset, found.complete_to, sources, why, remedy, found.lack, doubt)
+    return Hop(dataset, found.complete_to, sources, why, remedy, found.describe_lack(), doubt)
 
 
 def _list_sources(

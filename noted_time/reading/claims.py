@@ -131,17 +131,12 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
             return SINCE_STATED.format(format_time(self.since))
         return "" if self.since == MIN_INT64 else ROWS_DELETED.format(format_time(self.since))
 
-    @property
-    def lack(self) -> str:
-        """The writers and rows that the table lacks, as the end of a sentence.
+    def describe_lack(self, asked: str = "") -> str:
+        """Return the missing writers and rows, as the end of a sentence after a stream's answer.
 
-        >>> TableClaim(5, 1, {}, missing=("pos", "web")).lack
+        >>> TableClaim(5, 1, {}, missing=("pos", "web")).describe_lack()
         ', without pos, web'
         """
-        return self.describe_lack()
-
-    def describe_lack(self, asked: str = "") -> str:
-        """Return `lack`, with the end of a sentence about a controller that was asked."""
         lack = asked or "; missing writers were not asked for"
         if self.missing is not None:
             without = f", without {', '.join(self.missing)}" if self.missing else ""

@@ -47,7 +47,7 @@ def suggest_expecting(stream: str) -> str:
 
 
 def describe_vouching(by: VouchedBy, *, is_sealed: bool) -> str:
-    """Return who vouches for a time. A seal ends all rows, also those for which nobody vouches.
+    """Return who vouches for a time. No row comes after a seal, even if no writer vouches.
 
     >>> describe_vouching(VouchedBy(0), is_sealed=True)
     'because it is sealed'
@@ -56,7 +56,7 @@ def describe_vouching(by: VouchedBy, *, is_sealed: bool) -> str:
 
 
 def describe_holders(names: Sequence[str], number: int) -> str:
-    """Return for which writers a watermark waits, or `""`; `number` counts all of them.
+    """Return a clause with the writers that a watermark waits for, or `""` without names.
 
     >>> describe_holders(["oslo", "lima"], 2)
     'it waits for oslo and lima'

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
+from noted_time.client import run
 from noted_time.client.waiting import NotYet
 from noted_time.installation import name_program
 from noted_time.reading import CompleteWindow, Tiling
@@ -33,7 +34,6 @@ from noted_time_cli.client.datasets import (
     DatasetArgument,
     DatasetOptions,
     RequiredWriters,
-    judge,
 )
 from noted_time_cli.terminal.flags import refuse_options
 from noted_time_cli.terminal.options import (
@@ -98,7 +98,8 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     floor = _place_windows(floor, zone)
     asked = replace(writers.build(), floor_ms=floor.size_ms, origin=floor.origin, zone=str(zone))
     try:
-        answer = judge(call, of.open(call, dataset), asked)
+        opened = of.open(call, dataset)
+        answer = run(opened.judge(asked), opened.perform(call.ask))
     except NotYet as error:
         fail(str(error), status=MISSING_STATUS)
     if call.print_json(answer) and not answer.is_complete:

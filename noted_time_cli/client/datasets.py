@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from noted_time.client import run
 from noted_time.lineage import Dataset
 from noted_time.progress import ReadOffsets, parse_offsets
 from noted_time.values import Rejected
-from noted_time.verdict import Completeness, Requirement
+from noted_time.verdict import Requirement
 from noted_time_cli.client.caller import Caller
 from noted_time_cli.terminal.brokers import Config, build_kafka_config
 from noted_time_cli.terminal.options import DEFAULT_URL, NO_VALUES, DomainOption, option, parse_name
@@ -37,7 +36,7 @@ Names = Annotated[list[str], option("NAME", "A claim that the table must have. R
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetOptions:
-    """What is said of a dataset besides its name."""
+    """The options of a dataset besides its name."""
 
     domain: DomainOption = None
     name: Names = NO_VALUES
@@ -122,7 +121,3 @@ class RequiredWriters:
             require_all=self.require_all,
             require_known=self.require_known,
         )
-
-
-def judge(call: Caller, opened: OpenDataset, asked: Requirement) -> Completeness:
-    return run(opened.judge(asked), opened.perform(call.ask))

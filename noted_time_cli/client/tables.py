@@ -9,21 +9,15 @@ import typer
 
 from noted_time.installation import name_program
 from noted_time.lineage import LET_CLAIM
-from noted_time.tables import NoClaim, TableClaim, accept, inherit, pin, since_claims, standing
+from noted_time.tables import NoClaim, accept, inherit, pin, since_claims, standing
 from noted_time.values import Rejected, format_time
+from noted_time.verdict import judge_no_claim
 from noted_time_cli.client.datasets import Names
 from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import NO_VALUES, AsJson, duration, option
 from noted_time_cli.terminal.output import echo, say
 
 app = typer.Typer(name="claim", no_args_is_help=True, help="Show and accept the claims of a table.")
-
-
-def read_claim(table: str, names: list[str]) -> TableClaim:
-    claim = standing(table, names or None)
-    if isinstance(claim, NoClaim):
-        raise Rejected(f"nothing is claimed of {table}: {claim.why}")
-    return claim
 
 
 @group_command(app, "show")
@@ -37,14 +31,16 @@ def show(
 
     Try it:  noted-time claim show delta:/data/orders
     """
-    table_claim = read_claim(table, name)
+    table_claim = standing(table, name or None)
+    if isinstance(table_claim, NoClaim):
+        raise Rejected(judge_no_claim(table, table_claim).sentence)
     records = {each: json.loads(claim.to_json()) for each, claim in table_claim.claims.items()}
     if as_json:
         of_all = {"complete_to": table_claim.complete_to, "version": table_claim.version}
         echo(json.dumps({**of_all, "is_foreign": table_claim.is_foreign, "claims": records}))
         return
     foreign = "; rows of others are in it, too" if table_claim.is_foreign else ""
-    shown = f"{format_time(table_claim.complete_to)}{table_claim.lack}"
+    shown = f"{format_time(table_claim.complete_to)}{table_claim.describe_lack()}"
     echo(f"{table} is complete to {shown}: version {table_claim.version}{foreign}")
     for each, claim in sorted(table_claim.claims.items()):
         below = format_time(claim.complete_to)

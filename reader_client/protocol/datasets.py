@@ -43,7 +43,7 @@ _GROUP_URL = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
 
 
 class OffsetsUpTo(NamedTuple):
-    """Ask what a reader has read of a stream, exact only below the cut."""
+    """Ask how far a reader has read a stream, exact only below the cut."""
 
     stream: str
     cut: Mapping[int, int]
