@@ -1,4 +1,4 @@
-"""What every test and its programs receive, and the one Spark session of a process."""
+"""Settings of all tests and their programs, and shared fixtures."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Make what lets Java start faster, if there are enough tests for several processes."""
+    """Make the archives that let Java start faster, if several processes run tests."""
     several = session.config.getoption("numprocesses", None)
     with make_in_background() if several else nullcontext():
         return (yield)

@@ -43,7 +43,7 @@ async def fight(controller: Controller, time: GivenTime, *sessions: str) -> None
 async def test_processes_that_take_over_in_turn_share_name(
     memory: Watched, time: GivenTime
 ) -> None:
-    """One takeover looks like a deployment, many in a minute do not."""
+    """Many takeovers in a minute are not a deployment."""
     async with serve_stream(memory, time) as controller:
         await deliver(controller, note("s0", 1))
         await fight(controller, time, *(f"s{number}" for number in range(14)))
@@ -56,7 +56,7 @@ async def test_processes_that_take_over_in_turn_share_name(
 
 
 async def test_single_takeovers_give_no_hint(memory: Watched, time: GivenTime) -> None:
-    """It takes the name over twice."""
+    """A deployment takes the name over twice."""
     async with serve_stream(memory, time) as controller:
         await deliver(controller, note("s0", 1))
         await fight(controller, time, "s0", "s1", "s2")

@@ -41,7 +41,7 @@ from tests.support.stored import stream
 async def test_notes_during_commit_share_next(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Up to a number of notes."""
+    """A commit has a limited number of notes."""
     monkeypatch.setattr(committer, "BATCH_NOTES", 30)
     async with serve_stream(store) as controller:
         store.watch.open.clear()
@@ -164,7 +164,7 @@ def test_draft_is_finished_in_slices() -> None:
 
 
 def test_later_note_does_not_change_finished_draft() -> None:
-    """Another thread writes it."""
+    """Another thread writes the draft."""
     state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
     state.take_notes([Note("a", 1, {0: 1})], draft, 10)
     members = finish(draft)
@@ -259,7 +259,7 @@ CHANGES: dict[str, Callable[[Controller], Awaitable[Any]]] = {
 
 
 def read_state(controller: Controller) -> Any:  # noqa: ANN401 - whatever is there to be compared
-    """Return all that a change can change."""
+    """Return the state that changes may affect."""
     stream = controller.stream("s")
     groups = {
         name: (stream.groups[name].position, sorted(stream.groups[name].readers))
@@ -369,7 +369,7 @@ LOST = ("order", "ship")
 async def test_lost_marks_are_reported_after_reload(
     memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failed load forgets nothing, also of a lost domain."""
+    """The marks of a lost domain are reported, too, also after a failed load."""
     failures, clocks = [StoreUnavailable("no")], memory.clocks
 
     def fail_once() -> dict[int, int]:
@@ -404,7 +404,7 @@ async def test_lost_marks_are_reported_after_reload(
 
 
 async def test_store_is_called_by_one_thread(memory: WatchedMemory) -> None:
-    """Its next call waits for the one before."""
+    """A second call waits for the first."""
     met = threading.Barrier(2)
     async with run_controller(memory) as controller:
         calls = [controller._committer._call_in_thread(met.wait, 0.1) for _ in range(2)]
@@ -416,7 +416,7 @@ async def test_store_is_called_by_one_thread(memory: WatchedMemory) -> None:
 async def test_end_of_loop_is_not_reported_as_fault(
     memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loop cancels it."""
+    """The loop cancels the task."""
     loop, faults = asyncio.get_running_loop(), list[object]()
     monkeypatch.setattr(loop, "call_exception_handler", faults.append)
     async with run_controller(memory) as controller:

@@ -41,7 +41,7 @@ def rows(found: Late) -> list[tuple[str, int, bool]]:
 
 
 async def test_live_writer_with_late_rows_is_named(store: Watched, time: GivenTime) -> None:
-    """At once, in its windows and cuts, over a restart."""
+    """Windows and cuts name it at once, also after a restart."""
     async with serve_stream(store, time) as controller:
         await deliver(controller, Note("pos", 10), Note("pos", 40))
         time.wall += 5
@@ -113,7 +113,7 @@ async def test_repeated_request_is_counted_once(store: Watched, time: GivenTime)
 async def test_removed_writer_is_named_only_if_it_can_have_late_rows(
     store: Watched, time: GivenTime, notes: list[Note], *, is_named: bool
 ) -> None:
-    """Over a restart, too; until it is removed it may have some."""
+    """A restart does not change this. Before its removal, the writer always counts."""
     async with serve_stream(store, time, max_time_ahead_ms=None) as controller:
         await deliver(controller, Note("a", 40), *notes)
         before = cut(controller, 40)
@@ -127,7 +127,7 @@ async def test_removed_writer_is_named_only_if_it_can_have_late_rows(
 
 
 async def test_late_rows_are_forgotten_with_ledger(store: Watched, time: GivenTime) -> None:
-    """Windows then say that not all are known."""
+    """Windows then show that not all late rows are known."""
     async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a", 40), Note("a", 40, late=LateRows(3, 12, 12)))
         skip_served_time(controller, retention.RECORDS_KEPT_MS)
@@ -175,7 +175,7 @@ async def test_changes_are_known_while_reports_are_kept(store: Watched, time: Gi
 async def test_late_reports_of_hostile_writer_merge(
     store: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its reports merge, others stay."""
+    """Reports of other writers do not merge."""
     monkeypatch.setattr(stream, "MOST_REPORTS", 40)
     async with serve_stream(store, time, max_time_ahead_ms=None) as controller:
         await deliver(controller, Note("a", 10**9, late=LateRows(3, 12, 12)))

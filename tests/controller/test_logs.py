@@ -1,4 +1,4 @@
-"""The log of a stream's positions: the first that a note names (S21)."""
+"""A stream takes positions of the first log that a note names."""
 
 from noted_time.values import Accepted, Note, OtherLog, Refused
 from tests.support.controllers import Watched, deliver, run_controller, serve_stream

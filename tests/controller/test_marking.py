@@ -1,4 +1,4 @@
-"""When a stream is marked, and how long polls get the marks."""
+"""Times of marks, and long polls for them."""
 
 import asyncio
 from time import perf_counter
@@ -33,7 +33,7 @@ INTERVAL_MS = 60
 
 
 async def test_last_writer_of_mark_survives_restart(store: Watched, time: GivenTime) -> None:
-    """By its note, or as it went idle; of a mark without a writer that was removed, none is."""
+    """A writer may note last or go idle last. A mark after a removal has no last writer."""
     async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a"), Note("b"), Note("c"))
         await deliver(controller, Note("b", 1), Note("c", 1), Note("a", 1))
@@ -173,7 +173,7 @@ async def start_poll(controller: Controller, after: int = 0) -> asyncio.Task[New
 
 
 async def test_poll_after_last_mark_is_answered_at_once(memory: WatchedMemory) -> None:
-    """Its marks were lost, and a wait would hide that."""
+    """A wait would hide that the stream has lost marks."""
     async with serve_stream(memory) as controller:
         await deliver(controller, Note("a", 5))
         async with asyncio.timeout(20):
@@ -222,7 +222,7 @@ S = AwaitedMark("s", "default", "seq", 1)
 
 
 async def test_no_notification_is_lost() -> None:
-    """Ten thousand rings at random moments."""
+    """The reader gets ten thousand notifications."""
     notifier, rung, seen = LongPollNotifier(), 0, 0
 
     async def read() -> None:

@@ -44,7 +44,7 @@ async def test_batch_that_was_not_written_is_not_counted(memory: WatchedMemory) 
 
 
 async def test_excluded_writers_are_named(store: Watched, time: GivenTime) -> None:
-    """The last ten, also after a restart."""
+    """The metric names the last ten, also after a restart."""
     many = [f"w{n}" for n in range(12)]
     async with serve_stream(store, time, writer_timeout_ms=1000) as controller:
         await deliver(controller, Note("a", 10), *(Note(each, 5) for each in many))
@@ -95,7 +95,7 @@ async def test_streams_shown_are_bounded(memory: Watched, monkeypatch: pytest.Mo
 
 
 async def test_buckets_without_controller_are_shown() -> None:
-    """Also those locked by an unknown session."""
+    """This includes buckets that an unknown session has locked."""
     metrics = Metrics()
     metrics.show_state(Leases(8, frozenset({0, 1, 2}), {3: "http://b", 4: "", 5: ""}), ready=True)
 

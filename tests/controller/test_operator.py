@@ -30,7 +30,7 @@ async def changes(controller: Controller) -> list[Change]:
 
 
 async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> None:
-    """Except the last one, which numbers the next."""
+    """The last one is kept, because it numbers the next."""
     async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a", 1))
         skip_served_time(controller, 90 * DAY_MS)
@@ -46,7 +46,7 @@ async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> 
 
 
 async def test_removal_sees_note_of_its_commit(store: Watched, time: GivenTime) -> None:
-    """It is checked when the removal is done."""
+    """The removal checks `noted_at` in its commit."""
     async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a", 1))
         seen = member(controller, "a").noted_at

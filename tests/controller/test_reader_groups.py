@@ -111,7 +111,7 @@ def test_report_beyond_limit_is_refused(
 
 
 async def test_large_reports_do_not_stop_loop(memory: WatchedMemory) -> None:
-    """They are committed in parts."""
+    """Large reports are committed in parts."""
     whole = dict.fromkeys(range(SEGMENTS_PER_POSITION), 1)
     async with serve_stream(memory) as controller:
         before = memory.watch.attempts
@@ -181,7 +181,7 @@ async def test_backlog_survives_restart(store: Watched, time: GivenTime) -> None
 async def test_group_that_caught_up_stays_so_by_sticky_rule(
     store: Watched, time: GivenTime
 ) -> None:
-    """It is stored before it is reported; another policy starts again."""
+    """The state is stored before it is reported. Another policy starts again."""
     async with serve_stream(store, time) as controller:
         await note_times(controller, 1000)
         await controller.change(

@@ -1,4 +1,4 @@
-"""Seals in one controller, and over HTTP."""
+"""Seals of streams."""
 
 import asyncio
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Streams are made, changed and removed; pages of their writers."""
+"""Creation, changes and removal of streams, and pages of their writers."""
 
 import asyncio
 
@@ -51,7 +51,6 @@ async def test_changed_settings_write_only_affected_writers(memory: Watched) -> 
 
 
 async def test_stream_is_recreated_within_one_commit(store: Watched) -> None:
-    """All within one commit."""
     async with serve_stream(store) as controller:
         old = controller.stream("s").id
         before, _, _, after = await asyncio.gather(

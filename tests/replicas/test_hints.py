@@ -25,7 +25,7 @@ async def test_forwarded_answer_names_owner(this: Replica) -> None:
 
 
 class Replicas:
-    """Controllers: `a` forwards to `owner`, and those of `away` cannot be reached."""
+    """Controllers: `a` forwards to `owner`, and controllers of `away` cannot be reached."""
 
     def __init__(self) -> None:
         self.owner = B

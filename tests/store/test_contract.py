@@ -156,7 +156,7 @@ def test_batch_with_conflict_writes_nothing(store: Store) -> None:
     ids=["member", "scale", "mark", "reader", "backlog", "change", "name", "scale-again"],
 )
 def test_batch_that_contradicts_store_is_conflict(store: Store, record: Record) -> None:
-    """It has an unknown stream, or a name or scale event that exists."""
+    """The batch has an unknown stream, or a name or scale event that exists."""
     scale = StoredScale("id-1", 1, ScaleEvent({9: 9}, {}))
     store.commit(build_changes(scale, service_ms=4))
 
@@ -172,7 +172,7 @@ def test_batch_that_contradicts_store_is_conflict(store: Store, record: Record) 
 
 
 def test_controllers_of_database_share_secret(store: Store) -> None:
-    """It was made with the tables."""
+    """The secret is made with the tables."""
     found = store.reading.replicas_secret()
 
     assert (store.replicas_secret(), len(found) >= 32) == (found, True)

@@ -26,9 +26,6 @@ from tests.support.next_version import NEXT, NextVersion
 from tests.support.processes import run_command
 from tests.support.stored import build_changes, commit, mark, read_seqs
 
-IN_A_FILE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-"""For facts that hold for each kind of database."""
-
 
 @pytest.fixture(params=DURABLE)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -62,7 +59,7 @@ def test_store_works_after_expansion(url: str, later: NextVersion) -> None:
         assert (read_revision(url), read_seqs(again)) == (NEXT, [1, 2])
 
 
-@IN_A_FILE
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 def test_migrate_leaves_later_database_unchanged(
     url: str, later: NextVersion, tmp_path: Path
 ) -> None:
@@ -91,15 +88,6 @@ def test_database_that_needs_later_code_is_refused(url: str, tmp_path: Path) -> 
     assert f"is at {NEXT}, newer than {SCHEMA_REVISION}: install the noted-time that" in str(
         wrong.value
     )
-
-
-@IN_A_FILE
-def test_later_version_asks_to_migrate_older_database(url: str, later: NextVersion) -> None:
-    """The error names the command."""
-    code = "import sys; from controller.store.migrate import check; check(sys.argv[1])"
-    done = later.run("-c", code, url)
-
-    assert f"is at {SCHEMA_REVISION}, older than {NEXT}: run `noted-time migrate" in done.stderr
 
 
 # The oldest code that each migration allows

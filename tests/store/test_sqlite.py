@@ -52,7 +52,6 @@ def test_store_does_not_make_file(tmp_path: Path) -> None:
 
 
 def test_file_that_is_not_database_is_unavailable(tmp_path: Path) -> None:
-    """The error explains it."""
     file = tmp_path / "notes.txt"
     file.write_text("dear diary, " * 100)
 

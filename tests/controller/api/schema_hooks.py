@@ -1,4 +1,4 @@
-"""What schemathesis cannot find in an OpenAPI document, or needs long for."""
+"""Hooks for schemathesis, for facts that an OpenAPI document cannot express."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def before_load_schema(_context: schemathesis.HookContext, document: dict[str, A
 
 @schemathesis.hook
 def filter_body(_context: schemathesis.HookContext, body: Any) -> bool:  # noqa: ANN401 - any JSON
-    """Leave out 1.0 and the like: integers to a JSON schema, refused here.
+    """Leave out floats such as 1.0, which are integers to a JSON schema and refused here.
 
     A float is not exact beyond 2^53, so offsets and times in floats are refused.
     """
@@ -26,7 +26,7 @@ def filter_body(_context: schemathesis.HookContext, body: Any) -> bool:  # noqa:
 
 @schemathesis.hook
 def filter_case(_context: schemathesis.HookContext, case: schemathesis.Case[Any]) -> bool:
-    """Leave out what contradicts itself, which OpenAPI cannot say."""
+    """Leave out requests that contradict themselves, which OpenAPI cannot express."""
     asks_twice = {"changed_since", "wait_ms"} <= case.query.keys()
     return not (asks_twice or _is_sticky_without_threshold(case.body))
 

@@ -125,7 +125,7 @@ def test_unread_answers_stop_reading(served: ServeProcess) -> None:
 
 
 def test_chunks_of_one_byte_are_cheap(tmp_path: Path) -> None:
-    """A mebibyte of them takes less than two seconds of CPU time."""
+    """A mebibyte of chunks takes less than two seconds of CPU time."""
     body = NOTE.ljust(MAX_BODY)
     with ServeProcess(tmp_path).ready() as served, Wire(served.port) as wire:
         wire.send(PUT)
@@ -162,7 +162,7 @@ def _drip(wires: Sequence[Wire], ended: threading.Event) -> None:
 
 @pytest.mark.parametrize(("path", "kept"), [(PATH, 100), ("/healthz", 0)])
 def test_unfinished_bodies_do_not_delay_others(served: ServeProcess, path: str, kept: int) -> None:
-    """Each lacks a byte of a mebibyte."""
+    """Each body lacks a byte of a mebibyte."""
     usage = Usage(served.process.pid)
     with ExitStack() as stack, note_meanwhile(served) as took:
         wires = []
@@ -176,7 +176,7 @@ def test_unfinished_bodies_do_not_delay_others(served: ServeProcess, path: str, 
 
 
 def test_open_connections_are_served_without_file_handles(tmp_path: Path) -> None:
-    """It logs that once a minute."""
+    """The controller logs the lack of handles once a minute."""
     with ExitStack() as stack:
         served = stack.enter_context(ServeProcess(tmp_path)).ready()
         wire = stack.enter_context(Wire(served.port))

@@ -119,7 +119,7 @@ async def test_mark_of_another_owner_is_409(call: Caller, memory: WatchedMemory)
 
 @pytest.mark.parametrize("path", ["cut?complete_to=1700000000", "windows?after=1700000000"])
 async def test_poll_in_seconds_is_refused_after_first_mark(call: Caller, path: str) -> None:
-    """It began before there was any mark."""
+    """The poll began before the first mark."""
     poll = asyncio.create_task(call.client.get(f"{S}/{path}&wait_ms=30000"))
     await wait_until_async(lambda: len(call.controller._notifier) == 1)
     await call.note({"writer": "a", "time": NOW})

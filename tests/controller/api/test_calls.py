@@ -2,8 +2,8 @@
 
 A paragraph of these files has a fact, more about it, and calls, indented: method, path and body.
 Paths are below `/v1/streams/`, unless they begin with a slash. There is a stream `s` that
-marks every advance, and the wall clock stands at 1700000000000. Behind an arrow stand the status of
-the answer, and what its body is:
+marks every advance, and the wall clock stands at 1700000000000. After an arrow follow the status of
+the answer, and its body:
 
     PUT s {"domains": []} -> 422 invalid_request body.domains    a code and the places of its faults
     PUT s {"domains": 5} -> 422 invalid_request body.domains | must be a list      part of its text

@@ -190,7 +190,7 @@ async def test_connection_in_use_is_not_closed() -> None:
 
 @pytest.mark.parametrize("is_polling", [False, True], ids=["answered", "gone"])
 async def test_ended_connection_is_freed_without_collection(*, is_polling: bool) -> None:
-    """Full collections are rare."""
+    """A garbage collection would come too late."""
     controller = Controller(MemoryStore())
     connection = await connect_to(controller)
     transport: Any = connection._network
@@ -215,7 +215,6 @@ async def test_ended_connection_is_freed_without_collection(*, is_polling: bool)
 
 
 async def test_answer_is_sent_in_one_packet() -> None:
-    """Head and body are one packet."""
     head, body = post(NOTE)[: -len(NOTE)], NOTE
     async with open_connection() as (connection, transport):
         connection.data_received(post(NOTE))

@@ -1,6 +1,6 @@
-"""Requests of HTTP: where they end, how large they may be, and when connections end.
+"""Ends and sizes of HTTP requests, and ends of connections.
 
-What two parsers could read differently is refused.
+A request that two parsers could read differently is refused.
 """
 
 import time
@@ -83,7 +83,7 @@ def read_effects(served: Served) -> tuple[int, bool]:
 def test_request_without_clear_end_is_refused(
     served: Served, wire: Wire, unclear: bytes, cut: str
 ) -> None:
-    """With 400 and the end of the connection; what follows never runs."""
+    """The answer is a 400, the connection ends, and the following bytes never run."""
     if cut == "whole":
         wire.send(unclear, HIDDEN)
     else:
@@ -122,7 +122,7 @@ def test_body_of_upgrade_never_runs_as_request(served: Served, wire: Wire, way: 
 
 @pytest.mark.parametrize("spelled", [b"Upgrade", b"upgrade", b"UPGRADE", b"uPGRADe"])
 def test_offer_of_upgrade_is_ignored(wire: Wire, spelled: bytes) -> None:
-    """Again and again on one connection, like Java's default client."""
+    """Java's default client offers one with each request of a connection."""
     request = post(NOTE, PATH, "1.1", *UPGRADES)
     statuses = []
     for piece in list_cuts(request)["head and body"] * 3 + [request]:
@@ -135,7 +135,7 @@ def test_offer_of_upgrade_is_ignored(wire: Wire, spelled: bytes) -> None:
 
 
 def test_upgrade_sent_ahead_ends_connection(served: Served, wire: Wire) -> None:
-    """The request before it is answered; nothing of its body runs."""
+    """The request before it is answered, and its body does not run."""
     begun, rest = list_cuts(post(HIDDEN, PATH, "1.1", *UPGRADES))["amid the field"]
     wire.send(post(NOTE), begun)
     time.sleep(0.05)
@@ -147,7 +147,7 @@ def test_upgrade_sent_ahead_ends_connection(served: Served, wire: Wire) -> None:
 
 @pytest.mark.parametrize("size", [MAX_BODY + 1, 8 * MAX_BODY])
 def test_large_body_is_refused_after_it_was_sent(wire: Wire, size: int) -> None:
-    """Its sender, which reads nothing before, gets the answer."""
+    """So a client that first sends the whole body gets the answer."""
     wire.send(post(b" " * size))
 
     assert (wire.code(), wire.has_ended()) == ((413, "too_large"), True)
@@ -188,7 +188,7 @@ def test_connection_is_closed_after_answer_if_asked(wire: Wire, unusual: bytes) 
     ],
 )
 def test_answers_forbid_content_sniffing(served: Served, method: str, path: str) -> None:
-    """From the middleware, the framework, or a page."""
+    """The middleware, the framework and the pages set the header."""
     served.create("sniffed")
     body = {"notes": [{"writer": "a"}]} if method == "POST" else None
     answer = httpx.request(method, f"{served.url}{path}", json=body)

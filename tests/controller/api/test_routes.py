@@ -12,7 +12,7 @@ NOTE = {"writer": "UA", "time": 5, "position": {"0": 10, "3": 7}, "max_time": 8}
 
 
 async def test_marks_are_json_for_every_accept_header(call: Caller) -> None:
-    """Also where a client asks for server-sent events."""
+    """The controller has no server-sent events."""
     await call.note(NOTE)
     events = {"accept": "text/event-stream"}
     answer = await call.client.get(f"{S}/marks", headers=events)

@@ -1,4 +1,4 @@
-"""What `explain` says in words: who holds the watermark, why others do not, and until when.
+"""The sentences of `explain`: holders of the watermark, other writers, and timeouts.
 
 A paragraph of `sentences.txt` has a fact, more about it, and acts on a stream `s`: notes as in
 tests/core/test_scenarios.py, with times such as 9h25, and the methods of `Acts`. The sentences of
@@ -76,7 +76,7 @@ class Acts:
             await self.call.post(path, {"for_ms": 3_600_000})
 
     async def play(self, words: str) -> None:
-        """Have two writers note the wall clock, every so many seconds, for so many."""
+        """Have two writers note the wall clock at an interval, for some seconds."""
         every, seconds = map(int, words.split())
         await play(self.call, self.time, every_ms=1000 * every, seconds=seconds)
 
@@ -123,7 +123,7 @@ async def read_sentences(call: Caller, **query: Any) -> list[str]:  # noqa: ANN4
 async def test_unnamed_holders_may_hold_longer(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A decision names a thousand."""
+    """A decision names at most a thousand holders."""
     monkeypatch.setattr(decisions, "EXCLUSIONS_FORESEEN", 1400)
     await note(call, a=5, b=9)
     for of in ("x", "y"):
