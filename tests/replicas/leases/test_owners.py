@@ -79,25 +79,19 @@ def test_bucket_has_one_owner_at_time(make: MakeReplica) -> None:
     assert (broken, all(taken.values())) == ([], True)
 
 
-def test_schemas_of_one_database_are_separate(url: str, server: Server) -> None:
-    """Each may have the tables of a controller with its replicas."""
-    server.execute("CREATE SCHEMA IF NOT EXISTS apart", url)
+@pytest.mark.parametrize("kind", ["schema", "database"])
+def test_schemas_and_databases_are_separate(url: str, server: Server, kind: str) -> None:
+    """A replica of another schema or database does not acquire or hide a bucket."""
     elsewhere = f"{url}?options=-csearch_path%3Dapart"
+    if kind == "schema":
+        server.execute("CREATE SCHEMA IF NOT EXISTS apart", url)
+    else:
+        elsewhere = server.make_database()
     migrate(elsewhere)
     with closing(PostgresStore(url)) as one, closing(PostgresStore(elsewhere)) as other:
         taken = [each.acquire(each.heartbeat().free) for each in (one, other)]
 
         assert (taken, one.heartbeat().replicas, other.heartbeat().others) == ([ALL, ALL], 1, {})
-
-
-def test_databases_of_one_server_are_separate(a: PostgresStore, server: Server) -> None:
-    """A replica of another database does not acquire or hide a bucket."""
-    url = server.make_database()
-    migrate(url)
-    with closing(PostgresStore(url)) as other:
-        taken = other.acquire(other.heartbeat().free)
-
-        assert (taken, a.heartbeat().replicas, other.heartbeat().others) == (ALL, 1, {})
 
 
 def test_ordinary_user_can_end_silent_session(
