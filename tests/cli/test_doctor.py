@@ -57,7 +57,7 @@ def outcomes(done: Result, *checks: str) -> list[str]:
 
 
 @pytest.fixture
-def guarded_controller() -> Iterator[tuple[Served, Guarded]]:
+def token_controller() -> Iterator[tuple[Served, Guarded]]:
     """Return a controller that requires tokens, with the stream `flights`, and its tokens."""
     tokens = Guarded()
     with Served(gate=tokens.gate) as served:
@@ -129,9 +129,9 @@ def test_unknown_stream_is_a_problem(run: Commands, broker: Broker, tmp_path: Pa
     assert "`noted-time stream list` lists the streams" in verdicts(done)["stream"][0]["fact"]
 
 
-def test_doctor_shows_the_rights_of_a_token(guarded_controller: tuple[Served, Guarded]) -> None:
+def test_doctor_shows_the_rights_of_a_token(token_controller: tuple[Served, Guarded]) -> None:
     """The output never repeats a secret."""
-    served, tokens = guarded_controller
+    served, tokens = token_controller
     shown = {
         "unknown": "nt_5b1f0c2d9e7a_secret",
         "writes": tokens.token("write", streams=["flights"], writers=["UA"]),

@@ -47,34 +47,34 @@ def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
-def test_noted_time_and_the_least_delay_lose_nothing(finished_demo: Path) -> None:
+def test_noted_time_and_the_least_delay_lose_nothing(demo_directory: Path) -> None:
     """Spark measures the first day of 2013 against a real controller."""
-    figures = json.loads((finished_demo / "flights.json").read_text())
+    figures = json.loads((demo_directory / "flights.json").read_text())
 
     lossless = [each["method"] for each in figures["methods"] if not each["lost"]]
     assert lossless[0] == "noted time"
 
 
-def test_spark_measures_what_the_simulation_predicts(finished_demo: Path) -> None:
+def test_spark_measures_what_the_simulation_predicts(demo_directory: Path) -> None:
     """Every row lost, every latency."""
-    figures = json.loads((finished_demo / "flights.json").read_text())
+    figures = json.loads((demo_directory / "flights.json").read_text())
 
     assert (figures["as_simulated"], figures["own_watermark"]) == (True, "measured")
 
 
-def test_the_findings_are_drawn(finished_demo: Path) -> None:
+def test_the_findings_are_drawn(demo_directory: Path) -> None:
     """The picture is a PNG."""
-    assert (finished_demo / "flights.png").read_bytes().startswith(PNG)
+    assert (demo_directory / "flights.png").read_bytes().startswith(PNG)
 
 
-def test_nothing_is_left_behind(finished_demo: Path) -> None:
+def test_nothing_is_left_behind(demo_directory: Path) -> None:
     """Log, database and checkpoints are deleted."""
-    assert [path.name for path in (finished_demo / "scratch").glob("noted-time-*")] == []
+    assert [path.name for path in (demo_directory / "scratch").glob("noted-time-*")] == []
 
 
-def test_flights_can_be_read_after_the_demo(finished_demo: Path, tmp_path: Path) -> None:
+def test_flights_can_be_read_after_the_demo(demo_directory: Path, tmp_path: Path) -> None:
     """The database that stays has the stream with its last mark, and every carrier."""
-    with controller(finished_demo / "flights.db", tmp_path) as url:
+    with controller(demo_directory / "flights.db", tmp_path) as url:
         stream = httpx.get(f"{url}/v1/streams/flights", trust_env=False).json()
         writers = httpx.get(f"{url}/v1/streams/flights/writers", trust_env=False).json()["writers"]
 
@@ -99,7 +99,7 @@ def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def finished_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of a demo that ran to its end."""
     directory = tmp_path_factory.mktemp("demo")
     with demo(directory) as process:
