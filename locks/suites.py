@@ -80,7 +80,7 @@ def chosen_suites(arguments: list[str]) -> list[str]:
     return [suite.name for suite in chosen]
 
 
-def shown() -> str:
+def format_suites() -> str:
     """Return the suites as `./run --help` shows them."""
     return "\n".join(f"           {suite.option:<13}{suite.what}" for suite in SUITES)
 

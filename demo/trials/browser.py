@@ -198,7 +198,7 @@ class Dialog:
         self.why.fill(why)
         self.press(name)
 
-    def shown(self) -> Dialog:
+    def wait_for_dry_run(self) -> Dialog:
         expect(self.dry_run.locator("time").first).to_be_visible()
         return self
 

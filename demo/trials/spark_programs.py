@@ -66,7 +66,7 @@ class SparkProgram(Daemon):
     def has_said(self, text: str) -> bool:
         return text in self._log.read_text()
 
-    def said(self) -> str:
+    def describe_end(self) -> str:
         """Return its last error and what followed, or the end of its log."""
         text = self._log.read_text()
         return f"{self._log}:\n{text[text.rfind('Traceback (most recent call last)') :][-9000:]}"

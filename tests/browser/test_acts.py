@@ -24,7 +24,7 @@ def open_dialog(visit: Visit, stream: str, button: str) -> Dialog:
 
 def test_removal_does_what_its_dry_run_shows(visit: Visit, seed: Calls, stuck: Stalled) -> None:
     """The dry run has the watermark before and after, and the ledger has the reason."""
-    dialog = open_dialog(visit, stuck.name, "Remove lima…").shown()
+    dialog = open_dialog(visit, stuck.name, "Remove lima…").wait_for_dry_run()
     shown = set(moments(dialog.dry_run))
     dialog.act("Remove", WHY)
     expect(visit.status).to_contain_text("lima")
@@ -40,7 +40,7 @@ def test_writer_that_noted_meanwhile_needs_a_second_press(
     visit: Visit, seed: Calls, stuck: Stalled
 ) -> None:
     """The dry run is repeated, and its result is what another press removes."""
-    dialog = open_dialog(visit, stuck.name, "Remove lima…").shown()
+    dialog = open_dialog(visit, stuck.name, "Remove lima…").wait_for_dry_run()
     between = stuck.held_at + 9 * MINUTE_MS
 
     def note_first(route: Route) -> None:
@@ -67,7 +67,7 @@ def test_hold_lasts_until_the_shown_time_or_its_end(
 ) -> None:
     """The row of the writer has the reason, and the change that ends the hold has another."""
     path = f"{stuck.name}/writers/lima"
-    dialog = open_dialog(visit, stuck.name, "Hold lima…").shown()
+    dialog = open_dialog(visit, stuck.name, "Hold lima…").wait_for_dry_run()
     shown = moments(dialog.dry_run)
     dialog.act("Hold", WHY)
     row = visit.page.locator('tr[data-key="lima"]')
@@ -75,7 +75,7 @@ def test_hold_lasts_until_the_shown_time_or_its_end(
     expect(row).to_contain_text(WHY)
     until = seed.get(path)["held_until"]
     visit.button("End the hold of lima").click()
-    dialog = visit.dialog("End the hold of lima").shown()
+    dialog = visit.dialog("End the hold of lima").wait_for_dry_run()
     expect(dialog.dry_run).to_contain_text("127.0.0.1 holds lima until")
     dialog.act("End hold", "rebuilt")
     expect(visit.status).to_contain_text("The timeout of lima applies again.")
@@ -88,7 +88,7 @@ def test_hold_lasts_until_the_shown_time_or_its_end(
 
 def test_too_long_hold_is_refused_in_the_dialog(visit: Visit, stuck: Stalled) -> None:
     """The page knows the limit from the controller's document."""
-    dialog = open_dialog(visit, stuck.name, "Hold lima…").shown()
+    dialog = open_dialog(visit, stuck.name, "Hold lima…").wait_for_dry_run()
     dialog.element.get_by_label("For how long?").fill("91d")
 
     expect(dialog.dry_run).to_contain_text("Too long: a hold ends after 90d at most.")
@@ -157,7 +157,7 @@ def test_refused_change_is_reported_and_keeps_typed_text(
     visit: Visit, seed: Calls, stuck: Stalled
 ) -> None:
     """The stream may have been removed in between, for example."""
-    dialog = open_dialog(visit, stuck.name, "Remove lima…").shown()
+    dialog = open_dialog(visit, stuck.name, "Remove lima…").wait_for_dry_run()
     dialog.why.fill(WHY)
     refused = {"status": 409, "code": "conflict", "title": "Conflict", "detail": "send it again"}
     visit.page.route(
@@ -174,7 +174,7 @@ def test_dialog_without_a_reason_or_left_changes_nothing(
     visit: Visit, seed: Calls, stuck: Stalled
 ) -> None:
     """The dialog stays open and points to the missing reason."""
-    dialog = open_dialog(visit, stuck.name, "Remove lima…").shown()
+    dialog = open_dialog(visit, stuck.name, "Remove lima…").wait_for_dry_run()
     dialog.press("Remove")
     expect(dialog.why).to_be_focused()
     dialog.press("Cancel")

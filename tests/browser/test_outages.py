@@ -208,7 +208,7 @@ def test_dialog_is_accessible(visit: Visit) -> None:
     """The removal of a writer, with its dry run."""
     visit.open_stream("orders")
     visit.button("Remove lima…").click()
-    visit.dialog().shown()
+    visit.dialog().wait_for_dry_run()
 
     assert find_barriers(visit) == {}
 

@@ -115,7 +115,7 @@ class Trial:
         def has_reached() -> bool:
             if self._driver.has_ended() and self._driver.has_said(UNCONNECTED):
                 self.start_driver()  # as its supervisor would
-            assert not self._driver.has_ended(), self._driver.said()
+            assert not self._driver.has_ended(), self._driver.describe_end()
             return observe() >= least
 
         wait_until(has_reached)

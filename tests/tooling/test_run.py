@@ -215,7 +215,7 @@ def test_help_names_every_command_and_suite(run: ModuleType, root: Path, tmp_pat
     said = subprocess.check_output(words, cwd=tmp_path, text=True)
 
     commands = [f"\n  {name} " for name in (*run.PROGRAMS, *run.CHORES)]
-    assert [each for each in (*commands, suites.shown()) if each not in said] == []
+    assert [each for each in (*commands, suites.format_suites()) if each not in said] == []
 
 
 def test_contributing_has_the_table_of_suites(root: Path) -> None:

@@ -54,12 +54,6 @@ UNCLEAR = {
 }
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served() as served:
-        yield served
-
-
 @pytest.fixture
 def wire(served: Served) -> Iterator[Wire]:
     with Wire(served.port) as opened:
