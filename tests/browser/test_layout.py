@@ -87,8 +87,8 @@ def test_names_that_every_object_inherits_are_ordinary_names(visit: Visit, seed:
 def test_silent_stream_with_a_missing_writer_is_an_alarm(visiting: Visiting, empty: Served) -> None:
     """The stream comes first in the list. Both columns say that a writer never came."""
     for name in ("a", "b", "c"):
-        made = {"writer_timeout_ms": 10, "expected_writers": ["e"]} if name == "b" else {}
-        empty.make(name, **{"writer_timeout_ms": HOUR_MS, **made})
+        settings = {"writer_timeout_ms": 10, "expected_writers": ["e"]} if name == "b" else {}
+        empty.make(name, **{"writer_timeout_ms": HOUR_MS, **settings})
         empty.post(name, {"writer": "w", "time": wall_ms() - MINUTE_MS, "position": {"0": 1}})
     visit = visiting(empty.url)
     visit.open()

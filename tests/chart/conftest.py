@@ -20,11 +20,11 @@ def build(program: Path, *words: str, cwd: Path) -> Path:
         if not shutil.which("go"):
             pytest.skip(f"{program.name} is built by Go, which is not installed")
         env = os.environ | {"GOBIN": str(program.parent)}
-        made = subprocess.run(
+        result = subprocess.run(
             ["go", "install", *words], cwd=cwd, env=env, capture_output=True, text=True, check=False
         )
-        if made.returncode:  # as without a network, or with an older Go
-            pytest.skip(f"Go could not build {program.name}: {made.stderr[-300:]}")
+        if result.returncode:  # as without a network, or with an older Go
+            pytest.skip(f"Go could not build {program.name}: {result.stderr[-300:]}")
     return program
 
 

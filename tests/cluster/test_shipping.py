@@ -133,11 +133,11 @@ def test_python_without_a_package_names_the_variable_to_set(
     python = tmp_path / "bare" / "bin" / "python"
     settings = {"spark.executorEnv.PYTHONPATH": str(ways.zipped)}
 
-    (said,) = run("stream", python=str(python), settings=settings)
+    (error,) = run("stream", python=str(python), settings=settings)
 
-    assert f"{python} on " in str(said)
-    assert " has no module 'msgspec', " in str(said)
-    assert f" The driver's {sys.executable} has it: set PYSPARK_PYTHON to such a " in str(said)
+    assert f"{python} on " in str(error)
+    assert " has no module 'msgspec', " in str(error)
+    assert f" The driver's {sys.executable} has it: set PYSPARK_PYTHON to such a " in str(error)
 
 
 def make_source() -> object:

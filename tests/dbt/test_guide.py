@@ -55,8 +55,8 @@ def test_rows_that_arrive_late_are_in_the_model(
     shop.note(lima=0)
     runs.append(shop.run(script))
 
-    said = [(each.returncode, each.stderr.partition("Z, ")[2]) for each in runs]
-    assert said == [(0, says)] * 2
+    results = [(each.returncode, each.stderr.partition("Z, ")[2]) for each in runs]
+    assert results == [(0, says)] * 2
     assert (before, shop.orders) == (first, then)
 
 

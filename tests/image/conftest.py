@@ -42,11 +42,11 @@ def base() -> Path:
         BASE.mkdir(parents=True, exist_ok=True)
         unfinished = archive.with_suffix(".unfinished.tar")
         words = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", release]
-        made = subprocess.run(
+        result = subprocess.run(
             [*words, str(unfinished)], capture_output=True, text=True, check=False
         )
-        if made.returncode:  # as without a network
-            pytest.skip(f"mmdebstrap could not make a Debian: {made.stderr[-300:]}")
+        if result.returncode:  # as without a network
+            pytest.skip(f"mmdebstrap could not make a Debian: {result.stderr[-300:]}")
         unfinished.replace(archive)
     return archive
 

@@ -67,10 +67,10 @@ def test_sdist_has_what_the_wheel_is_built_from(distributions: list[Path]) -> No
 
 def test_metadata_name_license_and_supported_python(wheel: Path) -> None:
     """The project does not have an address yet."""
-    said = read_metadata(wheel)
+    metadata = read_metadata(wheel)
 
-    assert (said["License-Expression"], said.get_all("Project-URL")) == ("Apache-2.0", None)
-    assert (said["Requires-Python"], said["Description-Content-Type"]) == (
+    assert (metadata["License-Expression"], metadata.get_all("Project-URL")) == ("Apache-2.0", None)
+    assert (metadata["Requires-Python"], metadata["Description-Content-Type"]) == (
         ">=3.11",
         "text/markdown",
     )
@@ -108,8 +108,8 @@ def test_interceptor_has_the_layout_of_maven(artifacts: Path) -> None:
     jar = artifacts / f"{stem}.jar"
 
     assert {each.name for each in artifacts.iterdir()} == expected
-    said = (artifacts / f"{stem}.jar.sha1").read_text()
-    assert said == sha1(jar.read_bytes(), usedforsecurity=False).hexdigest()
+    checksum = (artifacts / f"{stem}.jar.sha1").read_text()
+    assert checksum == sha1(jar.read_bytes(), usedforsecurity=False).hexdigest()
 
 
 @pytest.mark.parametrize(

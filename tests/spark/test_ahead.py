@@ -154,12 +154,12 @@ class Query:
         Spark asks for the marks first, or `last` if there are many sources. Some rows are written
         between its two calls.
         """
-        begun, read = self.batches[-1] if self.batches else (self._source.beginning, {})
+        start, read = self.batches[-1] if self.batches else (self._source.beginning, {})
         there = dict(self.topic.ends)
         if last:
             self._write(between)
             self.mark()
-        ended = self._planner.plan(begun, ReadAllAvailable())
+        stop = self._planner.plan(start, ReadAllAvailable())
         if not last:
             self._write(between)
             there = dict(self.topic.ends)
@@ -171,12 +171,12 @@ class Query:
         if self.limit is AheadLimit.MOST_ROWS:
             seen = {p: min(end, read.get(p, 0) + 1) for p, end in seen.items()}
         ends = {p: max(seen.get(p, 0), read.get(p, 0)) for p in read.keys() | seen}
-        if (ended, ends) == (begun, read):
+        if (stop, ends) == (start, read):
             return
-        self.batches.append((ended, ends))
+        self.batches.append((stop, ends))
         number = len(self.batches) - 1
-        plan(Path(self._checkpoint), number, ended.to_json(), {"flights": ends})
-        tasks = self._planner.list_tasks(begun.to_json(), ended.to_json())
+        plan(Path(self._checkpoint), number, stop.to_json(), {"flights": ends})
+        tasks = self._planner.list_tasks(start.to_json(), stop.to_json())
         self.tasks.append([each.value for each in tasks])
         self._judge(len(self.batches) - 1)
 
@@ -192,10 +192,10 @@ class Query:
         let_in = self.let_in(judging) if judging >= 0 else 0
         if not let_in:
             return
-        begun, ended = self.batches[batch - 1][1], self.batches[batch][1]
+        start, stop = self.batches[batch - 1][1], self.batches[batch][1]
         for partition, below in self.marks[let_in - 1].cut.offsets.items():
-            first = begun.get(partition, 0)
-            if first < min(below, ended.get(partition, 0)):
+            first = start.get(partition, 0)
+            if first < min(below, stop.get(partition, 0)):
                 self.late.append(f"batch {batch} has {partition}@{first}, and mark {let_in}")
 
     def let_in(self, batch: int) -> int:
@@ -471,8 +471,8 @@ def test_rows_deleted_before_the_query_are_logged_once(
     query.plan({1: 1}, set())
 
     assert waited == ({"flights": WholeFrom(time=30)}, {"flights": {"0": 3, "1": 1}})
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert said == (
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message == (
         "Kafka topic 'flights': rows before offsets {0: 3, 1: 1} were deleted before the query "
         "began; no row is left in partitions [0]; windows that begin before 30 may lack rows"
     )

@@ -131,10 +131,10 @@ def test_log_without_files_is_empty(tmp_path: Path, names: list[str]) -> None:
     before = [offsets(root), LogEnds(root, "flights")().ends]
     (root / "flights").mkdir()
     (root / "flights" / "_SUCCESS").touch()
-    made = [offsets(root), LogEnds(root, "flights")().ends]
+    created = [offsets(root), LogEnds(root, "flights")().ends]
     SegmentLogWriter(root, "flights", event_time="time")
 
-    assert [*before, *made] == [{}] * 4
+    assert [*before, *created] == [{}] * 4
     assert (offsets(root), LogEnds(root, "flights")().ends) == ({0: []}, {0: 0})
 
 

@@ -102,10 +102,10 @@ def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR
     with TemporaryDirectory() as place:
         stream = NotedStream(Path(place, "log"), "flights", shared_controller, *DOMAINS[:2])
         stream.begin_log()
-        begun = [{"writer": w, "domain": d, "time": TEN} for w in WRITERS for d in DOMAINS[:2]]
+        initial = [{"writer": w, "domain": d, "time": TEN} for w in WRITERS for d in DOMAINS[:2]]
         later = [{"writer": w, "domain": d, "time": time} for time, (w, d) in times]
         shared_controller.call("PUT", "/flights", {"expected_writers": expected})
-        shared_controller.post("flights", *begun, *later)
+        shared_controller.post("flights", *initial, *later)
         if removed:
             shared_controller.ask("DELETE", f"/streams/flights/writers/{removed}")
         lower = shared_controller.lower("flights", domain)
@@ -137,5 +137,5 @@ def test_checkpoint_with_state_is_judged_in_its_domain(controller: Served, tmp_p
         (place / name).mkdir(parents=True)
     (place / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs": 0}')
 
-    said = ask(Commands(controller.url), "complete-to", str(place))
-    assert (said.status, "name it (--domain ship" in said.err) == (1, True), said
+    result = ask(Commands(controller.url), "complete-to", str(place))
+    assert (result.status, "name it (--domain ship" in result.err) == (1, True), result

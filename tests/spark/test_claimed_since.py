@@ -31,10 +31,10 @@ def test_file_log_is_whole_if_each_segment_begins_at_zero(flights: NotedStream) 
     flights.position[1] = 100
     flights.append(1, (2000, "b"))
     flights.note(2001)
-    begun = find_whole_from(plan_log(flights), {})
+    later = find_whole_from(plan_log(flights), {})
 
-    assert (whole, ranged.time, begun.time) == (WHOLE_LOG, 500, None)
-    assert not begun.is_pending
+    assert (whole, ranged.time, later.time) == (WHOLE_LOG, 500, None)
+    assert not later.is_pending
 
 
 @pytest.mark.parametrize(

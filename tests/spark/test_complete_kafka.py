@@ -110,7 +110,7 @@ PAYLOAD: dict[str, Any] = {"event_time": "at", "parse": parse_times}
 @pytest.mark.spark
 @pytest.mark.acceptance
 @pytest.mark.parametrize(
-    ("shared", "asked", "said"),
+    ("shared", "asked", "warnings"),
     [(True, {}, 0), (True, PAYLOAD, 4), (False, {**PAYLOAD, "own_segments": True}, 3)],
     ids=["by timestamps", "all retained", "own partitions"],
 )
@@ -120,7 +120,7 @@ def test_consecutive_windows_give_each_record_once(
     *,
     shared: bool,
     asked: dict[str, Any],
-    said: int,
+    warnings: int,
 ) -> None:
     """The log says so if a read begins at the first retained record."""
     sent = hourly.write(shared=shared)
@@ -131,7 +131,7 @@ def test_consecutive_windows_give_each_record_once(
         return sorted(t for t in sent if 0 <= t - START - 1000 * second < 1000)
 
     assert read == {second: select_times(second) for second in SECONDS}
-    assert caplog.text.count("offsets below the window's end cut are read") == said
+    assert caplog.text.count("offsets below the window's end cut are read") == warnings
 
 
 def produce_second(hourly: Hourly, writer: str, second: int, *, aborts: bool) -> None:
@@ -252,25 +252,25 @@ def test_needed_ranges_cover_the_window_except_deleted_rows(  # noqa: PLR0913 - 
     Timestamps that go back are not considered.
     """
     topic = {p: sorted(log) if in_order else log for p, log in enumerate(logs)}
-    begun = {p: min(begins[p], len(log)) for p, log in topic.items()}
+    retained = {p: min(begins[p], len(log)) for p, log in topic.items()}
     to = {p: min(end, len(topic[p])) for p, end in ends.items() if p in topic}
     inside = {
         p: [n for n in range(end) if start <= topic[p][n] < start + 10] for p, end in to.items()
     }
     from_cut = {p: min([*inside[p], end]) for p, end in to.items()} if exact else {}
     since = {
-        p: next((n for n in range(begun[p], len(log)) if log[n] >= start), len(log))
+        p: next((n for n in range(retained[p], len(log)) if log[n] >= start), len(log))
         for p, log in topic.items()
     }
     cuts = StreamCut(from_cut), StreamCut({p: end for p, end in to.items() if end})
     window = CompleteWindow(start, start + 10, *cuts, 1, 0, exact=exact)
-    lost = find_deleted_ranges(window, begun, since)
-    reads = [find_needed_ranges(window, begun, firsts) for firsts in ({}, since, from_cut)]
+    lost = find_deleted_ranges(window, retained, since)
+    reads = [find_needed_ranges(window, retained, firsts) for firsts in ({}, since, from_cut)]
 
     assert all(read.keys() == topic.keys() for read in reads)
-    assert all(begun[p] <= start <= end for read in reads for p, (start, end) in read.items())
+    assert all(retained[p] <= start <= end for read in reads for p, (start, end) in read.items())
     for p, offsets in inside.items():
-        left = {n for n in offsets if n >= begun[p]}
+        left = {n for n in offsets if n >= retained[p]}
         assert all(left <= set(range(*read[p])) for read in reads)
         if (in_order or exact) and len(left) < len(offsets):
-            assert lost[p] == OffsetRange(from_cut.get(p, 0), min(begun[p], to[p]))
+            assert lost[p] == OffsetRange(from_cut.get(p, 0), min(retained[p], to[p]))

@@ -88,7 +88,7 @@ def test_session_without_matching_connector_names_the_package(tmp_path: Path) ->
     done = check_sessions("", str(foreign))
 
     remedy = f": start it with `spark.jars.packages` = `{kafka_package()}`, which "
-    none, unfit = (said.partition(remedy) for said in done.stdout.splitlines())
+    none, unfit = (line.partition(remedy) for line in done.stdout.splitlines())
     assert none[:2] == ("this Spark session cannot load a Kafka source", remedy)
     spark = f"Spark {pyspark.__version__} of this session"
     assert unfit[:2] == (f"{foreign.name} does not fit {spark}", remedy)

@@ -107,9 +107,9 @@ class Sinks:
 @pytest.fixture
 def sinks(spark: SparkSession, served: Served, tmp_path: Path) -> Iterator[Sinks]:
     """Return how a test makes sinks."""
-    made = Sinks(spark, served, tmp_path)
-    yield made
-    made.client.end(2.0)
+    created = Sinks(spark, served, tmp_path)
+    yield created
+    created.client.end(2.0)
 
 
 class Killed(BaseException):
@@ -282,11 +282,11 @@ def test_sink_leaves_out_ignored_files_of_its_log(sinks: Sinks) -> None:
 
 def test_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) -> None:
     """The client serves all runs of the query in this process, until the sink is closed."""
-    made: list[WriterClient] = []
+    created: list[WriterClient] = []
 
     def client() -> WriterClient:
-        made.append(sinks.make_client())
-        return made[-1]
+        created.append(sinks.make_client())
+        return created[-1]
 
     sink = sinks(client=client)
     with closing(sink), ThreadPoolExecutor() as callbacks:  # a query never runs in the main thread
@@ -294,10 +294,10 @@ def test_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) ->
             sinks.plan(batch_id, watermark)
             callbacks.submit(sink, sinks.windows(), batch_id).result()
 
-    assert [client.state for client in made] == ["live"]
+    assert [client.state for client in created] == ["live"]
     assert last_lower(sinks.served, "counts") == 6000
     with pytest.raises(Rejected, match="closed"):
-        made[0].join()
+        created[0].join()
 
 
 def test_examples_of_the_page_derive_minutes_and_hours(

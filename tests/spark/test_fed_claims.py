@@ -55,10 +55,10 @@ def test_batch_after_each_stated_lower_is_due_once(
     assert (due(RestatedBatches()), due(RestatedBatches(batch_after_mark=True))) == (usual, feeding)
 
 
-def plan_run(query: LogQuery, begun: Json | None = None) -> list[Json]:
+def plan_run(query: LogQuery, start: Json | None = None) -> list[Json]:
     """Return the ends of the batches of one run."""
     reader, found = open_reader(query), list[Json]()
-    end = begun or reader.initialOffset()
+    end = start or reader.initialOffset()
     try:
         while (following := reader.latestOffset(end, reader.getDefaultReadLimit())) != end:
             found.append(end := following)

@@ -52,9 +52,9 @@ def test_skip_leaves_out_windows_that_may_lack_rows(
     clock.note_all(7)
     clock.run(first_windows="skip")
 
-    said = [each.getMessage() for each in caplog.records if "deleted" in each.getMessage()]
+    messages = [each.getMessage() for each in caplog.records if "deleted" in each.getMessage()]
     lost = f"Kafka topic '{clock.name}': rows before offsets {{0: 6}} were deleted before the query"
-    assert said == [
+    assert messages == [
         f"{lost} began; windows that begin before 2013-01-01T00:26:43.401Z may lack rows"
     ]
     assert (clock.counts, clock.whole) == ([(4, 4), (5, 4), (6, 4)], {"time": FROM_FOURTH})

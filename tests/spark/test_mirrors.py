@@ -51,9 +51,9 @@ class Mirror(Clock):
 @pytest.fixture
 def mirror(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Mirror:
     """Return a mirror with records."""
-    made = Mirror(spark, broker, controller, output)
-    made.write(0, 1)
-    return made
+    topic = Mirror(spark, broker, controller, output)
+    topic.write(0, 1)
+    return topic
 
 
 def test_each_call_refuses_a_topic_of_another_log(

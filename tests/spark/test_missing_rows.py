@@ -70,8 +70,8 @@ def test_log_without_the_rows_of_a_mark_is_reported_once(
         start = reader.latestOffset(start, reader.getDefaultReadLimit())
     reader.stop()
 
-    said = [each.getMessage() for each in caplog.records if each.name == "noted_time.spark"]
-    warning, waits = said
+    messages = [each.getMessage() for each in caplog.records if each.name == "noted_time.spark"]
+    warning, waits = messages
     assert warning == (
         "flights: the last mark needs segment 0 up to offset 2, and the log under "
         f"{flights.root} has it up to 0: the watermark does not advance past the marks before"

@@ -135,8 +135,8 @@ def test_topic_continues_under_its_marks(
         clock.run()
 
     place = str(output.checkpoint)
-    said = Commands(clock.url)("doctor", clock.name, "--checkpoint", place, "--json")
-    (found,) = (each for each in said.json["verdicts"] if each["check"] == "checkpoint")
+    result = Commands(clock.url)("doctor", clock.name, "--checkpoint", place, "--json")
+    (found,) = (each for each in result.json["verdicts"] if each["check"] == "checkpoint")
     assert clock.counts == [(0, 4), (1, 4)]
     assert read_committed_offsets(place, clock.name).position == {0: 4, 1: 4}
     assert (found["outcome"], len(names_in(output.checkpoint))) == ("ok", 2)

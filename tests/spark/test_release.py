@@ -150,8 +150,8 @@ def test_query_without_a_mark_logs_the_reason_once(caplog: pytest.LogCaptureFixt
     let_in = [releaser.release(Released(), each) for each in positions]
 
     assert let_in == [Released()] * 4
-    (said,) = caplog.messages
-    assert said == (
+    (message,) = caplog.messages
+    assert message == (
         "stream 'flights', domain 'default': the query has read rows, and no mark covers them yet, "
         "so the watermark is not set and no window closes. no mark at {0: 3}"
     )

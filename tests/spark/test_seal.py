@@ -34,17 +34,17 @@ def test_last_windows_of_a_sealed_stream_come_out(
 def test_seal_counts_once_the_final_cut_is_read(flights: NotedStream) -> None:
     """Several runs read the final cut. The last rows came after the seal."""
     query = build_query(write_rows(flights, 2000), Batches(2))
-    begun = read_batches(query)
+    first = read_batches(query)
     flights.marks.seal(cut={0: 3, 1: 2})
-    sealed = read_batches(query, begun[-1].end)
+    sealed = read_batches(query, first[-1].end)
     flights.append(0, (9700, "d"))
     flights.append(1, (9900, "e"))
-    ended = read_batches(query, begun[-1].end)
+    last = read_batches(query, first[-1].end)
 
     assert sealed == []
-    assert [row for batch in ended for row in batch.rows] == [(9700, "d"), (9900, "e")]
-    assert [batch.watermark for batch in (begun[-1], ended[-1])] == [1999, LAST_MS]
-    assert read_batches(query, ended[-1].end) == []
+    assert [row for batch in last for row in batch.rows] == [(9700, "d"), (9900, "e")]
+    assert [batch.watermark for batch in (first[-1], last[-1])] == [1999, LAST_MS]
+    assert read_batches(query, last[-1].end) == []
 
 
 @pytest.mark.spark

@@ -66,14 +66,14 @@ def test_nothing_beyond_the_cut_of_the_end_is_read(flights: NotedStream) -> None
     flights.append(0, (100, "a"))
     flights.note(SECOND)
     flights.append(0, (1500, "b"), (2500, "beyond the end"))
-    begun = read_batches(query)
+    first = read_batches(query)
     flights.note(3 * SECOND)
     flights.append(0, (1600, "late"))
     flights.note(4 * SECOND)
-    ended = read_batches(query, begun[-1].end)
+    later = read_batches(query, first[-1].end)
 
-    assert [batch.rows for batch in (*begun, *ended)] == [[(100, "a")], [(1500, "b")]]
-    assert [batch.watermark for batch in (*begun, *ended)] == [SECOND - 1, 2 * SECOND]
+    assert [batch.rows for batch in (*first, *later)] == [[(100, "a")], [(1500, "b")]]
+    assert [batch.watermark for batch in (*first, *later)] == [SECOND - 1, 2 * SECOND]
 
 
 def test_finished_range_does_not_change(flights: NotedStream) -> None:
@@ -117,11 +117,11 @@ def test_end_without_kept_marks_is_refused(flights: NotedStream) -> None:
     for second in range(1, 6):
         flights.append(0, (second * SECOND - 1, str(second)))
         flights.note(second * SECOND)
-    begun = read_batches(build_query(flights, ReadRange(None, 3 * SECOND), Batches(1)))[0]
+    first = read_batches(build_query(flights, ReadRange(None, 3 * SECOND), Batches(1)))[0]
     flights.marks.truncate({0: 4})
 
     assert len(read_batches(build_query(flights, ReadRange(None, 4 * SECOND + 1)))) == 1
-    for start in (None, begun.end):
+    for start in (None, first.end):
         with pytest.raises(Rejected, match=r"marks \d to 3 are no longer kept.*the lower 4000"):
             read_batches(build_query(flights, ReadRange(None, 3 * SECOND)), start)
 

@@ -16,11 +16,11 @@ def test_log_in_a_bucket_is_observed_and_analysed(bucket: str) -> None:
     with Served() as served:
         served.call("PUT", "/flights", {"mark_interval_ms": 0})
         words = ("log", "event-time", bucket, "flights", "--field", "at", "--delay", "0s")
-        said = Commands(served.url)("observe", *words, "--for", "0s")
+        result = Commands(served.url)("observe", *words, "--for", "0s")
         (mark,) = served.all_marks("flights")
-        analysed = Commands(served.url)(
+        analysis = Commands(served.url)(
             "analyse", "log", bucket, "flights", "--time", "at", "--json"
         )
 
-    assert (said.status, mark["cut"]) == (0, {"0": 2, "1": 1}), said.err
-    assert (json.loads(analysed.out)["rows"], analysed.status) == (3, 0)
+    assert (result.status, mark["cut"]) == (0, {"0": 2, "1": 1}), result.err
+    assert (json.loads(analysis.out)["rows"], analysis.status) == (3, 0)

@@ -264,18 +264,18 @@ def test_several_names_need_to_be_expected(query: Query) -> None:
     other.give(5)
     other.give(7)
     other.run()
-    unsaid = read_claim(query)
+    unexpected = read_claim(query)
     query.spark.sql(
         f"ALTER TABLE {sql_name(query)} SET TBLPROPERTIES ('noted-time.expects' = 'rows,other')"
     )
     kind, _, name = query.table.partition(":")
-    said = (
+    expected = (
         standing(query.table)
         if kind == "delta"
         else read_iceberg_history(query.open_table(name)).claim()
     )
 
-    assert isinstance(unsaid, NoClaim)
-    assert "noted-time.expects" in unsaid.why
-    assert isinstance(said, TableClaim)
-    assert said.complete_to == 5 * SECOND
+    assert isinstance(unexpected, NoClaim)
+    assert "noted-time.expects" in unexpected.why
+    assert isinstance(expected, TableClaim)
+    assert expected.complete_to == 5 * SECOND

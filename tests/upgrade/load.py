@@ -84,19 +84,19 @@ class Load:
         """Return the last time of each stream's writer that was acknowledged."""
         return {each.stream: each.time for each in self.noted}
 
-    def pause(self, begun: float, ended: float) -> float:
+    def pause(self, start: float, end: float) -> float:
         """Return the longest time without an acknowledged note of a writer between two moments."""
         return max(
             after - before
-            for moments in self._moments(begun, ended)
-            for before, after in zip([begun, *moments], [*moments, ended], strict=True)
+            for moments in self._moments(start, end)
+            for before, after in zip([start, *moments], [*moments, end], strict=True)
         )
 
-    def _moments(self, begun: float, ended: float) -> Iterator[list[float]]:
+    def _moments(self, start: float, end: float) -> Iterator[list[float]]:
         """Yield when the notes of each stream were acknowledged between two moments."""
         found = defaultdict[str, list[float]](list)
         for each in self.noted:
-            if begun < each.at <= ended:
+            if start < each.at <= end:
                 found[each.stream].append(each.at)
         return iter(found[each] for each in self.read)
 

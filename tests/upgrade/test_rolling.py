@@ -42,21 +42,21 @@ class Pair:
 
     def replace(self, index: int, code: Path, end: Callable[[ServeProcess], object]) -> float:
         """End a controller, go on with the other, start it anew; returns the longest pause."""
-        begun = time.monotonic()
+        start = time.monotonic()
         port = self.controllers[index].port
         end(self.controllers[index])
-        self.load.wait_for_progress(begun)
+        self.load.wait_for_progress(start)
         self.controllers[index] = self._serve(code, port)
         wait_until(self._is_shared)
         self.load.wait_for_progress(time.monotonic())
         self.slowest = max(self.slowest, slowdown())
-        return self.load.pause(begun, time.monotonic())
+        return self.load.pause(start, time.monotonic())
 
     def _serve(self, code: Path, port: int = 0) -> ServeProcess:
         """Start a controller that runs that code, and wait until it listens."""
         options = ("--database", self.database)
-        made = ServeProcess(self._directory, *options, port=port, PYTHONPATH=str(code))
-        return made.ready()
+        running = ServeProcess(self._directory, *options, port=port, PYTHONPATH=str(code))
+        return running.ready()
 
     def _is_shared(self) -> bool:
         return [read_buckets(each).get("this") for each in self.controllers] == [BUCKETS / 2] * 2
@@ -69,11 +69,11 @@ def pair(server: Server, tmp_path: Path) -> Iterator[Pair]:
     migrated = run_command("migrate", "--database", database, cwd=tmp_path)
     assert migrated.returncode == 0, migrated.stderr
     with ExitStack() as stack:
-        made = Pair(tmp_path, database)
-        stack.callback(made.close)
-        stack.enter_context(made.load)
-        wait_until(lambda: len(made.load.last_acknowledged()) == len(STREAMS))
-        yield made
+        running = Pair(tmp_path, database)
+        stack.callback(running.close)
+        stack.enter_context(running.load)
+        wait_until(lambda: len(running.load.last_acknowledged()) == len(STREAMS))
+        yield running
 
 
 def test_rolling_forward_back_and_forward_loses_nothing(pair: Pair, tmp_path: Path) -> None:

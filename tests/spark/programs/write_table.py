@@ -104,12 +104,12 @@ def die_once_opened(pipe: Path) -> None:
 
 def write_and_die(given: Given, claims: TableClaims) -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch` that writes each batch, and dies at the chosen place."""
-    write, begun = NotedTable(given["table"], claims), 0
+    write, batches = NotedTable(given["table"], claims), 0
 
     def write_or_die(rows: DataFrame, batch_id: int) -> None:
-        nonlocal begun
-        begun += 1
-        dies = given["dies"] if begun >= given["at"] else ""
+        nonlocal batches
+        batches += 1
+        dies = given["dies"] if batches >= given["at"] else ""
         if dies == "chance":
             Timer(given["after_s"], die).start()
         elif dies == "data":
