@@ -1,4 +1,4 @@
-"""What docs/guides/schedulers.md shows, in a real Airflow: its DAG waits, runs or fails."""
+"""The example of docs/guides/schedulers.md in a real Airflow: its DAG waits, runs or fails."""
 
 from functools import partial
 
@@ -27,7 +27,7 @@ def note(controller: Served, stream: str, time: int, *writers: str) -> None:
 def run_dags_until_waiting(
     airflow: Airflow, controller: Served, orders: Orders, broker: Broker
 ) -> None:
-    """Run each DAG until it waits; then let the streams' time go on to ten, without Lima."""
+    """Run each DAG until it waits. Then let the streams' time pass ten without Lima."""
     orders.claim(TEN - HOUR_MS, 0)
     broker.create("sink", 1)
     broker.send("sink", [(0, "sold", TEN - 1)])
@@ -66,7 +66,7 @@ def test_warning_names_the_missing_writer_and_the_dag_runs(airflow: Airflow) -> 
 def test_missing_writer_is_waited_for_until_a_mark_has_it(
     airflow: Airflow, controller: Served
 ) -> None:
-    """The triggerer says who does not vouch, and nothing runs meanwhile."""
+    """The triggerer names the writer, and no task runs meanwhile."""
     wait_until(lambda: "does not vouch" in airflow.log("wait"))
     before = airflow.tasks("wait")
     note(controller, "wait", TEN + 1, "lima", "oslo")

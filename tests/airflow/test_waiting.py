@@ -61,7 +61,6 @@ class Shop(NamedTuple):
     name: str
 
     def note(self, writer: str, time: int | None = None, **fields: Any) -> None:  # noqa: ANN401 - any of a note
-        """Note as a writer."""
         self.served.post(self.name, {"writer": writer, "time": time, **fields})
 
     def note_both(self, time: int, **fields: Any) -> None:  # noqa: ANN401 - likewise
@@ -69,14 +68,14 @@ class Shop(NamedTuple):
             self.note(writer, time, **fields)
 
     def pass_lima(self, domain: str | None = None) -> None:
-        """Let the watermark go on to ten without Lima, who is silent for its timeout."""
+        """Let the watermark pass Lima at ten, because Lima is silent for its timeout."""
         self.note("oslo", TEN, domain=domain)
         self.served.create(self.name, writer_timeout_ms=100)
         wait_until(lambda: self.served.lower(self.name, domain or "default") == TEN)
         self.served.create(self.name, writer_timeout_ms=HOUR_MS)
 
     def look(self, wanted: Wanted | None = None) -> PollResult:
-        """Look once."""
+        """Poll once."""
         return poll(wanted or self.wanted(), (self.served.url, None))
 
     def wanted(self, complete_to: int = TEN, **wanted: Any) -> Wanted:  # noqa: ANN401 - any of it
@@ -85,7 +84,7 @@ class Shop(NamedTuple):
 
 
 def poll(wanted: Wanted, address: Address | None = None) -> PollResult:
-    """Look once, as the sensor does."""
+    """Poll once, as the sensor does."""
     try:
         return poll_once(wanted, address)
     except CHECK_FAILURES as error:
@@ -112,7 +111,7 @@ def shop(served: Served) -> Shop:
 
 
 def test_stream_is_waited_for_until_a_mark_has_the_time(shop: Shop) -> None:
-    """The cut of this mark says where to read to."""
+    """The cut of this mark is the end of the rows to read."""
     before = shop.look()
     shop.note("oslo", TEN, position={"1": 8})
     shop.note("lima", TEN, position={"0": 9})
@@ -254,7 +253,6 @@ async def test_unreachable_controller_is_asked_again(shop: Shop) -> None:
 
 
 async def test_timeout_says_why_the_sensor_waited(shop: Shop) -> None:
-    """The last reason there was."""
     found = await watch_stream(shop, [], timeout_s=0)
 
     assert found == PollResult("timed out", BEHIND.format(shop.name))
@@ -300,7 +298,7 @@ async def test_finished_sensors_leave_no_connection(shop: Shop) -> None:
 
 
 def test_expected_errors_are_verdicts() -> None:
-    """A fault of the program itself is none, and shows where it is."""
+    """A fault of the program is not a verdict, and keeps its traceback."""
     assert (issubclass(Rejected, CHECK_FAILURES), issubclass(httpx.HTTPError, CHECK_FAILURES)) == (
         True,
         False,

@@ -1,1 +1,1 @@
-"""The dashboard in a real browser: a package, so that its tests share one that then ends."""
+"""The dashboard in a real browser. It is a package, so that its tests share one browser."""

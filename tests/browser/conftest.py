@@ -28,7 +28,7 @@ def viewport(size: tuple[int, int]) -> ViewportSize:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this directory: it drives a browser."""
+    """Mark every test of this directory, because it needs a browser."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.acceptance)
@@ -54,13 +54,13 @@ def story_controller() -> Iterator[Served]:
 
 @pytest.fixture(scope="package")
 def seed(story_controller: Served) -> Calls:
-    """What makes streams on it."""
+    """The client that creates streams on it."""
     return story_controller
 
 
 @pytest.fixture
 def stuck(seed: Calls) -> Stalled:
-    """A stream of the test's own, which `lima` holds."""
+    """A new stream, which `lima` holds."""
     return stall(seed, f"stalled-{next(NUMBERS)}")
 
 
@@ -103,7 +103,7 @@ def visit(visiting: Visiting) -> Visit:
 
 @pytest.fixture
 def empty() -> Iterator[Served]:
-    """A controller of the test's own, without a stream."""
+    """A new controller without a stream."""
     with Served() as running:
         yield running
 
@@ -116,7 +116,7 @@ def tokens() -> Guarded:
 
 @pytest.fixture(scope="package")
 def token_controller(tokens: Guarded) -> Iterator[Served]:
-    """A controller that asks for tokens, with the stalled stream `cargo`; it is called with one."""
+    """A controller that asks for tokens, with the waiting stream `cargo`."""
     with Served(gate=tokens.gate) as running:
         running.token = tokens.token("admin")
         stall(running, "cargo")

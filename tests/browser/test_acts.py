@@ -39,7 +39,7 @@ def test_removal_does_what_its_dry_run_shows(visit: Visit, seed: Calls, stuck: S
 def test_writer_that_noted_meanwhile_needs_a_second_press(
     visit: Visit, seed: Calls, stuck: Stalled
 ) -> None:
-    """The dry run is repeated, and its result is what another press removes."""
+    """The dialog shows a new dry run, and the next press removes the writer."""
     dialog = open_dialog(visit, stuck.name, "Remove lima…").wait_for_dry_run()
     between = stuck.held_at + 9 * MINUTE_MS
 
@@ -87,7 +87,7 @@ def test_hold_lasts_until_the_shown_time_or_its_end(
 
 
 def test_too_long_hold_is_refused_in_the_dialog(visit: Visit, stuck: Stalled) -> None:
-    """The page knows the limit from the controller's document."""
+    """The page reads the limit from the OpenAPI document."""
     dialog = open_dialog(visit, stuck.name, "Hold lima…").wait_for_dry_run()
     dialog.element.get_by_label("For how long?").fill("91d")
 

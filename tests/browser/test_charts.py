@@ -36,7 +36,7 @@ def find_steps(line: Locator) -> set[float]:
 def draw_chart(
     visit: Visit, *marks: tuple[int, int], to: int, above: int = 0
 ) -> tuple[Locator, Locator]:
-    """Show a stream of these marks, moments and times, up to a moment; returns both charts.
+    """Show a stream with these marks (moment, time) up to a moment, and return both charts.
 
     Each upper is `above` the lower.
     """

@@ -73,7 +73,7 @@ INHERITED = ["toString", "constructor", "__proto__"]
 
 
 def test_names_that_every_object_inherits_are_ordinary_names(visit: Visit, seed: Calls) -> None:
-    """A writer without a time of the domain has none; it is not taken from what objects inherit."""
+    """A writer without a time in the domain shows a dash."""
     seed.make("inherited", domains=["default", *INHERITED])
     seed.post("inherited", {"writer": "shop"}, *({"writer": each} for each in INHERITED))
     seed.post("inherited", *({"writer": each, "domain": each, "time": 7} for each in INHERITED))
@@ -120,7 +120,7 @@ END = 2**63 - 2
 
 
 def test_first_and_last_possible_time_are_shown_exactly(visit: Visit, seed: Calls) -> None:
-    """Lists, bars and one chart show both, although their range is more than an int64 holds."""
+    """The chart's range exceeds int64."""
     seed.make("ends", max_time_ahead_ms=None)
     for noted in (-END, END):
         largest = max(noted, 1 - END)
@@ -172,7 +172,7 @@ def large() -> Iterator[Served]:
 
 
 def test_10000_writers_are_paged_scrolled_and_searched(visiting: Visiting, large: Served) -> None:
-    """A page of them at a time, whose end can be scrolled to; it opens quickly."""
+    """The table has pages, and its last row can be scrolled to. It opens quickly."""
     visit = visiting(large.url)
     assert is_seen_within(visit, "/streams/crowd", "w-00000", QUICKLY_S)
     rows, region = visit.rows("Writers"), visit.region("Writers")
@@ -190,7 +190,7 @@ def test_10000_writers_are_paged_scrolled_and_searched(visiting: Visiting, large
 
 
 def test_many_streams_are_paged_and_searched(visiting: Visiting, large: Served) -> None:
-    """The one held for longest comes first; a search begins with the first page."""
+    """The longest wait comes first. A search begins with the first page."""
     visit = visiting(large.url)
     assert is_seen_within(visit, "/", "crowd", QUICKLY_S)
     rows = visit.rows("Streams")

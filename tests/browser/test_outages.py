@@ -1,4 +1,4 @@
-"""No answer, foreign text, a keyboard, a screen reader, a dark room."""
+"""Outages, foreign text, the keyboard and accessibility."""
 
 import re
 from typing import Any, Literal
@@ -25,7 +25,7 @@ NO_ANSWER = "No answer from the controller"
 
 @pytest.fixture
 def cargo(visiting: Visiting, empty: Served) -> Visit:
-    """A stream that is shown, of a controller of the test's own."""
+    """A page with a stream of a new controller."""
     stall(empty, "cargo")
     visit = visiting(empty.url)
     expect(visit.open_stream("cargo")).to_contain_text("lima")
@@ -44,7 +44,7 @@ def test_missing_answer_is_shown_with_the_age_of_the_data(cargo: Visit, empty: S
 
 
 def test_hanging_controller_counts_as_no_answer(cargo: Visit) -> None:
-    """A request without an answer is given up: here after 200 ms in place of eight seconds."""
+    """The page gives up after 200 ms here instead of eight seconds."""
     cargo.page.evaluate("""
         const after = AbortSignal.timeout.bind(AbortSignal);
         AbortSignal.timeout = (ms) => after(ms / 40);
@@ -56,7 +56,7 @@ def test_hanging_controller_counts_as_no_answer(cargo: Visit) -> None:
 
 
 def test_answer_of_another_server_is_reported(cargo: Visit) -> None:
-    """A page that a proxy shows in place of the answer."""
+    """A proxy answers with a page of HTML."""
     cargo.page.route(CALLS, lambda route: route.fulfill(body="<html>welcome to the hotel</html>"))
 
     expect(cargo.alert).to_contain_text("is not a noted-time controller")
@@ -110,7 +110,7 @@ def spoil(route: Route) -> None:
 
 
 def test_markup_in_answers_becomes_no_element(visit: Visit) -> None:
-    """Names cannot have any, but the page does not lean on that."""
+    """Names cannot contain markup, but the page does not rely on that."""
     visit.page.route(re.compile("/v1/"), spoil)
     for view in ("/", "/streams/orders"):
         visit.open(view)
@@ -168,9 +168,9 @@ MOST_TABS = 80
 
 
 def find_barriers(visit: Visit) -> dict[str, set[str]]:
-    """Return what axe finds on a laptop in the light and on a phone in the dark.
+    """Return the findings of axe on a light laptop and on a dark phone.
 
-    A phone also has to scroll in one direction only.
+    A phone must scroll in one direction only.
     """
     found = {}
     for scheme, (width, height) in ALIKE.items():
@@ -183,7 +183,7 @@ def find_barriers(visit: Visit) -> dict[str, set[str]]:
 
 
 def test_first_steps_are_accessible_and_can_be_copied(visiting: Visiting, empty: Served) -> None:
-    """On an empty controller: each block as it is shown."""
+    """The controller is empty, and the page shows the commands."""
     visit = visiting(empty.url, permissions=["clipboard-read", "clipboard-write"])
     visit.open()
     steps = visit.region("First steps")
@@ -196,7 +196,6 @@ def test_first_steps_are_accessible_and_can_be_copied(visiting: Visiting, empty:
 
 @pytest.mark.parametrize("view", ["/", "/streams/orders"])
 def test_view_is_accessible(visit: Visit, view: str) -> None:
-    """The list of streams, and a stream that is held."""
     visit.open(view)
     expect(visit.page.locator("main table").first).to_be_visible()
     visit.page.wait_for_load_state("networkidle")
@@ -205,7 +204,7 @@ def test_view_is_accessible(visit: Visit, view: str) -> None:
 
 
 def test_dialog_is_accessible(visit: Visit) -> None:
-    """The removal of a writer, with its dry run."""
+    """The dialog has a dry run."""
     visit.open_stream("orders")
     visit.button("Remove lima…").click()
     visit.dialog().wait_for_dry_run()
@@ -246,7 +245,6 @@ def test_keyboard_alone_opens_a_stream_and_leaves_a_dialog(visit: Visit, stuck: 
 
 
 def test_polling_keeps_focus_and_typed_text(visit: Visit, stuck: Stalled) -> None:
-    """Text being typed stays while answers come."""
     visit.page.clock.install()
     visit.open_stream(stuck.name)
     box = visit.page.get_by_role("searchbox", name="Search writers")

@@ -1,4 +1,4 @@
-"""Which writers hold the watermark, since when, and what would happen without them."""
+"""The writers that hold the watermark, since when, and the effect of their removal."""
 
 import re
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ def test_stalled_stream_names_its_holder_within_two_seconds(visit: Visit) -> Non
 
 
 def test_holder_its_time_and_effect_show_without_scrolling(visit: Visit, seed: Calls) -> None:
-    """On a laptop, as `explain` has it: without the holder it would be the least of the others."""
+    """Without its holder, the watermark would be the least of the others, as in `explain`."""
     row = seed.get("orders/writers", limit=1)["writers"][0]
     without = seed.get("orders/explain")["lower_without"]["lima"]
     why = visit.open_stream("orders")
@@ -103,7 +103,7 @@ def test_further_sentences_are_folded(visit: Visit, stuck: Stalled) -> None:
 
 
 def test_lag_of_years_is_not_shown(visiting: Visiting, empty: Served) -> None:
-    """A replay of events of 2013 is not 5,000 days late: neither view says so."""
+    """A replay of events of 2013 is not 5,000 days late."""
     empty.make("departures")
     notes = [{"writer": each, "time": TEN, "position": {"0": 1}} for each in ("UA", "DL")]
     empty.post("departures", *notes)
@@ -178,7 +178,7 @@ def test_complete_days_end_where_the_marks_of_their_zone_are(
 
 
 def test_silent_writer_shows_as_silent_when_nothing_waits_for_it(visit: Visit, seed: Calls) -> None:
-    """The leader of a stream that an operator holds for another writer."""
+    """An operator holds the stream for another writer."""
     now = wall_ms()
     seed.make("hushed", writer_timeout_ms=2000)
     seed.post("hushed", {"writer": "oscar"}, {"writer": "mike"})

@@ -1,4 +1,4 @@
-"""Which tokens may see and which may act."""
+"""The rights that tokens give on the page."""
 
 import re
 
@@ -78,7 +78,6 @@ def test_controls_disappear_with_a_revoked_token(visit: Visit, tokens: Guarded) 
 def test_list_has_only_readable_streams(
     visit: Visit, token_controller: Served, tokens: Guarded
 ) -> None:
-    """The name of another is nowhere."""
     token_controller.make("secret")
     visit.open()
     visit.show_token(tokens.token("read", streams=("car*",)))

@@ -1,4 +1,4 @@
-"""Helm and the programs that check its output, built by Go once and kept with the suite's own."""
+"""Helm and the checkers of its output. Go builds them once, into the suite's directory."""
 
 import os
 import shutil

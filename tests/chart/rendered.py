@@ -1,4 +1,4 @@
-"""The chart of deploy/ as Helm renders it, and its containers as processes of this machine."""
+"""The chart of deploy/, rendered by Helm."""
 
 from __future__ import annotations
 

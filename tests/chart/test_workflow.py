@@ -1,4 +1,4 @@
-"""The workflow of .github, by the linter of its host."""
+"""The linter of GitHub's workflows."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The Spark cluster of the tests here, and a client of its Connect server."""
+"""The Spark cluster of these tests, and a client of its Connect server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this directory: it needs Java."""
+    """Mark every test of this directory, because it needs Java."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Return the cluster of a process, which reads Kafka if the connector is installed.
 
-    It is shared: a test that kills a worker starts it again.
+    A test that kills a worker starts it again.
     """
     with Cluster(tmp_path_factory.mktemp("cluster"), jars=connector()) as running:
         yield running
@@ -33,7 +33,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def token_controller() -> Iterator[Served]:
-    """Return a controller that asks for a token, which the Connect server's environment has."""
+    """Return a controller that asks for a token. The Connect server has it in its environment."""
     tokens = Guarded()
     with Served(gate=tokens.gate) as served:
         served.token = tokens.token("admin")

@@ -57,7 +57,7 @@ def flights(tmp_path: Path, token_controller: Served) -> NotedStream:
 
 
 class Results:
-    """The rows that queries give out, in a table in the server's memory."""
+    """The output of queries, in a table in the server's memory."""
 
     def __init__(self, spark: SparkSession, checkpoint: Path) -> None:
         self._spark, self.checkpoint = spark, str(checkpoint)
@@ -110,7 +110,10 @@ def test_complete_window_is_read_by_one_task_per_core(
 
 
 class Counting:
-    """Counts flights per second into the stream `counts`; its clients say where they run."""
+    """A query that counts flights per second into the stream `counts`.
+
+    Its clients record their process.
+    """
 
     def __init__(self, spark: SparkSession, flights: NotedStream, directory: Path) -> None:
         self._flights, self._directory = flights, directory
@@ -166,7 +169,7 @@ class Counting:
 def test_killed_process_derives_each_window_once(
     remote: SparkSession, flights: NotedStream, tmp_path: Path
 ) -> None:
-    """The sink's client has its token there, and ends with the query, as a member."""
+    """The sink's client reads its token there, and ends with the query."""
     flights.server.stream("counts")
     counting = Counting(remote, flights, tmp_path)
     seconds = [(1000 * n, str(k)) for n in range(21) for k in range(n + 1)]
@@ -215,13 +218,13 @@ class Ending(StreamingQueryListener):
         self.seen = threading.Event()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        """Wait."""
+        """Ignore the event."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
-        """Wait."""
+        """Ignore the event."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802, ARG002 - Spark's
-        """See it."""
+        """Record the end of the query."""
         self.seen.set()
 
 
@@ -251,7 +254,7 @@ def listener(remote: SparkSession, token_controller: Served) -> Iterator[Positio
 def test_any_source_gets_a_watermark_and_reports_its_position(
     remote: SparkSession, token_controller: Served, results: Results
 ) -> None:
-    """Sources and listeners are registered the Connect way; no call goes to Java."""
+    """Sources and listeners are registered over Connect. No call goes to Java."""
     token_controller.stream("ticks").note("w", 3000, {0: 30})
     source = remote.readStream.format("rate-micro-batch")
     ticks = with_noted_watermark(

@@ -57,7 +57,7 @@ class Output:
 
 
 class Trial:
-    """A driver with a query of a file log, while time passes for the writers."""
+    """A driver with a query of a file log, and the writers of that log."""
 
     def __init__(self, cluster: Cluster, served: Served, directory: Path) -> None:
         self._cluster, self.stream = cluster, NotedStream(directory / "log", "killed", served)
@@ -83,7 +83,7 @@ class Trial:
         os.kill(min(own), signal.SIGKILL)
 
     def steps(self, count: int) -> None:
-        """Write steps; after each, the query has planned the micro-batch that reads it."""
+        """Write steps, and wait after each until the query has planned its micro-batch."""
         for _ in range(count):
             last_planned = self.output.last_planned()
             for segment, writer in SEGMENTS.items():
@@ -93,7 +93,7 @@ class Trial:
             self._wait(self.output.last_planned, last_planned + 1)
 
     def finish(self) -> None:
-        """Note that all is written, and end the driver when as much is counted as was written."""
+        """Note the end of the rows, and end the driver once all rows are counted."""
         self._note(self._time + STEP_MS)
         self._wait(self.output.rows, len(self.times()))
         self._driver.kill()

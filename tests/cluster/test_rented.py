@@ -1,4 +1,4 @@
-"""Spark that is rented: a Connect server without this package, and a client that may do little."""
+"""Rented Spark: a Connect server without this package, and a client with few rights."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 class MarkedTopic:
-    """A topic of two partitions with the topic of its marks, and clients that count it."""
+    """A topic of two partitions with its noted topic, and clients that count it."""
 
     def __init__(self, broker: Broker, remote: str, directory: Path) -> None:
         self.broker, self._directory = broker, directory
@@ -55,7 +55,7 @@ class MarkedTopic:
         self.ends = {partition: end + len(seconds) for partition, end in self.ends.items()}
 
     def mark(self, second: int, *, stream: str = "", of: str = "") -> None:
-        """Write a mark of all that is written, as a relay would; perhaps `of` another topic."""
+        """Write a mark of all rows, as a relay does, or a mark `of` another topic."""
         lower = 1000 * second
         mark = Mark(1, lower, lower, StreamCut(self.ends), 0)
         record = NotedRecord(stream or self.topic, "9f", "default", of or None, mark)

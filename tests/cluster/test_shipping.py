@@ -37,7 +37,7 @@ IN_DIRECTORY = 'cd "$1" && shift && exec env -u PYTHONPATH "$@"'
 
 
 class Ways(NamedTuple):
-    """An environment without the package, and the package in two forms."""
+    """A Python without the package, and the package in two forms."""
 
     bare: Path
     zipped: Path
@@ -46,7 +46,7 @@ class Ways(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ways(tmp_path_factory: pytest.TempPathFactory) -> Ways:
-    """Return an environment whose Python has all but the package, and how to ship that."""
+    """Return a Python that has everything but the package, and the forms to ship it."""
     directory = tmp_path_factory.mktemp("ways")
     environment, zipped = directory / "environment", directory / "noted.zip"
     venv.create(environment, symlinks=True)
@@ -117,7 +117,7 @@ def test_pythonpath_of_the_executors_reaches_the_planners(run: Runs, ways: Ways)
 
 
 def test_packed_environment_is_used_from_the_drivers_directory(run: Runs, ways: Ways) -> None:
-    """Executors unpack it; the planners are started where the driver was."""
+    """Executors unpack it. The planners start in the driver's directory."""
     unpacked = run.directory / "environment"
     shutil.copytree(ways.packed.parent / "environment", unpacked, symlinks=True)
     settings = {"spark.archives": f"{ways.packed}#environment"}

@@ -1,4 +1,4 @@
-"""dbt as in docs/guides/schedulers.md: its own end loses rows, the time of the marks does not."""
+"""dbt as in docs/guides/schedulers.md: its own end loses rows, and the marks' time does not."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What docs/guides/tables.md shows for DuckDB: the claims of a table, without an extension."""
+"""The claims of a table in DuckDB, as in docs/guides/tables.md, without an extension."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ print(json.dumps([dict(zip(found.columns, row)) for row in found.fetchall()]))
 def record_claim(
     history: TableHistory, complete_to: int, last: list[RememberedBatch]
 ) -> dict[str, str]:
-    """Return the metadata of the next commit of a query, which remembers the last ones."""
+    """Return the metadata of a query's next commit, which remembers the last ones."""
     batch = len(last)
     claim = Claim("flights", complete_to, "departure", "query", batch, id=f"r{batch}")
     record = prepare_commit(history, claim, last)
@@ -36,7 +36,7 @@ def record_claim(
 
 
 def run_query_of_page(example: str, path: str) -> list[dict[str, object]]:
-    """Return the rows of the page's query that has this, over the file or files at a path."""
+    """Return the rows of the page's query with this example, over the files at a path."""
     python = find_programs("dbt") / "python"
     sql = [block for language, block in BLOCK.findall(read_page("docs/guides/tables.md"))]
     (query,) = [block for block in sql if example in block]

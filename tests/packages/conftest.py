@@ -15,7 +15,7 @@ def tools() -> Path:
 
 @pytest.fixture(scope="session")
 def distributions(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Build sdist and wheel twice, which fails unless their bytes are equal."""
+    """Build sdist and wheel twice, and require equal bytes."""
     return building.distributions(building.ROOT, tools, tmp_path_factory.mktemp("built"))
 
 
@@ -27,7 +27,7 @@ def wheel(distributions: list[Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def artifacts(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the interceptor twice, which fails unless the bytes are equal; return its directory."""
+    """Build the interceptor twice, require equal bytes, and return its directory."""
     assert tools.is_dir()
     if java.compiler() is None:
         pytest.skip(java.MISSING)

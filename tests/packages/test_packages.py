@@ -1,4 +1,4 @@
-"""What `./run release` publishes: contents, metadata, and an installation that works."""
+"""The contents, metadata and installation of the packages that `./run release` publishes."""
 
 import re
 import sys
@@ -34,7 +34,7 @@ def list_product_files() -> set[str]:
 
 
 def test_index_accepts_metadata_and_description(tools: Path, distributions: list[Path]) -> None:
-    """The README renders; a warning counts as a fault."""
+    """The README renders. A warning is a fault."""
     building.check(tools, distributions)
 
     assert [each.suffix for each in distributions] == [".whl", ".gz"]
@@ -55,7 +55,6 @@ def test_wheel_has_the_product_and_its_license(wheel: Path) -> None:
 
 
 def test_sdist_has_what_the_wheel_is_built_from(distributions: list[Path]) -> None:
-    """The wheel was built from it."""
     sdist = next(each for each in distributions if each.name.endswith(".tar.gz"))
     texts = {"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "pyproject.toml"}
     texts |= {"PKG-INFO", ".gitignore"}
@@ -77,7 +76,7 @@ def test_metadata_name_license_and_supported_python(wheel: Path) -> None:
 
 
 def test_wheel_works_in_an_empty_environment(tools: Path, wheel: Path, tmp_path: Path) -> None:
-    """Installed by pip, its command calls, its controller serves, and a note becomes a mark."""
+    """The command calls, the controller serves, and a note becomes a mark."""
     trials.try_wheel(tools, Path(sys.executable), wheel, ["cli", "controller"], tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""The controller that the fast tests of this directory talk to, and their streams."""
+"""The controller of the fast tests here, and their streams."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.support.query_output import QueryOutput
 
 @pytest.fixture(scope="session")
 def shared_controller() -> Iterator[Served]:
-    """Return the controller of all tests here: each start and stop takes a third of a second."""
+    """Return a controller for all tests here, because a start takes a third of a second."""
     with Served() as served:
         yield served
 

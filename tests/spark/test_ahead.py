@@ -1,4 +1,4 @@
-"""Marks that come before their cuts are read, in histories of queries on a topic; no Spark runs."""
+"""Marks before their cuts are read, in histories of queries on a topic; no Spark runs here."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,7 @@ from tests.support.offset_log import plan
 
 @dataclass
 class GivenTopic:
-    """A topic whose partitions grow, and lose their leader now and then."""
+    """A topic whose partitions grow, and sometimes lose their leader."""
 
     ends: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
     leaderless: frozenset[int] = frozenset()
@@ -65,13 +65,12 @@ class GivenTopic:
 
 
 class GivenFeed(LocalFeed):
-    """The marks of a list, followed from the one let in last."""
+    """A feed of the marks in a list, from the mark that was let in last."""
 
     def __init__(self, marks: list[Mark]) -> None:
         self._marks, self._taken = marks, 0
 
     def begin(self, released: Released) -> None:
-        """Continue after it."""
         self._taken = released.seq
 
     def take(self) -> FeedMarks:
@@ -141,7 +140,7 @@ class Query:
         self._judge(len(self.batches) - 1)
 
     def mark(self) -> None:
-        """Note that all that is written is complete to a later time."""
+        """Note a later time for all rows."""
         seq = len(self.marks) + 1
         cut = StreamCut(self.topic.ends).join(self.marks[-1].cut if self.marks else StreamCut({}))
         self.marks.append(Mark(seq, 10 * seq, 10 * seq, cut))
@@ -181,13 +180,13 @@ class Query:
         self._judge(len(self.batches) - 1)
 
     def _write(self, rows: dict[int, int]) -> None:
-        """Add rows to partitions; fewer than none are lost, as by a leader that lacks them."""
+        """Add rows to partitions. A negative count loses rows, as a lagging leader does."""
         for partition, count in rows.items():
             self.is_whole = self.is_whole and count >= 0
             self.topic.ends[partition] = max(0, self.topic.ends.get(partition, 0) + count)
 
     def _judge(self, batch: int) -> None:
-        """Add the rows of a batch that are below the cut of a mark that judges them."""
+        """Collect the rows of a batch below the cut of a mark that judges them."""
         judging = batch - (1 if self.limit is AheadLimit.AT_ONCE else 2)
         let_in = self.let_in(judging) if judging >= 0 else 0
         if not let_in:
@@ -294,7 +293,7 @@ def test_marks_keep_coming_and_make_no_covered_row_late(
 def test_lost_rows_make_no_covered_row_late(
     before: list[tuple[Any, ...]], after: list[tuple[Any, ...]]
 ) -> None:
-    """The query fails instead, for good or until the topic has as many rows."""
+    """The query fails instead, until the topic has as many rows again."""
     with TemporaryDirectory() as checkpoint:
         query = Query(GivenTopic(id=None), checkpoint)
         for step in [*before, *after]:
@@ -340,7 +339,7 @@ def test_mark_fails_the_query_while_its_rows_have_no_leader(query: Query) -> Non
 def test_smaller_offsets_show_another_topic_without_ids(
     query: Query, caplog: pytest.LogCaptureFixture, ends: dict[int, int], says: str
 ) -> None:
-    """The log says once a run that they do not always."""
+    """The log says once in a run that offsets do not always show it."""
     query.topic.ends = ends
     query.mark()
 
@@ -402,7 +401,7 @@ def test_mark_ahead_is_refused_if_its_rows_may_come_later(query: Query) -> None:
 def test_ends_that_briefly_go_back_are_polled_again(
     query: Query, monkeypatch: pytest.MonkeyPatch, *, now: bool
 ) -> None:
-    """A broker that was killed reports lower ones once it is back; its topic keeps its id."""
+    """A killed broker reports lower ends once it is back. Its topic keeps its id."""
     monkeypatch.setattr(topics, "PAUSE_S", 0.0)
     query.topic.id, query.patience_s = "a", 60.0
     query.mark()
@@ -483,7 +482,7 @@ def test_rows_deleted_before_the_query_are_logged_once(
 
 
 def test_upper_of_a_mark_does_not_bound_times_with_a_lag(tmp_path: Path) -> None:
-    """The mark is of other times, and so is the watermark."""
+    """The mark is of ingestion times, and so is the watermark."""
     first = {0: 3, 1: 1}
     query = Query(GivenTopic({0: 3, 1: 3}, first=first), str(tmp_path), WholeFrom(), lag_ms=4)
     query.marks.append(Mark(1, 20, 29, StreamCut({0: 3, 1: 3}), upper_is_bound=True))

@@ -1,4 +1,4 @@
-"""Events of sources that are not ours, under the watermark of the writers."""
+"""Events of other sources under the watermark of the writers."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.shows("with_noted_watermark")]
 
 
 class Ticks:
-    """Ten events a second of event time, one second in each micro-batch, as one segment."""
+    """A source of ten events in each second and micro-batch, as one segment."""
 
     def __init__(self, spark: SparkSession, controller: Served, checkpoint: Path) -> None:
         self.marks = controller.stream("ticks")
@@ -61,7 +61,7 @@ def ticks(spark: SparkSession, controller: Served, output: QueryOutput) -> Ticks
 def test_no_event_of_a_disordered_source_is_lost(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
-    """Spark's own file stream, a few files at a time, stopped half way."""
+    """Spark's file stream reads a few files at a time, and stops half way."""
     flights.begin_log()
     files = read.spark.readStream.schema("time TIMESTAMP, name STRING")
     events = with_noted_watermark(
@@ -84,7 +84,7 @@ def test_no_event_of_a_disordered_source_is_lost(
 def test_offset_log_in_an_object_store_moves_the_watermark(
     ticks: Ticks, output: QueryOutput, spark: SparkSession
 ) -> None:
-    """The store serves the directory that Spark writes; it is the planner's process that asks."""
+    """The store serves Spark's checkpoint directory, and the planner's process asks it."""
     pytest.importorskip("obstore")
     ticks.marks.note("w", 3000, {0: 30})
     own = dict(spark.sparkContext.environment)
@@ -119,14 +119,14 @@ def test_events_with_a_watermark_of_their_own_are_refused(ticks: Ticks, column: 
 
 
 def test_column_named_like_sparks_watermark_is_ordinary(ticks: Ticks) -> None:
-    """Plans name columns, too."""
+    """A plan also contains the names of columns."""
     named = ticks.events().withColumn("EventTimeWatermark ", F.lit("EventTimeWatermark "))
 
     assert ticks.add_watermark(named.where("`EventTimeWatermark ` <> ''")).isStreaming
 
 
 def test_second_watermark_on_our_events_is_refused(ticks: Ticks) -> None:
-    """Spark's own error comes later, and advises a setting under which both count."""
+    """Spark's own error would come later, and recommend a wrong setting."""
     with pytest.raises(Rejected, match=r"leave withWatermark out, .*allowMultiple=false, which"):
         ticks.add_watermark().withWatermark("timestamp", "10 minutes")
 

@@ -1,4 +1,4 @@
-"""What Kafka Connect's sinks leave behind: read, or refused in a sentence; never an empty log."""
+"""Archives of Kafka Connect's sinks: they are read or refused, but never an empty log."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -43,7 +43,7 @@ def offsets(root: Path, stream: str = "flights") -> dict[int, list[tuple[int, in
     ],
 )
 def test_names_of_the_sinks_are_read(tmp_path: Path, names: list[str]) -> None:
-    """Any codec and padding, and the last offset in the name: the rows of a file are the truth."""
+    """Any codec, padding and last offset is accepted. The rows of a file decide."""
     root = write_files(tmp_path, (S3 + name for name in names))
 
     assert (offsets(root), LogEnds(root, "flights")().ends) == ({0: [(0, 10), (10, 20)]}, {0: 20})
@@ -140,7 +140,7 @@ def test_log_without_files_is_empty(tmp_path: Path, names: list[str]) -> None:
 
 @pytest.mark.parametrize("names", [[".snappy.parquet"], [".parquet", ".keys.parquet"]])
 def test_nothing_is_appended_to_an_archive(tmp_path: Path, names: list[str]) -> None:
-    """The next offset has one name among our own writers, and several there."""
+    """An offset has one name with our writers, and several with a sink."""
     root = write_files(tmp_path, [f"{S3}0000000000{name}" for name in names])
 
     with pytest.raises(Rejected, match=r"is a file of an archive, .*: use another root"):

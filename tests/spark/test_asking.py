@@ -69,7 +69,7 @@ def ask_for_stream(
     *options: Option,
     **others: Any,  # noqa: ANN401
 ) -> None:
-    """Ask for a stream with such options."""
+    """Ask for a stream with these options."""
     chosen = {"event_time": "time", **others}
     read_noted_log(
         WITHOUT_JAVA,
@@ -102,7 +102,7 @@ def test_unreadable_stream_or_time_is_refused_in_the_call(
     error: type[Exception],
     sentence: str,
 ) -> None:
-    """URL, stream, domain and event time; the sentence lists the existing ones."""
+    """The error lists the existing names."""
     flights.append(0, (1000, "a"))
 
     with pytest.raises(error, match=sentence):
@@ -203,7 +203,7 @@ ALL: dict[str, Callable[..., object]] = {
 
 @pytest.mark.parametrize("call", ALL)
 def test_marks_of_ingestion_are_refused_for_event_times(call: str) -> None:
-    """They say when rows came in: rows with older event times lie beyond their cuts."""
+    """Rows with older event times may come after the mark's cut."""
     with pytest.raises(Rejected, match=r"ingestion say .* promise nothing of event times"):
         ALL[call]("http://127.0.0.1:9", domain="ingestion", event_time="departure")
 
@@ -261,7 +261,7 @@ def test_unnamed_marks_of_ingestion_are_refused(call: str, served: Served) -> No
 
 
 def test_planning_process_refuses_marks_of_ingestion(served: Served) -> None:
-    """A Connect server asks the controller once the query starts, and a mark moves time."""
+    """A Connect server asks the controller once the query starts."""
     served.create("seen", domains=["ingestion"])
     served.note("seen", 10, {"0": 1}, domain="ingestion")
     feed = ControllerFeed(served.url, "seen", None)
@@ -270,7 +270,7 @@ def test_planning_process_refuses_marks_of_ingestion(served: Served) -> None:
 
 
 def test_options_of_a_source_carry_its_query(tmp_path: Path) -> None:
-    """Spark's options know only strings."""
+    """Spark's options are strings."""
     policy = WatermarkPolicy(on_seal="hold")
     catch_up = CatchUp(BacklogPolicy(5, None, "sticky"), 7)
     place = str(tmp_path), "flights", "http://a", "time"
@@ -300,7 +300,7 @@ def test_address_of_another_server_is_refused(tmp_path: Path) -> None:
 
 
 def test_end_in_seconds_is_refused(tmp_path: Path, served: Served) -> None:
-    """The query would end at once, without a row; only integers can be in another unit."""
+    """Only an integer can be in seconds. The query would end at once, without a row."""
     served.create("hours")
     served.note("hours", int(NOON.timestamp()) * 1000, {"0": 1})
 

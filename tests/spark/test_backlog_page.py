@@ -1,4 +1,4 @@
-"""Whether the examples of the page about backlogs run as printed, those for Spark among them."""
+"""The examples of the page about backlogs, also in Spark."""
 
 import threading
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ def write_orders(root: Path) -> None:
 
 
 def test_examples_run_as_printed(spark: SparkSession, tmp_path: Path) -> None:
-    """The calls and the reader one after the other, then the query until both hours are out."""
+    """The calls and the reader run first, then the query until it gives out both hours."""
     write_orders(tmp_path / "log")
     hours, stopping = tmp_path / "hours", threading.Event()
 

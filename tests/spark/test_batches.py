@@ -33,7 +33,7 @@ def names(found: list[Batch]) -> list[list[str]]:
 def test_rerun_batch_is_identical_and_needs_no_controller(
     flights: NotedStream, controller: Served, options: tuple[Option, ...]
 ) -> None:
-    """Marks decide where a batch ends when it is planned, and never again."""
+    """Marks decide the end of a batch only when it is planned."""
     steps = disorder(5)
     replay(flights, steps[:20])
     planned = read_batches(build_query(flights, *options))
@@ -53,7 +53,7 @@ def test_rerun_batch_is_identical_and_needs_no_controller(
 def test_batches_are_larger_while_the_query_is_behind(
     flights: NotedStream, most: int | None, large: list[int]
 ) -> None:
-    """Small again once it is near."""
+    """They are small again once the query is near the end."""
     query = build_query(flights, Batches(5), CatchUp(BacklogPolicy(behind_ms=1500), most))
     for second in range(10):
         flights.append(0, *((second * 1000 + ms, "a") for ms in range(10)))
@@ -71,7 +71,7 @@ def test_batches_are_larger_while_the_query_is_behind(
 def test_rows_are_read_while_the_controller_is_away(
     flights: NotedStream, controller: Served
 ) -> None:
-    """The mark before stays until the controller is back."""
+    """The watermark stays until the controller is back."""
     query = build_query(flights)
     flights.append(0, (1000, "a"))
     flights.note(1500)
@@ -115,7 +115,7 @@ def test_query_ahead_of_its_stream_continues_at_the_last_mark(
 def test_each_domain_moves_the_watermark_of_its_own_time(
     flights: NotedStream, controller: Served
 ) -> None:
-    """Order time is far ahead of ship time; a query on the latter waits for it."""
+    """A query on ship time waits, although order time is far ahead."""
     flights.marks = controller.stream("flights", "order", "ship")
     flights.append(0, (1000, "a"))
     flights.marks.note("w", 9000, {0: 1}, "order")
@@ -143,7 +143,7 @@ def test_successor_is_read_after_the_end_of_its_predecessor(flights: NotedStream
 def test_unknown_stream_fails_the_query_at_its_start(
     flights: NotedStream, controller: Served
 ) -> None:
-    """Instead of a watermark that never advances."""
+    """Otherwise its watermark would never advance."""
     flights.append(0, (1000, "a"))
     query = build_query(flights)
     controller.call("DELETE", "/flights")
@@ -161,7 +161,7 @@ def test_file_without_a_column_is_named(flights: NotedStream) -> None:
 
 
 def test_watermark_follows_ingestion_by_the_lag(flights: NotedStream) -> None:
-    """A row that was older than the lag when it came in is late."""
+    """A row that was older than the lag on ingestion is late."""
     flights.marks = flights.server.stream(flights.name, "ingestion")
     flights.append(0, (2500, "a"), (4500, "b"))
     flights.note(5000)

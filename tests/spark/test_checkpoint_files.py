@@ -70,7 +70,7 @@ def test_checkpoint_is_found_by_its_uri(checkpoint: str, place: tuple[str, str, 
     ],
 )
 def test_checkpoint_that_cannot_be_read_is_refused_at_once(checkpoint: str, says: str) -> None:
-    """The message names the scheme or the form, and repeats no secret."""
+    """The error repeats no secret."""
     with pytest.raises(Rejected, match=says) as refused:
         QueryProgress(checkpoint)
 
@@ -134,7 +134,7 @@ def test_store_error_names_the_checkpoint_and_the_remedy(  # noqa: PLR0913, PLR0
 
 
 def test_missing_credentials_are_named(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine has no role, either."""
+    """The machine has no role with rights, either."""
     for name in "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY":
         monkeypatch.delenv(name)
     store.fault = 404

@@ -1,4 +1,4 @@
-"""Claims by queries of two domains of a stream, judged as the stream in the query's domain."""
+"""Claims by queries of two domains, which have the status of the stream in the domain."""
 
 from contextlib import closing
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""From when on a claim has all rows: only where a look has proved it."""
+"""The time since which a claim has all rows."""
 
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ def test_unknown_start_may_be_stated(
 def test_claim_of_windows_begins_a_window_later(
     tmp_path: Path, time_of: str, options: dict[str, Any], since: int | None
 ) -> None:
-    """The window around the first row that is there lacks rows; its size may have to be asked."""
+    """The window of the first remaining row lacks rows. Its size may have to be stated."""
     for batch in (0, 1):
         plan_whole(tmp_path, batch, {"time": TEN})
     whole = TableClaims(str(tmp_path), "flights", time_of, **options).of(1).claim.since
@@ -124,7 +124,7 @@ def test_size_of_a_window_is_read_from_the_rows(spark: SparkSession, tmp_path: P
 
 
 def plan_whole(checkpoint: Path, batch: int, whole: object, watermark: int = TEN) -> None:
-    """Plan a batch of a file log whose offset says from when on it is whole."""
+    """Plan a batch of a file log whose offset has a `whole` fact."""
     about = {"batchWatermarkMs": watermark, "conf": {}}
     read = READ if whole is None else {**READ, "facts": {"whole": whole}}
     plan(checkpoint, batch, {"noted_streams": {"flights": read}, "root": "/log"}, metadata=about)

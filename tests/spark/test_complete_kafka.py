@@ -1,4 +1,4 @@
-"""A batch read of a window has exactly its records of a Kafka topic, or says why not."""
+"""Batch reads of a window of a Kafka topic: they have exactly its records, or say why not."""
 
 import random
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ def parse_times(records: DataFrame) -> DataFrame:
 
 
 class Hourly:
-    """A topic of two partitions, its stream, and reads of its windows of a second."""
+    """A topic of two partitions and its stream, with windows of a second."""
 
     def __init__(self, spark: SparkSession, broker: Broker, controller: Served) -> None:
         self.spark, self.broker, self.served = spark, broker, controller
@@ -54,7 +54,6 @@ class Hourly:
         self.broker.send(self.name, [(partition, str(time), time) for partition, time in rows])
 
     def note(self, writer: str, time: int, position: Mapping[int, int], max_time: int) -> None:
-        """Note."""
         wire = {str(partition): offset for partition, offset in position.items()}
         note = {"writer": writer, "time": time, "position": wire, "max_time": max_time}
         self.served.post(self.name, note)
@@ -73,7 +72,7 @@ class Hourly:
         return sorted(row[0] for row in frame.select(F.unix_millis(frame_time(asked))).collect())
 
     def write(self, *, shared: bool) -> list[int]:
-        """Write and note second by second, records up to two seconds early; returns all times.
+        """Write and note second by second, with records up to two seconds early; return all times.
 
         Two writers have a partition each, or share both.
         """
@@ -135,7 +134,7 @@ def test_consecutive_windows_give_each_record_once(
 
 
 def produce_second(hourly: Hourly, writer: str, second: int, *, aborts: bool) -> None:
-    """Produce four records of a second and the next one in a transaction, and note the second."""
+    """Produce four records of two seconds in a transaction, and note the first second."""
     chance = random.Random(f"{writer}{second}")
     config = {**hourly.broker.config, "transactional.id": f"{hourly.name}-{writer}"}
     with KafkaNotedProducer(config, hourly.name, hourly.served.url, writer) as producer:
@@ -201,7 +200,7 @@ def test_records_deleted_from_inside_the_window_are_an_error(
 @pytest.mark.spark
 @pytest.mark.acceptance
 def test_unreadable_window_says_why(hourly: Hourly, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time, a transaction that is open, another topic, an option that is ours, no field."""
+    """The error names the reason, for example an open transaction or a missing field."""
     monkeypatch.setattr(read_kafka, "READABLE_TIMEOUT_S", 0.5)
     broker, name = hourly.broker, hourly.name
     committed = {"options": {"kafka.isolation.level": "read_committed"}}

@@ -1,4 +1,4 @@
-"""A batch read of a window has exactly its rows, and reads little else."""
+"""Batch reads of a window of a file log: they have exactly its rows, and read little else."""
 
 import json
 import socket
@@ -73,7 +73,7 @@ def test_own_segments_open_no_files_below_the_start_cut(log: HourlyLog) -> None:
 def test_consecutive_hours_give_each_row_once(
     spark: SparkSession, log: HourlyLog, *, shared: bool
 ) -> None:
-    """Together they are one batch read, also if the writers share a segment."""
+    """The writers may share a segment."""
     write_hours(log, 6, shared=shared)
     found = []
     for hour in range(6):
@@ -89,7 +89,7 @@ def test_consecutive_hours_give_each_row_once(
 
 @pytest.mark.spark
 def test_rows_beyond_the_cut_belong_to_no_window(spark: SparkSession, log: HourlyLog) -> None:
-    """A late row is not in a window that was complete before it came: both reads agree."""
+    """A window that was complete before a late row does not get it."""
     log.files.append(0, (1, "a"), (5, "at the end"), (3, "b"), writer="w")
     log.note("w", 5, {0: 3}, 5)
     before = log.read(spark, 0, 5).collect()
@@ -126,7 +126,7 @@ def test_recreated_stream_has_every_row_after_a_wrong_offset(
 
 @pytest.mark.spark
 def test_columns_and_schema_are_those_asked_for(spark: SparkSession, log: HourlyLog) -> None:
-    """The event time is always there; integers are read as Unix ms."""
+    """The event time is always included. Integers are read as Unix ms."""
     rows = pa.table({"time": [1, 7], "name": ["a", "b"], "other": [True, False]})
     log.files.append_table(0, rows)
     log.note("w", 5, {0: 2}, 7)

@@ -1,4 +1,4 @@
-"""Which connector fits a Spark, on its page as in the jars that tests have, and who lacks one."""
+"""The connector for each Spark, on its page and in the tested jars, and the errors without one."""
 
 import subprocess
 import sys

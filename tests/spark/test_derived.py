@@ -1,4 +1,4 @@
-"""Streams that a query derives from another, and the queries that read them."""
+"""Streams that a query derives from another, and queries that read them."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class Sinks:
         return WriterClient(self.served.url, "counts", "counter")
 
     def die_before(self, step: str) -> None:
-        """Have the client's process end before one of its calls, or after the seal."""
+        """End the client's process before one of its calls, or after the seal."""
         self.client.close()
         self.client = Dying(self.served.url, "counts", "counter")
         self.client.dies_before = step
@@ -90,7 +90,7 @@ class Sinks:
 
     @property
     def state(self) -> str:
-        """The state of the writer, as the controller has it."""
+        """The state of the writer at the controller."""
         return str(self.served.writers("counts")["counter"]["state"])
 
     def get_last_mark(self) -> tuple[int, dict[str, int]]:
@@ -122,17 +122,17 @@ class Dying(WriterClient):
     dies_before = ""
 
     def note_time(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as it is
-        """Note, or die."""
+        """Note, or end the process."""
         self._live("note_time")
         super().note_time(*args, **options)
 
     def finish(self, *args: Any, **options: Any) -> Flushed:  # noqa: ANN401 - as it is
-        """Finish, or die."""
+        """Finish, or end the process."""
         self._live("finish")
         return super().finish(*args, **options)
 
     def seal(self) -> bool:
-        """Seal, and die before or after that."""
+        """Seal, and end the process before or after that."""
         self._live("seal")
         get_seal_cut = super().seal()
         self._live("commit")
@@ -154,7 +154,7 @@ def test_rerun_batch_only_notes(sinks: Sinks) -> None:
 
 
 def test_empty_batch_notes_and_batch_without_watermark_does_not(sinks: Sinks) -> None:
-    """Spark states 0 until it has a watermark; the delay is subtracted from each."""
+    """Spark states 0 until it has a watermark. The delay is subtracted from each watermark."""
     sink = sinks(delay_ms=100)
     lowers = []
     for batch_id, watermark in enumerate([0, 5000, 6000]):
@@ -165,7 +165,7 @@ def test_empty_batch_notes_and_batch_without_watermark_does_not(sinks: Sinks) ->
 
 
 def test_unreachable_controller_holds_up_no_batch_after_joining(sinks: Sinks) -> None:
-    """The rows are appended, and noted when it is back."""
+    """The rows are appended at once, and noted later."""
     sink = sinks()
     sinks.take(0, 5000, 3, sink=sink)
     sinks.served.stop()
@@ -216,7 +216,7 @@ def test_end_of_a_sealed_source_ends_the_derived_stream(sinks: Sinks, step: str)
 
 
 def test_derived_stream_with_other_writers_is_not_sealed(sinks: Sinks) -> None:
-    """The sink's own writer is done, and the others continue."""
+    """Only the sink's own writer finishes."""
     sinks.served.note("counts", 4000, {"1": 1})
     sinks.take(0, LAST_MS, 3, 7, sink=sinks(seal=True))
     before = last_lower(sinks.served, "counts")
@@ -253,7 +253,6 @@ def test_last_rows_refused_by_a_sealed_stream_fail_the_query(sinks: Sinks) -> No
 
 
 def test_impossible_promise_of_a_sink_is_refused(sinks: Sinks) -> None:
-    """Starts of windows, a checkpoint of another query, a taken column and a negative delay."""
     sinks.plan(0, 5000)
     batch = sinks.windows(1)
     with pytest.raises(Rejected, match=r"use window\.end, or window_time\(window\)"):
@@ -303,7 +302,7 @@ def test_sink_makes_its_client_with_the_first_batch_and_ends_it(sinks: Sinks) ->
 def test_examples_of_the_page_derive_minutes_and_hours(
     spark: SparkSession, served: Served, output: QueryOutput, tmp_path: Path
 ) -> None:
-    """The minute that ends at ten counts for the hour from nine; the filter goes idle at ten."""
+    """The minute that ends at ten belongs to the hour from nine. The filter goes idle at ten."""
     served.create("per-minute")
     served.create("cleaned")
     with WriterClient(served.url, "flights", "UA") as client:

@@ -1,4 +1,4 @@
-"""Sources that feed claims: one micro-batch more follows a mark, and is under its watermark."""
+"""Sources that feed claims: one more micro-batch follows a mark, under its watermark."""
 
 from pathlib import Path
 
@@ -143,7 +143,7 @@ class DyingSink:
 def test_mark_of_a_skipped_batch_is_in_a_later_watermark(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """Spark runs the batch again after a crash, and the sink does not read it."""
+    """Spark reruns the batch after a crash, and the sink does not read it."""
     events, sink = read(write_rows(flights, 2001), batch_after_mark=True), DyingSink()
     writer = events.writeStream.foreachBatch(sink).trigger(availableNow=True)
     start = writer.option("checkpointLocation", str(output.checkpoint)).start
@@ -159,7 +159,7 @@ def test_mark_of_a_skipped_batch_is_in_a_later_watermark(
 def test_query_with_state_has_no_additional_batch(
     read: Reads, flights: NotedStream, tmp_path: Path
 ) -> None:
-    """Spark plans one itself under the new watermark."""
+    """Spark itself plans a batch under the new watermark."""
     write_rows(flights, 2001)
     outputs = [QueryOutput(tmp_path / name) for name in ("usual", "feeding")]
     for output, feeds in zip(outputs, (False, True), strict=True):
@@ -174,7 +174,7 @@ def test_query_with_state_has_no_additional_batch(
 def test_last_mark_of_any_source_is_in_a_watermark(
     spark: SparkSession, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
-    """The mark comes one batch after its rows, and one batch more after it."""
+    """The mark comes one batch after its rows, and one more batch follows."""
     files = spark.readStream.schema("time TIMESTAMP, name STRING")
     events = with_noted_watermark(
         files.parquet(str(write_rows(flights, 2001).root / "flights")),

@@ -1,4 +1,4 @@
-"""Marks followed at a controller over HTTP; no Spark runs here."""
+"""Marks from a controller over HTTP; no Spark runs here."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_feed_follows_a_controller_again_once_it_is_back(controller: Served) -> 
 
 
 def test_feed_does_not_wait_for_a_silent_controller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query starts without marks, and stops while its request is still open."""
+    """A query starts without marks, and stops during an open request."""
     monkeypatch.setattr(feed_module, "CATCH_UP_S", 0.05)
     monkeypatch.setattr(feed_module, "CLOSE_S", 0.05)
     monkeypatch.setattr(Transport, "hang_up", lambda _: None)
@@ -81,5 +81,5 @@ def test_fault_of_the_feeds_thread_is_raised_by_take(
 
 
 def take_for_ever(feed: ControllerFeed) -> None:
-    """Take marks until that raises."""
+    """Take marks until an error."""
     eventually(lambda: feed.take() is None, expected=True)

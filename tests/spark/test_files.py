@@ -1,4 +1,4 @@
-"""What counts as a file of the log; no Spark runs here."""
+"""The files that belong to a log; no Spark runs here."""
 
 import re
 
@@ -29,7 +29,7 @@ def test_files_that_come_later_are_found(flights: NotedStream) -> None:
 
 
 def test_hidden_and_other_files_are_skipped(flights: NotedStream) -> None:
-    """Unfinished writes, checksums and success markers."""
+    """Examples are unfinished writes, checksums and success markers."""
     directory = flights.append(0, (1, "a")).parent
     for name in (".x.parquet", "_y.parquet", "_SUCCESS", "flights+0+0000000001.crc"):
         (directory / name).write_bytes(b"")
@@ -48,7 +48,7 @@ def test_file_with_a_foreign_name_is_refused(flights: NotedStream, foreign: str)
 
 
 def test_files_that_overlap_are_refused(flights: NotedStream) -> None:
-    """Reading both would give the same offsets twice."""
+    """Otherwise the same offsets would come twice."""
     path = flights.append(0, (1, "a"), (2, "b"))
     path.with_name("flights+0+0000000001.parquet").write_bytes(path.read_bytes())
 
@@ -103,7 +103,10 @@ def test_query_waits_while_a_name_may_have_rows(
 def test_file_below_rows_that_were_read_is_named(
     flights: NotedStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hole asks for the whole list, and may be filled before it is read, not afterwards."""
+    """A gap may be filled before it is read, but not afterwards.
+
+    It causes a list of the whole directory.
+    """
     asked: list[int] = []
     monkeypatch.setattr(SegmentDirectory, "forget", lambda _: asked.append(1))
     whole = flights.append(0, (1, "a")).read_bytes()

@@ -1,4 +1,4 @@
-"""Queries that begin where a topic does whose first rows were deleted, on a real broker."""
+"""Queries from the beginning of a topic whose first rows were deleted, on a real broker."""
 
 import threading
 from pathlib import Path
@@ -36,7 +36,7 @@ def clock(spark: SparkSession, broker: Broker, controller: Served, output: Query
 
 
 def test_partial_windows_are_given_and_bounded_in_the_offset_log(clock: Clock) -> None:
-    """The first mark whose cut reaches the begins bounds the times of all that was deleted."""
+    """The first mark whose cut covers the deleted rows bounds their times."""
     clock.run()
 
     assert clock.counts == [(0, 2), (1, 2), (2, 2), (3, 4), (4, 4), (5, 4)]
@@ -82,7 +82,6 @@ def test_skip_waits_until_the_first_whole_window_is_known(
 
 
 def test_first_whole_window_of_a_compacted_topic_is_unknown(clock: Clock) -> None:
-    """Rows are missing anywhere in it."""
     clock.broker.create(clock.name, settings={"cleanup.policy": "compact"})
     clock.broker.send(clock.name, [(0, "a", START_MS)], key="k")
     clock.marks.calls.ask("DELETE", f"/streams/{clock.name}")

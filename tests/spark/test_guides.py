@@ -1,4 +1,4 @@
-"""The Spark examples of the pages; the README runs in `tests/acceptance`, Kafka in `test_kafka`."""
+"""The Spark examples of the pages. The README runs in `tests/acceptance`, Kafka in `test_kafka`."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_log_and_the_listener_of_the_spark_page_work(
 def test_quickstart_has_the_results_it_states(
     spark: SparkSession, controller: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Lima holds the watermark at 9:25, and its order of 9:40 is in the hour that ends at 10:00."""
+    """Lima holds the watermark at 9:25. Its order of 9:40 counts in the hour until 10:00."""
     before = spark.conf.get("spark.sql.shuffle.partitions")
     shell = Runner(tmp_path, controller.url)
     of_shell = {"sh", "console"}

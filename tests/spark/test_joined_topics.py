@@ -45,7 +45,7 @@ def parse(records: DataFrame) -> DataFrame:
 def test_join_finds_pairs_if_one_side_has_only_marks(
     spark: SparkSession, broker: Broker, controller: Served, tmp_path: Path
 ) -> None:
-    """Spark would take the columns of marks for constant nulls, and the condition for false."""
+    """Otherwise Spark would optimize the null columns of marks, and the join's condition."""
     departed, landed = (Topic(name, broker, controller) for name in ("departed", "landed"))
     outputs = {how: QueryOutput(tmp_path / how) for how in ("inner", "left_outer")}
 

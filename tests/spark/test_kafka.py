@@ -1,4 +1,4 @@
-"""Queries on a real Kafka broker, whose marks come from the real controller."""
+"""Queries on a real Kafka broker and a real controller."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ def send(broker: Broker, topic: str, rows: Sequence[str]) -> None:
 
 
 def test_function_of_the_page_maps_two_topics_to_segments() -> None:
-    """Partition 1 of `tb` is segment 101: the second remedy."""
+    """Partition 1 of `tb` is segment 101."""
     position = Session(PAGE, {}).run("def position(offset)")["position"]
 
     ends = {"ta": {"0": 7, "1": 5}, "tb": {"1": 3}}
@@ -68,7 +68,7 @@ def test_query_of_the_page_gives_out_an_hour_once_it_is_over(
 def test_union_of_the_page_counts_every_row_of_two_topics(
     guide: Session, broker: Broker, served: Served, tmp_path: Path, output: QueryOutput
 ) -> None:
-    """The remedy that the refusals name; the departures are an hour behind."""
+    """The refusals name this remedy. The departures are an hour behind."""
     for name, noted in ("arrivals", 2 * TEN - NINE), ("departures", TEN + 1):
         rows = [f'{{"at": "2013-01-01T{hour}:00Z", "airport": "EWR"}}' for hour in HOURS]
         send(broker, name, rows)

@@ -1,4 +1,4 @@
-"""Queries that read Kafka topics with marks in the micro-batch of their rows, on a real broker."""
+"""Queries on Kafka topics with marks in the micro-batch of their rows, on a real broker."""
 
 from typing import Any
 from uuid import uuid4
@@ -59,7 +59,7 @@ def test_password_of_the_client_is_in_no_file_and_no_plan(
 
 
 def departures(records: DataFrame) -> DataFrame:
-    """Parse records that name a second of departure."""
+    """Parse records with a second of departure."""
     event = F.from_json(F.col("value").cast("string"), "departure TIMESTAMP, origin STRING")
     return records.select(event.alias("event")).select("event.*")
 

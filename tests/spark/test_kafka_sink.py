@@ -1,4 +1,4 @@
-"""Spark's own Kafka sink under the Java interceptor: a derived stream without code."""
+"""Spark's Kafka sink with the Java interceptor: a derived stream without code."""
 
 from pathlib import Path
 

@@ -27,7 +27,7 @@ ROUNDS = range(8)
 
 
 class Row(NamedTuple):
-    """A record, as it was written."""
+    """A written record."""
 
     writer: str
     partition: int
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
 
 class Late(NamedTuple):
-    """A late row, as it was read."""
+    """A late row of a read."""
 
     writer: str | None
     partition: int
@@ -67,7 +67,7 @@ class LyingTopic:
         assert producer.flush(60) == 0
 
     def note(self, second: int, *writers: str) -> None:
-        """Have writers note a second and all that is written."""
+        """Note a second and all written rows as these writers."""
         ends = {str(p): sum(each.partition == p for each in self.rows) for p in range(3)}
         for writer in writers:
             time = START + 1000 * second
@@ -95,7 +95,7 @@ class LyingTopic:
 
     @property
     def marks(self) -> list[Mark]:
-        """The marks that are kept."""
+        """The kept marks."""
         return [read_json(Mark, each) for each in self.served.all_marks(self.name)]
 
     def find_late_rows(self, since: int | None = None) -> list[Late]:
@@ -192,7 +192,7 @@ def test_mark_beyond_sparks_time_is_at_its_end(topic: LyingTopic) -> None:
 def test_rows_removed_by_retention_are_logged(
     topic: LyingTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Late rows may have been among them; likewise below the first mark that is kept."""
+    """They may have been late. The log also names rows below the first kept mark."""
     topic.write()
     everything = topic.find_late_rows()
     topic.broker.truncate(topic.name, {0: topic.marks[-1].cut.offsets[0] - 1})

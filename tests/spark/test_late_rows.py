@@ -1,4 +1,4 @@
-"""Late rows that are kept: which ones they are, and that Spark drops no other."""
+"""Late rows that are kept: the read has them all, and Spark drops no other row."""
 
 import random
 from collections import Counter
@@ -30,7 +30,7 @@ EVENTS = StructType([StructField("time", TimestampType()), StructField("name", S
 
 
 def break_promises(stream: NotedStream, steps: list[Step], chance: random.Random) -> None:
-    """Replay the steps, with rows among them that were promised not to come."""
+    """Replay the steps, and break the writers' promises with some rows."""
     for step in steps:
         replay(stream, [step])
         if chance.random() < 0.3:
@@ -38,7 +38,7 @@ def break_promises(stream: NotedStream, steps: list[Step], chance: random.Random
 
 
 def run_query(flights: NotedStream, seed: int, rows: int, *, keeps: bool) -> list[Batch]:
-    """Return the batches of a query that reads while writers write, and keep promises or not."""
+    """Return the batches of a query that reads while the writers write."""
     steps, chance, found = disorder(seed), random.Random(seed), list[Batch]()
     flights.join("w0", "w1", "w2")
     query = build_query(flights, Columns(late="keep"), Batches(rows))
@@ -137,7 +137,7 @@ def test_late_rows_are_read_under_no_watermark(read: Reads, flights: NotedStream
 
 @pytest.mark.spark
 def test_events_without_late_column_cannot_be_split(read: Reads, flights: NotedStream) -> None:
-    """Events that were read without `late="keep"`, and a column that is taken."""
+    """A log with a column of that name is refused, too."""
     with pytest.raises(Rejected, match=r'read them with Columns\(late="keep"\)'):
         split_late(read(flights.begin_log()))
     with pytest.raises(Rejected, match="column _late of the log is taken"):

@@ -1,4 +1,4 @@
-"""A query's position as the controller hears of it."""
+"""The positions of a query at the controller."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -33,7 +33,7 @@ def listener(read: Reads, controller: Served) -> Iterator[PositionListener]:
 def test_committed_offsets_are_reported_and_the_end_goes_offline(
     read: Reads, flights: NotedStream, output: QueryOutput, controller: Served
 ) -> None:
-    """Three rows are read in one batch, and the query is over."""
+    """One batch reads three rows, and the query ends."""
     flights.append(0, (1000, "a"), (1100, "b"))
     flights.append(3, (1200, "c"))
     output.catch_up(read(flights))
@@ -45,7 +45,7 @@ def test_committed_offsets_are_reported_and_the_end_goes_offline(
 def test_topic_counts_if_the_source_reads_others_too(
     controller: Served, position: KafkaTopic | None
 ) -> None:
-    """Progress is only reported for one stream, unlike a watermark."""
+    """Unlike a watermark, progress belongs to one stream."""
     listener = PositionListener(controller.url, "flights", "g", "r", position=position)
     offset = '{"flights": {"0": 3}, "landings": {"0": 9}}'
 
@@ -53,7 +53,7 @@ def test_topic_counts_if_the_source_reads_others_too(
 
 
 def test_only_the_named_query_is_reported(controller: Served) -> None:
-    """A session has others that read the stream."""
+    """A session may have other queries of the stream."""
     controller.create("flights")
     listener = PositionListener(controller.url, "flights", "g", "r", query_name="loader")
     for name, end in ("loader", 3), ("other", 9):

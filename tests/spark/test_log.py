@@ -33,7 +33,7 @@ def test_only_requested_columns_are_read(
 def test_events_of_other_types_arrive_as_they_were_written(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """Nested values, decimals, nulls, and instants that are finer than Spark's."""
+    """The types are nested values, decimals, nulls and instants finer than Spark's."""
     flights.append_table(0, ODD)
     output.catch_up(read(flights).withColumn("time", F.unix_micros("time")))
 

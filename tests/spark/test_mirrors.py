@@ -35,7 +35,7 @@ class Mirror(Clock):
     """A topic with the copied records of another one."""
 
     def note_of(self, log: str, second: int, controller: Served) -> None:
-        """Note of a log that all before a second is written."""
+        """Note a second, with positions of a log."""
         wire = {str(partition): end for partition, end in self.ends.items()}
         time = START_MS + 1000 * second
         controller.post(self.name, {"writer": "w", "time": time, "position": wire, "log": log})

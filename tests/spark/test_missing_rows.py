@@ -14,7 +14,7 @@ SECOND = 1000
 
 
 def scale(flights: NotedStream) -> NotedStream:
-    """Return the stream with segment 0 sealed at two rows, and its successor with one."""
+    """Seal segment 0 at two rows, write a row to its successor, and return the stream."""
     flights.append(0, (100, "a"), (200, "b"))
     flights.note(SECOND)
     flights.marks.scale(ScaleEvent({0: 2}, {1: (0,)}))
@@ -33,7 +33,7 @@ def delete_files(flights: NotedStream, segment: int) -> NotedStream:
 def test_sealed_segment_without_files_is_not_waited_for(
     flights: NotedStream, ending: str, lower: int
 ) -> None:
-    """A new query begins with what there is, whether the segment was sealed or the stream."""
+    """A new query begins with the existing rows. The segment or the stream is sealed."""
     if ending == "scaled":
         scale(flights)
     else:
@@ -48,7 +48,7 @@ def test_sealed_segment_without_files_is_not_waited_for(
 
 
 def test_unread_rows_of_a_sealed_segment_are_named(flights: NotedStream) -> None:
-    """The query had read the first of two rows."""
+    """The query has read the first of two rows."""
     query = build_query(scale(flights), Batches(1))
     first = read_batches(query)[0]
     delete_files(flights, 0)
@@ -60,7 +60,7 @@ def test_unread_rows_of_a_sealed_segment_are_named(flights: NotedStream) -> None
 def test_log_without_the_rows_of_a_mark_is_reported_once(
     flights: NotedStream, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The segment is open: its rows may be on another disk, or deleted; time does not advance."""
+    """Rows of an open segment may be elsewhere or deleted. The watermark does not advance."""
     flights.append(0, (100, "a"), (200, "b"))
     flights.append(1, (300, "c"))
     flights.note(SECOND)

@@ -1,4 +1,4 @@
-"""Queries whose sources have names, under which Spark keeps their offsets and in no order."""
+"""Queries whose sources have names, by which Spark keeps their offsets in any order."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +40,7 @@ def session_by_name(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def evolving(session_by_name: SparkSession) -> Iterator[SparkSession]:
-    """Return a session whose queries may change their sources, so that each needs a name."""
+    """Return a session whose queries may change their sources, so each source needs a name."""
     session_by_name.conf.set(EVOLUTION_SETTING, "true")
     yield session_by_name
     session_by_name.conf.unset(EVOLUTION_SETTING)
@@ -72,7 +72,7 @@ def test_logs_of_similar_names_are_separate_sources(
 
 
 def user_read(clock: Clock, source_name: str) -> DataFrame:
-    """Return the records of a topic under its marks, from a source that the user named."""
+    """Return the records of a topic under its marks, from a source with the user's name."""
     reader = clock.spark.readStream.format("kafka").name(source_name)
     reader = reader.option("kafka.bootstrap.servers", clock.broker.address)
     return with_noted_watermark(
@@ -127,7 +127,7 @@ def test_topic_continues_under_its_marks(
     output: QueryOutput,
     kind: type[Clock],
 ) -> None:
-    """The marks are ahead, or in a topic; the tools that look at checkpoints read this one, too."""
+    """The marks come ahead, or from a topic. The checkpoint tools read this offset log, too."""
     clock = kind(evolving, broker, controller, output)
     for second in (0, 1):
         clock.write(second)
@@ -146,7 +146,7 @@ def test_topic_continues_under_its_marks(
 def test_sources_without_a_name_are_known_by_their_place(
     spark: SparkSession, controller: Served, output: QueryOutput
 ) -> None:
-    """Spark writes 1 before 0, and marks come before their events."""
+    """Spark writes source 1 before source 0. Marks come before their events."""
     ticks = Ticks(spark, controller, output.checkpoint)
     ticks.marks.note("w", 3000, {0: 30})
     query = output.start(count_per_second(ticks.add_watermark(), "timestamp"))

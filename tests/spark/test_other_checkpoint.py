@@ -1,4 +1,4 @@
-"""A query continues from its own checkpoint only: not from one of another log."""
+"""A query continues from its own checkpoint only, not from another log's."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -43,7 +43,7 @@ def test_checkpoint_of_another_log_is_refused(
 
 
 def test_only_domain_may_be_named_or_not(controller: Served, tmp_path: Path) -> None:
-    """A restart with its name, or without, continues from the checkpoint; of several it is none."""
+    """A restart may name the domain or leave it out. A stream of several domains needs the name."""
     stream = NotedStream(tmp_path, "shipped", controller, "ship_time")
     stream.append(0, (1000, "a"), (2000, "b"))
     stream.note(1500)

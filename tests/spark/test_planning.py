@@ -1,4 +1,4 @@
-"""How micro-batches are cut and dealt out; no Spark runs here."""
+"""The sizes of micro-batches and tasks; no Spark runs here."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def test_shares_use_the_limit_and_exceed_no_segment(rows: dict[int, int], limit:
 def test_offset_advanced_by_rows_has_these_rows_below_it(
     files: list[LogFile], start: int, rows: int
 ) -> None:
-    """Across files and gaps, from the middle of any of them."""
+    """The rows may be in several files, with gaps."""
     there = Unread({0: files}, {0: start}).count_rows()[0]
     end = advance_offset(files, start, min(rows, there))
 
@@ -55,7 +55,7 @@ def test_offset_advanced_by_rows_has_these_rows_below_it(
 
 @pytest.mark.parametrize(("start", "rows", "end"), [(0, 2, 2), (0, 3, 9), (3, 0, 9), (3, 1, 10)])
 def test_unused_offsets_are_read_with_the_row_before_them(start: int, rows: int, end: int) -> None:
-    """The segment has rows at 0 to 3 and at 9 to 11: a cut at 5 is reached after the third row."""
+    """The rows are 0 to 2 and 9 to 10, so a cut at 5 is reached after the third row."""
     assert advance_offset([LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)], start, rows) == end
 
 
@@ -74,7 +74,7 @@ def files(*ends: tuple[int, int]) -> dict[int, list[LogFile]]:
 
 
 def test_files_end_at_a_cut_or_where_they_were_read() -> None:
-    """Further segments of the log, which the cut does not name, are not begun."""
+    """Segments that the cut does not name are not read."""
     log = files((0, 10), (10, 20), (20, 30))
 
     assert [

@@ -1,4 +1,4 @@
-"""How far a query has read, by its offset log; no Spark runs here."""
+"""The position of a query in its offset log; no Spark runs here."""
 
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
 def test_unclear_offset_log_is_refused(
     tmp_path: Path, offsets: list[object], version: str, says: str
 ) -> None:
-    """Time would silently stand still for ever."""
+    """Otherwise the watermark would never advance, without an error."""
     plan(tmp_path, 0, *offsets, version=version)
 
     with pytest.raises(Rejected, match=says):
@@ -98,7 +98,7 @@ def test_planned_batch_is_read_from_the_offset_log(tmp_path: Path) -> None:
 
 
 def test_batch_before_the_first_mark_has_no_watermark(tmp_path: Path) -> None:
-    """Spark writes 0, and older releases of it wrote no policy."""
+    """Spark writes 0. Older releases wrote no policy."""
     plan(tmp_path, 0, {"flights": {"0": 1}}, metadata={"batchWatermarkMs": 0})
 
     planned = QueryProgress(str(tmp_path)).read_batch(0)
@@ -115,7 +115,7 @@ def test_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
 
 
 def test_watermark_comes_from_the_batch_planned_last(tmp_path: Path) -> None:
-    """A sink asks for it while the batch runs; of an earlier batch it is refused."""
+    """A sink asks during its batch. An earlier batch is refused."""
     plan(tmp_path, 3, {"flights": {"0": 1}}, metadata=metadata(30))
     plan(tmp_path, 4, {"flights": {"0": 2}}, metadata=metadata(40))
     progress = QueryProgress(str(tmp_path))

@@ -30,7 +30,7 @@ class One(DataSource):
 
 
 class ReaderOfOne(DataSourceReader):
-    """Reads the row."""
+    """The reader of this row."""
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:  # noqa: ARG002
         """Yield it."""

@@ -22,7 +22,7 @@ YEAR_1 = -62_135_596_799_999
 
 
 class GivenFeed(LocalFeed):
-    """Marks that a test hands over."""
+    """A feed with the test's marks."""
 
     def __init__(self, *answers: FeedMarks) -> None:
         self.answers = list(answers)
@@ -53,7 +53,6 @@ def mark(seq: int, lower: int, **cut: int) -> Mark:
 
 
 def test_feed_continues_after_the_mark_that_was_admitted() -> None:
-    """A restart does not read the history again."""
     feed = GivenFeed(FeedMarks("a", (mark(8, 80, s0=1),)))
     Releaser(feed).follow(Released("a", 7, 70))
 
@@ -106,7 +105,7 @@ def test_no_time_is_before_the_first_mark_after_the_final_one() -> None:
 
 
 def test_query_closed_by_a_seal_has_no_more_marks() -> None:
-    """A recreated stream would have rows, and all of them late."""
+    """A recreated stream would have only late rows."""
     end = Released("a", 1, LAST_MS, sealed=True)
     answers = FeedMarks(), FeedMarks("a", final_cut={0: 3}), FeedMarks("b", (mark(1, 10, s0=1),))
     releaser = Releaser(GivenFeed(*answers))
@@ -124,7 +123,7 @@ def test_query_closed_by_a_seal_has_no_more_marks() -> None:
 
 
 def test_marks_that_are_no_longer_kept_are_skipped() -> None:
-    """A query that was away for longer than marks are kept continues with the kept ones."""
+    """A query that paused for longer than the retention continues with the kept marks."""
     feed = GivenFeed(FeedMarks("a", (mark(3, 30, s0=1),)), FeedMarks("a", (mark(7, 70, s0=4),)))
     releaser = Releaser(feed)
     for _ in range(2):
@@ -134,7 +133,7 @@ def test_marks_that_are_no_longer_kept_are_skipped() -> None:
 
 
 def test_first_lower_counts_until_a_mark_is_read() -> None:
-    """There is none without marks."""
+    """Without marks, the lower is unknown."""
     releaser = Releaser(GivenFeed(FeedMarks("a", (mark(1, 10, s0=1), mark(2, 20, s0=9)))))
     before = releaser.find_lower({0: 9})
     releaser.follow(Released())
@@ -198,7 +197,7 @@ def test_marks_beyond_the_year_9999_are_skipped_and_named_once(
 def test_time_advances_with_the_first_expressible_mark(
     caplog: pytest.LogCaptureFixture, lower: int
 ) -> None:
-    """Spark has no year 0; the next mark is admitted."""
+    """Spark has no year 0. The next mark is admitted."""
     releaser = Releaser(GivenFeed(FeedMarks("a", (mark(1, lower, s0=1), mark(2, 10, s0=1)))))
     releaser.follow(Released())
 
@@ -246,7 +245,7 @@ def test_watermark_has_its_reason(
 
 
 def test_watermark_names_the_wait_of_the_next_mark() -> None:
-    """The first segment that is not read up to its cut; nothing while no mark follows."""
+    """It is the first segment that is not read to its cut."""
     watermark = Watermark(29, "so it is")
     following = [mark(4, 40, s0=5, s1=9), mark(5, 50, s0=7, s1=9)]
     found = [watermark.explain_wait(marks, {0: 5, 1: 8}).because for marks in (following, [])]

@@ -1,4 +1,4 @@
-"""A query at the end of a sealed stream: every last window comes out, and nothing else does it."""
+"""The end of a sealed stream: the last windows come out, and only there."""
 
 import pytest
 from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Operators that judge rows one by one: deduplication and joins."""
+"""Deduplication and joins, which judge rows one by one."""
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -28,7 +28,7 @@ def test_strict_keeps_an_event_at_the_lower_itself(
 def test_join_with_one_quiet_side_continues_after_a_restart(
     read: Reads, flights: NotedStream, landings: NotedStream, output: QueryOutput
 ) -> None:
-    """The quiet side has no news in the second run; its time is stated again all the same."""
+    """The quiet side has nothing new in the second run, but states its time again."""
     flights.append(0, (1000, "a"))
     flights.note(50_000)
     landings.append(0, (1500, "other"))

@@ -72,7 +72,7 @@ def test_sources_covered_by_marks_are_recognised(offsets: list[object], found: l
 def test_claim_has_stream_domain_and_cut_of_its_query(
     offsets: tuple[object, ...], found: tuple[str, str | None, int | None]
 ) -> None:
-    """The domains where all offsets name them, and the cut of one source."""
+    """The domains are known if all offsets name them, and the cut if there is one source."""
     read = describe_read(PlannedBatch("q", 7, 50, "min", offsets))
 
     assert (read["stream"], read["domain"], read["cut"].get("0")) == found
@@ -132,7 +132,7 @@ def test_claim_without_a_domain_asks_no_controller(
 
 
 def claim_after_removal(served: Served, checkpoint: Path, offsets: tuple[object, ...]) -> Claim:
-    """Return a claim to 50 over a stream that lost a writer of the domain `ship` at 40."""
+    """Return a claim to 50 over a stream that lost a writer of domain `ship` at 40."""
     text = json.dumps(offsets).replace("flights", "shipped")
     notes = [{"writer": w, "time": t, "domain": "ship"} for w, t in (("lima", 40), ("oslo", 60))]
     served.post("shipped", *notes)
@@ -184,7 +184,7 @@ def test_skipped_failed_batch_ends_the_claim(
 
 
 class Table:
-    """A table that a query of the flights is written to, by runs that end when all is read."""
+    """A table of a query of the flights. Each run writes all new rows."""
 
     def __init__(self, path: Path, read: Reads, flights: NotedStream, output: QueryOutput) -> None:
         self.path = str(path)
@@ -193,7 +193,7 @@ class Table:
         self.read, self.flights, self.output = read, flights, output
 
     def claims(self) -> TableClaims:
-        """Return the claims of the query as a driver makes them that has just started."""
+        """Return the claims of a new driver of the query."""
         return TableClaims(str(self.checkpoint), "flights", "time")
 
     def run(self, *, strict: bool = False) -> None:
@@ -237,7 +237,7 @@ class Table:
 
 @pytest.fixture
 def table(read: Reads, flights: NotedStream, output: QueryOutput, tmp_path: Path) -> Table:
-    """Return a table to be, of a stream with three rows, two of them below the only mark."""
+    """Return an empty table, and a stream with three rows. Two are below the only mark."""
     flights.begin_log().append(0, (1000, "a"), (2000, "b"))
     flights.append(1, (9500, "c"))
     flights.note(2001)
@@ -266,7 +266,7 @@ def test_claim_of_the_last_mark_is_written_by_the_end_of_a_run(table: Table) -> 
 
 
 def test_rerun_batch_is_not_appended_again(table: Table) -> None:
-    """A driver was killed between the commit of the table and Spark's own."""
+    """The driver was killed between the commits of the table and of Spark."""
     table.run()
     table.output.forget_commit()
     table.run_with(3000, "d")
@@ -301,7 +301,7 @@ def test_table_that_keeps_commits_under_a_week_is_warned_of(
 
 
 def test_lost_memory_ends_the_claim_until_it_is_accepted(table: Table) -> None:
-    """A checkpoint that was moved without `noted-time/` proves nothing of the batches before."""
+    """A checkpoint without its directory `noted-time/` proves nothing about earlier batches."""
     table.run()
     shutil.rmtree(table.checkpoint / "noted-time")
     table.run_with(3000, "d")
@@ -338,7 +338,7 @@ def test_checkpoint_of_another_query_is_refused(table: Table, tmp_path: Path) ->
 
 
 def test_second_write_of_a_batch_without_parts_is_refused(table: Table) -> None:
-    """The second write would be passed over."""
+    """Otherwise it would be skipped."""
 
     def twice(rows: DataFrame, batch_id: int) -> None:
         for even in (True, False):
@@ -367,7 +367,7 @@ def test_batches_without_rows_are_committed_by_claim_every(
 def test_rows_without_the_column_of_the_claim_are_refused(
     read: Reads, flights: NotedStream
 ) -> None:
-    """A name with dots is a field of a column."""
+    """A name with dots is a nested field."""
     events = read(flights.begin_log())
     windows = events.groupBy(F.window("time", "1 second")).count()
 
@@ -377,6 +377,6 @@ def test_rows_without_the_column_of_the_claim_are_refused(
 
 
 def test_start_of_a_window_is_refused(tmp_path: Path) -> None:
-    """Rows of a window come when it ends."""
+    """A window's rows come when it ends."""
     with pytest.raises(Rejected, match="is the start of a window"):
         TableClaims(str(tmp_path), "flights", "window.start")

@@ -1,4 +1,4 @@
-"""Streams over a range of time have its rows, each once, and end at its end."""
+"""Streams over a range of time have each of its rows once, and end at its end."""
 
 import json
 from itertools import pairwise
@@ -47,7 +47,7 @@ def test_streams_over_consecutive_ranges_give_each_row_once(
 
 
 def test_beginning_of_the_log_is_not_read(flights: NotedStream) -> None:
-    """The first batch begins at the first file whose statistics allow for such a time."""
+    """The first batch begins at the first file whose statistics include such a time."""
     for second in range(10):
         flights.append(0, (second * SECOND, "a"), (second * SECOND + 400, "b"))
         flights.note((second + 1) * SECOND)
@@ -113,7 +113,7 @@ def test_checkpoint_keeps_the_start_and_end_of_its_range(flights: NotedStream) -
 
 
 def test_end_without_kept_marks_is_refused(flights: NotedStream) -> None:
-    """The first mark that is kept may lie far beyond the first one at the end."""
+    """The first kept mark may be far beyond the first mark at the end."""
     for second in range(1, 6):
         flights.append(0, (second * SECOND - 1, str(second)))
         flights.note(second * SECOND)
@@ -140,7 +140,7 @@ def test_end_of_a_sealed_stream_is_read(flights: NotedStream) -> None:
 
 
 def test_segment_without_statistics_is_read_from_its_beginning(flights: NotedStream) -> None:
-    """Files without statistics; the log may also end before the start cut, or not be begun."""
+    """The log may also end before the start cut, or be empty."""
     path = flights.append_table(0, table((1, "a"), (9, "b")), write_statistics=False)
     files = {0: [LogFile(path, 0, 2)], 1: []}
 

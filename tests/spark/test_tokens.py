@@ -1,4 +1,4 @@
-"""How a query sends its token, and where the token does not appear."""
+"""Tokens of a query: they are sent, and appear nowhere else."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_query_sends_its_token_and_stores_it_nowhere(
 
 
 def test_workers_are_given_no_secret() -> None:
-    """Spark sends them a reader, and with it the source, pickled."""
+    """Spark pickles a reader and its source for the workers."""
     log = LogQuery("/log", "flights", "http://127.0.0.1", "time")
     marks = MarksQuery({"flights": KafkaTopic("flights")}, "http://127.0.0.1", "/checkpoint")
     log_source = LogSource(build_options(log, SECRET))

@@ -32,7 +32,7 @@ HOUR_AGO = time.time_ns() // 1_000_000 - 3_600_000
 
 @dataclass
 class LastMark(LocalFeed):
-    """A stream, the lower that a query has of it, and a feed of its last mark."""
+    """A stream with a lower that the query has, and its last mark."""
 
     lower: int | None
     last: int | None
@@ -116,7 +116,7 @@ def test_sticky_catch_up_has_no_backlog_in_the_next_run(tmp_path: Path) -> None:
 
 
 def test_change_of_the_flag_alone_plans_no_batch(tmp_path: Path) -> None:
-    """The last offset stays, until there is a mark to let in."""
+    """The last offset stays until there is a mark to let in."""
     stream = LastMark(95, 100)
     planner = Planner(make_source(BEHIND, tmp_path, stream))
     first = planner.plan(build_offset(stream), ReadAllAvailable())
@@ -127,7 +127,7 @@ def test_change_of_the_flag_alone_plans_no_batch(tmp_path: Path) -> None:
 
 
 def test_connect_refuses_the_larger_limit_only() -> None:
-    """The call cannot read a checkpoint that is the server's."""
+    """The call cannot read a checkpoint on the server."""
     remote, query = cast("SparkSession", object()), MarksQuery({}, "", "checkpoint")
     catch_up, limit = CatchUp(BEHIND), {"maxOffsetsPerTrigger": 4}
 

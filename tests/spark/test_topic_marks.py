@@ -1,4 +1,4 @@
-"""Queries that read their marks from a noted topic, without any Python in their plans."""
+"""Queries with marks from a noted topic, without Python in their plans."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -40,7 +40,7 @@ MARK = NotedRecord("flights", "9f", "default", None, Mark(1, 50, 50, StreamCut({
 
 
 class NotedClock(Clock):
-    """A clock whose marks are in a noted topic, as a relay would have written them."""
+    """A clock with marks in a noted topic, as a relay writes them."""
 
     def __init__(self, *of: Any) -> None:  # noqa: ANN401 - a clock's
         super().__init__(*of)
@@ -153,7 +153,7 @@ def test_foreign_record_of_the_noted_topic_fails_the_query(
 
 
 def test_mark_of_another_topic_is_refused(spark: SparkSession) -> None:
-    """A broker without ids has none."""
+    """A broker without ids gives none."""
     asked = replace(ASKED, logs={"flights": ["l-N_h", "old"]})
     own = [
         ("default", structs.replace(MARK, topic_id=each).value) for each in ("l-N_h", "old", None)
@@ -167,7 +167,7 @@ def test_mark_of_another_topic_is_refused(spark: SparkSession) -> None:
 
 
 def test_unnamed_domain_must_be_the_default(spark: SparkSession) -> None:
-    """Otherwise the query would wait for good, unnoticed; in the call all may be there."""
+    """Otherwise the query would wait forever."""
     rows = [make_record(70, "ingestion")]
 
     assert read_lowers(spark, rows) == []
@@ -176,7 +176,7 @@ def test_unnamed_domain_must_be_the_default(spark: SparkSession) -> None:
 
 
 def test_watermark_is_ingestion_less_a_lag(clock: NotedClock) -> None:
-    """The observer's mark says that all that was visible before the fourth second is read."""
+    """The observer's mark covers all records before the fourth second."""
     clock.write(0, 1, 2)
     clock.note(4, "ingestion")
     clock.run(Ingestion(2000), domain="ingestion")
@@ -187,7 +187,7 @@ def test_watermark_is_ingestion_less_a_lag(clock: NotedClock) -> None:
 def test_mark_comes_in_the_batch_of_its_rows_without_python(
     clock: NotedClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Spark's own source reads both topics, the marks first."""
+    """Spark's own source reads both topics, and the marks first."""
     clock.write(0)
     clock.note(1)
     clock.run()
@@ -269,7 +269,7 @@ def test_relay_waits_for_a_transaction_that_a_mark_covers(
 
 
 def relay_marks(relay: KafkaRelay, clock: Clock) -> int:
-    """Have a relay look, and return how many marks there are."""
+    """Let a relay poll, and return the number of marks."""
     relay.look()
     there = relay.noted.name in clock.broker.topics()
     return len(clock.broker.records(relay.noted.name)) if there else 0
@@ -295,7 +295,7 @@ def test_least_lower_counts_if_one_topic_is_quiet(clock: NotedClock, other: Note
 def test_join_of_two_topics_is_exact_and_closed_by_seals(
     clock: NotedClock, other: NotedClock
 ) -> None:
-    """A row without a partner in the last second comes out with the seals."""
+    """The seals give out a last row without a partner."""
     for seconds, final in ((0, 1), False), ((2, 3), True):
         clock.write(*seconds, partitions=(0,))
         clock.note(seconds[-1] + 1, final=final)

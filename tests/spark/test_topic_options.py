@@ -1,4 +1,4 @@
-"""Queries on topics that catch up, or whose watermark is ingestion less a lag, on a real broker."""
+"""Queries on topics with backlogs or a lag, on a real broker."""
 
 from collections.abc import Callable
 from typing import Any
@@ -65,7 +65,7 @@ def look(clock: Clock) -> Callable[[int], None]:
 
 
 def test_watermark_follows_ingestion_by_the_lag(clock: Clock, look: Callable[[int], None]) -> None:
-    """A record that was older than the lag when it came in is late, one dated ahead closes none."""
+    """A record older than the lag is late. A record dated ahead closes no window."""
     clock.write(0, 1, 2, 9)
     look(4)
     clock.run(Ingestion(2000), domain="ingestion")
@@ -100,6 +100,6 @@ INGESTED = {"domain": "ingestion"}
 def test_option_of_file_logs_is_refused_for_a_topic(
     clock: Clock, options: list[Any], asked: dict[str, Any], says: str
 ) -> None:
-    """Named, with what there is of a topic."""
+    """The error names the replacement for a topic."""
     with pytest.raises(Rejected, match=says):
         clock.read(*options, **asked)

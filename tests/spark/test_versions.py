@@ -41,7 +41,7 @@ def test_missing_feature_of_a_spark_names_the_alternative(running: str) -> None:
 
 
 def test_features_of_older_spark_need_no_python_sources() -> None:
-    """Spark has Python sources since 4.0, and not all of this package needs them."""
+    """Spark has Python sources since 4.0, and some features do not need them."""
     older = [name for name in spark_integration.__all__ if name not in NEEDED_RELEASES]
     program = f"""
 import sys
@@ -68,7 +68,7 @@ def test_unsupported_old_spark_is_refused_at_import(monkeypatch: pytest.MonkeyPa
 def test_untested_newer_spark_is_refused_with_the_option(
     monkeypatch: pytest.MonkeyPatch, accepted: str
 ) -> None:
-    """Exactness rests on how Spark plans; another release that was accepted is not this one."""
+    """Another accepted release does not count. Exactness depends on Spark's plans."""
     monkeypatch.setenv(ACCEPTING_VARIABLE, accepted)
 
     with pytest.raises(SparkTooNew) as caught:
@@ -81,7 +81,7 @@ def test_untested_newer_spark_is_refused_with_the_option(
 
 
 def test_accepted_newer_spark_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable of the refusal names the release."""
+    """The error's variable names the release."""
     monkeypatch.setattr(pyspark, "__version__", "4.4.0.dev1")
     monkeypatch.setenv("NOTED_TIME_UNTESTED_SPARK", "4.4")
 

@@ -1,4 +1,4 @@
-"""Windows close by the marks of the writers, and only by them."""
+"""The marks of the writers close windows, and nothing else."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_window_closes_exactly_when_the_lower_reaches_its_end(
 def test_filter_on_another_column_lets_time_advance(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """Spark pushes such a filter down as far as it can; it must not remove the marks."""
+    """Spark pushes the filter down. It must not remove the marks."""
     flights.append(0, (1000, "a"), (1100, "b"))
     flights.note(2000)
     output.catch_up(count_per_second(read(flights).where("name = 'a' AND time IS NOT NULL")))

@@ -1,4 +1,4 @@
-"""A proxy before a store, which counts requests and spoils some of them."""
+"""A proxy of a store that counts requests and disturbs some of them."""
 
 import http.client
 import threading

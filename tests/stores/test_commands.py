@@ -1,4 +1,4 @@
-"""The commands of the file log, over a log in a store."""
+"""Commands for a file log in a store."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The demonstration over a log in a store."""
+"""The demonstration with a file log in a store."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

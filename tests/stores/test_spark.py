@@ -1,4 +1,4 @@
-"""Spark reads and appends file logs in a bucket."""
+"""File logs in a bucket, read and appended by Spark."""
 
 from functools import partial
 from pathlib import Path

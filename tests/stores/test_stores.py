@@ -1,4 +1,4 @@
-"""The file log on a real S3 server, whose answers get lost and which slows down."""
+"""File logs on a real S3 server that loses answers and slows down."""
 
 import io
 import os
@@ -44,7 +44,7 @@ def rows(*times: int, name: str = "x") -> list[dict[str, object]]:
 
 
 def put(bucket: str, key: str, table: pa.Table | bytes) -> None:
-    """Put an object as another program does."""
+    """Put an object as a foreign program does."""
     body = table
     if isinstance(table, pa.Table):
         buffer = io.BytesIO()
@@ -62,7 +62,7 @@ def list_files(root: str) -> dict[int, list[LogFile]]:
 
 
 def read(root: str) -> list[tuple[int, str]]:
-    """Return the rows of all segments, and check that offsets have neither gaps nor overlaps."""
+    """Return the rows of all segments. Offsets must have neither gaps nor overlaps."""
     found: list[tuple[int, str]] = []
     for run_ in list_files(root).values():
         for before, after in pairwise(run_):

@@ -1,4 +1,4 @@
-"""The session that writes tables, and how they are read without Spark."""
+"""The session that writes tables, and readers without Spark."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ def delta_spark(request: pytest.FixtureRequest) -> SparkSession:
 
 @pytest.fixture
 def open_table(delta_spark: SparkSession) -> Callable[[str], StaticTable]:
-    """Return how to read an Iceberg table, by its name in Spark, as it is now, without Spark."""
+    """Return a function that opens an Iceberg table by its Spark name, without Spark."""
 
     def read(table: str) -> StaticTable:
         catalog, *path = table.split(".")

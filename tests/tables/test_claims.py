@@ -25,7 +25,7 @@ SECOND = 1000
 
 
 class Query:
-    """A query of a directory, whose watermark is Spark's own, that is written to one table."""
+    """A query of a directory under Spark's own watermark, which writes to one table."""
 
     def __init__(
         self, spark: SparkSession, directory: Path, table: str, open_table: OpenTable
@@ -125,7 +125,7 @@ def test_rows_and_claim_are_one_commit_and_once(query: Query) -> None:
 
 
 def test_foreign_overwrite_ends_the_claim_but_not_the_rows(query: Query) -> None:
-    """They are written without one."""
+    """The rows have no claim."""
     query.give(10)
     query.give(20)
     query.run()
@@ -186,7 +186,7 @@ def test_roll_back_ends_the_claim_of_a_running_query(query: Query) -> None:
 
 @pytest.mark.parametrize("is_marked", [True, False])
 def test_only_a_marked_merge_keeps_the_claim(query: Query, *, is_marked: bool) -> None:
-    """Others merge, too."""
+    """Another program may merge, too."""
     claims, target = query.claims(), sql_name(query)
     using = "delta" if query.table.startswith("delta") else "iceberg"
     if using == "iceberg" and is_marked and RUNNING < (4, 0):
@@ -220,7 +220,7 @@ def test_only_a_marked_merge_keeps_the_claim(query: Query, *, is_marked: bool) -
 
 
 def test_each_part_of_a_batch_is_written_once(query: Query) -> None:
-    """The claim comes with the last one."""
+    """The last part has the claim."""
     claims = query.claims()
 
     def split(rows: DataFrame, batch_id: int) -> None:

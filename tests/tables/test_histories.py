@@ -52,7 +52,7 @@ class DeltaWorld(World):
         return self.log.history() if self.log.exists() else TableHistory((), is_numbered=True)
 
     def commit(self, change: Change, rows: Iterable[Row], *claims: Claim) -> None:
-        """Commit to both."""
+        """Commit to the model and the table."""
         super().commit(change, rows, *claims)
         if change == "none":
             deltalake.DeltaTable(self.path).alter.set_table_description("rows")
@@ -69,7 +69,7 @@ class DeltaWorld(World):
             shutil.copytree(self.path, self.copies / str(len(self.saved)))
 
     def put_back(self) -> None:
-        """Take a copy in place of the table."""
+        """Replace the table by a copy."""
         if not self.saved:
             return
         place = self.chance.randrange(len(self.saved))
@@ -113,19 +113,19 @@ class IcebergWorld(World):
         return read_iceberg_history(self.table.refresh())
 
     def commit(self, change: Change, rows: Iterable[Row], *claims: Claim) -> None:
-        """Commit to both; the snapshot is known by the model's number of it."""
+        """Commit to both. The model numbers the snapshots."""
         super().commit(change, rows, *claims)
         write = self.table.overwrite if change == "other" else self.table.append
         write(ROWS, snapshot_properties=build_metadata(claims))
         self.places[self.state.commits[-1].id] = str(self.table.metadata.current_snapshot_id)
 
     def save(self) -> None:
-        """Keep where the metadata of this moment are."""
+        """Remember the current metadata file."""
         super().save()
         self.locations = [*getattr(self, "locations", []), self.table.metadata_location]
 
     def put_back(self) -> None:
-        """Have the catalog name earlier metadata."""
+        """Let the catalog name an earlier metadata file."""
         if self.saved:
             place = self.chance.randrange(len(self.saved))
             self.state = self.saved[place]
@@ -188,7 +188,7 @@ def test_no_claim_of_delta_is_too_high(tmp_path: Path) -> None:
 
 
 def test_no_claim_of_iceberg_is_too_high(catalog: Catalog) -> None:
-    """Roll backs, catalogs that are put back, and snapshots that expire."""
+    """The acts include roll backs, old catalogs and expired snapshots."""
     for seed in range(HISTORIES):
         chance = Random(seed)
         world = IcebergWorld(
@@ -306,7 +306,7 @@ def find_false_inherited_claims(seed: int, build: Callable[[str, type[Table]], T
 
 
 def test_no_inherited_claim_of_delta_is_too_high(tmp_path: Path) -> None:
-    """Three hops of tables, which change while jobs read them."""
+    """Tables of three hops change while jobs read them."""
     for seed in range(PIPELINES):
 
         def build(name: str, kind: type[Table], seed: int = seed) -> Table:
@@ -319,7 +319,7 @@ def test_no_inherited_claim_of_delta_is_too_high(tmp_path: Path) -> None:
 
 
 def test_no_inherited_claim_of_iceberg_is_too_high(catalog: Catalog) -> None:
-    """Snapshots that were rolled back become current again."""
+    """A snapshot that was rolled back may become current again."""
     for seed in range(PIPELINES):
 
         def build(name: str, kind: type[Table], seed: int = seed) -> Table:

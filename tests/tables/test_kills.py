@@ -1,4 +1,4 @@
-"""Drivers that are killed while they write tables by the connectors of Delta and of Iceberg."""
+"""Drivers that are killed while the connectors of Delta and Iceberg write tables."""
 
 from pathlib import Path
 from random import Random
@@ -23,9 +23,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("4.0")]
 @pytest.mark.skipif(not tables.connectors(), reason=tables.MISSING)
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_killed_drivers_double_no_row_and_claim_nothing_false(tmp_path: Path, kind: str) -> None:
-    """SIGKILL between data and commit, and between commit and Spark's own log.
+    """A driver is killed between data and commit, or between commit and Spark's own log.
 
-    A kill anywhere is tried with deltalake, whose driver starts sooner.
+    Drivers with deltalake are killed anywhere, because they start sooner.
     """
     chance = Random(KILLS)
     table = (

@@ -1,4 +1,4 @@
-"""Batches that a query passes over: no claim is too high, and withdrawn ones keep the claim."""
+"""Batches that a query skips: no claim is too high, and withdrawn batches keep the claim."""
 
 import json
 from collections.abc import Callable, Collection, Sequence
@@ -36,7 +36,10 @@ class Killed(Exception):
 
 
 class Rows(OpenTable):
-    """A table of Delta in memory. One call to it, or to a checkpoint, may fail, done or not."""
+    """A table of Delta in memory.
+
+    One call to it or to a checkpoint fails, before or after its effect.
+    """
 
     def __init__(self) -> None:
         self.commits: list[Commit] = []
@@ -130,7 +133,7 @@ WRITTEN, PASSED = (write, False, None), (CARELESS[-1], True, None)
 @example([WRITTEN, PASSED, WRITTEN])
 @example([WRITTEN, (CARELESS[1], True, None), WRITTEN])
 def test_no_claim_is_too_high_if_a_program_skips_batches(batches: list[Any]) -> None:
-    """The driver is killed and its answers are lost anywhere; a careful program keeps its claim."""
+    """Kills and lost answers happen anywhere. A careful program keeps its claim."""
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         table, files, runs, truth = Rows(), Files(fs.LocalFileSystem(), directory), [0], set[Row]()
         write_file, is_careful = files.write, True
@@ -161,7 +164,7 @@ def test_no_claim_is_too_high_if_a_program_skips_batches(batches: list[Any]) -> 
     [("save", "delta:/data/flights"), ("save_to_iceberg", "iceberg:lake.db.flights")],
 )
 def test_programs_of_the_page_keep_the_claim(tmp_path: Path, function: str, url: str) -> None:
-    """A batch without rows is withdrawn; a batch that the program does not ask for ends it."""
+    """The program withdraws a batch without rows. A skipped batch ends the claim."""
     table, found = Rows(), []
     claims = start_driver(str(tmp_path), table, url)
     save = Session("docs/guides/tables.md", {}, claims=claims).run("def save_to_iceberg")[function]

@@ -1,4 +1,4 @@
-"""Real clients at work in threads, and what became of their calls."""
+"""Real clients under load, and the outcomes of their calls."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ LONGEST_S = 300.0
 
 
 class Noted(NamedTuple):
-    """A time of a stream that was acknowledged, and when."""
+    """An acknowledged time of a stream."""
 
     stream: str
     time: int
@@ -70,14 +70,14 @@ class Load:
                 time.sleep(PAUSE_S)
 
     def end(self) -> None:
-        """Let the writers finish, and wait until they have."""
+        """Let the writers finish, and wait for them."""
         self._ending.set()
         for thread in self._threads:
             thread.join(PATIENCE_S)
             assert not thread.is_alive()
 
     def wait_for_progress(self, since: float) -> None:
-        """Wait until each stream has three more notes acknowledged after that moment."""
+        """Wait until each stream has three more acknowledged notes after a moment."""
         wait_until(lambda: min(map(len, self._moments(since, time.monotonic()))) >= 3)
 
     def last_acknowledged(self) -> dict[str, int]:
@@ -85,7 +85,7 @@ class Load:
         return {each.stream: each.time for each in self.noted}
 
     def pause(self, start: float, end: float) -> float:
-        """Return the longest time without an acknowledged note of a writer between two moments."""
+        """Return the longest time between acknowledged notes of a writer in this interval."""
         return max(
             after - before
             for moments in self._moments(start, end)
@@ -102,7 +102,7 @@ class Load:
 
 
 def flush(client: WriterClient) -> None:
-    """Wait until it is durable, through pauses of any length."""
+    """Wait until the notes are durable, through pauses of any length."""
     until = time.monotonic() + LONGEST_S
     while True:
         try:

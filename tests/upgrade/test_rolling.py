@@ -1,4 +1,4 @@
-"""Rolled from this version to the next, back and forward again, under load, with kills."""
+"""Rolling updates to the next version and back, under load, with kills."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ BEYOND_S = 2.0
 
 
 class Pair:
-    """Two controllers at addresses that stay, and the clients that call them."""
+    """Two controllers at fixed addresses, and their clients."""
 
     def __init__(self, directory: Path, database: str) -> None:
         self._directory, self.database = directory, database
@@ -41,7 +41,7 @@ class Pair:
             each.kill()
 
     def replace(self, index: int, code: Path, end: Callable[[ServeProcess], object]) -> float:
-        """End a controller, go on with the other, start it anew; returns the longest pause."""
+        """End a controller, use the other, start it again, and return the longest pause."""
         start = time.monotonic()
         port = self.controllers[index].port
         end(self.controllers[index])

@@ -1,6 +1,6 @@
 """Counts the events of a file log per minute into JSON files.
 
-Its state is kept by RocksDB. It runs until it is killed.
+RocksDB keeps its state. It runs until it is killed.
 """
 
 import json

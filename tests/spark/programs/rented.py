@@ -84,7 +84,7 @@ def per_second(events: DataFrame) -> DataFrame:
 
 
 def run_to_end(spark: SparkSession, counts: DataFrame, asked: Asked) -> DataFrame:
-    """Have a query read what there is, and return all that it has written."""
+    """Run a query to the end of its input, and return all its output."""
     writer = counts.writeStream.format("parquet").option("checkpointLocation", asked["checkpoint"])
     query = writer.trigger(availableNow=True).start(asked["output"])
     query.awaitTermination()

@@ -1,13 +1,13 @@
-"""Runs a query for each stateful operator, and kills itself when each is at its place.
+"""Runs a query for each stateful operator, and kills itself once each is at its place.
 
-`dies` says where that is. A query that is there waits for the others:
+`dies` names the place. A query at its place waits for the others:
 
 - `planned`: the next batch is in the log of offsets, and none of its rows is read yet;
 - `written`: the next batch has written its state and its output, and is not committed;
 - `committed`: the first batch that was not committed is committed.
 
-So no run commits two batches of a query. The program ends by itself, with status 0, when each query
-has committed a batch under the last watermark.
+So no run commits two batches of a query. The program ends with status 0 once each query has
+committed a batch under the last watermark.
 """
 
 import json
@@ -77,7 +77,7 @@ def inner(read: Read) -> DataFrame:
 
 
 def outer(read: Read) -> DataFrame:
-    """Return the same, and (name, departure, none) of each departure without an arrival."""
+    """Return the inner pairs, and (name, departure, none) of each departure without an arrival."""
     return _join(read, "left_outer")
 
 
@@ -104,7 +104,7 @@ class Counting(StatefulProcessor):
     """Counts the rows of a key until the timer at its end fires."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Have a counter and timers."""
+        """Create a counter."""
         self._handle, self._count = handle, handle.getValueState("count", "count LONG")
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -146,7 +146,7 @@ def ms(duration: int) -> str:
 
 
 class Query:
-    """A query, which waits once it is where the program may be killed."""
+    """A query that waits at the place where the program may be killed."""
 
     def __init__(self, spark: SparkSession, given: Given, asked: Given) -> None:
         self._dies, self._output = asked["dies"], Path(asked["output"])

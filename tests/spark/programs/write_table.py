@@ -31,7 +31,7 @@ Given = dict[str, Any]
 
 
 def die() -> None:
-    """End at once, and all that this program started, as at a power cut."""
+    """Kill this process and all its children, as a power cut does."""
     os.killpg(0, signal.SIGKILL)
 
 
@@ -83,7 +83,7 @@ def read_number(commit: Path) -> int:
 
 
 def make_pipe_filter(pipe: str) -> Callable[[str], bool]:
-    """Return a filter that lets all rows pass, and makes the pipe when the first one does."""
+    """Return a filter that keeps all rows, and makes the pipe with the first one."""
 
     def passes(_: str) -> bool:
         with suppress(FileExistsError):
