@@ -5,10 +5,8 @@ import shutil
 import ssl
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from itertools import groupby
+from collections.abc import Callable
 from pathlib import Path
-from threading import Event, Thread
 
 import httpx
 import pytest
@@ -22,6 +20,7 @@ from noted_time.client import ENVIRONMENT_VARIABLE
 from noted_time.values import NotAllowed
 from noted_time_cli.server.serving import _check_address, _list_names
 from reader_client import ReaderClient
+from tests.reader_client.answers import MARKS, STREAM
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess, run_command
 from tests.support.scrapes import samples
@@ -66,47 +65,6 @@ def test_revoked_token_is_refused_by_a_running_controller(tmp_path: Path) -> Non
         wait_until(lambda: httpx.get(url, headers=build_headers(gone)).status_code == 401)
         after = httpx.get(url, headers=build_headers(stays)).status_code
     assert (before, revoked.returncode, after) == ([201, 200], 0, 200)
-
-
-@pytest.mark.acceptance
-def test_token_is_replaced_without_losing_notes(tmp_path: Path) -> None:
-    """The old token is refused from then on, and no accepted note is lost."""
-    old, answers, done = (
-        create_token(tmp_path, "--scope", "admin"),
-        list[tuple[str, int]](),
-        Event(),
-    )
-    with ServeProcess(tmp_path).ready() as controller:
-        url = f"{controller.url}/v1/streams/s"
-        httpx.put(url, headers=build_headers(old))
-
-        def note(tokens: Sequence[str]) -> None:
-            while not done.is_set():
-                for token in tokens:
-                    at = len(answers)
-                    notes = {"notes": [{"writer": "UA", "time": at, "position": {"0": at}}]}
-                    answer = client.post(f"{url}/notes", json=notes, headers=build_headers(token))
-                    answers.append((token, answer.status_code))
-
-        with httpx.Client() as client:
-            noting = Thread(target=note, args=[held := [old]])
-            noting.start()
-            held.append(new := create_token(tmp_path, "--scope", "admin"))
-            wait_until(lambda: (new, 200) in answers)
-            run_command("token", "revoke", old.split("_")[1], cwd=tmp_path)
-            wait_until(lambda: answers.count((old, 401)) > 9)
-            done.set()
-            noting.join()
-        row = httpx.get(f"{url}/writers/UA", headers=build_headers(new)).json()
-
-    def changes(token: str) -> list[int]:
-        return [
-            status for status, _ in groupby(status for each, status in answers if each == token)
-        ]
-
-    accepted = [at for at, (_, status) in enumerate(answers) if status == 200]
-    seen = changes(old), changes(new)[-1], row["position"], row["times"]["default"]
-    assert seen == ([200, 401], 200, {"0": accepted[-1]}, accepted[-1])
 
 
 @pytest.mark.acceptance
@@ -302,22 +260,6 @@ URL = "http://127.0.0.1:7464"
 
 TOKEN = "nt_0123456789ab_s3cr3t"  # noqa: S105 - not a real one
 
-STREAM = {
-    "id": "1",
-    "domains": ["default"],
-    "scale_events": [],
-    "marks": {"default": None},
-    "reader_timeout_ms": 60_000,
-    "writer_retention_ms": 60_000,
-    "seal": None,
-    "max_time_ahead_ms": None,
-    "logs": [],
-}
-
-ADMIN, READ = ["--scope", "admin"], ["--scope", "read", "--stream", "s"]
-
-WRITE = ["--scope", "write", "--stream", "s", "--writer", "UA"]
-
 
 class Answers(httpx.MockTransport):
     """Answers as planned, with the statuses of `refusals` first; remembers the headers it got."""
@@ -339,9 +281,7 @@ class Answers(httpx.MockTransport):
                 200, json={"results": [{"status": "accepted", "lower": None}] * len(notes)}
             )
         if request.url.path.endswith("/marks"):
-            about = {"stream_id": "1", "scale_events": 0, "sealed": False, "final_cut": None}
-            about |= {"quiet": False, "ahead_of_stream": False, "first_lower": None, "logs": []}
-            return httpx.Response(200, json={**about, "marks": []})
+            return httpx.Response(200, json=MARKS)
         return httpx.Response(200, json=STREAM)
 
 
@@ -426,27 +366,3 @@ def test_offline_raises_if_the_token_is_refused() -> None:
         pytest.raises(NotAllowed, match="403"),
     ):
         client.offline({0: 1}, timeout=PATIENCE_S)
-
-
-@pytest.mark.acceptance
-def test_writer_and_reader_work_with_tokens(tmp_path: Path) -> None:
-    """Each token has only the rights that it needs."""
-    admin, write, read = (create_token(tmp_path, *options) for options in (ADMIN, WRITE, READ))
-    with ServeProcess(tmp_path).ready() as controller:
-        url = controller.url
-        httpx.put(f"{url}/v1/streams/s", json={"mark_interval_ms": 0}, headers=build_headers(admin))
-        with (
-            ReaderClient(url, "s", token=read) as reader,
-            WriterClient(url, "s", "UA", token=write) as writer,
-            WriterClient(url, "s", "DL", token=write) as another,
-        ):
-            another.join()
-            with pytest.raises(NotAllowed, match="may not note for writer 'DL'"):
-                another.flush()
-            writer.note_time(5, {0: 1})
-            writer.flush()
-            lower = reader.wait_for(5, timeout=PATIENCE_S).lower
-            with pytest.raises(NotAllowed):
-                another.close()
-
-    assert lower == 5

@@ -16,6 +16,7 @@ from reader_client import ReaderClient
 from reader_client.protocol.answers import StreamReply
 from reader_client.protocol.questions import ask_completeness
 from tests.cli.conftest import Commands
+from tests.reader_client.answers import MARKS, STREAM
 from tests.support.odd_controller import odd_controller
 from writer_client.sending.answers import decode_reply
 
@@ -23,18 +24,6 @@ PROBLEM = "urn:noted-time:problem:not_complete_yet"
 MARK = {"seq": 1, "lower": 5, "upper": 5, "cut": {"0": 7}, "written_at": 1, "excluded": []}
 PATH = "/v1/streams/s"
 OK_STATUS = 200
-PAGE = {"stream_id": "a", "scale_events": 0}
-STREAM = {
-    "id": "a",
-    "domains": ["ship"],
-    "scale_events": [],
-    "marks": {},
-    "reader_timeout_ms": 1,
-    "writer_retention_ms": 1,
-    "max_time_ahead_ms": None,
-    "seal": None,
-    "logs": [],
-}
 ODD = ["1357034220000", 1357034220000.5, {}, [], True, 10**30]
 
 
@@ -68,7 +57,7 @@ ASKS = [read, sense, command("complete-to", "s"), WAIT, command("doctor", "s")]
 @pytest.mark.parametrize(
     ("status", "kind", "body", "path"),
     [
-        (200, MarksAnswer, PAGE | {"marks": [MARK, MARK | {"lower": 0}]}, "$.marks[1].lower"),
+        (200, MarksAnswer, MARKS | {"marks": [MARK, MARK | {"lower": 0}]}, "$.marks[1].lower"),
         (200, StreamReply, STREAM | {"marks": {"ship": MARK | {"lower": 0}}}, "$.marks[...].lower"),
         (404, MarksAnswer, {"type": PROBLEM, "complete_to": 5, "lower": 0}, "$.lower"),
     ],
@@ -102,11 +91,11 @@ def test_note_result_with_an_odd_time_is_refused(
 @pytest.mark.parametrize(
     ("kind", "body", "why"),
     [
-        (MarksAnswer, PAGE | {"marks": [MARK | {"cut": {"0": "7"}}]}, "$.marks[0].cut"),
-        (MarksAnswer, PAGE | {"marks": [MARK | {"cut": {"0": 7.0}}]}, "$.marks[0].cut"),
-        (MarksAnswer, PAGE | {"marks": [MARK | {"cut": {"0": -7}}]}, "$.marks[0].cut"),
-        (MarksAnswer, PAGE | {"marks": [MARK | {"upper_is_bound": 1}]}, "upper_is_bound"),
-        (MarksAnswer, PAGE | {"marks": [MARK | {"excluded": [5]}]}, "$.marks[0].excluded[0]"),
+        (MarksAnswer, MARKS | {"marks": [MARK | {"cut": {"0": "7"}}]}, "$.marks[0].cut"),
+        (MarksAnswer, MARKS | {"marks": [MARK | {"cut": {"0": 7.0}}]}, "$.marks[0].cut"),
+        (MarksAnswer, MARKS | {"marks": [MARK | {"cut": {"0": -7}}]}, "$.marks[0].cut"),
+        (MarksAnswer, MARKS | {"marks": [MARK | {"upper_is_bound": 1}]}, "upper_is_bound"),
+        (MarksAnswer, MARKS | {"marks": [MARK | {"excluded": [5]}]}, "$.marks[0].excluded[0]"),
         (MarksAnswer, {"stream_id": "a", "marks": []}, "missing required field `scale_events`"),
         (StreamReply, STREAM | {"domains": "UA"}, "Expected `array`, got `str` - at `$.domains`"),
         (StreamReply, [], "Expected `object`, got `array`"),

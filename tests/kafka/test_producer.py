@@ -354,19 +354,6 @@ def test_rows_below_a_noted_time_are_late(served: Served, topic: str, start: Sta
     assert (row["state"], row["times"]) == ("live", {"ordered": NOON + 20})
 
 
-def test_late_rows_are_reported_without_another_note(
-    served: Served, topic: str, start: Start
-) -> None:
-    """`flush`, `idle` and the end report them."""
-    with start() as producer:
-        producer.note_time(NOON)
-        for count, leave in enumerate((producer.flush, producer.idle, producer.finish), 1):
-            producer.produce(value="a", event_time=NOON - 1)
-            leave(60)
-            assert producer.flush(60).late_rows == count
-            assert served.get(f"{topic}/writers/berlin")["late"]["default"]["rows"] == count
-
-
 def test_late_rows_after_a_clock_set_back_are_reported(
     broker: Broker, served: Served, topic: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:

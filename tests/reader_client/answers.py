@@ -12,6 +12,31 @@ from noted_time.values import Mark, ScaleEvent, StreamCut, join_into
 from reader_client.protocol.answers import StreamReply
 from tests.support.http import as_json, read_json
 
+STREAM = {
+    "id": "a",
+    "domains": ["default"],
+    "marks": {"default": None},
+    "scale_events": [],
+    "reader_timeout_ms": 60_000,
+    "writer_retention_ms": 60_000,
+    "max_time_ahead_ms": None,
+    "seal": None,
+    "logs": [],
+}
+MARKS = {
+    "stream_id": "a",
+    "scale_events": 0,
+    "marks": [],
+    "sealed": False,
+    "final_cut": None,
+    "quiet": False,
+    "has_more": False,
+    "ahead_of_stream": False,
+    "first_lower": None,
+    "logs": [],
+}
+"""The fields that readers use, of a stream without marks."""
+
 SEGMENTS = 3
 positions = st.dictionaries(st.integers(0, SEGMENTS), st.integers(0, 40), max_size=SEGMENTS)
 
@@ -32,9 +57,8 @@ def stream_answer(
     stream_id: str = "a", last: Mark | None = None, scales: Sequence[ScaleEvent] = ()
 ) -> StreamReply:
     """Return an answer of ``GET /streams/{stream}`` with the fields that readers use."""
-    wire = {
+    wire = STREAM | {
         "id": stream_id,
-        "domains": ["default"],
         "marks": {"default": as_json(last) if last else None},
         "scale_events": [
             {
@@ -43,11 +67,6 @@ def stream_answer(
             }
             for event in scales
         ],
-        "reader_timeout_ms": 60_000,
-        "writer_retention_ms": 60_000,
-        "max_time_ahead_ms": None,
-        "seal": None,
-        "logs": [],
     }
     reply: StreamReply = read_json(StreamReply, wire)
     return reply
@@ -60,17 +79,12 @@ def marks_answer(
     final_cut: Mapping[int, int] | None = None,
 ) -> MarksAnswer:
     """Return an answer of ``GET /streams/{stream}/marks``."""
-    wire = {
+    wire = MARKS | {
         "stream_id": stream_id,
         "scale_events": scale_events,
         "marks": [as_json(mark) for mark in marks],
         "sealed": final_cut is not None,
         "final_cut": None if final_cut is None else position_to_wire(final_cut),
-        "quiet": False,
-        "has_more": False,
-        "ahead_of_stream": False,
-        "first_lower": None,
-        "logs": [],
     }
     answer: MarksAnswer = read_json(MarksAnswer, wire)
     return answer

@@ -16,15 +16,16 @@ from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, eventually
 from noted_time import ClientFailed, Rejected
 from noted_time.client import Backoff
+from noted_time.values import Mark, StreamCut
 from reader_client import ReaderClient
 from reader_client.background.wakeup import News
 from reader_client.group import reporting
 from reader_client.marks.follower import Follower
 from reader_client.protocol import questions
 from reader_client.protocol.answers import GroupReply
-from tests.reader_client.answers import list_readers, stream_answer
+from tests.reader_client.answers import MARKS, STREAM, list_readers, stream_answer
 from tests.support.faults import Fault, Faults
-from tests.support.http import read_json
+from tests.support.http import as_json, read_json
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
 NO_BACKLOG = {"backlog": False, "because": [], "since": None}
@@ -47,39 +48,22 @@ class Misled(httpx.BaseTransport):
         self._network.close()
 
 
-def other_shapes() -> list[dict[str, Any]]:
-    """Return malformed bodies."""
-    stream: dict[str, Any]
-    stream = {"id": "a", "domains": ["default"], "scale_events": [], "marks": {"default": None}}
-    stream |= {"reader_timeout_ms": 60_000, "max_time_ahead_ms": None, "logs": []}
-    mark = {
-        "seq": 1,
-        "lower": 1,
-        "upper": 1,
-        "cut": {},
-        "written_at": 0,
-        "excluded": [],
-        "final": False,
-    }
-    marks = {"stream_id": "a", "scale_events": 0, "sealed": False, "final_cut": None}
-    marks |= {"quiet": False, "ahead_of_stream": False, "first_lower": None, "logs": []}
-    return [
-        {},
-        stream | {"domains": 7},
-        stream | {"scale_events": [{"sealed": {"0": 1}}]},
-        marks | {"marks": [], "sealed": True},
-        marks | {"marks": [mark]},
-        marks | {"marks": [mark | {"upper_is_bound": True, "cut": {"x": 1}}]},
-    ]
-
-
+MARK = as_json(Mark(1, 1, 1, StreamCut({})))
+MALFORMED: list[dict[str, Any]] = [
+    {},
+    STREAM | {"domains": 7},
+    STREAM | {"scale_events": [{"sealed": {"0": 1}}]},
+    MARKS | {"sealed": True},
+    MARKS | {"marks": [MARK]},
+    MARKS | {"marks": [MARK | {"cut": {"x": 1}}]},
+]
 FAULTS: tuple[Fault, ...] = ("no connection", "no answer", "busy", "nonsense")
 PAGES = [httpx.Response(code, text=PAGE) for code in (200, 204, 301, 302, 400, 404, 405, 413, 418)]
-OTHER_SHAPES = [httpx.Response(200, json=body) for body in other_shapes()]
+PAGES += [httpx.Response(200, json=body) for body in MALFORMED]
 
 
 @pytest.mark.parametrize("domains", [None, ["default"]])
-@pytest.mark.parametrize("answer", [*FAULTS, *PAGES, *OTHER_SHAPES])
+@pytest.mark.parametrize("answer", [*FAULTS, *PAGES])
 def test_question_is_repeated_until_a_controller_answers(
     served: Served, stream: str, answer: Fault | httpx.Response, domains: list[str] | None
 ) -> None:

@@ -117,14 +117,6 @@ def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
     assert served.writers("made-later")["UA"]["times"] == {"default": 5}
 
 
-def test_the_wall_clock_is_noted_each_period(served: Served, stream: str) -> None:
-    ticks = iter(range(1000, 10_000))
-    with make_clock_client(served, stream, clock=lambda: next(ticks)):
-        wait_until(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]) >= 3)
-
-    assert served.call("GET", f"/{stream}/marks")["marks"][0]["lower"] >= 1000
-
-
 def test_noted_clock_stops_while_events_are_written(served: Served, stream: str) -> None:
     """Events stamped inside a `writing` block are never below a noted time."""
     now = [1000]

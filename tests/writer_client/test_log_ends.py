@@ -99,22 +99,6 @@ def test_unchanged_directory_is_not_listed_again(
     assert (ends().ends, listed) == ({0: 1}, [])
 
 
-def test_foreign_file_is_named_until_removed(tmp_path: Path) -> None:
-    """The look that found it still counts."""
-    ends = LogEnds(tmp_path, "flights")
-    append(tmp_path, 0, 1)
-    foreign = segment_directory(tmp_path, "flights", 0) / "part-0.parquet"
-    foreign.write_text("")
-    for _ in range(2):
-        with pytest.raises(
-            Rejected, match=r"part-0.parquet: may have rows, .* ignore=..part-0.parquet"
-        ):
-            ends()
-    foreign.unlink()
-
-    assert ends().ends == {0: 1}
-
-
 def test_unreadable_layout_is_named_while_it_exists(tmp_path: Path) -> None:
     """Otherwise the log would look empty."""
     clock = Seconds()

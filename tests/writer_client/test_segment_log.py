@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -438,19 +437,6 @@ def test_only_the_files_of_a_batch_name_it(tmp_path: Path) -> None:
     writer(tmp_path).append([{"time": 3}])
 
     assert list_batches(tmp_path) == [Batch("q", 0), None, None]
-
-
-def test_two_runs_at_the_same_time_append_each_batch_once(tmp_path: Path) -> None:
-    """One run was taken for dead, and another was started in its place."""
-
-    def run(_: int) -> int:
-        log = writer(tmp_path)
-        return sum(log.append_once([{"time": n}], Batch("q", n)) for n in range(40))
-
-    with ThreadPoolExecutor(3) as pool:
-        appended = list(pool.map(run, range(3)))
-
-    assert (sum(appended), numbers(tmp_path)) == (40, list(range(40)))
 
 
 def test_batch_appended_concurrently_is_found(
