@@ -32,7 +32,6 @@ def stream(served: Served) -> str:
 
 
 def note(served: Served, stream: str, writer: str, time: int, position: dict[str, int]) -> None:
-    """Note."""
     served.post(stream, {"writer": writer, "time": time, "position": position})
 
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -43,12 +44,9 @@ def test_takeover_loses_no_row(tmp_path: Path, served: Served, stream: str) -> N
     younger.flush()
     older_log.note_time(7)
 
-    with pytest.raises(Fenced):
-        older.flush()
-    with pytest.raises(Fenced):
-        older_log.append([{"time": 8}])
-    with pytest.raises(Fenced):
-        older.close()
+    for call in (older.flush, partial(older_log.append, [{"time": 8}]), older.close):
+        with pytest.raises(Fenced):
+            call()
     younger.finish()
     younger.close()
     assert (lost(tmp_path, served, stream), older_log.position) == ([], {0: 2})
@@ -116,10 +114,9 @@ def test_fenced_client_reports_its_successor_and_rows(caplog: pytest.LogCaptureF
     client.note_time(8, {0: 7})
     with caplog.at_level(logging.WARNING, "noted_time.writer"), pytest.raises(Fenced) as raised:
         client.flush()
-    with pytest.raises(Fenced):
-        client.note_time(9, {0: 8})
-    with pytest.raises(Fenced):
-        client.close()
+    for call in (partial(client.note_time, 9, {0: 8}), client.close):
+        with pytest.raises(Fenced):
+            call()
 
     fenced = raised.value
     assert (fenced.writer, fenced.session, fenced.label, fenced.since, fenced.rows) == (
@@ -144,11 +141,8 @@ def test_a_fenced_client_neither_notes_its_clock_nor_goes_idle() -> None:
     client = WriterClient(
         URL, "s", "UA", transport=network, automatically_note_time=True, idle_after_ms=1
     )
-    with pytest.raises(Fenced):
-        client.flush()
-    with pytest.raises(Fenced):
-        client.finish()
-    with pytest.raises(Fenced):
-        client.close()
+    for call in (client.flush, client.finish, client.close):
+        with pytest.raises(Fenced):
+            call()
 
     assert len(network.posts) == 1

@@ -130,7 +130,7 @@ def test_late_rows_warning_names_the_latest_time(caplog: pytest.LogCaptureFixtur
         "written after {} time had been noted. Check the clock, the zone, and whether the input "
         "was sent twice"
     )
-    said = [each.getMessage() for each in caplog.records if " late, " in each.getMessage()]
+    said = [each for each in caplog.messages if " late, " in each]
     assert [each.partition(": ")[2] for each in said] == [
         f"1 row is late, by up to 2h (2013-01-01T08:00:00Z): it was {after.format('its')}",
         f"3 rows are late, by up to 3h (2013-01-01T07:00:00Z): they were {after.format('their')}",
