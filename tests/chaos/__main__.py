@@ -17,11 +17,11 @@ from noted_time import NotedTimeError
 from tests.chaos.faults import FAULTS
 from tests.chaos.history import now
 from tests.chaos.kafka.faults import KAFKA_FAULTS
-from tests.chaos.kafka.queried import of_kafka
-from tests.chaos.replicated import of_replicas
+from tests.chaos.kafka.queried import make_kafka_trial
+from tests.chaos.replicated import make_replica_trial
 from tests.chaos.trial import Trial
-from tests.chaos.turns import Killing, Plan, Turn, each_once, mixed
-from tests.chaos.verdict import tables
+from tests.chaos.turns import Killing, Plan, Turn, each_once, mix_faults
+from tests.chaos.verdict import build_tables
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 MINUTES = 10.0
@@ -62,7 +62,7 @@ def chaos(  # noqa: PLR0913 - the options of a command
     """
     end_with_this_process()
     kafka = kafka or relayed
-    faults = _known(fault, KAFKA_FAULTS if kafka else FAULTS)
+    faults = _check_names(fault, KAFKA_FAULTS if kafka else FAULTS)
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed
     until = now() + 60 * (MINUTES if minutes is None and not kills else minutes or 0.0)
 
@@ -70,37 +70,39 @@ def chaos(  # noqa: PLR0913 - the options of a command
         if quick:
             return each_once(faults)
         chance = random.Random(seed)
-        return mixed(faults, chance, lambda: now() < until or arena.kills < kills)
+        return mix_faults(faults, chance, lambda: now() < until or arena.kills < kills)
 
     plan = Plan(seed, turns, 0.0 if quick else QUICK_TO_GO_ON)
-    raise typer.Exit(_of_kafka(plan, relayed=relayed) if kafka else _of_replicas(plan))
+    raise typer.Exit(_try_kafka(plan, relayed=relayed) if kafka else _try_replicas(plan))
 
 
-def _known(faults: list[str] | None, known: Mapping[str, object]) -> list[str]:
+def _check_names(faults: list[str] | None, known: Mapping[str, object]) -> list[str]:
     unknown = [fault for fault in faults or () if fault not in known]
     if unknown:
         raise typer.BadParameter(f"no fault is called {', '.join(unknown)}")
     return faults or list(known)
 
 
-def _of_replicas(plan: Plan) -> int:
+def _try_replicas(plan: Plan) -> int:
     """Hold a trial of replicas, if there is PostgreSQL; returns the exit status."""
     directory = find_binaries()
     if directory is None:
         console.print(NO_SERVER)
         return 2
     with Server(directory) as server:
-        return _hold(plan, lambda kept, announce: of_replicas(server, kept, plan, announce))
+        return _hold(plan, lambda kept, announce: make_replica_trial(server, kept, plan, announce))
 
 
-def _of_kafka(plan: Plan, *, relayed: bool) -> int:
+def _try_kafka(plan: Plan, *, relayed: bool) -> int:
     """Hold a trial of Kafka, if a broker is or can be installed; returns the exit status."""
     try:
         jars.install()
     except NotedTimeError as error:
         console.print(f"chaos --kafka needs a broker: {error}")
         return 2
-    return _hold(plan, lambda kept, announce: of_kafka(kept, plan, announce, relayed=relayed))
+    return _hold(
+        plan, lambda kept, announce: make_kafka_trial(kept, plan, announce, relayed=relayed)
+    )
 
 
 def _hold(plan: Plan, made: Callable[[Path, Callable[[str], None]], Trial[Any]]) -> int:
@@ -117,7 +119,7 @@ def _hold(plan: Plan, made: Callable[[Path, Callable[[str], None]], Trial[Any]])
 
         console.print(f"seed {plan.seed}; what happens is written to {kept}")
         verdict = asyncio.run(made(kept, announce).hold(kept))
-    console.print(tables(verdict))
+    console.print(build_tables(verdict))
     if verdict.is_inconclusive:
         return 3
     return 1 if verdict.violations else 0

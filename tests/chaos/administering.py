@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from noted_time.client import Json, position_to_wire
 from noted_time.values import reaches
-from tests.chaos.calls import Caller, rested
+from tests.chaos.calls import Caller, rest
 from tests.chaos.history import Chain, History, now
 from tests.chaos.scaling import ScaledStream
 from tests.trials.facts import Scaling, complete
@@ -34,15 +34,15 @@ class Administering:
         """Split and merge segments of the stream."""
         while not self._stopping.is_set():
             seldom = 1 + len(stream.scalings) / 4
-            await rested(self._stopping, chance.uniform(*SCALES_S) * seldom)
+            await rest(self._stopping, chance.uniform(*SCALES_S) * seldom)
             scaling = stream.scale(chance)
             if scaling is not None:
-                await rested(self._stopping, chance.uniform(*TELLS_S))
+                await rest(self._stopping, chance.uniform(*TELLS_S))
                 path = f"/v1/streams/{stream.name}/scale"
-                self._scaled(stream, await caller.call("POST", path, json=scaling.to_wire()))
+                self._take_scaling(stream, await caller.call("POST", path, json=scaling.to_wire()))
                 await self._write_beyond(caller, stream, scaling)
 
-    def _scaled(self, stream: ScaledStream, answer: Json) -> None:
+    def _take_scaling(self, stream: ScaledStream, answer: Json) -> None:
         """Take in that the last scaling is durable, and which marks were made before."""
         stream.heard_at.append(now())
         self._history.counts["scalings"] += 1
@@ -64,8 +64,8 @@ class Administering:
     async def truncate(self, caller: Caller, stream: ScaledStream, chance: random.Random) -> None:
         """Drop the marks that the stream's readers have passed, now and then."""
         while not self._stopping.is_set():
-            await rested(self._stopping, chance.uniform(*TRUNCATES_S))
-            cut = self._passed(stream, chance)
+            await rest(self._stopping, chance.uniform(*TRUNCATES_S))
+            cut = self._choose_cut(stream, chance)
             firsts = self._firsts(stream, cut)
             if firsts is not None:
                 await self._truncate(caller, stream, cut, firsts)
@@ -88,7 +88,7 @@ class Administering:
             if answer["marks"][domain] is None:
                 self._history.broke(marks_begin, f"{stream.name}/{domain}", "the last mark is lost")
 
-    def _passed(self, stream: ScaledStream, chance: random.Random) -> dict[int, int]:
+    def _choose_cut(self, stream: ScaledStream, chance: random.Random) -> dict[int, int]:
         """Return the cut of a mark that the group has passed, or an empty cut."""
         chain = self._history.chains[stream.name, chance.choice(stream.domains)]
         reported = complete(self._history.reported.get(stream.name, {}), stream.scalings)

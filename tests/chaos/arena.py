@@ -9,7 +9,7 @@ from typing import Self
 import httpx
 
 from demo.trials.postgres import Server
-from tests.chaos.calls import comes_true
+from tests.chaos.calls import wait_until_true
 from tests.chaos.history import History
 from tests.chaos.replica import Replica
 from tests.trials.laws import LIVE
@@ -92,7 +92,7 @@ class Arena:
 
     async def anyone(self) -> Replica:
         """Return a random replica that no fault affects, as soon as there is one."""
-        await comes_true(lambda: bool(self._idle()), BUSY_S)
+        await wait_until_true(lambda: bool(self._idle()), BUSY_S)
         return self.chance.choice(self._idle() or self.replicas)
 
     async def owner(self) -> Replica:

@@ -13,14 +13,14 @@ from tests.chaos.history import History, now
 from tests.trials.laws import ANSWERS
 
 
-async def rested(stopping: asyncio.Event, seconds: float) -> None:
+async def rest(stopping: asyncio.Event, seconds: float) -> None:
     """Wait that long, or until asked to stop."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stopping.wait()
 
 
-async def comes_true(holds: Callable[[], bool], patience_s: float) -> bool:
+async def wait_until_true(holds: Callable[[], bool], patience_s: float) -> bool:
     """Wait until it holds; returns whether it did in time."""
     until = now() + patience_s
     while not holds():
@@ -106,7 +106,7 @@ class Caller:
         try:
             answer = await self._http.request(method, url, timeout=wait_s, **arguments)
         except httpx.TransportError as error:
-            self._failed(type(error).__name__)
+            self._note_failure(type(error).__name__)
             return None
         if answer.is_success or _code(answer) == "notes_refused":
             found: Json = answer.json()
@@ -114,10 +114,10 @@ class Caller:
         if answer.status_code != httpx.codes.CONFLICT and answer.status_code not in DOCUMENTED:
             account = f"{method} {answer.status_code} {answer.text[:300]}"
             self._history.broke(ANSWERS, path, account)
-        self._failed(f"{answer.status_code} {_code(answer)}")
+        self._note_failure(f"{answer.status_code} {_code(answer)}")
         return None
 
-    def _failed(self, what: str) -> None:
+    def _note_failure(self, what: str) -> None:
         self._history.counts[f"no answer: {what}"] += 1
         self.tries.append(Try(now(), self.url, what))
 

@@ -53,13 +53,13 @@ async def disagreements(
     found = []
     for url in urls:
         async with asyncio.timeout(STALE_S * 3):
-            said = await _said_by(http, url, stream, domain, marks)
+            said = await _compare_marks(http, url, stream, domain, marks)
         if said is not None:
             found.append(f"{url} has {said}")
     return found
 
 
-async def _said_by(
+async def _compare_marks(
     http: httpx.AsyncClient, url: str, stream: str, domain: str, marks: Sequence[Json]
 ) -> str | None:
     """Return how the last marks differ from the true ones, `None` if they agree in time."""

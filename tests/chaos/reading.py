@@ -119,7 +119,7 @@ class Reading:
         asked = {s: max(0, end + chance.choice(near)) for s, end in cut.items()}
         asked = complete(asked, stream.scalings)
         if chance.random() < 0.5:
-            asked = without_the_sealed(asked, stream.known(now() - KNOWN_S))
+            asked = without_the_sealed(asked, stream.list_known(now() - KNOWN_S))
         answer = await caller.call(
             "POST",
             f"/v1/streams/{stream.name}/time-window",

@@ -11,7 +11,7 @@ from typing import Any
 from demo.trials.postgres import Server
 from tests.chaos.administering import Administering
 from tests.chaos.arena import Arena
-from tests.chaos.calls import Caller, NoAnswerError, comes_true
+from tests.chaos.calls import Caller, NoAnswerError, wait_until_true
 from tests.chaos.collecting import ask_all, disagreements
 from tests.chaos.faults import FAULTS, WRITER_TIMEOUT_S
 from tests.chaos.history import History, Journal, now
@@ -35,7 +35,7 @@ class Replicated:
         self._arena = arena
 
     @asynccontextmanager
-    async def at_work(self, journal: Journal, chance: random.Random) -> AsyncIterator[None]:
+    async def work(self, journal: Journal, chance: random.Random) -> AsyncIterator[None]:
         """Have all write and read, and bring time to its end."""
         self._chance = chance
         written, read = asyncio.Event(), asyncio.Event()
@@ -48,19 +48,19 @@ class Replicated:
             await self._caller().call("PUT", f"/v1/streams/{name}", json=body)
         async with asyncio.TaskGroup() as tasks:
             work = (*self._writers(writing), *self._administrators(written))
-            writers = [tasks.create_task(self._quietly(each)) for each in work]
+            writers = [tasks.create_task(self._note_silence(each)) for each in work]
             for each in self._readers(read):
-                tasks.create_task(self._quietly(each))
+                tasks.create_task(self._note_silence(each))
             yield
             written.set()
             await asyncio.wait(writers)
-            await self._quietly(self._bring_time_to_its_end(writing))
-            await self._quietly(self._seal(find_last_time(self.history)))
+            await self._note_silence(self._bring_time_to_its_end(writing))
+            await self._note_silence(self._seal(find_last_time(self.history)))
             read.set()
 
     async def judge(self) -> None:
         """Ask the replicas what is left of it, unless none answers."""
-        await self._quietly(self._judge())
+        await self._note_silence(self._judge())
 
     def _caller(self) -> Caller:
         """Return one more client."""
@@ -107,7 +107,7 @@ class Replicated:
         ]
         return followers + groups
 
-    async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _note_silence(self, work: Coroutine[Any, Any, None]) -> None:
         """Do the work; if no replica answers any more, that is the finding."""
         try:
             await work
@@ -118,7 +118,7 @@ class Replicated:
         """Have every live writer note the same last time, and wait until time is there."""
         last, streams = find_last_time(self.history), self.history.streams.values()
         await asyncio.gather(*(writing.finish(self._caller(), stream, last) for stream in streams))
-        if not await comes_true(lambda: not find_late(self.history, last), self.moves_s):
+        if not await wait_until_true(lambda: not find_late(self.history, last), self.moves_s):
             self.history.broke(watermarks_advance, "the end", find_late(self.history, last))
 
     async def _seal(self, end: int) -> None:
@@ -131,7 +131,9 @@ class Replicated:
         await self._caller().call("POST", f"/v1/streams/{SEALED}/seal", json=body)
         for writer in stream.writers:
             writer.state = "finished" if writer.state != "new" else "new"
-        if not await comes_true(lambda: all(each.lower == end for each in chains), self.moves_s):
+        if not await wait_until_true(
+            lambda: all(each.lower == end for each in chains), self.moves_s
+        ):
             self.history.broke(watermarks_advance, SEALED, "followers lack the final mark")
 
     async def _judge(self) -> None:
@@ -146,7 +148,7 @@ class Replicated:
                 self.history.broke(replicas_agree, f"{stream}/{domain}", account)
         judge(self.history, said)
 
-    def tried(self) -> dict[str, int]:
+    def count_tried(self) -> dict[str, int]:
         """Return how much there was of everything."""
         history = self.history
         return {
@@ -197,7 +199,7 @@ def _find_due(history: History, stream: str, domain: str, last: int) -> int:
     return max((writer.acknowledged.get(domain, NOTHING) for writer in writers), default=NOTHING)
 
 
-def of_replicas(
+def make_replica_trial(
     server: Server, directory: Path, plan: Plan, announce: Callable[[str], None] = lambda _: None
 ) -> Trial[Arena]:
     """Return a trial of three replicas on a database of the server."""

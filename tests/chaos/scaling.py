@@ -82,7 +82,7 @@ class ScaledStream(Log):
         self._go_on(writer, scaling, range((*before[count:], first)[0], scaling.created[-1] + 1))
         return scaling
 
-    def known(self, before: float) -> list[Scaling]:
+    def list_known(self, before: float) -> list[Scaling]:
         """Return the scalings that were acknowledged before that moment."""
         return self.scalings[: sum(at < before for at in self.heard_at)]
 

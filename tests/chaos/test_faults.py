@@ -12,7 +12,7 @@ import pytest
 
 from demo.trials.postgres import Server
 from tests.chaos.faults import FAULTS
-from tests.chaos.replicated import of_replicas
+from tests.chaos.replicated import make_replica_trial
 from tests.chaos.turns import Plan, Turn
 from tests.chaos.verdict import Verdict
 
@@ -34,7 +34,7 @@ SILENCES: tuple[Turn, ...] = (
 )
 
 
-def faults_of(turns: Iterable[Turn]) -> dict[str, int]:
+def count_faults(turns: Iterable[Turn]) -> dict[str, int]:
     """Return how often each fault comes in the turns, by name."""
     return dict(sorted(Counter(chain.from_iterable(turns)).items()))
 
@@ -50,16 +50,16 @@ HAPPENED = (
 """What there has to be some of, or nothing was proved."""
 
 
-def least(verdict: Verdict) -> int:
+def find_rarest(verdict: Verdict) -> int:
     """Return how often the rarest of that happened."""
     return min(verdict.tried[each] for each in HAPPENED)
 
 
-async def judged(server: Server, directory: Path, turns: tuple[Turn, ...]) -> Verdict:
+async def hold_trial(server: Server, directory: Path, turns: tuple[Turn, ...]) -> Verdict:
     """Return the verdict of a trial with these turns, unless the machine did not run it in time."""
     plan = Plan(1, turns=lambda _: turns)
-    verdict = await of_replicas(server, directory, plan).hold(directory)
-    if verdict.is_inconclusive or (verdict.share.is_starved and not least(verdict)):
+    verdict = await make_replica_trial(server, directory, plan).hold(directory)
+    if verdict.is_inconclusive or (verdict.share.is_starved and not find_rarest(verdict)):
         pytest.skip(f"inconclusive: {verdict.share}")
     return verdict
 
@@ -74,13 +74,13 @@ async def test_nothing_is_lost_or_wrong_after_faults(
 
     There was enough to hold it against. An unreachable owner keeps its streams.
     """
-    verdict = await judged(server, tmp_path, turns)
+    verdict = await hold_trial(server, tmp_path, turns)
 
     assert not verdict.violations, verdict.violations
-    assert verdict.faults == faults_of(turns)
-    assert min([least(verdict), *(verdict.counts[each] for each in counted)]) > 0
+    assert verdict.faults == count_faults(turns)
+    assert min([find_rarest(verdict), *(verdict.counts[each] for each in counted)]) > 0
 
 
 def test_no_fault_is_excluded() -> None:
     """The two trials have all that `./run chaos` has, each fault in one of them."""
-    assert faults_of((*ENDS, *SILENCES)) == dict.fromkeys(sorted(FAULTS), 1)
+    assert count_faults((*ENDS, *SILENCES)) == dict.fromkeys(sorted(FAULTS), 1)

@@ -9,7 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Generic, Protocol
 
-from tests.chaos.calls import comes_true
+from tests.chaos.calls import wait_until_true
 from tests.chaos.history import History, Journal, Span, now
 from tests.chaos.pulse import Pulse
 from tests.chaos.turns import Arena, Faults, Plan, Turn
@@ -30,13 +30,13 @@ class Laws(Protocol):
     history: History
     moves_s: float
 
-    def at_work(self, journal: Journal, chance: random.Random) -> AbstractAsyncContextManager[None]:
+    def work(self, journal: Journal, chance: random.Random) -> AbstractAsyncContextManager[None]:
         """Have all work while the block lasts, and come to an end after it."""
 
     async def judge(self) -> None:
         """Hold what is left in the end against the truth."""
 
-    def tried(self) -> Mapping[str, int]:
+    def count_tried(self) -> Mapping[str, int]:
         """Return how much there was of everything."""
 
 
@@ -56,7 +56,7 @@ class Trial(Generic[Arena]):
         with Journal(directory) as journal, Pulse() as pulse:
             try:
                 async with self.arena:
-                    async with self.laws.at_work(journal, self._chance):
+                    async with self.laws.work(journal, self._chance):
                         await self._wait_until_time_moves("start")
                         for turn in self.plan.turns(self.arena):
                             await self._take(turn)
@@ -71,7 +71,7 @@ class Trial(Generic[Arena]):
             seed=self.plan.seed,
             seconds=now() - begun,
             faults={kind: kinds.count(kind) for kind in sorted(set(kinds))},
-            tried={"processes killed (-9)": self.arena.kills, **self.laws.tried()},
+            tried={"processes killed (-9)": self.arena.kills, **self.laws.count_tried()},
             counts=history.counts,
             gaps_s=longest_gaps(history.steady_chains().values(), history.spans),
             violations=tuple(history.violations),
@@ -81,7 +81,9 @@ class Trial(Generic[Arena]):
     async def _wait_until_time_moves(self, after: str) -> None:
         """Wait until each steady chain has grown."""
         since = self.laws.history.lengths()
-        if not await comes_true(lambda: not self.laws.history.standing(since), self.laws.moves_s):
+        if not await wait_until_true(
+            lambda: not self.laws.history.standing(since), self.laws.moves_s
+        ):
             standing = ", ".join(self.laws.history.standing(since))
             account = f"not advancing: {standing}"
             self.laws.history.broke(watermarks_advance, after, account)

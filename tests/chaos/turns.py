@@ -45,7 +45,7 @@ def each_once(faults: Sequence[str]) -> Iterator[Turn]:
     return ((fault,) for fault in faults)
 
 
-def mixed(
+def mix_faults(
     faults: Sequence[str], chance: random.Random, goes_on: Callable[[], bool]
 ) -> Iterator[Turn]:
     """Make faults by chance, often a kill and sometimes several, until the trial ends."""

@@ -39,12 +39,12 @@ def longest_gaps(chains: Iterable[Chain], spans: Sequence[Span]) -> dict[str, fl
     longest: dict[str, float] = {}
     for chain in chains:
         for begun, ended in pairwise(chain.grew_at):
-            kind = _blamed(begun, ended, spans)
+            kind = _find_blame(begun, ended, spans)
             longest[kind] = max(longest.get(kind, 0.0), ended - begun)
     return dict(sorted(longest.items(), key=lambda each: -each[1]))
 
 
-def _blamed(begun: float, ended: float, spans: Sequence[Span]) -> str:
+def _find_blame(begun: float, ended: float, spans: Sequence[Span]) -> str:
     during = [span.kind for span in spans if span.begun < ended and span.ended > begun]
     if not during:
         return NOTHING
@@ -131,12 +131,17 @@ def _judge_domain(history: History, stream: ScaledStream, domain: str, said: Sai
     history.add_broken(f"{stream.name}/{domain}", judge_facts(**facts))
 
 
-def tables(verdict: Verdict) -> Group:
+def build_tables(verdict: Verdict) -> Group:
     """Return what was tried, how long time stood, and what did not hold."""
-    return Group(_tried(verdict), _stood(verdict), *_violations(verdict), *_inconclusive(verdict))
+    return Group(
+        _build_counts(verdict),
+        _build_standstills(verdict),
+        *_show_violations(verdict),
+        *_show_doubt(verdict),
+    )
 
 
-def _tried(verdict: Verdict) -> Table:
+def _build_counts(verdict: Verdict) -> Table:
     """Return how much there was of everything."""
     shown = Table(
         title=f"Chaos, seed {verdict.seed}, {verdict.seconds:.0f} s", title_justify="left"
@@ -156,7 +161,7 @@ def _tried(verdict: Verdict) -> Table:
     return shown
 
 
-def _stood(verdict: Verdict) -> Table:
+def _build_standstills(verdict: Verdict) -> Table:
     """Return by fault how often there was one and the longest time without a mark."""
     shown = Table("fault", "times", "longest standstill")
     for kind in {**verdict.gaps_s, **verdict.faults}:
@@ -166,21 +171,21 @@ def _stood(verdict: Verdict) -> Table:
     return shown
 
 
-def _violations(verdict: Verdict) -> list[str]:
+def _show_violations(verdict: Verdict) -> list[str]:
     """Return each violation that was kept as a line."""
     return [
         f"[red]Law {LAWS[each.law].number}: {each.law}[/red], "
-        f"of {each.where}: {_escaped(each.account)}"
+        f"of {each.where}: {_escape(each.account)}"
         for each in verdict.violations
     ]
 
 
-def _inconclusive(verdict: Verdict) -> list[str]:
+def _show_doubt(verdict: Verdict) -> list[str]:
     """Return the line that blames the machine instead of the service, if it may be the cause."""
     if not verdict.is_inconclusive:
         return []
     return [f"[yellow]Inconclusive[/yellow]: {verdict.share}; try again on a machine less busy"]
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("[", "\\[")

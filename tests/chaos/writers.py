@@ -54,7 +54,7 @@ class LoadWriter(HonestWriter):
         """Return the note of a live writer that will write nothing below that time."""
         return [self._note(domain, noted) for domain in self.stream.domains]
 
-    def answered(self, note: Json, result: Json) -> None:
+    def take_answer(self, note: Json, result: Json) -> None:
         """Take in that the note is durable; raises `AssertionError` if it was refused."""
         assert result["status"] == "accepted", (note, result)
         domain, lower = note["domain"], result["lower"]
@@ -110,8 +110,8 @@ class ExcludedWriter(LoadWriter):
             return super().next_notes()
         return [self._note(domain, self._next_time(domain)) for domain in self.stream.domains]
 
-    def answered(self, note: Json, result: Json) -> None:
+    def take_answer(self, note: Json, result: Json) -> None:
         """Take in that the note is durable, and whether time waits for its writer from there."""
-        super().answered(note, result)
+        super().take_answer(note, result)
         lower = result["lower"]
         self.is_counted = "time" in note and (lower is None or note["time"] > lower)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import count
 
 from noted_time.client import Json
-from tests.chaos.calls import Caller, rested
+from tests.chaos.calls import Caller, rest
 from tests.chaos.faults import WRITER_TIMEOUT_S
 from tests.chaos.history import History, Journal, now
 from tests.chaos.scaling import UNNUMBERED, ScaledStream
@@ -76,13 +76,13 @@ class Writing:
             until = now() + chance.uniform(*PRESENT_S)
             while now() < until and not self._stopping.is_set():
                 await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
-                await rested(self._stopping, chance.uniform(*PAUSE_S))
+                await rest(self._stopping, chance.uniform(*PAUSE_S))
             way = chance.choice(tuple(AWAY_S))
             if way == "silent":
                 absences[writer.name] += 1
             else:
                 await self._say_of(other, stream, writer, way)
-            await rested(self._stopping, chance.uniform(*AWAY_S[way]))
+            await rest(self._stopping, chance.uniform(*AWAY_S[way]))
             self._history.counts["absences"] += 1
             writer.state = "idle"  # whatever became of it, it has to join again
         await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
@@ -156,4 +156,4 @@ class Writing:
         self._history.counts["notes acknowledged"] += 1
         chain = self._history.chains[stream.name, note["domain"]]
         chain.looks.append(Look(begun, now(), result["lower"]))
-        writer.answered(note, result)
+        writer.take_answer(note, result)

@@ -29,7 +29,7 @@ def read(name: str) -> list[Vector]:
     return vectors
 
 
-def shown(domain: str, mark: Mark) -> Vector:
+def show_mark(domain: str, mark: Mark) -> Vector:
     """Return the part of a mark that a history determines."""
     wire = convert_to_json(mark)
     return {"domain": domain, **{name: wire[name] for name in ("seq", "lower", "upper", "cut")}}
@@ -57,7 +57,7 @@ def test_notes_make_these_marks(vector: Vector) -> None:
         (note,) = decode(json.dumps({"notes": [step["note"]]}).encode())
         result = stream.note(note, 0)
         status = "accepted" if isinstance(result, Accepted) else result.status
-        marks = [shown(d, mark) for d in vector["domains"] for mark in advance_all(stream, d)]
+        marks = [show_mark(d, mark) for d in vector["domains"] for mark in advance_all(stream, d)]
 
         assert (status, marks) == (step["status"], step["marks"])
 

@@ -55,7 +55,7 @@ FAULTS = {
 """The trial that finds each fault of `http_writer.py`, and words of its account."""
 
 
-def broken_by(command: Sequence[str], only: str = "") -> dict[str, str]:
+def find_broken(command: Sequence[str], only: str = "") -> dict[str, str]:
     """Return the trials that a writer program fails, with what broke."""
     chosen = [each for each in read_scripts() if only in each.name]
     return {each.name: each.broken for each in run_trials(command, chosen) if each.broken}
@@ -128,7 +128,7 @@ BUILDS: dict[str, Callable[[Path], Sequence[str]]] = {
 
 @pytest.mark.parametrize("language", BUILDS)
 def test_a_writer_passes(language: str, tmp_path: Path) -> None:
-    assert broken_by(BUILDS[language](tmp_path)) == {}
+    assert find_broken(BUILDS[language](tmp_path)) == {}
 
 
 @pytest.mark.parametrize("words", [("vet", "./..."), ("test", "./...")])
@@ -145,6 +145,6 @@ def test_the_typescript_package_passes_its_own_tests() -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: str) -> None:
     trial, account = FAULTS[fault]
-    broken = broken_by([*HTTP, "--fault", fault], trial)
+    broken = find_broken([*HTTP, "--fault", fault], trial)
 
     assert account in broken.get(trial, "")

@@ -10,7 +10,7 @@ from functools import partial
 
 import structlog
 
-from tests.simulation.reverted import FIXES, broken
+from tests.simulation.reverted import FIXES, find_broken
 from tests.simulation.schedule import Schedule
 
 say = partial(print, flush=True)
@@ -21,7 +21,7 @@ REPORT_EVERY = 1000
 def find(seeds: range) -> None:
     """Print a seed for each fix of the list, or that none finds it."""
     for name, fix in FIXES.items():
-        tried = ((seed, broken(fix, seed)) for seed in seeds)
+        tried = ((seed, find_broken(fix, seed)) for seed in seeds)
         seed, sentences = next((each for each in tried if each[1]), ("none", [""]))
         say(seed, name, sentences[0])
 

@@ -86,7 +86,9 @@ def _note_from_wire(note: Json) -> Note:
 
 
 @contextmanager
-def seeded(now: Callable[[], float], wall_ms: Callable[[], int], chance: Random) -> Iterator[None]:
+def seed_clients(
+    now: Callable[[], float], wall_ms: Callable[[], int], chance: Random
+) -> Iterator[None]:
     """Have clients and long polls use the schedule's clocks and its random numbers.
 
     Long reads are not sliced, because slices end by the clock of the machine.

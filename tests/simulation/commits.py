@@ -79,7 +79,7 @@ class Commits:
         """Keep the facts of a law that is broken."""
         self.violations.append(f"{law}: {', '.join(map(str, facts))}")
 
-    def committed(self, batch: ChangeSet, now_s: float) -> None:
+    def judge_batch(self, batch: ChangeSet, now_s: float) -> None:
         """Judge a batch by what was committed before it, and by what was sent."""
         for stream in self.streams.values():
             stream.timeout_ms = stream.record.settings.writer_timeout_ms
@@ -158,9 +158,9 @@ class Commits:
         for key, member in members:
             was = before[key].get(member.writer)
             if member.excluded == "timed_out" and (was is None or was.excluded is None):
-                self._timed_out(self.streams[key], member)
+                self._judge_timeout(self.streams[key], member)
 
-    def _timed_out(self, stream: Stream, after: MemberRecord) -> None:
+    def _judge_timeout(self, stream: Stream, after: MemberRecord) -> None:
         since = after.noted_at
         if after.times and len(stream.record.settings.domains) == 1:
             overtaken = stream.overtaken(after.writer, _time(after))
@@ -191,21 +191,21 @@ class Commits:
             record = stream.members[writer]
             stayed = _counts(was) and _counts(record) and was.since == record.since
             if stayed and not mark.final:
-                self.check(laws.counted_members_reach_the_lower, _time(record), lower)
-                first = next((n for n in self._sent[name, writer] if _noted(n) >= lower), None)
+                self.check(laws.members_reach_the_lower, _time(record), lower)
+                first = next((n for n in self._sent[name, writer] if _find_time(n) >= lower), None)
                 if first is not None:
                     self.check(laws.cuts_reach_the_notes, cut, first.position)
-            elif _left(was) and was.sequence == record.sequence and _time(was) < lower:
+            elif _has_left(was) and was.sequence == record.sequence and _time(was) < lower:
                 self.check(laws.cuts_reach_the_notes, cut, was.position)
 
-    def answered(self, name: str, note: Note, answer: Accepted | Refused) -> None:
+    def judge_answer(self, name: str, note: Note, answer: Accepted | Refused) -> None:
         """Judge the answer to a note, which a writer that keeps its promises may be given."""
         if isinstance(answer, Refused):
             self.broke(laws.ANSWERS, name, note, answer)
             return
         stream = next(each for each in self.streams.values() if each.record.name == name)
         kept = stream.members.get(note.writer)
-        self.check(laws.answered_notes_are_committed, note.sequence or 0, kept)
+        self.check(laws.notes_are_committed, note.sequence or 0, kept)
         if stream.record.settings.returning_writer == "exclude" and note.time is not None:
             is_late = answer.lower is not None and note.time < answer.lower
             told = answer.exclusion is not None
@@ -220,7 +220,7 @@ def _is_out(record: MemberRecord) -> bool:
     return DOMAIN in record.exclusions
 
 
-def _left(record: MemberRecord) -> bool:
+def _has_left(record: MemberRecord) -> bool:
     return record.state != "live" or record.excluded is not None
 
 
@@ -233,5 +233,5 @@ def _time(record: MemberRecord) -> float:
     return record.times.get(DOMAIN, float("-inf"))
 
 
-def _noted(note: Note) -> float:
+def _find_time(note: Note) -> float:
     return float("-inf") if note.time is None else note.time

@@ -40,7 +40,7 @@ class Reverted(NamedTuple):
     seed: int
 
 
-def broken(fix: Reverted, seed: int) -> list[str]:
+def find_broken(fix: Reverted, seed: int) -> list[str]:
     """Return what the schedule of the seed breaks without the fix, if only that it cannot go on."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fix.owner, fix.function, fix.instead)

@@ -35,7 +35,7 @@ from noted_time.values import (
     UnknownWriter,
 )
 from tests.simulation import clients
-from tests.simulation.clients import Network, Pair, seeded
+from tests.simulation.clients import Network, Pair, seed_clients
 from tests.simulation.commits import Commits, Sent, Stream
 from tests.simulation.doors import Door, Peers
 from tests.simulation.leased import BUCKETS, SILENT_S, Database, LeasedStore
@@ -113,7 +113,7 @@ class Schedule:
         self.is_calm = False
         self.checked = Counter[str]()
         self.loop = VirtualLoop(self._delay, lambda: chance.random() < 0.5)
-        self.database = Database(self.loop.time, self._committed, self._fails)
+        self.database = Database(self.loop.time, self._judge_commit, self._fails)
         self.pens = {(s, w): Pen(s, w, n) for s in STREAMS for n, w in enumerate(WRITERS)}
         self.sent: defaultdict[tuple[str, str], list[Note]] = defaultdict(list)
         self.commits = self._judge(self.sent)
@@ -141,7 +141,7 @@ class Schedule:
         try:
             with (
                 patch.object(maintenance, "TICK_S", TICK_S),
-                seeded(self.loop.time, partial(self._wall_ms, clients.WRITER), self.chance),
+                seed_clients(self.loop.time, partial(self._wall_ms, clients.WRITER), self.chance),
             ):
                 self.loop.run_until_complete(asyncio.wait_for(self._play(), LONGEST_S))
         finally:
@@ -210,7 +210,7 @@ class Schedule:
             self._door, self._loses, self.sent[stream, clients.WRITER].append, self.chance
         )
 
-        def acknowledged(time: int, offset: int) -> None:
+        def check_acknowledged(time: int, offset: int) -> None:
             (kept,) = (
                 each.members.get(clients.WRITER)
                 for each in self.commits.streams.values()
@@ -220,7 +220,7 @@ class Schedule:
             acknowledged = {clients.WRITER: Claim({DOMAIN: time}, {clients.SEGMENT: offset})}
             self.commits.check(laws.notes_last, members, acknowledged)
 
-        return Pair(stream, url, network, self.chance, acknowledged)
+        return Pair(stream, url, network, self.chance, check_acknowledged)
 
     def _append(self, pen: Pen) -> None:
         offset = pen.position.get(pen.segment, 0) + self.chance.randrange(4)
@@ -315,7 +315,7 @@ class Schedule:
             answer = await self._ask(partial(self._note, pen.stream, note), 0.05)
             if answer is not None:
                 if state == "live" or isinstance(answer[0], Accepted):
-                    self.commits.answered(pen.stream, note, answer[0])
+                    self.commits.judge_answer(pen.stream, note, answer[0])
                 pen.has_name = True
                 if isinstance(answer[0], Accepted) and answer[0].lower is not None:
                     self._told[pen.stream] = max(self._told[pen.stream], answer[0].lower)
@@ -484,7 +484,7 @@ class Schedule:
             self._stores[name].acquired.clear()
         self.commits = self._judge(self.sent)
         for batch in self.database.log:
-            self.commits.committed(batch, self.loop.time() + 3600)
+            self.commits.judge_batch(batch, self.loop.time() + 3600)
         self.answers.clear()
         self._turns.clear()
         return had
@@ -496,9 +496,9 @@ class Schedule:
     def _fails(self) -> bool:
         return not self.is_calm and self.chance.random() < 0.02
 
-    def _committed(self, by: str, batch: ChangeSet) -> None:
+    def _judge_commit(self, by: str, batch: ChangeSet) -> None:
         by = by.removeprefix("http://")
-        self.commits.committed(batch, self.loop.time() + self._skipped_ms[""] / 1000)
+        self.commits.judge_batch(batch, self.loop.time() + self._skipped_ms[""] / 1000)
         spent = sum(self.loop.spent[by, name] for name in TURN)
         asked_at = self.loop.asked_at
         for clock in batch.list_puts(BucketClock):
@@ -567,7 +567,7 @@ class Schedule:
         for writer in WRITERS[:room] if len(stream.record.settings.domains) == 1 else ():
             await self._scale(self.pens[name, writer])
         await self._until_done(lambda c: c.seal(name, ANONYMOUS_ORDER, SealRequest()))
-        self.commits.check(laws.losses_are_reported, 0, self._reported(stream.record.id))
+        self.commits.check(laws.losses_are_reported, 0, self._list_reported(stream.record.id))
 
     def _judge_progress(self, time: int) -> None:
         for each in self.commits.streams.values():
@@ -589,9 +589,9 @@ class Schedule:
             marks = (m for each in self.database.log[:at] for m in each.list_puts(AppendedMark))
             found = {m.mark.written_at for m in marks if (m.stream_id, m.domain) == (key, DOMAIN)}
             if held.written_at not in found:
-                self.commits.check(laws.losses_are_reported, held.seq, self._reported(key))
+                self.commits.check(laws.losses_are_reported, held.seq, self._list_reported(key))
 
-    def _reported(self, stream_id: str) -> list[int]:
+    def _list_reported(self, stream_id: str) -> list[int]:
         """Return the last seqs of which controllers reported that the database lost them."""
         changes = self.database.kept.changes(stream_id, before=None, limit=1000)
         return [each.was["seq"] for each in changes if each.action == "went_back" and each.was]

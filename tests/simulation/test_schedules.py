@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from hypothesis import settings
 
-from tests.simulation.reverted import FIXES, Reverted, broken
+from tests.simulation.reverted import FIXES, Reverted, find_broken
 from tests.simulation.schedule import Schedule
 from tests.simulation.virtual import VirtualLoop, process
 
@@ -53,4 +53,4 @@ def test_a_call_of_a_paused_process_runs_in_none() -> None:
 @pytest.mark.parametrize("fix", FIXES.values(), ids=FIXES.keys())
 def test_a_fix_that_is_taken_back_is_missed(fix: Reverted) -> None:
     """By the seed that is kept with it; `python -m tests.simulation find` makes the list anew."""
-    assert broken(fix, fix.seed)
+    assert find_broken(fix, fix.seed)

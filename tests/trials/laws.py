@@ -162,7 +162,7 @@ def _find_window_fault(
 
 
 @law("1.5", THEORY)
-def counted_members_reach_the_lower(noted: float, lower: int) -> bool:
+def members_reach_the_lower(noted: float, lower: int) -> bool:
     """A member that a mark counts has noted the mark's lower."""
     return noted >= lower
 
@@ -382,7 +382,7 @@ def scalings_last(scale_events: Sequence[Json], scalings: Iterable[Scaling]) -> 
 
 
 @law("3.5", THEORY)
-def answered_notes_are_committed(sequence: int, kept: MemberRecord | None) -> bool:
+def notes_are_committed(sequence: int, kept: MemberRecord | None) -> bool:
     """The member of a note that is answered has the number of the note, or a later one."""
     return kept is not None and kept.sequence >= sequence
 

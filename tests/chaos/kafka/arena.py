@@ -19,7 +19,7 @@ from demo.trials.kafka import Broker
 from demo.trials.secured_kafka import SecuredBroker
 from demo.trials.waiting import wait_until
 from noted_time.kafka.noted_topic import name_noted_topic
-from tests.chaos.calls import comes_true
+from tests.chaos.calls import wait_until_true
 from tests.chaos.history import History
 from tests.chaos.kafka import counting, landing, writing
 from tests.chaos.kafka.tally import Batches, Counted
@@ -227,7 +227,7 @@ class KafkaArena:
             kind=kind,
             end=str(self._end),
         )
-        return self._program(f"producer-{name}{beside}", writing.__name__, asdict(given))
+        return self._add_module(f"producer-{name}{beside}", writing.__name__, asdict(given))
 
     def _query(self) -> Program:
         given = counting.Given(
@@ -238,7 +238,7 @@ class KafkaArena:
             output=str(self._output),
             relayed=self._relayed,
         )
-        return self._program("query", counting.__name__, asdict(given))
+        return self._add_module("query", counting.__name__, asdict(given))
 
     def _observe(self) -> None:
         """Create the topic that is observed, and its producers and observers."""
@@ -246,10 +246,10 @@ class KafkaArena:
         self.broker.create(OBSERVED, PARTITIONS, stamped)
         self.controller.make(OBSERVED, mark_interval_ms=50, domains=["default", *OBSERVERS])
         given = landing.Given(self.broker.address, OBSERVED, str(self._end))
-        self.landing = self._program("landing", landing.__name__, asdict(given))
+        self.landing = self._add_module("landing", landing.__name__, asdict(given))
         words = [self.broker.address, OBSERVED, "--url", self.url, "--poll", "200ms"]
         self.observers = [
-            self._started(
+            self._add_program(
                 f"observer-{by}",
                 "noted_time",
                 *("observe", "kafka", by, *words, "--domain", by, "--writer", by),
@@ -262,12 +262,12 @@ class KafkaArena:
         """Create the noted topic, without which the query would be refused, and the relay."""
         self.broker.create(name_noted_topic(TOPIC), 1, {"cleanup.policy": "compact"})
         words = ["relay", "kafka", self.broker.address, TOPIC, "--url", self.url]
-        self.observers.append(self._started("relay", "noted_time", *words))
+        self.observers.append(self._add_program("relay", "noted_time", *words))
 
-    def _program(self, name: str, module: str, given: object) -> Program:
-        return self._started(name, module, json.dumps(given))
+    def _add_module(self, name: str, module: str, given: object) -> Program:
+        return self._add_program(name, module, json.dumps(given))
 
-    def _started(self, name: str, *words: str) -> Program:
+    def _add_program(self, name: str, *words: str) -> Program:
         self._programs.append(Program(name, self._directory / "logs", *words))
         return self._programs[-1]
 
@@ -277,7 +277,7 @@ class KafkaArena:
             producers = (*self.producers.values(), self.landing)
             for program in (*producers, self.query, *self.observers):
                 if not program.busy.locked() and program.status():
-                    self._ended(program)
+                    self._note_end(program)
                     program.start()
             await asyncio.sleep(RESTART_S)
 
@@ -301,11 +301,11 @@ class KafkaArena:
             async with twin.busy:
                 self.producers[name] = twin
                 twin.start()
-                fenced = await comes_true(lambda: older.status() is not None, PATIENCE_S)
+                fenced = await wait_until_true(lambda: older.status() is not None, PATIENCE_S)
                 assert fenced, f"{older.name} continues beside {twin.name}"
-            self._ended(older)
+            self._note_end(older)
 
-    def _ended(self, program: Program) -> None:
+    def _note_end(self, program: Program) -> None:
         """Count why a program ended, and remember it if that is strange.
 
         A producer may end by an error that the product documents, and one that does not note by any
@@ -368,7 +368,7 @@ class KafkaArena:
         unfinished.write_text(str(time))
         unfinished.replace(self._end)
 
-    def unfinished(self) -> list[str]:
+    def list_unfinished(self) -> list[str]:
         """Return the producers that have not ended well."""
         programs = (*self.producers.values(), self.landing)
         return [each.name for each in programs if each.status() != 0]

@@ -11,7 +11,7 @@ import httpx
 
 from demo.trials.kafka import Record
 from noted_time.client import Json
-from tests.chaos.calls import Caller, NoAnswerError, comes_true
+from tests.chaos.calls import Caller, NoAnswerError, wait_until_true
 from tests.chaos.history import Chain, History, Journal, now
 from tests.chaos.kafka.arena import FAR, OBSERVED, OBSERVERS, STRAY, TOPIC, WRITERS, KafkaArena
 from tests.chaos.kafka.faults import KAFKA_FAULTS
@@ -47,7 +47,7 @@ class Queried:
         self._seen: Seen = {}
 
     @asynccontextmanager
-    async def at_work(self, _: Journal, chance: random.Random) -> AsyncIterator[None]:
+    async def work(self, _: Journal, chance: random.Random) -> AsyncIterator[None]:
         """Follow what comes of it, and have the query give out all in the end."""
         arena = self._arena
         seeing = Seeing(arena.broker.config, OBSERVED)
@@ -73,7 +73,7 @@ class Queried:
         judge(self.history, records, await _marks(arena, *MARKS), arena.batches())
         landed = await asyncio.to_thread(arena.broker.records, OBSERVED)
         for by in OBSERVERS:
-            judged = in_sight(landed, self._seen) if by == "ingestion" else landed
+            judged = select_seen(landed, self._seen) if by == "ingestion" else landed
             judge_others(self.history, (OBSERVED, by), judged, await _marks(arena, OBSERVED, by))
         if NOTED_FAR in self.history.chains:
             far = await asyncio.to_thread(arena.far.records, TOPIC)
@@ -81,7 +81,7 @@ class Queried:
             logs, members = arena.controller.get(TOPIC)["logs"], arena.controller.writers(TOPIC)
             self.history.add_broken(TOPIC, judge_facts(logs=logs, members=members, stray=STRAY))
 
-    def tried(self) -> dict[str, int]:
+    def count_tried(self) -> dict[str, int]:
         """Return how much there was of everything, and what was lost of it."""
         counts = self.history.counts
         return {
@@ -111,15 +111,15 @@ class Queried:
         """Have the producers end, and wait until the query has given out the last window."""
         end = time.time_ns() // 1_000_000 // WINDOW_MS * WINDOW_MS + END_MS
         self._arena.end_at(end)
-        if not await comes_true(lambda: not self._arena.unfinished(), self.moves_s):
-            self.history.broke(watermarks_advance, "producers", self._arena.unfinished())
+        if not await wait_until_true(lambda: not self._arena.list_unfinished(), self.moves_s):
+            self.history.broke(watermarks_advance, "producers", self._arena.list_unfinished())
         for where in (MARKS, OUTPUT, NOTED_FAR):
             if where in self.history.chains:
                 await self._wait_for(where, end)
 
     async def _wait_for(self, where: tuple[str, str], end: int) -> None:
         chain = self.history.chains[where]
-        if not await comes_true(lambda: (chain.lower or 0) >= end, self.moves_s):
+        if not await wait_until_true(lambda: (chain.lower or 0) >= end, self.moves_s):
             self.history.broke(watermarks_advance, "/".join(where), f"{chain.lower}, not {end}")
 
 
@@ -160,7 +160,7 @@ async def _marks(arena: KafkaArena, stream: str, domain: str) -> list[Json]:
     return [dict(mark) for mark in marks]
 
 
-def in_sight(records: Sequence[Record], seen: Seen) -> list[Record]:
+def select_seen(records: Sequence[Record], seen: Seen) -> list[Record]:
     """Return the records that a consumer has seen, each at the time of that."""
     found = ((record, seen.get((record.partition, record.offset))) for record in records)
     return [record._replace(time=time) for record, time in found if time is not None]
@@ -181,7 +181,7 @@ TRIED = (
 )
 
 
-def of_kafka(
+def make_kafka_trial(
     directory: Path,
     plan: Plan,
     announce: Callable[[str], None] = lambda _: None,

@@ -11,7 +11,7 @@ from demo.trials.served import Served
 from demo.trials.waiting import wait_until
 from noted_time.kafka import Topic
 from tests.chaos.kafka.faults import KAFKA_FAULTS
-from tests.chaos.kafka.queried import of_kafka
+from tests.chaos.kafka.queried import make_kafka_trial
 from tests.chaos.kafka.writing import Kind
 from tests.chaos.turns import Plan, Turn
 from tests.support.clock import Clock
@@ -39,7 +39,7 @@ NOTING: dict[str, Kind] = {"UA": "transactions", "AA": "plain", "LH": "far", **I
 async def test_no_row_is_lost_when_every_process_is_killed(tmp_path: Path) -> None:
     """Every law of `docs/explain/chaos.md` holds, and there was enough to hold it against."""
     plan = Plan(1, turns=lambda _: TURNS)
-    verdict = await of_kafka(tmp_path, plan, writers=NOTING).hold(tmp_path)
+    verdict = await make_kafka_trial(tmp_path, plan, writers=NOTING).hold(tmp_path)
 
     assert not verdict.violations, verdict.violations
     assert {each for turn in TURNS for each in turn} == KAFKA_FAULTS.keys() - {"pause"}

@@ -1,4 +1,4 @@
-"""Every check can fail: small histories with one fault each, and how it is reported."""
+"""Laws can fail: small histories with one fault each break the law of that fault only."""
 
 from __future__ import annotations
 
@@ -86,6 +86,10 @@ def _mark_a_part(history: History, said: Said) -> None:
     history.chains["s", KEY].answers.clear()
 
 
+def _answer(history: History, answer: Answer) -> None:
+    history.chains["s", KEY].answers.append(answer)
+
+
 SPOILT: dict[str, tuple[set[str], Spoil]] = {
     "split elsewhere": (
         {"scalings last"},
@@ -103,6 +107,22 @@ SPOILT: dict[str, tuple[set[str], Spoil]] = {
     "gap": (
         {"answers have no gaps"},
         lambda _, said: said.marks[KEY].append(mark(5, 35, s0=2, s1=1)),
+    ),
+    "again": (
+        {"marks come once"},
+        lambda history, said: _answer(history, Answer(3, said.marks[KEY][-1:])),
+    ),
+    "changed": (
+        {"marks never change"},
+        lambda history, _: _answer(history, Answer(1, [mark(2, 21, s0=1)])),
+    ),
+    "skipped": (
+        {"answers resume anywhere"},
+        lambda history, said: _answer(history, Answer(1, said.marks[KEY][1:])),
+    ),
+    "not in order": (
+        {"marks are ordered"},
+        lambda history, said: _answer(history, Answer(1, said.marks[KEY][::-1], first=3)),
     ),
     "lost note": ({"notes last"}, lambda _, said: said.writers["w0"].update(times={KEY: 20})),
     "none out": ({"exclusions are due"}, lambda history, _: history.silent.update(s="w9")),
@@ -122,13 +142,13 @@ def _put_the_last_event_at(history: History, time: int) -> None:
     history.streams["s"].append(event.segment, {KEY: time})
 
 
-def test_a_history_in_which_all_is_well_breaks_no_law(truth: tuple[History, Said]) -> None:
+def test_history_without_fault_breaks_no_law(truth: tuple[History, Said]) -> None:
     """Or the other tests would prove nothing."""
     assert _broken(*truth) == set()
 
 
 @pytest.mark.parametrize(("laws", "spoil"), SPOILT.values(), ids=SPOILT)
-def test_what_is_wrong_breaks_its_own_laws(
+def test_spoilt_history_breaks_its_laws_only(
     truth: tuple[History, Said], laws: set[str], spoil: Spoil
 ) -> None:
     """No others, also over what was sealed and behind what was truncated."""
