@@ -329,10 +329,7 @@ def watch_silent_writers(settings: StreamSettings, history: list[Act]) -> Witnes
     return world
 
 
-@given(
-    settings=streams,
-    history=histories("waits", "restarts", "removals", "narrows", "expects", "holds", seals=True),
-)
+@given(settings=streams, history=TROUBLE)
 def test_writers_of_lacking_rows_are_named(settings: StreamSettings, history: list[Act]) -> None:
     """Law: a row below a lower and beyond its cut belongs to a missing or late writer."""
     world = watch_silent_writers(settings, history)
