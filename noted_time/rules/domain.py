@@ -349,9 +349,9 @@ class Domain:
         lower = step.lower
         self.last_writer, self._released_by = self._released_by, None
         self.roster.report(lower)
-        cut = self.cut.at(lower)
+        last, cut = self.last, self.cut.at(lower)
         mark = Mark(
-            seq=self.last.seq + 1 if self.last else 1,
+            seq=last.seq + 1 if last else 1,
             lower=lower,
             upper=self.upper,
             cut=cut,

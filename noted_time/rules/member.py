@@ -150,7 +150,7 @@ class Lead:
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """The state of one member in one domain.
+    """The state of one member in one domain. Notes and advances use the first fields.
 
     - `lead`: when another member noted a later time (service clock), or a shared `Lead`. The moment
       may be too early if the member has noted since.
@@ -172,15 +172,15 @@ class Track:
     exclusion: Exclusion | None = None
     waiting_since: int = 0
     role: Role = "inactive"
-    absent_after: int | None = None
+    in_ahead: bool = False
+    timeout_queued: int | None = None
     spells: tuple[Spell, ...] = ()
+    absent_after: int | None = None
+    is_queued_as_absent: bool = False
     first_time: int | None = None
     narrowed_at: int | None = None
     rows_from: int | None = None
     joined_after: int = 0
-    in_ahead: bool = False
-    is_queued_as_absent: bool = False
-    timeout_queued: int | None = None
 
     @property
     def overtaken_at(self) -> int | None:

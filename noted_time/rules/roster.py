@@ -194,9 +194,12 @@ class Roster:
         """Find who is missing, returned and joined at the next mark, at `lower`."""
         self.report_returned(lower)
         self.absences = self.pop_absences(lower)
-        self.joined = self._pop_newcomers()
+        self.joined = self._pop_newcomers() if self.newcomers else ()
 
     def report_returned(self, lower: int) -> None:
+        self.returned = ()
+        if not self._returning:
+            return
         returning = self._returning.items()
         back = sorted(writer for writer, track in returning if not track.is_missing_at(lower))
         self._returning.clear()
