@@ -150,7 +150,8 @@ async def test_downtime_does_not_move_times_of_writer(
 
         assert (after.noted_at, after.excluded) == (before.noted_at, before.excluded)
         assert isinstance(answer, Accepted)
-        assert answer.exclusion is not None and before.excluded is not None
+        assert answer.exclusion is not None
+        assert before.excluded is not None
         assert answer.exclusion.since == before.excluded.since
         assert before.excluded == returned.excluded
         await removal
