@@ -1,4 +1,4 @@
-"""The command line of the chaos trial: what is to fail, for how long, and from which seed."""
+"""The command line of the chaos trial: its faults, its length and its seed."""
 
 import asyncio
 import random
@@ -36,7 +36,7 @@ console = Console()
 def chaos(  # noqa: PLR0913 - the options of a command
     *,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help=f"How long; {MINUTES:.0f} where nothing is said.")
+        float | None, typer.Option(min=0, help=f"The length, {MINUTES:.0f} by default.")
     ] = None,
     kills: Annotated[int, typer.Option(min=0, help="Go on until so many were killed.")] = 0,
     seed: Annotated[int | None, typer.Option(help="Of all that is left to chance.")] = None,
@@ -106,7 +106,7 @@ def _try_kafka(plan: Plan, *, relayed: bool) -> int:
 
 
 def _hold(plan: Plan, made: Callable[[Path, Callable[[str], None]], Trial[Any]]) -> int:
-    """Hold a trial and show what came of it; returns the exit status."""
+    """Hold a trial, show its verdict, and return the exit status."""
     kept = BUILD / f"chaos-{plan.seed}"
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True)

@@ -16,7 +16,7 @@ SCALES_S = (0.5, 1.5)
 """How long until the first scaling; later ones come ever more seldom, as each makes cuts longer."""
 
 TELLS_S = (0.0, 1.5)
-"""How long until a scaling is announced, while writers note what they write after it."""
+"""How long until a scaling is announced, while writers already note later rows."""
 
 TRUNCATES_S = (0.5, 3.0)
 
@@ -102,7 +102,7 @@ class Administering:
     def _firsts(self, stream: ScaledStream, cut: Mapping[int, int]) -> dict[str, int] | None:
         """Return the first mark of each domain that is left by a truncation there.
 
-        `None` if it would drop nothing, or might drop what a follower has not seen: then the
+        `None` if it would drop nothing, or might drop marks that no follower has seen: then the
         history would have a gap.
         """
         firsts = {}

@@ -70,7 +70,7 @@ class Arena:
 
     @property
     def urls(self) -> list[str]:
-        """The URLs at which callers find the replicas."""
+        """The URLs of the replicas, for callers."""
         return [replica.url for replica in self.replicas]
 
     async def start(self, replicas: list[Replica], *, ahead_ms: int = 0) -> None:
@@ -106,7 +106,7 @@ class Arena:
         return self.chance.choice(serving) if serving else await self.anyone()
 
     async def busiest(self) -> Replica:
-        """Return the replica with the most streams, of those that no fault affects."""
+        """Return the unaffected replica with the most streams."""
         await self.anyone()
         idle = self._idle() or self.replicas
         streams = await asyncio.gather(*(replica.streams(self.http) for replica in idle))

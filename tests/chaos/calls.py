@@ -1,4 +1,4 @@
-"""How writers and readers call several replicas, of which any may be away."""
+"""Calls of writers and readers to several replicas, any of them perhaps away."""
 
 import asyncio
 import random
@@ -44,7 +44,7 @@ DOCUMENTED = (502, 503, 504)
 
 
 class Try(NamedTuple):
-    """A call without an answer: when that was known, which replica, and what came instead."""
+    """A call without an answer: when it failed, at which replica, and how."""
 
     at: float
     url: str
@@ -58,7 +58,7 @@ class NoAnswerError(Exception):
 class Caller:
     """One client: it stays with a replica that answers, and turns to the next otherwise.
 
-    The same call is made until it is answered. What the API promises never to answer is noted in
+    The same call is made until it is answered. An answer that the API excludes is noted in
     the history, and the call repeated. `begun` is when the last try was.
     """
 
@@ -75,13 +75,13 @@ class Caller:
 
     @property
     def url(self) -> str:
-        """The replica that is asked next."""
+        """The replica for the next call."""
         return self.urls[self._at]
 
     async def call(
         self, method: str, path: str, *, wait_s: float = 0.0, **arguments: object
     ) -> Json:
-        """Return the body of the first successful answer; `tries` collects what came before.
+        """Return the body of the first successful answer; `tries` has the failures before it.
 
         If `json` is a function, it makes the body of each try. Raises `NoAnswerError`.
         """

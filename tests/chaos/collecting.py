@@ -1,4 +1,4 @@
-"""What the replicas answer in the end, asked after everything is mended."""
+"""The answers of the replicas in the end, after all faults."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from tests.trials.laws import replicas_agree
 
 PAGE = 1000
 STALE_S = 10.0
-"""Longer than any replica may lag behind the one that makes the marks."""
+"""Longer than any replica may lag behind the owner of the stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What they answer about one stream: its members, its marks by domain, its readers' positions.
+    """The answers about one stream: its members, its marks by domain, its readers' positions.
 
     Marks begin at the first that is left, as of the replica that keeps the fewest.
     """

@@ -1,4 +1,4 @@
-"""What is made to fail in a trial, by name: each fault lasts for a while and is mended."""
+"""The faults of a trial by name. Each lasts for a while and is mended."""
 
 import asyncio
 import random
@@ -47,7 +47,7 @@ HOUR_MS = 3_600_000
 
 
 async def kill_owner(arena: Arena) -> None:
-    """Kill -9 the one that serves; start it again at once or a little later."""
+    """Kill -9 the owner; start it again at once or a little later."""
     await _kill_and_start(arena, await arena.owner())
 
 
@@ -67,7 +67,7 @@ async def kill_all(arena: Arena) -> None:
 
 
 async def pause(arena: Arena) -> None:
-    """Stop the one that serves for longer than its lease; it wakes up and knows nothing of it."""
+    """Stop the owner for longer than its lease. It wakes up without knowing."""
     replica = await arena.owner()
     async with replica.busy:
         replica.pause()
@@ -87,7 +87,7 @@ async def lose_database(arena: Arena) -> None:
 
 
 async def cut(arena: Arena) -> None:
-    """Cut every connection between the one that serves and the database."""
+    """Cut every connection between the owner and the database."""
     await _fail_link(arena, "cut", arena.chance.uniform(0.5, LEASE_S + 2.0))
 
 
@@ -133,7 +133,7 @@ async def lose_answers(arena: Arena) -> None:
 
 
 async def isolate(arena: Arena) -> None:
-    """Swallow everything the serving replica sends or receives: its network is gone."""
+    """Swallow everything the serving replica sends or receives, as without a network."""
     replica = await arena.owner()
     async with replica.busy:
         for link in (replica.door, replica.database):
@@ -192,9 +192,9 @@ async def start_on_nothing(arena: Arena) -> None:
 
 
 async def cut_power(arena: Arena) -> None:
-    """Cut the power of a controller on SQLite amid its notes, and start it on what is durable.
+    """Cut the power of a controller on SQLite amid its notes, and start it on the durable files.
 
-    Raises `AssertionError` if what it answered is not there, or it does not go on.
+    Raises `AssertionError` if an answered note is lost, or it does not go on.
     """
     if reason := power.missing():
         arena.counts[f"power not cut: {reason}"] += 1

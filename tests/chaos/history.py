@@ -1,4 +1,4 @@
-"""All that happened in a trial, as seen by those that wrote, read and made things fail."""
+"""The history of a trial, as its writers, readers and faults saw it."""
 
 import time
 from collections import Counter
@@ -39,7 +39,7 @@ class Span:
 
 @dataclass
 class Chain:
-    """What was seen of the marks of one domain of a stream, and answered of its lower.
+    """The marks of one domain of a stream that readers saw, and the answers with its lower.
 
     `answers` are those to followers. `grew_at` are the moments at which a mark beyond all others
     was first seen. `looks` are the answers with a lower, to notes and to followers. `sent` has when
@@ -65,12 +65,12 @@ class Chain:
         return position_from_wire(self.seen[seq]["cut"])
 
     def whole(self, marks: Sequence[Json]) -> list[Json]:
-        """Return these marks, preceded by those that were seen before the first of them."""
+        """Return these marks, after all marks that readers saw before the first of them."""
         first = marks[0]["seq"] if marks else 1
         return [mark for seq, mark in sorted(self.seen.items()) if seq < first] + list(marks)
 
     def see(self, after: int, marks: Iterable[Json], at: float) -> None:
-        """Add what a reader saw that had asked for the marks after a seq."""
+        """Add the marks that a reader got after a seq."""
         came = []
         for mark in marks:
             known = self.seen.setdefault(mark["seq"], mark)
@@ -92,7 +92,7 @@ class Chain:
 
 @dataclass
 class History:
-    """The truth about a trial, and what was found wrong so far.
+    """The truth about a trial, and the violations so far.
 
     `silent` names the writer of a stream, if any, that is never heard of again, and
     `absences` counts how often other writers of a stream were silent for too long.
@@ -172,7 +172,7 @@ class Journal:
         self._notes.close()
 
     def note(self, **line: Any) -> None:  # noqa: ANN401 - any JSON
-        """Write what was sent or answered."""
+        """Write a request or an answer."""
         self._notes.write(_encode(line) + b"\n")
 
     def keep(self, history: History) -> None:

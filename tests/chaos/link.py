@@ -15,7 +15,7 @@ class Link:
     - `cut`: every connection is ended, and each new one at once.
     - `swallowing`: connections stay open and nothing comes through, not even their end; those that
       were used meanwhile are ended when the link turns whole (half-open).
-    - `stalled`: the same, but what was sent meanwhile comes through later.
+    - `stalled`: the same, but data that was sent meanwhile comes through later.
     - `mute`: requests come through; with the first byte of an answer the connection ends.
 
     Without a target everything is refused, as by a machine without a listener.
@@ -32,7 +32,7 @@ class Link:
         self._open: set[asyncio.StreamWriter] = set()
 
     async def open(self) -> None:
-        """Listen on a port of its own."""
+        """Listen on a free port."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
 

@@ -1,4 +1,4 @@
-"""What a trial got of the machine: on a starved one, laws of time are broken by nobody's fault."""
+"""The share of the machine that a trial got. A starved trial breaks laws of time."""
 
 import os
 import threading
@@ -41,7 +41,7 @@ class Share:
 
     @property
     def of_ready(self) -> float:
-        """The part of the time in which they were ready to run that they ran."""
+        """The part of their ready time that they ran."""
         ready_s = self.ran_s + self.waited_s
         return self.ran_s / ready_s if ready_s else 1.0
 
@@ -61,7 +61,7 @@ NOTHING_MEASURED = Share()
 
 
 class Pulse:
-    """Beats in a thread while a trial is held, and measures what the trial gets of the machine."""
+    """Beats in a thread while a trial is held, and measures the share that the trial gets."""
 
     def __init__(self, clock: Callable[[], float] = now) -> None:
         self._longest_s = 0.0
@@ -73,7 +73,7 @@ class Pulse:
 
     @property
     def share(self) -> Share:
-        """What it has measured so far."""
+        """The share so far."""
         ran, waited = (
             sum(times) / 1e9 for times in zip((0, 0), *self._times.values(), strict=True)
         )
@@ -107,10 +107,10 @@ class Pulse:
             beats += 1
             if beats % BEATS == 0:
                 self.look(_ours())
-                self._last = self._clock()  # a look is no pause
+                self._last = self._clock()  # a look does not count as a pause
 
 
 def _ours() -> set[int]:
-    """Return this process, and those that it started if they end with it."""
+    """Return this process, and its children if they end with it."""
     marks = os.environ.get(MARK, "").split()
     return {os.getpid(), *(find_marked(marks[-1]) if marks else ())}

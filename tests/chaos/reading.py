@@ -18,7 +18,7 @@ PAUSE_S = (0.4, 1.2)
 """How long a group reads before it asks again."""
 
 KNOWN_S = 10.0
-"""What was acknowledged this long ago is known to every replica that answers."""
+"""After this time, every replica that answers knows an acknowledged change."""
 
 RESUMES = 8
 """How often a follower looks until it resumes from an earlier mark."""
@@ -28,7 +28,7 @@ BREATH_S = 0.2
 
 
 class Reading:
-    """What the readers of one trial do, until asked to stop."""
+    """The readers of one trial, until asked to stop."""
 
     def __init__(self, history: History, stopping: asyncio.Event) -> None:
         self._history = history
@@ -76,7 +76,7 @@ class Reading:
     def _read_on(
         self, stream: ScaledStream, reader: str, read: dict[int, int], chance: random.Random
     ) -> dict[int, int]:
-        """Return how much further the reader comes, in the segments that are its own.
+        """Return the next offsets of the reader, in its segments.
 
         None is read before all that came before it.
         """

@@ -39,7 +39,7 @@ class Replica:
 
     @property
     def url(self) -> str:
-        """The URL at which callers find it."""
+        """Its URL, for callers."""
         return f"http://127.0.0.1:{self.door.port}"
 
     async def open(self) -> None:

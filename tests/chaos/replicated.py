@@ -59,7 +59,7 @@ class Replicated:
             read.set()
 
     async def judge(self) -> None:
-        """Ask the replicas what is left of it, unless none answers."""
+        """Ask the replicas for all facts, unless none answers."""
         await self._note_silence(self._judge())
 
     def _caller(self) -> Caller:

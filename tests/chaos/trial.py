@@ -21,7 +21,7 @@ SOON_S = (0.0, 2.0)
 
 
 class Laws(Protocol):
-    """What works in an arena while it fails, and what has to hold of it in the end.
+    """The work in an arena while it fails, and the laws that hold in the end.
 
     All that broke is in the history. Time that stands for `moves_s` after a fault was mended is
     stuck.
@@ -34,7 +34,7 @@ class Laws(Protocol):
         """Have all work while the block lasts, and come to an end after it."""
 
     async def judge(self) -> None:
-        """Hold what is left in the end against the truth."""
+        """Compare the end with the truth."""
 
     def count_tried(self) -> Mapping[str, int]:
         """Return how much there was of everything."""

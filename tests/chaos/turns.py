@@ -1,4 +1,4 @@
-"""Turns of faults, one after another, and the arenas in which they come."""
+"""Turns of faults, one after another, and their arenas."""
 
 import random
 from collections import Counter
@@ -10,7 +10,7 @@ from tests.chaos.history import History
 
 
 class Killing(Protocol):
-    """Where a trial runs: processes that live as long as its block, and what they counted."""
+    """The place of a trial: processes that live as long as its block, and their counts."""
 
     kills: int
     counts: Counter[str]
@@ -61,7 +61,7 @@ def _one(faults: Sequence[str], chance: random.Random) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to fail, by chance from a seed.
+    """The faults of a trial, by chance from a seed.
 
     `quick_to_go_on` is how often the next turn begins before time has moved again everywhere.
     """

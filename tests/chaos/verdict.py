@@ -1,4 +1,4 @@
-"""What a trial has shown."""
+"""The verdict of a trial."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +56,7 @@ class Verdict:
     """How much was tried, and what did not hold of it.
 
     `faults` counts by kind, `tried` what there was to judge; `gaps_s` is the longest time without a
-    mark, by the fault that lasted. `share` is what the trial got of the machine.
+    mark, by the fault that lasted. `share` is its part of the machine.
     """
 
     seed: int
@@ -132,7 +132,7 @@ def _judge_domain(history: History, stream: ScaledStream, domain: str, said: Sai
 
 
 def build_tables(verdict: Verdict) -> Group:
-    """Return what was tried, how long time stood, and what did not hold."""
+    """Return the counts, the standstills and the violations."""
     return Group(
         _build_counts(verdict),
         _build_standstills(verdict),

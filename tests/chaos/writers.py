@@ -1,4 +1,4 @@
-"""Writers that keep their promises, and what each may write next."""
+"""Writers that keep their promises."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ LEAVES = 0.2
 class LoadWriter(HonestWriter):
     """One writer that writes only what its notes leave open.
 
-    Its promises may be acknowledged or not; `acknowledged` is what a 200 confirmed. It writes
-    while a live note of it is acknowledged and none that ends that is sent. While it is not
-    `is_settled`, it stays what it is, live or idle.
+    A 200 confirmed the promises in `acknowledged`. It writes while a live note is acknowledged
+    and no note that ends this is sent. Unless it `is_settled`, it stays live or idle.
     """
 
     stream: ScaledStream

@@ -1,4 +1,4 @@
-"""Writers that keep their promises, whatever happens to the replicas."""
+"""Writers that keep their promises under all faults of the replicas."""
 
 import asyncio
 import random
@@ -84,7 +84,7 @@ class Writing:
                 await self._say_of(other, stream, writer, way)
             await rest(self._stopping, chance.uniform(*AWAY_S[way]))
             self._history.counts["absences"] += 1
-            writer.state = "idle"  # whatever became of it, it has to join again
+            writer.state = "idle"  # it has to join again in any case
         await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
 
     async def _say_of(
@@ -141,7 +141,7 @@ class Writing:
         return {"notes": [note | {"sequence": sequence} for note in notes]}
 
     def _is_settled(self, stream: ScaledStream, writer: LoadWriter) -> bool:
-        """Whether no earlier request of the writer can undo what it notes now."""
+        """Whether no earlier request of the writer can undo its next note."""
         given_up = self._given_up.get(writer.name) if stream.name == UNNUMBERED else None
         return given_up is None or now() - given_up > SETTLED_S
 

@@ -1,4 +1,4 @@
-"""Follows what a schedule commits and answers, and checks the laws of each batch and answer."""
+"""Follows the commits and answers of a schedule, and checks their laws."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Moment(NamedTuple):
 
 @dataclass
 class Stream:
-    """What is committed of a stream, and the least timeout that was in force during a batch."""
+    """The committed state of a stream, and the least timeout that was in force during a batch."""
 
     record: StreamRecord
     members: dict[str, MemberRecord] = field(default_factory=dict)
@@ -60,7 +60,7 @@ Sent = Mapping[tuple[str, str], list[Note]]
 
 
 class Commits:
-    """What is committed, and the laws that it breaks.
+    """All commits, and the laws that they break.
 
     `sent` has the notes of each writer of a stream, sent or about to be; the caller adds to it.
     """
@@ -80,7 +80,7 @@ class Commits:
         self.violations.append(f"{law}: {', '.join(map(str, facts))}")
 
     def judge_batch(self, batch: ChangeSet, now_s: float) -> None:
-        """Judge a batch by what was committed before it, and by what was sent."""
+        """Judge a batch by earlier batches, and by the notes sent."""
         for stream in self.streams.values():
             stream.timeout_ms = stream.record.settings.writer_timeout_ms
         for record in batch.list_puts(StreamRecord):

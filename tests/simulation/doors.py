@@ -42,7 +42,7 @@ class Door:
     async def answer(
         self, method: str, target: str, body: bytes, *shown: tuple[bytes, bytes]
     ) -> httpx.Response:
-        """Return the answer to a request, all of which has come."""
+        """Return the answer to a whole request."""
         sent: list[Message] = []
         path, _, query = target.partition("?")
         scope: Scope = {
@@ -69,7 +69,7 @@ class Door:
 
 
 class Peers(httpx.AsyncBaseTransport):
-    """The network between controllers; `door` waits, and returns that of the one at a URL."""
+    """The network between controllers; `door` waits, and returns the one at a URL."""
 
     def __init__(
         self, door: Callable[[str], Awaitable[Door | None]], loses: Callable[[], bool]
@@ -77,7 +77,7 @@ class Peers(httpx.AsyncBaseTransport):
         self._door, self._loses = door, loses
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Have it answered; raises httpx's errors where nobody does, or the answer is lost."""
+        """Have it answered; raises httpx's errors without an answer."""
         door = await self._door(request.url.host)
         if door is None:
             raise httpx.ConnectError("nobody answers")

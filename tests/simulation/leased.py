@@ -107,7 +107,7 @@ class LeasedStore(MemoryStore):
         return Leases(BUCKETS, frozenset(mine), others, len(database.sessions))
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
-        """Acquire those that are free."""
+        """Acquire the free ones."""
         session = self._live()
         free = frozenset(buckets) - self.database.owners.keys()
         self.database.owners |= dict.fromkeys(free, session)

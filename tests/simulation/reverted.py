@@ -41,7 +41,7 @@ class Reverted(NamedTuple):
 
 
 def find_broken(fix: Reverted, seed: int) -> list[str]:
-    """Return what the schedule of the seed breaks without the fix, if only that it cannot go on."""
+    """Return the laws that the seed's schedule breaks without the fix, or its error."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fix.owner, fix.function, fix.instead)
         try:

@@ -105,7 +105,7 @@ class Pen:
 
 
 class Schedule:
-    """A run from one seed; `run` returns what it broke, and `checked` how often each law held."""
+    """A run from one seed. `run` returns the violations; `checked` counts checks by law."""
 
     def __init__(self, seed: int) -> None:
         self.chance = chance = Random(seed)
@@ -237,7 +237,7 @@ class Schedule:
             self.commits.check(laws.older_processes_are_fenced, accepted=accepted)
 
     async def _scale(self, pen: Pen) -> None:
-        """Go on in another segment, which is named before it is known what it follows."""
+        """Go on in another segment, and name it before its predecessors."""
         old = pen.segment
         pen.segment += 10
         pen.position = {**pen.position, pen.segment: 0}
@@ -266,7 +266,7 @@ class Schedule:
                 await self._ask(partial(_put, stream, settings), 0.05)
 
     async def _follow(self) -> None:
-        """Ask for marks after the last one, whoever has the stream."""
+        """Ask any controller for marks after the last one."""
         while True:
             await asyncio.sleep(self.chance.uniform(0.1, 1.0))
             for stream in STREAMS:
@@ -301,7 +301,7 @@ class Schedule:
             self.answers[stream].append(Answer(after, marks, history.first_seq))
         return True
 
-    # What they ask for, over a network that loses, delays and doubles
+    # Their requests, over a network that loses, delays and doubles
 
     async def _deliver(self, pen: Pen, time: int | None, state: State = "live") -> bool:
         """Send a note until it is answered; returns whether it was."""
@@ -344,7 +344,7 @@ class Schedule:
         return await self._doors[name].note(stream, note)
 
     async def _door(self, name: str) -> Door | None:
-        """Return the way in to a controller for another one, unless what is sent gets lost."""
+        """Return the way in to a controller for another one, unless the request gets lost."""
         await asyncio.sleep(self.chance.uniform(0, 0.05))
         await self._wait_until_thawed(name)
         is_away = name not in self.controllers or self._until["cut", name] > self.loop.time()
@@ -545,7 +545,7 @@ class Schedule:
         for name, held in had.items():
             self._judge_report(name, held)
         if self._pair is not None:
-            self._pair.reading.cancel()  # as a truncation is no gap
+            self._pair.reading.cancel()  # as a truncation leaves a gap
         if not self._is_lossy:
             await asyncio.gather(*map(self._end, self.commits.streams.values()))
         for stream in STREAMS:
@@ -592,7 +592,7 @@ class Schedule:
                 self.commits.check(laws.losses_are_reported, held.seq, self._list_reported(key))
 
     def _list_reported(self, stream_id: str) -> list[int]:
-        """Return the last seqs of which controllers reported that the database lost them."""
+        """Return the last seqs that controllers reported as lost."""
         changes = self.database.kept.changes(stream_id, before=None, limit=1000)
         return [each.was["seq"] for each in changes if each.action == "went_back" and each.was]
 

@@ -10,7 +10,7 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
 process = ContextVar[str]("process", default="")
-"""Which simulated process runs; tasks and calls in an executor belong to the one that made them."""
+"""Which simulated process runs; tasks and calls in an executor belong to their caller."""
 
 
 class Stuck(Exception):
@@ -106,7 +106,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def kill(self, name: str) -> None:
         """End all tasks of a process at once."""
         self.thaw(name)
-        for task in [*self._tasks.pop(name, ())]:  # in the order in which they began
+        for task in [*self._tasks.pop(name, ())]:  # the oldest first
             task.cancel()
 
     def run_in_executor(  # type: ignore[override]

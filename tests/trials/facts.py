@@ -1,4 +1,4 @@
-"""The facts of a trial, as laws compare them: what was written, answered, read and committed."""
+"""The facts of a trial that laws compare: rows, answers, windows and commits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

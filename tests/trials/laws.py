@@ -85,7 +85,7 @@ def cuts_are_complete(
 ) -> Iterator[str]:
     """A cut that names a segment contains all predecessors of it up to their ends.
 
-    A scaling counts for the marks above the seq at which it was answered.
+    A scaling counts for the marks after its answer.
 
     >>> marks = [{"seq": 1, "cut": {"0": 3, "2": 1}}, {"seq": 2, "cut": {"0": 3, "2": 1}}]
     >>> list(cuts_are_complete(marks, [Scaling({0: 5}, range(2, 3))], scaled_at=[1]))
@@ -249,7 +249,7 @@ def _pair_marks(answers: Sequence[Answer]) -> Iterator[tuple[Json, Json]]:
 def marks_begin(first: int | None, first_asked: int, first_heard: int) -> Iterator[str]:
     """A truncation drops the marks before its cut, and never the last one.
 
-    The first mark is at most the one that was asked for, and at least the one that was answered.
+    The first mark is at least the answered one, and at most the requested one.
 
     >>> [*marks_begin(3, first_asked=3, first_heard=3), *marks_begin(None, 1, 1)]
     []
@@ -419,7 +419,7 @@ def losses_are_reported(lost: int, reported: Collection[int]) -> bool:
 
 @law("4.1", THEORY)
 def commits_are_of_owners(written: Collection[int], owned: Collection[int]) -> bool:
-    """A controller commits only to buckets of which it holds the lease."""
+    """A controller commits only to buckets with its lease."""
     return set(written) <= set(owned)
 
 
@@ -554,5 +554,5 @@ def watermarks_advance(lower: float | None, due: float) -> bool:
 
 @law("8.4", PROTOCOL)
 def streams_have_one_log(logs: Sequence[object], members: Collection[str], stray: str) -> bool:
-    """A stream knows one log, and a writer of another log is no member."""
+    """A stream knows one log, and a writer of another log is not a member."""
     return len(logs) == 1 and stray not in members

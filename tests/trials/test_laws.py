@@ -151,7 +151,7 @@ def test_history_without_fault_breaks_no_law(truth: tuple[History, Said]) -> Non
 def test_spoilt_history_breaks_its_laws_only(
     truth: tuple[History, Said], laws: set[str], spoil: Spoil
 ) -> None:
-    """No others, also over what was sealed and behind what was truncated."""
+    """No others, also over sealed segments and behind truncated marks."""
     spoil(*truth)
 
     assert _broken(*truth) == laws

@@ -1,6 +1,6 @@
 """The laws that the protocol sets for writers, over the requests and the answers of one program.
 
-`said` has the commands that the program was given and its answers, `requests` what it sent.
+`said` has the commands for the program and its answers, `requests` its requests.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _reach(position: Position, other: Position) -> Position:
 
 
 def _find_short(position: Position, ends: Position) -> list[str]:
-    """Return the segments in which the position is below the ends."""
+    """Return the segments whose offset is below the end."""
     return [each for each, end in ends.items() if position.get(each, 0) < end]
 
 

@@ -57,7 +57,7 @@ ERROR = re.compile(r"^((?:\w+\.)+[A-Z]\w+): ", re.MULTILINE)
 DOCUMENTED = {
     f"noted_time.{name}" for name in ("Conflict", "DeliveryFailed", "Fenced", "Unreachable")
 }
-"""What a producer may end by: its name is taken, or what it relies on does not answer."""
+"""The errors that may end a producer: its name is taken, or a server does not answer."""
 
 LIBRDKAFKA_FAILED = "failed for good"
 """In the error of a producer whose librdkafka cannot continue, as after some ends of a broker."""
@@ -66,8 +66,8 @@ LIBRDKAFKA_FAILED = "failed for good"
 class Program:
     """A module that is run again whenever it ends by itself, as by a supervisor.
 
-    It has a process group of its own, so that killing it leaves no Java behind. What it prints and
-    logs goes to files, one pair a run. A fault that makes it fail holds `busy`.
+    It has a separate process group, so that killing it ends Java, too. Its output and
+    its log go to files, one pair a run. A fault that makes it fail holds `busy`.
     """
 
     def __init__(self, name: str, directory: Path, *words: str) -> None:
@@ -325,7 +325,7 @@ class KafkaArena:
     # Servers
 
     async def restart_broker(self, broker: Broker) -> None:
-        """Kill -9 a broker; start it again at once or up to 3 s later, on what it has written."""
+        """Kill -9 a broker; start it again at once or up to 3 s later, on its files."""
         async with self.broker_busy:
             await asyncio.to_thread(broker.kill)
             self.kills += 1
@@ -374,7 +374,7 @@ class KafkaArena:
         return [each.name for each in programs if each.status() != 0]
 
     def batches(self) -> Batches:
-        """Return what the query gave out."""
+        """Return the output of the query."""
         unread = [file for file in self._output.glob("*.json") if file.name not in self._read]
         for file in sorted(unread, key=lambda file: file.stat().st_mtime_ns):
             self._read[file.name] = [Counted(*row) for row in json.loads(file.read_text())]

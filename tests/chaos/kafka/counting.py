@@ -1,4 +1,4 @@
-"""The query of a trial, in a process of its own: records of each second and partition, counted.
+"""The query of a trial, in a separate process: records of each second and partition, counted.
 
 Each micro-batch replaces a file of its number, so one that is run again counts once. The process
 ends when the query fails; a supervisor starts it again from its checkpoint.
@@ -26,7 +26,7 @@ RESTS_S = (0.0, 0.0, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the query is started with; batches go to the directory `output`.
+    """The arguments of the query; batches go to the directory `output`.
 
     If `relayed`, it reads the marks that a relay writes.
     """
@@ -40,7 +40,7 @@ class Given:
 
 
 def count(given: Given) -> None:
-    """Run the query until it fails, and raise what it failed with."""
+    """Run the query until it fails, and raise its error."""
     spark = start_spark({"spark.jars": ",".join(connector())})
     records = read_noted_kafka(
         spark,
@@ -68,7 +68,7 @@ def count(given: Given) -> None:
 
 
 def keep(batch: DataFrame, number: int, output: Path) -> None:
-    """Write the rows of a batch whole, beside what an earlier run of it wrote."""
+    """Write the rows of a batch to a new file, and keep those of its earlier runs."""
     rows = sorted(tuple(row) for row in batch.collect())
     unfinished = output / f"unfinished-{os.getpid()}"
     unfinished.write_text(json.dumps(rows))

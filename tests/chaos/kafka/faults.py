@@ -1,4 +1,4 @@
-"""What is made to fail in a trial of Kafka, by name."""
+"""The faults of a trial of Kafka, by name."""
 
 import asyncio
 import signal

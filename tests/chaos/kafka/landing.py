@@ -1,4 +1,4 @@
-"""Producers that do not note, in a process of its own, to a topic whose broker stamps the records.
+"""Producers that do not note, in a separate process, to a topic whose broker stamps the records.
 
 One writes as it likes; two write in transactions that overlap, and abort some. A supervisor starts
 the process again when anything fails, until the file `end` is there.
@@ -23,7 +23,7 @@ END = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the process is started with."""
+    """The arguments of the process."""
 
     bootstrap: str
     topic: str
@@ -71,7 +71,7 @@ class Landing:
             producer.commit_transaction(60)
 
     def close(self) -> None:
-        """End what is open."""
+        """End the open transactions."""
         for producer in [*self._open]:
             self.end(producer)
 

@@ -27,7 +27,7 @@ from tests.trials.laws import ANSWERS, watermarks_advance
 
 NOTED_FAR = (FAR, "default")
 MARKS, OUTPUT = (TOPIC, "default"), (TOPIC, "output")
-"""What has to advance: the marks, and the windows that the query gives out."""
+"""The chains that have to advance: the marks, and the windows of the query."""
 
 LOOK_S = 0.5
 END_MS = 60_000
@@ -35,7 +35,7 @@ END_MS = 60_000
 
 
 class Queried:
-    """Producers and a query at work, and what the query's output and all marks have to be."""
+    """Producers and a query at work, and the laws of their marks and output."""
 
     moves_s = 240.0
     """Longer than a driver takes to start on a busy machine."""
@@ -48,7 +48,7 @@ class Queried:
 
     @asynccontextmanager
     async def work(self, _: Journal, chance: random.Random) -> AsyncIterator[None]:
-        """Follow what comes of it, and have the query give out all in the end."""
+        """Follow marks and output, and have the query write all windows in the end."""
         arena = self._arena
         seeing = Seeing(arena.broker.config, OBSERVED)
         async with httpx.AsyncClient(trust_env=False) as http, asyncio.TaskGroup() as tasks:
@@ -82,7 +82,7 @@ class Queried:
             self.history.add_broken(TOPIC, judge_facts(logs=logs, members=members, stray=STRAY))
 
     def count_tried(self) -> dict[str, int]:
-        """Return how much there was of everything, and what was lost of it."""
+        """Return the counts of the trial."""
         counts = self.history.counts
         return {
             **{each: counts[each] for each in TRIED},

@@ -32,7 +32,7 @@ class Seeing:
         self._stopping.set()
 
     def run(self) -> Seen:
-        """Consume, and return what was seen; after an error of the group all comes once more."""
+        """Consume, and return all records; after an error of the group all comes once more."""
         seen: dict[tuple[int, int], int] = {}
         consumer = Consumer(self._config)
         consumer.subscribe([self._topic])

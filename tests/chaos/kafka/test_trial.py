@@ -52,7 +52,7 @@ async def test_no_row_is_lost_when_every_process_is_killed(tmp_path: Path) -> No
 def test_a_leader_that_is_away_holds_the_query_and_loses_nothing(
     spark: SparkSession, broker: Broker, served: Served, tmp_path: Path
 ) -> None:
-    """Neither rows of other leaders' partitions, nor those that it takes when it is back."""
+    """Neither rows of other leaders' partitions, nor rows that it takes when it is back."""
     clock = Clock(spark, broker, served, QueryOutput(tmp_path / "checkpoint"))
     with Broker(tmp_path / "second", beside=broker) as second:
         broker.create(clock.name, leaders=(1, 2))

@@ -1,4 +1,4 @@
-"""A producer in a process of its own, which keeps its promise and ends when anything fails.
+"""A producer in a separate process, which keeps its promise and ends when anything fails.
 
 A supervisor starts it again, under the same name. It writes and notes until the file `end` says at
 which time all is to end; then it writes a last record below that time, notes it and finishes.
@@ -36,7 +36,7 @@ NOTES, ABORTS, FLUSHES = 0.6, 0.15, 0.1
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a producer is started with: `kind` says how it writes, `end` is the file to look for.
+    """The arguments of a producer: `kind` says how it writes, `end` is the file to look for.
 
     `config` connects it. One in Java has the interceptor, which notes the clock, and knows nothing
     of noted time. One that is far writes to the other cluster, and one that went astray would note
@@ -52,7 +52,7 @@ class Given:
     end: str
 
     def ends_at(self) -> int | None:
-        """Return the time at which all is to end, `None` before that is known."""
+        """Return the end of the trial, `None` before that is known."""
         file = Path(self.end)
         return int(file.read_text()) if file.exists() else None
 
@@ -126,7 +126,7 @@ def _producer(given: Given) -> KafkaNotedProducer:
 
 
 def _round(producer: KafkaNotedProducer, given: Given, noted: int, chance: random.Random) -> int:
-    """Write some records from the noted time on, in any order; return what is noted afterwards."""
+    """Write some records from the noted time on, in any order; return the time noted last."""
     upto = _now_ms()
     with _transaction(producer, given):
         for _ in range(chance.choice(RECORDS)):
