@@ -245,8 +245,8 @@ class KafkaArena:
         stamped = {"message.timestamp.type": "LogAppendTime"}
         self.broker.create(OBSERVED, PARTITIONS, stamped)
         self.controller.make(OBSERVED, mark_interval_ms=50, domains=["default", *OBSERVERS])
-        given = landing.Given(self.broker.address, OBSERVED, str(self._end))
-        self.landing = self._add_module("landing", landing.__name__, asdict(given))
+        given = {"bootstrap": self.broker.address, "topic": OBSERVED, "end": str(self._end)}
+        self.landing = self._add_module("landing", landing.__name__, given)
         words = [self.broker.address, OBSERVED, "--url", self.url, "--poll", "200ms"]
         self.observers = [
             self._add_program(

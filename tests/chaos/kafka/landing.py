@@ -8,7 +8,6 @@ import json
 import random
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -21,22 +20,13 @@ END = 0.3
 """How often a transaction ends after a round of records."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """The arguments of the process."""
-
-    bootstrap: str
-    topic: str
-    end: str
-
-
 class Landing:
     """The three producers, and which of their transactions are open."""
 
-    def __init__(self, given: Given) -> None:
-        self._topic, self._chance = given.topic, random.Random()
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic, self._chance = topic, random.Random()
         config = {
-            "bootstrap.servers": given.bootstrap,
+            "bootstrap.servers": bootstrap,
             "topic.metadata.refresh.interval.ms": 1000,
             "linger.ms": 0,
         }
@@ -76,13 +66,13 @@ class Landing:
             self.end(producer)
 
 
-def land(given: Given) -> None:
-    """Write until the end."""
-    landing = Landing(given)
-    while not Path(given.end).exists():
+def land(bootstrap: str, topic: str, end: str) -> None:
+    """Write until the file `end` is there."""
+    landing = Landing(bootstrap, topic)
+    while not Path(end).exists():
         landing.round()
     landing.close()
 
 
 if __name__ == "__main__":
-    land(Given(**json.loads(sys.argv[1])))
+    land(**json.loads(sys.argv[1]))
