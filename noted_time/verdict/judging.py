@@ -83,7 +83,7 @@ class JudgedDomain(Protocol):
     def forgotten_seq(self) -> int:
         """The last mark when a member was last forgotten, or 0."""
 
-    def find_status(self, writer: str) -> tuple[Spells, WriterStatus]:
+    def find_writer_status(self, writer: str) -> tuple[Spells, WriterStatus]:
         """Return when marks count a writer, and its state."""
 
     def find_latecomers(self, first: int, time: int) -> Iterable[str]:
@@ -186,11 +186,11 @@ def _find_required_seq(
     if asked.has_no_missing:
         first, missing = max(first, domain.forgotten_seq), domain.coverage.missing
         names += domain.find_latecomers(first, time)
-    required = {name: domain.find_status(name) for name in names}
+    required = {name: domain.find_writer_status(name) for name in names}
 
     def owes_rows(writer: str) -> bool:
         """A first note may say that nothing is older, unless the writer's past is forgotten."""
-        stated = find_stated_end(domain.find_status(writer)[0])
+        stated = find_stated_end(domain.find_writer_status(writer)[0])
         return stated is None or not domain.coverage.missing.known_from <= time <= stated
 
     last = domain.history.last_seq
@@ -204,11 +204,11 @@ def _list_required(domain: JudgedDomain, asked: Requirement) -> Sequence[str]:
 def _list_ends(domain: JudgedDomain, asked: Requirement) -> Iterator[int]:
     """Yield the times at which a required writer stops to vouch, or before one is missing."""
     for name in _list_required(domain, asked):
-        spells, _ = domain.find_status(name)
+        spells, _ = domain.find_writer_status(name)
         yield from (each.until for each in spells if each.until is not None)
     history = domain.history
     for name, seq in domain.coverage.missing.list_first_seqs() if asked.has_no_missing else ():
-        stated = find_stated_end(domain.find_status(name)[0])
+        stated = find_stated_end(domain.find_writer_status(name)[0])
         if stated is not None:
             yield stated
         if history.first_seq < seq:

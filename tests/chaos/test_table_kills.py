@@ -17,7 +17,7 @@ from tests.support.killed_drivers import (
 from tests.support.noted_stream import NotedStream
 
 
-def test_killed_drivers_write_no_row_twice_and_claim_nothing_too_high(
+def test_killed_drivers_write_each_row_once_and_claim_no_more(
     served: Served, tmp_path: Path
 ) -> None:
     """SIGKILL between data and commit, between commit and Spark's own log, and anywhere.

@@ -12,7 +12,7 @@ from tests.simulation.schedule import Schedule
 from tests.simulation.virtual import VirtualLoop, process
 
 PARTS = 20
-MANY = max(1000, 10 * settings().max_examples) // PARTS
+MANY = max(400, 10 * settings().max_examples) // PARTS
 
 
 @pytest.mark.parametrize("part", range(PARTS))

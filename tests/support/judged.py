@@ -29,7 +29,7 @@ class Domain:
     def coverage(self) -> Coverage:
         return Coverage(self.missing, self.late, self.first_lower)
 
-    def find_status(self, writer: str) -> tuple[Spells, WriterStatus]:
+    def find_writer_status(self, writer: str) -> tuple[Spells, WriterStatus]:
         return self.writers.get(writer, UNKNOWN_STATUS)
 
     def find_latecomers(self, _first: int, _time: int) -> Iterable[str]:

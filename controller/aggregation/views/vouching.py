@@ -68,13 +68,13 @@ class Vouching:
         for member in self.members:
             # the member may be forgotten after a pause
             if member.writer in self._stream.aggregator and self._is_counted(member):
-                tally.add(member.writer, *self._find_status(member))
+                tally.add(member.writer, *self._find_writer_status(member))
             yield []
         forgotten_lower = self._find_forgotten_lower()
         are_names_known = forgotten_lower is None or marks[0][1] > forgotten_lower
         yield tally.results(names_known=are_names_known)
 
-    def _find_status(self, member: Member) -> tuple[Spells, WriterStatus]:
+    def _find_writer_status(self, member: Member) -> tuple[Spells, WriterStatus]:
         track = member.track(self._number)
         status: WriterStatus = "excluded" if member.exclusion else member.state
         status = status if track.narrowed_at is None else "narrowed"
@@ -83,9 +83,9 @@ class Vouching:
         roster = self._stream.aggregator.domains[self.domain].roster
         return roster.list_spells(track, self.forgotten_seq), status
 
-    def find_status(self, writer: str) -> tuple[Spells, WriterStatus]:
+    def find_writer_status(self, writer: str) -> tuple[Spells, WriterStatus]:
         members = self._stream.aggregator.domains.members
-        return self._find_status(members[writer]) if writer in members else UNKNOWN_STATUS
+        return self._find_writer_status(members[writer]) if writer in members else UNKNOWN_STATUS
 
     def find_reached_seq(self, position: Mapping[int, int]) -> int:
         return self._stream.window(position, self.domain).lower_seq or 0
