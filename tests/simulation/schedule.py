@@ -572,7 +572,7 @@ class Schedule:
     def _judge_progress(self, time: int) -> None:
         for each in self.commits.streams.values():
             lower = each.last.lower if each.last else None
-            self.commits.check(laws.watermarks_advance, lower, time)
+            self.commits.check(laws.watermarks_advance, lower, time, latest=time)
 
     def _judge_answers(self, answers: list[Answer]) -> None:
         found = judge(answers=answers)

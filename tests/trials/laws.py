@@ -83,19 +83,25 @@ def _find_least_cuts(marks: Sequence[Json], segment: str) -> list[int]:
 def cuts_are_complete(
     marks: Iterable[Json], scalings: Sequence[Scaling], scaled_at: Sequence[int]
 ) -> Iterator[str]:
-    """A cut that names a segment contains all predecessors of it up to their ends.
+    """A cut that names a segment contains all predecessors of it up to their ends, and no more.
 
     A scaling counts for the marks after its answer.
 
     >>> marks = [{"seq": 1, "cut": {"0": 3, "2": 1}}, {"seq": 2, "cut": {"0": 3, "2": 1}}]
     >>> list(cuts_are_complete(marks, [Scaling({0: 5}, range(2, 3))], scaled_at=[1]))
     ["{'seq': 2, 'cut': {'0': 3, '2': 1}} is not complete: {0: 5, 2: 1}"]
+    >>> list(cuts_are_complete([{"seq": 2, "cut": {"0": 6}}], [Scaling({0: 5}, [])], [1]))
+    ["{'seq': 2, 'cut': {'0': 6}} is beyond the ends {0: 5}"]
     """
     for mark in marks:
         cut = position_from_wire(mark["cut"])
-        whole = complete(cut, scalings[: sum(at < mark["seq"] for at in scaled_at)])
+        known = scalings[: sum(at < mark["seq"] for at in scaled_at)]
+        whole = complete(cut, known)
         if not reaches(cut, whole):
             yield f"{mark} is not complete: {whole}"
+        ends = {segment: end for each in known for segment, end in each.sealed.items()}
+        if any(cut.get(segment, 0) > end for segment, end in ends.items()):
+            yield f"{mark} is beyond the ends {ends}"
 
 
 @law("1.3", CONCEPTS)
@@ -547,9 +553,9 @@ LIVE = observe("8.2", "processes live", "No process ends by itself, and each sta
 
 
 @law("8.3", CHAOS)
-def watermarks_advance(lower: float | None, due: float) -> bool:
-    """The lower reaches a time that all writers noted, within 60 s of the end of a fault."""
-    return lower is not None and lower >= due
+def watermarks_advance(lower: float | None, due: float, latest: float = NEVER) -> bool:
+    """The lower reaches a time that all writers noted, within 60 s, and none later than noted."""
+    return lower is not None and due <= lower <= latest
 
 
 @law("8.4", PROTOCOL)
