@@ -99,6 +99,7 @@ async def test_notes_are_answered_while_database_hangs(
     ready, noted = await call.get("/readyz"), await noting
     later = await call.post(f"{S}/notes", body)
     state, age = (scrape(call.controller, name)[()] for name in names)
+    monkeypatch.setattr(committer, "PING_TIMEOUT_S", 60)
     memory.watch.open.set()
     await wait_until_async(lambda: not scrape(call.controller, names[1])[()])
     repeated = await call.post(f"{S}/notes", body)
