@@ -36,7 +36,7 @@ def tokens(request: pytest.FixtureRequest) -> Iterator[Tokens]:
     if request.param == "memory":
         yield MemoryTokens()
         return
-    url = request.getfixturevalue("database" if request.param == "sqlite" else "emptied")
+    url = request.getfixturevalue("database" if request.param == "sqlite" else "postgres_url")
     opened = open_tokens(url)
     yield opened
     opened.close()

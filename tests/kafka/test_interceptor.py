@@ -298,11 +298,11 @@ def test_notes_go_to_the_configured_stream_and_topics(
     """The producer of another topic does not note even when it closes."""
     stream = f"plane.{topic}.v1"
     served.make(stream, max_time_ahead_ms=None)
-    unnamed = start(stream="plane.{topic}.v1", topics="test_|.*_name")
+    unnamed = start(stream="plane.{topic}.v1", topics="test_|.*_topic")
     unnamed.send(*now())
     unnamed.close()
     assert served.writers(stream) == {}
-    producer = start(stream="plane.{topic}.v1", topics="test_.*_named")
+    producer = start(stream="plane.{topic}.v1", topics="test_.*_topics")
     send_until_noted([producer], served, stream)
     producer.close()
 
