@@ -29,7 +29,7 @@ from noted_time.values import Mark, MarkConflict, NotedTimeError, ProblemKind, S
 
 
 class StreamSummary(Struct, frozen=True):
-    """A stream in a list."""
+    """The facts that answers show of a stream, from memory or, in a list, from the database."""
 
     record: StreamRecord
     last_marks: Mapping[str, Mark]

@@ -16,7 +16,10 @@ from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Mark, Missing
 
 
 class _Interval(NamedTuple):
-    """The times from `start` to `end`, exclusive, and the marks without a writer."""
+    """The times from `start` to `end`, exclusive, and the first and last mark without a writer.
+
+    The mark after `last_seq` counts the writer again, or `last_seq` reported its removal.
+    """
 
     writer: Absence
     start: int
@@ -81,10 +84,10 @@ class MissingWriters:
             opened = _Interval(_build_missing_writer(absence), start, seq, at, start, seq)
             self.open[absence.writer] = opened
 
-    def _end(self, name: str, end: int | None, seq: int) -> None:
+    def _end(self, name: str, end: int | None, last_seq: int) -> None:
         interval = self.open.pop(name, None)
         if interval is not None and end is not None:
-            self._ended.append(interval._replace(end=end, last_seq=seq))
+            self._ended.append(interval._replace(end=end, last_seq=last_seq))
 
     def forget_before(self, at: int, last_lower: int | None, members: Iterable[str]) -> None:
         old = [each for each in self._ended if each.opened_at < at]

@@ -10,6 +10,8 @@ the answer, and its body:
     GET s/writers/a -> 200 {"writer": "a", "...": 0}             these fields, and others
     note {"writer": "a"}, {"writer": "b", "time": 5} -> accepted accepted     two notes in one call
     serve 5000                                      the controller serves for that many milliseconds
+    pass 5000                                       the clock moves, and no controller serves
+    expire                                          silent writers are excluded, others forgotten
     scrape holders -> {"default,s": 1.0}            the samples of a metric by their labels
 """
 
