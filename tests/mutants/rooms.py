@@ -56,6 +56,27 @@ ROOMS = {
             "tests/reader_client",
         ),
     ),
+    "verdict": Room(
+        ("noted_time/verdict/*",),
+        (
+            "noted_time/verdict",
+            *_core("lineage policies scenarios verdict verdict_laws"),
+            *_tests("tests/controller/api", "calls sentences"),
+            "tests/cli/test_transcripts.py",
+        ),
+    ),
+    "values": Room(
+        ("noted_time/values/*",),
+        (
+            "noted_time/values",
+            *_core(
+                "bounds claims cut names_and_shapes not_known notes policies roots scenarios times "
+                "windows"
+            ),
+            "tests/controller/api/test_calls.py",
+        ),
+        0.9,
+    ),
     "progress": Room(
         ("noted_time/progress/*",),
         ("noted_time/progress", *_core("backlog readers"), "tests/reader_client"),
