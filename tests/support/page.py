@@ -141,7 +141,7 @@ class Runner:
                 check=False,
             )
             status, printed = done.returncode, done.stdout
-        assert status in {0, KILLED}, f"{program}\n{printed}"
+        assert status in {0, KILLED}, f"status {status} of\n{program}\n{printed}"
         return printed
 
     def localize(self, program: str) -> str:
