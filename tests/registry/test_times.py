@@ -1,6 +1,7 @@
 """Times in records of Avro, JSON Schema and Protobuf, from a broker and a real registry."""
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,7 +63,7 @@ Writing = Callable[[SchemaRegistryClient], tuple[Serialize, Any]]
 @pytest.fixture
 def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
     """Return a topic with one partition."""
-    name = f"{request.node.originalname}-{len(request.node.name)}"
+    name = re.sub(r"\W+", "-", request.node.name)
     broker.create(name, 1)
     return name
 
