@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from noted_time.open_enum import list_names
 from noted_time.values import (
@@ -255,6 +255,10 @@ class Track:
         return None if self.time == BEFORE_ALL_TIME else self.time
 
 
+NO_FACTS: dict[str, Any] = {}
+"""Shared by most records, because a comparison with a shared default costs least."""
+
+
 class MemberRecord(NamedTuple):
     """The stored row of a member; mappings are by domain.
 
@@ -276,21 +280,21 @@ class MemberRecord(NamedTuple):
     since: int
     sequence: int = 0
     terms: Terms = NO_TERMS
-    late: Mapping[str, LateRows] = {}
+    late: Mapping[str, LateRows] = NO_FACTS
     returned_late: tuple[str, ...] = ()
     session: Session = NO_SESSION
     heard_at: int | None = None
-    exclusions: Mapping[str, Exclusion] = {}
+    exclusions: Mapping[str, Exclusion] = NO_FACTS
     undeclared: tuple[str, ...] = ()
     held: str | None = None
     expected_at: int | None = None
     joined_at: int | None = None
-    vouching: Mapping[str, tuple[tuple[int, int | None], ...]] = {}
-    first_times: Mapping[str, int] = {}
-    narrowed_at: Mapping[str, int] = {}
-    absent_after: Mapping[str, int] = {}
-    rows_from: Mapping[str, int] = {}
-    joined_after: Mapping[str, int] = {}
+    vouching: Mapping[str, tuple[tuple[int, int | None], ...]] = NO_FACTS
+    first_times: Mapping[str, int] = NO_FACTS
+    narrowed_at: Mapping[str, int] = NO_FACTS
+    absent_after: Mapping[str, int] = NO_FACTS
+    rows_from: Mapping[str, int] = NO_FACTS
+    joined_after: Mapping[str, int] = NO_FACTS
 
     @property
     def exclusion(self) -> Exclusion | None:
@@ -304,14 +308,14 @@ def record_of(  # noqa: C901 - one branch for each field
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
     late: tuple[str, ...] = ()
-    exclusions: dict[str, Exclusion] = {}
+    exclusions = NO_FACTS
     undeclared: tuple[str, ...] = ()
-    vouching: dict[str, tuple[tuple[int, int | None], ...]] = {}
-    first_times: dict[str, int] = {}
-    narrowed_at: dict[str, int] = {}
-    absent_after: dict[str, int] = {}
-    rows_from: dict[str, int] = {}
-    joined_after: dict[str, int] = {}
+    vouching = NO_FACTS
+    first_times = NO_FACTS
+    narrowed_at = NO_FACTS
+    absent_after = NO_FACTS
+    rows_from = NO_FACTS
+    joined_after = NO_FACTS
     for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
             times[name] = track.time
@@ -322,19 +326,20 @@ def record_of(  # noqa: C901 - one branch for each field
         if track.returned_late:
             late += (name,)
         if track.exclusion is not None:
-            exclusions[name] = track.exclusion
+            exclusions = _add_fact(exclusions, name, track.exclusion)
         if track.spells is not FROM_FIRST_MARK:
-            vouching[name] = tuple([(each.from_seq, each.until) for each in track.spells])
+            spells = tuple([(each.from_seq, each.until) for each in track.spells])
+            vouching = _add_fact(vouching, name, spells)
         if track.first_time is not None:
-            first_times[name] = track.first_time
+            first_times = _add_fact(first_times, name, track.first_time)
         if track.narrowed_at is not None:
-            narrowed_at[name] = track.narrowed_at
+            narrowed_at = _add_fact(narrowed_at, name, track.narrowed_at)
         if track.absent_after is not None and track.is_excluded:
-            absent_after[name] = track.absent_after
+            absent_after = _add_fact(absent_after, name, track.absent_after)
         if track.rows_from is not None:
-            rows_from[name] = track.rows_from
+            rows_from = _add_fact(rows_from, name, track.rows_from)
         if track.joined_after:
-            joined_after[name] = track.joined_after
+            joined_after = _add_fact(joined_after, name, track.joined_after)
     return MemberRecord(
         member.writer,
         member.state,
@@ -346,7 +351,7 @@ def record_of(  # noqa: C901 - one branch for each field
         member.since,
         member.sequence,
         member.terms,
-        dict(member.late) if member.late else {},
+        dict(member.late) if member.late else NO_FACTS,
         late,
         member.session,
         member.heard_at,
@@ -362,6 +367,13 @@ def record_of(  # noqa: C901 - one branch for each field
         rows_from,
         joined_after,
     )
+
+
+def _add_fact(facts: dict[str, Any], domain: str, fact: object) -> dict[str, Any]:
+    if facts is NO_FACTS:
+        return {domain: fact}
+    facts[domain] = fact
+    return facts
 
 
 class Census:
