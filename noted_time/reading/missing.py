@@ -21,7 +21,7 @@ class _Interval(NamedTuple):
     The mark after `last_seq` counts the writer again, or `last_seq` reported its removal.
     """
 
-    writer: Absence
+    absence: Absence
     start: int
     first_seq: int
     opened_at: int
@@ -66,13 +66,13 @@ class MissingWriters:
             self._end(name, before, seq - 1)
         absent: list[Absence] = []  # kept in the order of their ends
         for absence in absences:
-            writer = _build_missing_writer(absence)
-            if not writer.joined_later:
+            if not absence.joined_later:
                 absent.append(absence)
                 if absence.reason == "narrowed":  # another absence has ended
                     self._end(absence.writer, before, seq - 1)
             elif before is not None and (start := _find_start(absence)) < before:
-                self._ended.append(_Interval(writer, start, 1, at, before, seq - 1))
+                named = _drop_position(absence)
+                self._ended.append(_Interval(named, start, 1, at, before, seq - 1))
         for absence in absent:
             self.begin(absence, seq, at)
             if absence.reason == "removed":
@@ -81,7 +81,7 @@ class MissingWriters:
     def begin(self, absence: Absence, seq: int, at: int) -> None:
         if absence.writer not in self.open:
             start = _find_start(absence)
-            opened = _Interval(_build_missing_writer(absence), start, seq, at, start, seq)
+            opened = _Interval(_drop_position(absence), start, seq, at, start, seq)
             self.open[absence.writer] = opened
 
     def _end(self, name: str, end: int | None, last_seq: int) -> None:
@@ -108,18 +108,19 @@ class MissingWriters:
         ended = self._ended[bisect_left(self._ended, seq, key=attrgetter("last_seq")) :]
         intervals = (*ended, *self.open.values())
         absent = [
-            each.writer
+            each.absence
             for each in intervals
-            if each.first_seq <= seq and not (each.writer.joined_later and mark.lower <= each.start)
+            if each.first_seq <= seq
+            and not (each.absence.joined_later and mark.lower <= each.start)
         ]
         named = {each.writer for each in absent}
         # one that narrowed may have been idle at earlier marks, and reports no late rows
         narrowed = {
-            each.writer.writer: each.writer
+            each.absence.writer: each.absence
             for each in intervals
-            if each.writer.reason == "narrowed" and each.start < mark.lower
+            if each.absence.reason == "narrowed" and each.start < mark.lower
         }
-        absent += [writer for name, writer in narrowed.items() if name not in named]
+        absent += [absence for name, absence in narrowed.items() if name not in named]
         writers = sorted(absent, key=attrgetter("joined_later"))
         later = sum(each.joined_later for each in writers)
         shown = tuple(writers[:WRITERS_NAMED])
@@ -134,21 +135,23 @@ class MissingWriters:
         """
         ended = self._ended[bisect_left(self._ended, seq, key=attrgetter("last_seq")) :]
         members = [
-            each for each in ended if not each.writer.joined_later and owes_rows(each.writer.writer)
+            each
+            for each in ended
+            if not each.absence.joined_later and owes_rows(each.absence.writer)
         ]
         for each in members:
             if each.first_seq <= seq:
                 seq = each.last_seq + 1
         seq = min(seq, last)
         still = (each for each in members if each.last_seq >= seq)
-        opened = (each for each in self.open.values() if owes_rows(each.writer.writer))
-        return seq, [each.writer for each in chain(still, opened) if each.first_seq <= seq]
+        opened = (each for each in self.open.values() if owes_rows(each.absence.writer))
+        return seq, [each.absence for each in chain(still, opened) if each.first_seq <= seq]
 
     def list_first_seqs(self) -> Iterator[tuple[str, int]]:
         """Yield each missing member, and the first mark without it."""
         for each in chain(self._ended, self.open.values()):
-            if not each.writer.joined_later:
-                yield each.writer.writer, each.first_seq
+            if not each.absence.joined_later:
+                yield each.absence.writer, each.first_seq
 
     def find_in_windows(self, borders: Sequence[int]) -> Iterator[Missing]:
         """Yield who is missing from each window between two adjacent `borders`."""
@@ -173,15 +176,15 @@ class MissingWriters:
         later: dict[str, list[_Interval]] = {}
         for start, new, ended in zip(starts, begin, over, strict=False):
             for each in ended:
-                by_name = later if each.writer.joined_later else members
-                by_name[each.writer.writer].remove(each)
-                if not by_name[each.writer.writer]:
-                    del by_name[each.writer.writer]
+                by_name = later if each.absence.joined_later else members
+                by_name[each.absence.writer].remove(each)
+                if not by_name[each.absence.writer]:
+                    del by_name[each.absence.writer]
             for each in new:
-                by_name = later if each.writer.joined_later else members
-                by_name.setdefault(each.writer.writer, []).append(each)
+                by_name = later if each.absence.joined_later else members
+                by_name.setdefault(each.absence.writer, []).append(each)
             both = chain(members.values(), later.values())
-            shown = tuple(each[0].writer for each in islice(both, WRITERS_NAMED))
+            shown = tuple(each[0].absence for each in islice(both, WRITERS_NAMED))
             count = len(members) + len(later)
             yield Missing(shown, count, len(later), start >= self.known_from)
 
@@ -191,5 +194,5 @@ def _find_start(absence: Absence) -> int:
     return start if isinstance(start, int) else MIN_INT64
 
 
-def _build_missing_writer(absence: Absence) -> Absence:
+def _drop_position(absence: Absence) -> Absence:
     return Absence(absence.writer, absence.reason, absence.since, absence.time)

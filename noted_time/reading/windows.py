@@ -32,7 +32,7 @@ from noted_time.values import (
 )
 
 EMPTY_CUT = StreamCut({})
-UNKNOWN_COVERAGE = Gaps()
+UNKNOWN_GAPS = Gaps()
 
 
 class Tiling(Struct, frozen=True):
@@ -132,7 +132,7 @@ def find_complete_windows(
     borders = [tiling.first_start(after)]
     while len(borders) <= limit and _is_complete(history, borders[-1], tiling):
         borders.append(tiling.end_of(borders[-1]))
-    lacking: Iterable[Gaps] = repeat(UNKNOWN_COVERAGE)
+    lacking: Iterable[Gaps] = repeat(UNKNOWN_GAPS)
     if coverage is not None:
         lacking = coverage.assess_windows(borders)
     return _build_windows(history, zip(pairwise(borders), lacking, strict=False))
@@ -190,7 +190,7 @@ def _build_windows(
     history: MarkHistory, windows: Iterable[tuple[tuple[int, int], Gaps]]
 ) -> Iterator[CompleteWindow]:
     to: Mark | None = None
-    for (start, end), uncovered in windows:
+    for (start, end), gaps in windows:
         if to is None or to.lower < end:
             to = history.complete_to(end)
         before = history.bounded_below(start, to.seq)
@@ -205,5 +205,5 @@ def _build_windows(
             excluded=history.excluded_in(since, to.seq),
             exact=before is not None,
             last_writer=history.last_writer(to.seq),
-            **asdict(uncovered),
+            **asdict(gaps),
         )

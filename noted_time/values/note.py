@@ -7,7 +7,6 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from noted_time.json_types import OFFSETS_SCHEMA
 from noted_time.open_enum import OpenEnum
 from noted_time.values.cut import Offset, Position, SegmentNumber
 from noted_time.values.errors import AnotherLog, InvalidNote
@@ -205,9 +204,6 @@ def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRow
     return late if isinstance(late, list | tuple) else (late,)
 
 
-NotedPosition = Annotated[Mapping[Offset, Offset], Meta(extra_json_schema=OFFSETS_SCHEMA)]
-
-
 class Accepted(
     Struct,
     frozen=True,
@@ -228,7 +224,7 @@ class Accepted(
 
     lower: Int64 | None
     exclusion: Exclusion | None = None
-    position: NotedPosition | None = None
+    position: Position | None = None
     times: Mapping[str, Int64] | None = None
     timeout_ms: Int64 | None = None
     took_over: tuple[str, ...] | None = None

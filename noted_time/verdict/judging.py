@@ -107,7 +107,7 @@ class Verdict(NamedTuple):
     time: int | None
     mark: Mark | None
     lacks: Sequence[Lack]
-    uncovered: Gaps | None = None
+    gaps: Gaps | None = None
     complete_to: int | None = None
 
     @property
@@ -169,10 +169,10 @@ def judge_time(domain: JudgedDomain, asked: Requirement, time: int) -> Verdict:
     if not lacks:
         lacks = [*_list_unread(domain, asked, time, mark), *_list_expired(domain, asked, mark)]
     start = MIN_INT64 if asked.since is None else asked.since
-    uncovered = coverage.assess_mark(mark, start, time, has_all_rows=has_all_rows)
+    gaps = coverage.assess_mark(mark, start, time, has_all_rows=has_all_rows)
     if asked.has_no_missing:
-        lacks += _list_unmet_rows(domain, asked, uncovered)
-    return Verdict(time, mark, lacks, uncovered)
+        lacks += _list_unmet_rows(domain, asked, gaps)
+    return Verdict(time, mark, lacks, gaps)
 
 
 def _find_required_seq(
@@ -219,7 +219,7 @@ def build_answer(
     domain: JudgedDomain, asked: Requirement, verdict: Verdict, vouched: VouchedBy | None, now: int
 ) -> Completeness:
     """Return the answer with its remarks and its sentence; `now` is in Unix ms."""
-    time, mark, found = verdict.time, verdict.mark, verdict.uncovered
+    time, mark, found = verdict.time, verdict.mark, verdict.gaps
     lacks, described = [*verdict.lacks], ""
     if time is not None and found is not None:
         missing, late = found.missing, found.late

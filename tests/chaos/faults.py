@@ -194,7 +194,7 @@ async def start_on_nothing(arena: Arena) -> None:
 async def cut_power(arena: Arena) -> None:
     """Cut the power of a controller on SQLite amid its notes, and start it on the durable files.
 
-    Raises `AssertionError` if an answered note is lost, or it does not go on.
+    Raises `AssertionError` if an answered note is lost, or the server no longer answers.
     """
     if reason := power.missing():
         arena.counts[f"power not cut: {reason}"] += 1

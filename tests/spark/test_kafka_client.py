@@ -84,8 +84,8 @@ def test_untranslatable_setting_is_named_without_its_value(name: str, value: str
 
 
 @pytest.mark.parametrize("client", [print, {"oauth_cb": print}])
-def test_function_that_cannot_travel_is_refused(client: Any) -> None:  # noqa: ANN401 - what nobody should give
-    """A name of a function can travel."""
+def test_function_instead_of_its_name_is_refused(client: Any) -> None:  # noqa: ANN401 - not a name
+    """Spark's options are text, so a function is given by its name."""
     options = {"kafka.sasl.mechanism": "AWS_MSK_IAM"}
     with pytest.raises(Rejected, match='pass its name, client="module:function"'):
         build_client_config("b:9092", options, client)

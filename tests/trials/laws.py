@@ -452,12 +452,12 @@ def exclusions_are_due(
 
     >>> marks = [{"seq": 1, "excluded": ["a"]}, {"seq": 2, "excluded": ["b"]}]
     >>> list(exclusions_are_due(marks, silent="b"))
-    ["{'seq': 1, 'excluded': ['a']} went on without a"]
+    ["{'seq': 1, 'excluded': ['a']} advanced without a"]
     >>> list(exclusions_are_due([{"seq": 1, "excluded": []}], silent="b"))
-    ['0 marks went on without b, which was silent']
+    ['0 marks advanced without b, which was silent']
     >>> marks = [{"seq": 1, "excluded": ["a"]}, {"seq": 2, "excluded": ["a"]}]
     >>> list(exclusions_are_due(marks, silent=None, absences={"a": 1}))
-    ["{'seq': 2, 'excluded': ['a']} went on without a"]
+    ["{'seq': 2, 'excluded': ['a']} advanced without a"]
     """
     left, times = Counter(absences or {}), 0
     for mark in marks:
@@ -467,10 +467,10 @@ def exclusions_are_due(
         early = [name for name in names if left[name] < 1]
         left.subtract(names)
         if early:
-            yield f"{mark} went on without {', '.join(early)}"
+            yield f"{mark} advanced without {', '.join(early)}"
         times += len(mark["excluded"]) - len(names)
     if silent is not None and times != 1:
-        yield f"{times} marks went on without {silent}, which was silent"
+        yield f"{times} marks advanced without {silent}, which was silent"
 
 
 @law("5.2", THEORY)
@@ -481,7 +481,7 @@ def exclusions_wait_for_the_timeout(silent_ms: float, timeout_ms: float) -> bool
 
 @law("5.3", THEORY)
 def exclusions_are_named(writer: str, excluded: Collection[str]) -> bool:
-    """The first mark that goes on without a writer names it."""
+    """The first mark that advances without a writer names it."""
     return writer in excluded
 
 
@@ -541,7 +541,7 @@ def claims_are_true(commits: Sequence[Commit], true_rows: Sequence[TableRow]) ->
             yield f"commit {number} claims all below {complete_to} and lacks {missing}"
 
 
-# 8. The service goes on
+# 8. The service stays available
 
 ANSWERS = observe(
     "8.1",
