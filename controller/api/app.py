@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
+from fastapi.routing import iter_route_contexts
 from msgspec.structs import asdict
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic.alias_generators import to_camel
 from pydantic.warnings import UnsupportedFieldAttributeWarning
 
 from controller.api.gate.access import OPEN_PATHS, Gate
@@ -23,6 +25,7 @@ from controller.api.replicas.forwarding import Forwarding
 from controller.api.routes import readers, streams, views, writers
 from controller.api.routes.deps import CallDep, ControllerDep, check_parameters
 from controller.api.wire import problems
+from controller.api.wire.bodies import BodyOf
 from controller.api.wire.encoding import reply
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.schemas import add_schemas, declare
@@ -44,15 +47,15 @@ warnings.filterwarnings("ignore", "The '.+' attribute", UnsupportedFieldAttribut
 health = APIRouter(tags=["health"])
 
 
-@health.get("/healthz", operation_id="checkHealth", responses={503: PROBLEM_RESPONSES[503]})
-async def alive(controller: ControllerDep) -> Response:
+@health.get("/healthz", responses={503: PROBLEM_RESPONSES[503]})
+async def check_health(controller: ControllerDep) -> Response:
     """Report that the process responds and needs no restart."""
     controller.check_alive()
     return reply({"status": "ok"})
 
 
-@health.get("/readyz", operation_id="checkReadiness", responses={503: PROBLEM_RESPONSES[503]})
-async def ready(controller: ControllerDep) -> Response:
+@health.get("/readyz", responses={503: PROBLEM_RESPONSES[503]})
+async def check_readiness(controller: ControllerDep) -> Response:
     """Report that the database answers and the streams are loaded."""
     await controller.check_ready()
     return reply({"status": "ready"})
@@ -60,11 +63,10 @@ async def ready(controller: ControllerDep) -> Response:
 
 @health.get(
     "/metrics",
-    operation_id="getMetrics",
     response_class=PlainTextResponse,
     responses={status: PROBLEM_RESPONSES[status] for status in (401, 403)},
 )
-async def metrics(controller: ControllerDep) -> Response:
+async def get_metrics(controller: ControllerDep) -> Response:
     """Return the metrics in Prometheus' text format."""
     # in a thread: 1,000 streams would delay notes
     text = await asyncio.to_thread(generate_latest, controller.measure())
@@ -76,10 +78,9 @@ access_routes = APIRouter(tags=["access"])
 
 @access_routes.get(
     "/access",
-    operation_id="getAccess",
     responses=declare(AccessAnswer) | {status: PROBLEM_RESPONSES[status] for status in (401, 422)},
 )
-async def access(request: Request, call: CallDep) -> Response:
+async def get_access(request: Request, call: CallDep) -> Response:
     """Return whether tokens are required, and the rights of the token that was sent."""
     grant = call.holder.grant
     answer = AccessAnswer(
@@ -97,11 +98,10 @@ async def access(request: Request, call: CallDep) -> Response:
 
 @access_routes.get(
     "/controllers",
-    operation_id="listControllers",
     responses=declare(ControllersAnswer)
     | {status: PROBLEM_RESPONSES[status] for status in (401, 403, 422, 503)},
 )
-async def controllers(controller: ControllerDep, *, check: bool = False) -> Response:
+async def list_controllers(controller: ControllerDep, *, check: bool = False) -> Response:
     """List the controllers that share the database, and the risks of the database.
 
     With `check`, an SQLite database is checked for damage. This takes seconds for each GB.
@@ -127,13 +127,22 @@ class Api(FastAPI):
         return Api.document | {"security": [{"token": []}, *unauthenticated]}
 
     def _build_document(self) -> dict[str, Any]:
-        document = add_schemas(super().openapi())
+        document = add_schemas(self._describe_bodies(super().openapi()))
         note = document["components"]["schemas"]["NoteBody"]
         del note["properties"]["timeout_ms"]["default"]  # means "absent"
         _mark_open_paths(document)
         for operation in chain.from_iterable(map(dict.values, document["paths"].values())):
             words = " ".join(operation["description"].split())
             operation["summary"] = words.partition(". ")[0].removesuffix(".")
+        return document
+
+    def _describe_bodies(self, document: dict[str, Any]) -> dict[str, Any]:
+        for route in iter_route_contexts(self.routes):
+            operations = document["paths"].get(route.path_format, {})
+            for each in route.dependant.dependencies if operations else ():
+                if isinstance(each.call, BodyOf):
+                    for method in route.methods or ():
+                        operations[method.lower()]["requestBody"] = each.call.describe()
         return document
 
 
@@ -182,6 +191,7 @@ def create_api(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: to_camel(route.name),
         telemetry={
             "auto_configure": traces.is_exporter_installed(),
             "metrics": False,

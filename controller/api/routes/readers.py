@@ -25,7 +25,7 @@ from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.wire import requests
 from controller.api.wire.answers import build_group, build_segment_times, windows_of
-from controller.api.wire.bodies import body_of
+from controller.api.wire.bodies import BodyOf
 from controller.api.wire.encoding import page_of, reply
 from controller.api.wire.problems import PROBLEM_RESPONSES, refusal_of
 from controller.api.wire.responses import Answer
@@ -70,7 +70,7 @@ class MarksAsked(BaseModel, frozen=True):
     wait_ms: WaitQuery = 0
 
 
-@router.get("/marks", responses=declare(MarksAnswer), operation_id="listMarks")
+@router.get("/marks", responses=declare(MarksAnswer))
 async def list_marks(
     controller: ControllerDep,
     call: CallDep,
@@ -161,27 +161,19 @@ class EncodedAnswers:
 encoded_answers = EncodedAnswers()
 
 
-WindowDep = Annotated[requests.WindowRequest, Depends(body_of(requests.WindowRequest))]
+WindowDep = Annotated[requests.WindowRequest, Depends(BodyOf(requests.WindowRequest))]
 
 
-@router.post(
-    "/time-window",
-    responses=declare(TimeWindow),
-    operation_id="getTimeWindow",
-    openapi_extra=requests.describe_body("WindowRequest"),
-)
-async def time_window(controller: ControllerDep, stream: StreamName, body: WindowDep) -> Response:
+@router.post("/time-window", responses=declare(TimeWindow))
+async def get_time_window(
+    controller: ControllerDep, stream: StreamName, body: WindowDep
+) -> Response:
     """Return the time window of a reader's position."""
     state = controller.stream(stream)
     return reply(state.window(body.position, body.domain)._asdict())
 
 
-@router.post(
-    "/segment-times",
-    responses=declare(SegmentTimesAnswer),
-    operation_id="getSegmentTimes",
-    openapi_extra=requests.describe_body("WindowRequest"),
-)
+@router.post("/segment-times", responses=declare(SegmentTimesAnswer))
 async def get_segment_times(
     controller: ControllerDep, stream: StreamName, body: WindowDep
 ) -> Response:
@@ -190,17 +182,12 @@ async def get_segment_times(
     return reply(build_segment_times(times))
 
 
-@router.post(
-    "/completeness",
-    responses=declare(Completeness),
-    operation_id="judgeCompleteness",
-    openapi_extra=requests.describe_body("CompletenessRequest"),
-)
-async def completeness(
+@router.post("/completeness", responses=declare(Completeness))
+async def judge_completeness(
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
-    asked: Annotated[Requirement, Depends(body_of(requests.CompletenessRequest))],
+    asked: Annotated[Requirement, Depends(BodyOf(requests.CompletenessRequest))],
 ) -> Response:
     """Return whether the stream, or a reader of it, is complete to a time, and what it lacks."""
     vouching, verdict = await controller.polls.completeness(stream, asked, is_admin=call.is_admin)
@@ -219,8 +206,8 @@ class CutAsked(BaseModel, frozen=True):
     wait_ms: WaitQuery = 0
 
 
-@router.get("/cut", responses=declare(CutAnswer), operation_id="getCut")
-async def cut(
+@router.get("/cut", responses=declare(CutAnswer))
+async def get_cut(
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
@@ -271,8 +258,8 @@ class WindowsAsked(BaseModel, frozen=True):
     zone: Annotated[str, Field(max_length=64)] = "UTC"
 
 
-@router.get("/windows", responses=declare(CompleteWindowsPage), operation_id="listCompleteWindows")
-async def complete_windows(
+@router.get("/windows", responses=declare(CompleteWindowsPage))
+async def list_complete_windows(
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
@@ -341,20 +328,15 @@ async def _build_page(
     )
 
 
-@router.put(
-    READER_PATH,
-    responses=declare(GroupAnswer),
-    operation_id="reportPosition",
-    openapi_extra=requests.describe_body("ReaderReport"),
-)
-async def report(  # noqa: PLR0913 - one parameter for each of the request's
+@router.put(READER_PATH, responses=declare(GroupAnswer))
+async def report_position(  # noqa: PLR0913 - one parameter for each of the request's
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
     group: PathName,
     reader: PathName,
     *,
-    body: Annotated[requests.ReaderReport, Depends(body_of(requests.ReaderReport))],
+    body: Annotated[requests.ReaderReport, Depends(BodyOf(requests.ReaderReport))],
 ) -> Response:
     """Report the position of a reader of the group."""
     own = None if body.backlog is UNSET else OwnBacklog(body.backlog)
@@ -364,26 +346,21 @@ async def report(  # noqa: PLR0913 - one parameter for each of the request's
     return reply(build_group(state, readers, await controller.backlog(stream, group)))
 
 
-@router.post(
-    READER_PATH + "/offline",
-    responses=declare(GroupAnswer),
-    operation_id="takeReaderOffline",
-    openapi_extra=requests.describe_body("ReaderLeave"),
-)
-async def offline(
+@router.post(READER_PATH + "/offline", responses=declare(GroupAnswer))
+async def take_reader_offline(
     controller: ControllerDep,
     stream: StreamName,
     group: PathName,
     reader: PathName,
-    body: Annotated[requests.ReaderLeave, Depends(body_of(requests.ReaderLeave))],
+    body: Annotated[requests.ReaderLeave, Depends(BodyOf(requests.ReaderLeave))],
 ) -> Response:
     """Move the reader's segments back to this position, and stop counting the reader."""
     state, readers = await controller.offline(stream, group, reader, body.position)
     return reply(build_group(state, readers, await controller.backlog(stream, group)))
 
 
-@router.get("/reader-groups", responses=declare(GroupsPage), operation_id="listReaderGroups")
-async def list_groups(
+@router.get("/reader-groups", responses=declare(GroupsPage))
+async def list_reader_groups(
     controller: ControllerDep,
     stream: StreamName,
     after: str | None = None,
@@ -403,8 +380,10 @@ def _build_group_row(state: StreamState, row: GroupRow) -> GroupRowAnswer:
     return GroupRowAnswer(**asdict(row), windows=windows_of(state, group), behind=lags)
 
 
-@router.get(GROUP_PATH, responses=declare(GroupNowAnswer), operation_id="getReaderGroup")
-async def get_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
+@router.get(GROUP_PATH, responses=declare(GroupNowAnswer))
+async def get_reader_group(
+    controller: ControllerDep, stream: StreamName, group: PathName
+) -> Response:
     """Return the group's position, readers and windows, and how far behind it is, by domain.
 
     A reader's `rank` is the number of its segments times its share of the largest `behind`.
@@ -412,18 +391,13 @@ async def get_group(controller: ControllerDep, stream: StreamName, group: PathNa
     return await _answer_group(controller, stream, group)
 
 
-@router.put(
-    GROUP_PATH,
-    responses=declare(GroupNowAnswer),
-    operation_id="changeReaderGroup",
-    openapi_extra=requests.describe_body("GroupChanges"),
-)
-async def change_group(
+@router.put(GROUP_PATH, responses=declare(GroupNowAnswer))
+async def change_reader_group(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
     group: PathName,
-    body: Annotated[requests.GroupChanges, Depends(body_of(requests.GroupChanges))],
+    body: Annotated[requests.GroupChanges, Depends(BodyOf(requests.GroupChanges))],
 ) -> Response:
     """Set when the group has a backlog. A group that does not exist is created."""
     policy = None if body.backlog is None else BacklogPolicy(**asdict(body.backlog))
@@ -455,8 +429,10 @@ async def _answer_group(controller: Controller, stream: str, group: str) -> Resp
     return reply(answer)
 
 
-@router.delete(GROUP_PATH, status_code=204, operation_id="removeReaderGroup")
-async def remove_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
+@router.delete(GROUP_PATH, status_code=204)
+async def remove_reader_group(
+    controller: ControllerDep, stream: StreamName, group: PathName
+) -> Response:
     """Remove the group and its position. A later report creates a new group."""
     await controller.remove_group(stream, group)
     return Response(status_code=204)

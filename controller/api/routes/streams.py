@@ -8,10 +8,11 @@ from fastapi import APIRouter, Depends, Query, Response
 from msgspec.structs import replace
 
 from controller.aggregation import operations
+from controller.api.notes.body import NotesBody
 from controller.api.routes.deps import CallDep, ControllerDep, LimitQuery, OrderDep, StreamName
 from controller.api.wire import requests
 from controller.api.wire.answers import build_stream
-from controller.api.wire.bodies import body_of
+from controller.api.wire.bodies import BodyOf
 from controller.api.wire.encoding import reply
 from controller.api.wire.problems import NOTES_REFUSED, PROBLEM_RESPONSES
 from controller.api.wire.schemas import declare
@@ -39,7 +40,7 @@ DryRunQuery = Annotated[
 ]
 
 
-@router.get("", responses=declare(StreamsPage), operation_id="listStreams")
+@router.get("", responses=declare(StreamsPage))
 async def list_streams(
     controller: ControllerDep, call: CallDep, after: str | None = None, limit: LimitQuery = 100
 ) -> Response:
@@ -57,15 +58,13 @@ async def list_streams(
     "/{stream}",
     responses=declare(StreamAnswer, DroppedAnswer)
     | {201: declare(StreamAnswer)[200] | {"description": "Created"}},
-    operation_id="createOrUpdateStream",
-    openapi_extra=requests.describe_body("StreamChanges", is_optional=True),
 )
-async def put_stream(
+async def create_or_update_stream(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
     changes: Annotated[
-        requests.StreamChanges, Depends(body_of(requests.StreamChanges, is_optional=True))
+        requests.StreamChanges, Depends(BodyOf(requests.StreamChanges, is_optional=True))
     ],
     *,
     dry_run: DryRunQuery = False,
@@ -90,43 +89,35 @@ async def put_stream(
     return reply(build_stream(state.summary()), 201 if created else 200)
 
 
-@router.get("/{stream}", responses=declare(StreamAnswer), operation_id="getStream")
+@router.get("/{stream}", responses=declare(StreamAnswer))
 async def get_stream(controller: ControllerDep, stream: StreamName) -> Response:
     """Return the stream's settings, creation id, last mark per domain and scale events."""
     return reply(build_stream(controller.stream(stream).summary()))
 
 
-@router.delete("/{stream}", status_code=204, operation_id="deleteStream")
+@router.delete("/{stream}", status_code=204)
 async def delete_stream(controller: ControllerDep, stream: StreamName) -> Response:
     """Delete the stream with its marks, notes and readers."""
     await controller.drop_stream(stream)
     return Response(status_code=204)
 
 
-@router.post(
-    "/{stream}/notes",
-    operation_id="noteTime",
-    responses=declare(NotesAnswer) | NOTES_REFUSED,
-    openapi_extra=requests.describe_body("NotesBody"),
-)
-async def note_time(stream: StreamName) -> None:
+@router.post("/{stream}/notes", responses=declare(NotesAnswer) | NOTES_REFUSED)
+async def note_time(
+    stream: StreamName, body: Annotated[NotesBody, Depends(BodyOf(NotesBody))]
+) -> None:
     """Note time with up to 1000 notes. With status 200, every accepted note is durable.
 
     If every note is refused, the status is 422, and the problem also has the fields of this answer.
     """
 
 
-@router.post(
-    "/{stream}/scale",
-    responses=declare(StreamAnswer),
-    operation_id="scaleStream",
-    openapi_extra=requests.describe_body("ScaleRequest"),
-)
-async def scale(
+@router.post("/{stream}/scale", responses=declare(StreamAnswer))
+async def scale_stream(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
-    event: Annotated[requests.ScaleRequest, Depends(body_of(requests.ScaleRequest))],
+    event: Annotated[requests.ScaleRequest, Depends(BodyOf(requests.ScaleRequest))],
 ) -> Response:
     """Seal segments at their final offsets and create their successors. Repeating it is a no-op."""
     scale_event = ScaleEvent(event.sealed, event.created)
@@ -134,17 +125,12 @@ async def scale(
     return reply(build_stream(state.summary()))
 
 
-@router.post(
-    "/{stream}/seal",
-    responses=declare(SealedAnswer),
-    operation_id="sealStream",
-    openapi_extra=requests.describe_body("SealBody", is_optional=True),
-)
-async def seal(
+@router.post("/{stream}/seal", responses=declare(SealedAnswer))
+async def seal_stream(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
-    body: Annotated[requests.SealBody, Depends(body_of(requests.SealBody, is_optional=True))],
+    body: Annotated[requests.SealBody, Depends(BodyOf(requests.SealBody, is_optional=True))],
 ) -> Response:
     """End the stream for good: all members are finished, and each domain gets its last mark.
 
@@ -155,17 +141,12 @@ async def seal(
     return reply(build_stream(state.summary(), SealedAnswer, never_noted=sealed.never_noted))
 
 
-@router.post(
-    "/{stream}/truncate",
-    responses=declare(TruncatedAnswer),
-    operation_id="truncateStream",
-    openapi_extra=requests.describe_body("TruncateRequest"),
-)
-async def truncate(
+@router.post("/{stream}/truncate", responses=declare(TruncatedAnswer))
+async def truncate_stream(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
-    body: Annotated[requests.TruncateRequest, Depends(body_of(requests.TruncateRequest))],
+    body: Annotated[requests.TruncateRequest, Depends(BodyOf(requests.TruncateRequest))],
     *,
     dry_run: DryRunQuery = False,
 ) -> Response:
@@ -178,7 +159,7 @@ async def truncate(
     return reply(build_stream(state.summary(), TruncatedAnswer, **truncation._asdict()))
 
 
-@router.get("/{stream}/changes", responses=declare(ChangesPage), operation_id="listChanges")
+@router.get("/{stream}/changes", responses=declare(ChangesPage))
 async def list_changes(
     controller: ControllerDep,
     stream: StreamName,

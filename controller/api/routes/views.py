@@ -35,7 +35,7 @@ class OverviewAsked(BaseModel, frozen=True):
     limit: LimitQuery = 50
 
 
-@router.get("/overview", responses=declare(OverviewPage), operation_id="getOverview")
+@router.get("/overview", responses=declare(OverviewPage))
 async def get_overview(
     controller: ControllerDep, call: CallDep, asked: Annotated[OverviewAsked, Query()]
 ) -> Response:
@@ -59,9 +59,7 @@ async def get_overview(
     return reply(await controller.views.overview(is_shown, asked.sort, start=start, limit=limit))
 
 
-@router.get(
-    "/streams/{stream}/overview", responses=declare(StreamRow), operation_id="getStreamOverview"
-)
+@router.get("/streams/{stream}/overview", responses=declare(StreamRow))
 async def get_stream_overview(controller: ControllerDep, stream: StreamName) -> Response:
     """Return the stream's row of the overview."""
     return reply(build_stream_row(controller.stream(stream), controller.now))
@@ -76,7 +74,7 @@ class HistoryAsked(BaseModel, frozen=True):
     points: Annotated[int, Field(ge=1, le=2000)] = 600
 
 
-@router.get("/streams/{stream}/history", responses=declare(Period), operation_id="getHistory")
+@router.get("/streams/{stream}/history", responses=declare(Period))
 async def get_history(
     controller: ControllerDep, stream: StreamName, asked: Annotated[HistoryAsked, Query()]
 ) -> Response:
@@ -90,9 +88,7 @@ async def get_history(
     return reply(found)
 
 
-@router.get(
-    "/streams/{stream}/segments", responses=declare(SegmentsPage), operation_id="listSegments"
-)
+@router.get("/streams/{stream}/segments", responses=declare(SegmentsPage))
 async def list_segments(
     controller: ControllerDep,
     stream: StreamName,

@@ -23,7 +23,7 @@ from controller.api.routes.deps import (
     StreamName,
 )
 from controller.api.wire import requests
-from controller.api.wire.bodies import body_of
+from controller.api.wire.bodies import BodyOf
 from controller.api.wire.encoding import reply
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.schemas import declare
@@ -47,7 +47,7 @@ class WritersAsked(BaseModel, frozen=True):
     limit: LimitQuery = 100
 
 
-@router.get("/writers", responses=declare(WritersPage), operation_id="listWriters")
+@router.get("/writers", responses=declare(WritersPage))
 async def list_writers(
     controller: ControllerDep, stream: StreamName, asked: Annotated[WritersAsked, Query()]
 ) -> Response:
@@ -59,7 +59,7 @@ async def list_writers(
     return reply(inspection.writers(state, controller.now, page, asked.domain, asked.search))
 
 
-@router.get(WRITER_PATH, responses=declare(WriterRow), operation_id="getWriter")
+@router.get(WRITER_PATH, responses=declare(WriterRow))
 async def get_writer(controller: ControllerDep, stream: StreamName, writer: WriterName) -> Response:
     """Return one member."""
     return _answer_row(controller, controller.stream(stream), writer)
@@ -69,7 +69,7 @@ def _answer_row(controller: Controller, state: StreamState, writer: str) -> Resp
     return reply(inspection.build_writer_row(View.of(state, controller.now, None), writer))
 
 
-@router.delete(WRITER_PATH, responses=declare(WriterRow), operation_id="removeWriter")
+@router.delete(WRITER_PATH, responses=declare(WriterRow))
 async def remove_writer(  # noqa: PLR0913, PLR0917 - one for each parameter
     controller: ControllerDep,
     order: OrderDep,
@@ -91,25 +91,20 @@ async def remove_writer(  # noqa: PLR0913, PLR0917 - one for each parameter
     return _answer_row(controller, state, writer)
 
 
-@router.post(
-    WRITER_PATH + "/hold",
-    responses=declare(WriterRow),
-    operation_id="holdWriter",
-    openapi_extra=requests.describe_body("HoldRequest"),
-)
+@router.post(WRITER_PATH + "/hold", responses=declare(WriterRow))
 async def hold_writer(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
     writer: WriterName,
-    body: Annotated[requests.HoldRequest, Depends(body_of(requests.HoldRequest))],
+    body: Annotated[requests.HoldRequest, Depends(BodyOf(requests.HoldRequest))],
 ) -> Response:
     """Wait for a writer for `for_ms`, regardless of its timeout."""
     state, _ = await controller.change(stream, operations.hold, order, writer, body.for_ms)
     return _answer_row(controller, state, writer)
 
 
-@router.delete(WRITER_PATH + "/hold", responses=declare(WriterRow), operation_id="releaseWriter")
+@router.delete(WRITER_PATH + "/hold", responses=declare(WriterRow))
 async def release_writer(
     controller: ControllerDep, order: OrderDep, stream: StreamName, writer: WriterName
 ) -> Response:
@@ -127,7 +122,7 @@ class ExplanationAsked(BaseModel, frozen=True):
     limit: LimitQuery = HOLDERS_NAMED
 
 
-@router.get("/explain", responses=declare(Explanation), operation_id="explain")
+@router.get("/explain", responses=declare(Explanation))
 async def explain(
     controller: ControllerDep,
     stream: StreamName,
@@ -154,7 +149,7 @@ class LedgerAsked(BaseModel, frozen=True):
     order: Annotated[Literal["oldest", "newest"], Field(description="which come first")] = "oldest"
 
 
-@router.get("/ledger", responses=declare(LedgerPage), operation_id="listLedger")
+@router.get("/ledger", responses=declare(LedgerPage))
 async def list_ledger(
     controller: ControllerDep, stream: StreamName, asked: Annotated[LedgerAsked, Query()]
 ) -> Response:

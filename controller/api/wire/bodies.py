@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from fastapi import Request
 from msgspec import inspect
 from starlette.exceptions import HTTPException
 
-from noted_time.json_types import SEGMENT_PATTERN
+from controller.api.wire.requests import BODY_EXAMPLES
+from noted_time.json_types import SCHEMA_REF, SEGMENT_PATTERN
 from noted_time.values import NAME_SCHEMA
 from noted_time.wording.faults import (
     FAULT_WORDS,
@@ -48,7 +50,6 @@ NO_SCHEMA: Mapping[str, Any] = MappingProxyType({})
 
 Path = tuple[int | str, ...]
 Faults = Iterator[PlacedFault]
-Body = TypeVar("Body")
 
 _is_json = re.compile(r"application/([^;]+\+)?json\s*(;|$)", re.IGNORECASE).match
 
@@ -61,26 +62,36 @@ class InvalidRequest(Exception):
         self.faults = faults
 
 
-def body_of(kind: type[Body], *, is_optional: bool = False) -> Callable[[Request], Awaitable[Body]]:
-    """Return a dependency that decodes the body of a call."""
+@dataclass(frozen=True)
+class BodyOf:
+    """A dependency that decodes the body of a call."""
 
-    async def decode_body(request: Request) -> Body:
+    kind: type[msgspec.Struct]
+    is_optional: bool = False
+
+    async def __call__(self, request: Request) -> Any:  # noqa: ANN401 - a value of `kind`
         body = await request.body()
-        if not (body or is_optional):
+        if not (body or self.is_optional):
             raise InvalidRequest([("body", FAULT_WORDS["missing"])])
         try:
             given = msgspec.json.decode(body or b"null")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise HTTPException(400, f"body: {error}") from error
-        if given is None and is_optional:
-            return kind()
+        if given is None and self.is_optional:
+            return self.kind()
         if not (isinstance(given, dict) and _is_json(request.headers.get("content-type", ""))):
             raise InvalidRequest([("body", MUST_BE_A_BODY)])
         most = FAULTS_SHOWN if len(body) <= EXPLAINED_BYTES else 1
-        decoded: Body = convert_given(kind, given, ("body",), most)
-        return decoded
+        return convert_given(self.kind, given, ("body",), most)
 
-    return decode_body
+    def describe(self) -> dict[str, Any]:
+        """Return what OpenAPI says of the body."""
+        name = self.kind.__name__
+        schema: dict[str, Any] = {"$ref": SCHEMA_REF.format(name=name)}
+        if self.is_optional:
+            schema = {"anyOf": [schema, {"type": "null"}]}
+        content = {"application/json": {"schema": schema, "example": BODY_EXAMPLES[name]}}
+        return {"content": content, "required": not self.is_optional}
 
 
 def convert_given(kind: Any, given: object, where: Path, most: int = FAULTS_SHOWN) -> Any:  # noqa: ANN401 - a type and its value

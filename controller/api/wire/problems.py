@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import compile_path
@@ -98,7 +99,7 @@ def refuse_parameters(query: bytes) -> Answer:
 
 def list_parameters(request: Request) -> dict[str, bool]:
     """Return the query parameters of the route, and whether each may be repeated."""
-    wanted = request.scope["route"].operation_id
+    wanted = to_camel(request.scope["route"].name)
     paths = request.app.openapi()["paths"].values()
     operations = (each for methods in paths for each in methods.values())
     operation = next(each for each in operations if each["operationId"] == wanted)

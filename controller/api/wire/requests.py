@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, field, structs
 from pydantic import Field
 
 from noted_time import BacklogPolicy, values
-from noted_time.json_types import OFFSETS_SCHEMA, SCHEMA_REF
+from noted_time.json_types import OFFSETS_SCHEMA
 from noted_time.progress import ReadOffsets
 from noted_time.values import (
     ID_SCHEMA,
@@ -257,12 +257,3 @@ BODY_EXAMPLES: dict[str, dict[str, Any]] = {
 
 def list_bodies() -> list[type[Struct]]:
     return [StreamChanges, CompletenessRequest, *Request.__subclasses__()]
-
-
-def describe_body(name: str, *, is_optional: bool = False) -> dict[str, Any]:
-    """Return what OpenAPI says of the body of a call."""
-    schema: dict[str, Any] = {"$ref": SCHEMA_REF.format(name=name)}
-    if is_optional:
-        schema = {"anyOf": [schema, {"type": "null"}]}
-    content = {"application/json": {"schema": schema, "example": BODY_EXAMPLES[name]}}
-    return {"requestBody": {"content": content, "required": not is_optional}}
