@@ -56,7 +56,7 @@ from spark_integration.session.settings import (
 from spark_integration.session.versions import require
 
 if TYPE_CHECKING:
-    from spark_integration.marks_source.topics import CoveredRows
+    from spark_integration.marks_source.topics import TopicPlanner
 
 log = logging.getLogger("noted_time.spark")
 
@@ -232,8 +232,8 @@ def _limit_rows(
     catch_up.check_above(int(usual), f"option {MOST_ROWS}")
     topics = query.kafka.topics if query.kafka else {}
     starting = parse_starting_offsets(options.get(STARTING_OFFSETS, "earliest"), topics)
-    with closing(_create_source(spark, f"CatchUp with {MOST_ROWS}", query, secrets)) as source:
-        if not source.judge_backlog(source.follow_last(), starting):
+    with closing(_create_planner(spark, f"CatchUp with {MOST_ROWS}", query, secrets)) as planner:
+        if not planner.judge_backlog(planner.follow_last(), starting):
             return options
     others = {name: value for name, value in options.items() if name != MOST_ROWS}
     return others if larger is None else {**others, MOST_ROWS: larger}
@@ -252,25 +252,25 @@ def begins_with_topic(options: Mapping[str, Any]) -> bool:
 def _skip_partial(
     spark: SparkSession, query: MarksQuery, secrets: tuple[str | None, Mapping[str, Any]]
 ) -> tuple[dict[str, WholeFrom | None], dict[str, str]]:
-    with closing(_create_source(spark, 'first_windows="skip"', query, secrets)) as source:
-        by_topic, begins = source.wait_for_whole()
+    with closing(_create_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
+        by_topic, begins = planner.wait_for_whole()
     whole = combine_whole(by_topic.values())
     if whole.time is None:
         raise Rejected(f'first_windows="skip" is not possible: {whole.sentence}')
     return by_topic, {STARTING_OFFSETS: json.dumps(begins)} if begins else {}
 
 
-def _create_source(
+def _create_planner(
     spark: SparkSession,
     asked: str,
     query: MarksQuery,
     secrets: tuple[str | None, Mapping[str, Any]],
-) -> CoveredRows:
+) -> TopicPlanner:
     if _is_remote(spark):
         raise Rejected(f"{asked} needs the checkpoint, which only Connect's server has: omit it")
-    from spark_integration.marks_source.topics import create_source  # noqa: PLC0415 - not in every PySpark
+    from spark_integration.marks_source.topics import create_planner  # noqa: PLC0415 - not in every PySpark
 
-    return create_source(query, *secrets)
+    return create_planner(query, *secrets)
 
 
 def parse_starting_offsets(offsets: str, topics: Mapping[str, str]) -> dict[str, dict[int, int]]:

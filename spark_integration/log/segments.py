@@ -17,9 +17,9 @@ from noted_time.reading import WHOLE_LOG, WholeFrom
 from noted_time.stores import LogPath, parse_root
 from spark_integration.log.query import NEW_LOG, LogQuery
 from spark_integration.log.rows import LogTask
-from spark_integration.marks.backlog import QueryBacklog
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.offset import NotedOffset, StreamOffset
+from spark_integration.marks.planner import Planner
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Watermark
 from spark_integration.scan.admission import (
@@ -43,18 +43,16 @@ MISSING_ROWS = (
 )
 
 
-class LogSegments:
-    """The rows of a file log, see `RowSource`."""
+class LogPlanner(Planner):
+    """Plans batches of rows of a file log."""
 
     monotonic = staticmethod(clocks.monotonic)
 
     def __init__(self, query: LogQuery, columns: Iterable[str], token: str | None) -> None:
         feed = ControllerFeed(query.controller_url, query.stream, query.domain, token=token)
         self._marks = Releaser(feed, query.policy.on_seal)
-        self.beginning = query.beginning
-        self.policy = query.policy
-        self.marks: Mapping[str, Releaser] = {query.stream: self._marks}
-        self.backlog = QueryBacklog(query.catch_up.policy if query.catch_up else None)
+        backlog = query.catch_up.policy if query.catch_up else None
+        super().__init__(query.beginning, query.policy, {query.stream: self._marks}, backlog)
         self._query = query
         self._files = LogFiles(
             parse_root(query.root), query.stream, frozenset(columns), ignore=query.ignore
@@ -64,10 +62,8 @@ class LogSegments:
         self._missing: set[int] = set()
         self._last: tuple[NotedOffset, Watermark] | None = None
 
-    def close(self) -> None:
-        self._marks.close()
-
     def freeze(self) -> None:
+        super().freeze()
         self._target = self._files.refresh()
 
     def find_ends(self, begun: NotedOffset, limit: ReadLimit) -> NotedOffset | None:

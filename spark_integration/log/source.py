@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
@@ -17,7 +18,7 @@ from spark_integration.session.sources import TOKEN_OPTION, QuerySource
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_integration.log.segments import LogSegments
+    from spark_integration.log.segments import LogPlanner
 
 
 class LogSource(QuerySource):
@@ -45,10 +46,11 @@ class LogReader(PlannedReader):
         self._shape = shape
         self._secrets = (token,)
 
-    def _create_source(self) -> LogSegments:
-        from spark_integration.log.segments import LogSegments  # noqa: PLC0415 - see `PlannedReader`
+    @cached_property
+    def _planner(self) -> LogPlanner:
+        from spark_integration.log.segments import LogPlanner  # noqa: PLC0415 - see `PlannedReader`
 
-        return LogSegments(self._query, self._shape.columns, *self._secrets)
+        return LogPlanner(self._query, self._shape.columns, *self._secrets)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         limit = self._query.batches.max_rows_per_trigger

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from spark_integration.marks_source.query import MarksQuery
 from spark_integration.session.sources import CLIENT_OPTION, TOKEN_OPTION, QuerySource
 
 if TYPE_CHECKING:
-    from spark_integration.marks_source.topics import CoveredRows
+    from spark_integration.marks_source.topics import TopicPlanner
 
 
 class MarksSource(QuerySource):
@@ -45,10 +46,11 @@ class MarksReader(PlannedReader):
         self._query = query
         self._secrets = (token, client or {})
 
-    def _create_source(self) -> CoveredRows:
-        from spark_integration.marks_source.topics import create_source  # noqa: PLC0415 - see `PlannedReader`
+    @cached_property
+    def _planner(self) -> TopicPlanner:
+        from spark_integration.marks_source.topics import create_planner  # noqa: PLC0415 - see `PlannedReader`
 
-        return create_source(self._query, *self._secrets)
+        return create_planner(self._query, *self._secrets)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([build_instant(partition.value)], names=["time"])

@@ -16,9 +16,9 @@ from noted_time import AnotherLog, Recreated, Rejected, Unreachable
 from noted_time.client import position_to_wire
 from noted_time.reading import WHOLE_LOG, MarkHistory, WholeFrom, combine_whole
 from spark_integration.checkpoint.query_progress import QueryProgress
-from spark_integration.marks.backlog import QueryBacklog
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.offset import MarkAhead, NotedOffset, StreamFacts, StreamOffset
+from spark_integration.marks.planner import Planner
 from spark_integration.marks.release import Releaser
 from spark_integration.marks_source.ahead import TopicPlan
 from spark_integration.marks_source.begins import TopicLike, find_whole_from, warn_of_deleted
@@ -40,19 +40,19 @@ NO_IDS = (
 )
 
 
-def create_source(query: MarksQuery, token: str | None, client: Mapping[str, Any]) -> CoveredRows:
+def create_planner(query: MarksQuery, token: str | None, client: Mapping[str, Any]) -> TopicPlanner:
     url, domain, on_seal = query.controller_url, query.domain, query.policy.on_seal
     marks = {
         stream: Releaser(ControllerFeed(url, stream, domain, token=token), on_seal)
         for stream in query.streams
     }
     if query.kafka is None:
-        return CoveredRows(query, marks, {})
+        return TopicPlanner(query, marks, {})
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     topics = query.kafka.topics.items()
     watched = {s: WatchedTopic(Topic(client, topic), query.kafka) for s, topic in topics}
-    return CoveredRows(query, marks, watched)
+    return TopicPlanner(query, marks, watched)
 
 
 class WatchedTopic:
@@ -172,8 +172,8 @@ class WatchedTopic:
         return plan.build_recreated(f"it has no partition {partition}, which the query has read")
 
 
-class CoveredRows:
-    """The rows of other sources, see `RowSource`. Without `watched` topics, marks follow them."""
+class TopicPlanner(Planner):
+    """Plans marks of rows that other sources read. Without `watched` topics, marks follow them."""
 
     def __init__(
         self, query: MarksQuery, marks: Mapping[str, Releaser], watched: Mapping[str, WatchedTopic]
@@ -181,25 +181,16 @@ class CoveredRows:
         begun = query.kafka.begun if query.kafka else {}
         facts = {s: StreamFacts(query.domain, query.lag_ms, begun.get(s)) for s in query.streams}
         streams = {stream: StreamOffset(facts=each) for stream, each in facts.items()}
-        self.beginning = NotedOffset(streams, uuid.uuid4().hex)
-        self.policy = query.policy
-        self.marks = marks
-        self.backlog = QueryBacklog(query.backlog)
+        beginning = NotedOffset(streams, uuid.uuid4().hex)
+        super().__init__(beginning, query.policy, marks, query.backlog)
         self._query = query
         self._watched = watched
         self._progress = QueryProgress(query.checkpoint)
-        self._has_begun = False
-
-    def close(self) -> None:
-        for marks in self.marks.values():
-            marks.close()
 
     def freeze(self) -> None:
+        super().freeze()
         for each in self._watched.values():
             each.freeze()
-
-    def report_latest(self) -> None:
-        """Report nothing, as the rows are of another source."""
 
     def find_ends(self, begun: NotedOffset, limit: ReadLimit) -> NotedOffset:  # noqa: ARG002 - always one row
         read = self._find_read(begun.token) if begun.run else {}
@@ -208,7 +199,6 @@ class CoveredRows:
             stream: self._admit(stream, each, read.get(stream, {}))
             for stream, each in begun.streams.items()
         }
-        self._has_begun = True
         return replace(begun, streams=streams)
 
     def list_ranges(self, begun: NotedOffset, ended: NotedOffset) -> Sequence[InputPartition]:
@@ -217,7 +207,7 @@ class CoveredRows:
         Spark calls this before it reads a batch, so no row is judged by marks that do not cover it.
         """
         self.check_covered(ended)
-        strict, lag_ms = self.policy.strict, self._query.lag_ms
+        strict, lag_ms = self._policy.strict, self._query.lag_ms
         ms = ended.find_watermark(strict=strict, lag_ms=lag_ms).ms
         return [] if begun == ended or ms is None else [InputPartition(ms)]
 
@@ -294,4 +284,4 @@ class CoveredRows:
         if mark != begun.mark:
             return plan.admit(begun, mark, marks.get_cut(mark))
         # a run changes its first offset anyway
-        return begun if self._has_begun else plan.admit(begun, mark, {})
+        return begun if self._restated.has_begun else plan.admit(begun, mark, {})

@@ -19,14 +19,13 @@ from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.marks.arguments import WatermarkPolicy
 from spark_integration.marks.feed import FeedMarks
 from spark_integration.marks.offset import MarkAhead, NotedOffset, StreamOffset
-from spark_integration.marks.planner import Planner
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
 from spark_integration.marks_source import topics
 from spark_integration.marks_source.ahead import TopicPlan
 from spark_integration.marks_source.begins import find_whole_from
 from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
-from spark_integration.marks_source.topics import NO_IDS, CoveredRows, WatchedTopic
+from spark_integration.marks_source.topics import NO_IDS, TopicPlanner, WatchedTopic
 from tests.support.feeds import LocalFeed
 from tests.support.offset_log import plan
 
@@ -123,20 +122,19 @@ class Query:
         )
         releasers = {"flights": Releaser(GivenFeed(self.marks))}
         watched = {"flights": WatchedTopic(self.topic, terms, patience_s=self.patience_s)}
-        self._source = CoveredRows(query, releasers, watched)
-        self._planner = Planner(self._source)
+        self._planner = TopicPlanner(query, releasers, watched)
         self._frozen: dict[int, int] | None = None
         if now:
             before = dict(self.topic.ends)
             if last:
                 self._write({0: 2})
                 self.mark()
-            self._planner.read_no_more_than_now()
+            self._planner.freeze()
             self._frozen = before
 
     def rerun(self) -> None:
         """Run the last batch again, as after a crash."""
-        self._source.check_covered(self.batches[-1][0])
+        self._planner.check_covered(self.batches[-1][0])
         self._judge(len(self.batches) - 1)
 
     def mark(self) -> None:
@@ -153,7 +151,7 @@ class Query:
         Spark asks for the marks first, or `last` if there are many sources. Some rows are written
         between its two calls.
         """
-        start, read = self.batches[-1] if self.batches else (self._source.beginning, {})
+        start, read = self.batches[-1] if self.batches else (self._planner.beginning, {})
         there = dict(self.topic.ends)
         if last:
             self._write(between)
@@ -383,7 +381,7 @@ def test_mark_ahead_is_refused_if_its_rows_may_come_later(query: Query) -> None:
             query.plan({}, set())
         refused.append(str(raised.value))
         query.restart()
-        query._source._watched = {}
+        query._planner._watched = {}
 
     limited = (
         "mark 1 of Kafka topic 'flights' came before its rows were read, and maxOffsetsPerTrigger "
@@ -460,7 +458,7 @@ def test_rows_deleted_before_the_query_are_logged_once(
     """The offset log keeps it for later runs. It alone makes no batch."""
     query = Query(GivenTopic({0: 3, 1: 3}, first={0: 3, 1: 1}), str(tmp_path), WholeFrom())
     query.marks.append(Mark(1, 20, 29, StreamCut({0: 3, 1: 3}), upper_is_bound=True))
-    waited = query._source.wait_for_whole()
+    waited = query._planner.wait_for_whole()
     query.restart()
     caplog.clear()
     for _ in range(3):

@@ -14,9 +14,8 @@ from spark_integration import Ingestion, TableClaims
 from spark_integration.checkpoint.query_progress import PlannedBatch
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.log.options import Option
-from spark_integration.marks.planner import Planner
 from spark_integration.marks_source.query import MarksQuery
-from spark_integration.marks_source.topics import create_source
+from spark_integration.marks_source.topics import create_planner
 from spark_integration.tables.claims import describe_read
 from tests.cli.conftest import Commands
 from tests.support.asking import ask
@@ -41,8 +40,8 @@ def plan_topic(stream: NotedStream, domain: str | None, lag_ms: int = 0) -> tupl
     """Return the offsets of the first batch of a query on a topic, after its marks."""
     name, place = stream.name, str(stream.root)
     query = MarksQuery({name: KafkaTopic(name)}, stream.server.url, place, domain, lag_ms=lag_ms)
-    with closing(create_source(query, None, {})) as source:
-        planned = Planner(source).plan(source.beginning, ReadAllAvailable()).to_json()
+    with closing(create_planner(query, None, {})) as planner:
+        planned = planner.plan(planner.beginning, ReadAllAvailable()).to_json()
     return planned, {name: {"0": 0}}
 
 

@@ -79,7 +79,7 @@ def test_query_waits_while_a_name_may_have_rows(
     path = flights.append(0, (1, "a")).with_name(f"flights+0+0000000001{suffix}")
     query, now_s = build_query(flights, strict=False), [0.0]
     reader = open_reader(query)
-    monkeypatch.setattr(reader._planner.source, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(reader._planner, "monotonic", lambda: now_s[0])
 
     def plan_at(second: float) -> str:
         now_s[0] = second

@@ -17,7 +17,7 @@ from spark_integration.log.source import LogSource
 from spark_integration.marks.released import Released
 from spark_integration.marks_source.query import KafkaPlanning, MarksQuery
 from spark_integration.marks_source.source import MarksSource
-from spark_integration.marks_source.topics import PLANNING_S, create_source
+from spark_integration.marks_source.topics import PLANNING_S, create_planner
 from spark_integration.session.sources import build_options
 from tests.spark.conftest import Reads
 from tests.support.gates import Guarded
@@ -91,8 +91,8 @@ def test_planner_uses_the_secrets_of_its_query(controller: Served) -> None:
         kafka=KafkaPlanning(topics, ahead=True, committed=True),
     )
     client = {"bootstrap.servers": "127.0.0.1:9", "log_level": 0, "sasl.password": SECRET}
-    source = create_source(query, controller.token, client)
-    (releaser,), (watched,) = source.marks.values(), source._watched.values()
+    planner = create_planner(query, controller.token, client)
+    (releaser,), (watched,) = planner.marks.values(), planner._watched.values()
     topic = watched._topic
     releaser.follow(Released())
 
@@ -102,7 +102,7 @@ def test_planner_uses_the_secrets_of_its_query(controller: Served) -> None:
     assert releaser._feed.subject == "stream 'flights', domain 'landed'"
     last = Released("", 1, releaser.last_lower)
     assert (releaser.at_end, releaser.has_more(last)) == ("finished", False)
-    source.close()
+    planner.close()
 
 
 def test_listener_reports_with_its_token(controller: Served) -> None:

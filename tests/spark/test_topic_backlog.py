@@ -17,11 +17,10 @@ from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.kafka.read import _limit_rows
 from spark_integration.marks.feed import FeedMarks
 from spark_integration.marks.offset import NotedOffset, StreamOffset
-from spark_integration.marks.planner import Planner
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
 from spark_integration.marks_source.query import MarksQuery
-from spark_integration.marks_source.topics import CoveredRows
+from spark_integration.marks_source.topics import TopicPlanner
 from tests.support.feeds import LocalFeed
 from tests.support.offset_log import plan
 
@@ -46,23 +45,20 @@ class LastMark(LocalFeed):
         return FeedMarks("s", marks, is_quiet=self.is_quiet)
 
 
-def make_source(policy: BacklogPolicy | None, checkpoint: Path, *streams: LastMark) -> CoveredRows:
-    """Return the source of a query on topics with these streams."""
+def make_planner(
+    policy: BacklogPolicy | None, checkpoint: Path, *streams: LastMark
+) -> TopicPlanner:
+    """Return the planner of a query on topics with these streams."""
     named = {f"flights{n}": each for n, each in enumerate(streams)}
     positions = {name: KafkaTopic(name).among_others for name in named}
     query = MarksQuery(positions, "", str(checkpoint), backlog=policy)
-    return CoveredRows(query, {name: Releaser(each) for name, each in named.items()}, {})
+    return TopicPlanner(query, {name: Releaser(each) for name, each in named.items()}, {})
 
 
 def build_offset(*streams: LastMark) -> NotedOffset:
     """Return the start offset of a batch with these lowers."""
     mark = {f"flights{n}": Released("s", 1, each.lower) for n, each in enumerate(streams)}
     return NotedOffset({name: StreamOffset(each) for name, each in mark.items()}, "t")
-
-
-def plan_batch(source: CoveredRows, start: NotedOffset) -> NotedOffset:
-    """Return where the first batch of a run ends."""
-    return Planner(source).plan(start, ReadAllAvailable())
 
 
 @pytest.mark.parametrize(
@@ -86,7 +82,8 @@ def test_backlog_flag_says_if_a_stream_was_behind_at_planning(
 ) -> None:
     """One of several streams is enough. Silent writers are not a backlog."""
     own = map(replace, streams)  # a feed gives its mark once, and a process may repeat the test
-    ended = plan_batch(make_source(policy, tmp_path, *own), build_offset(*streams))
+    planner = make_planner(policy, tmp_path, *own)
+    ended = planner.plan(build_offset(*streams), ReadAllAvailable())
 
     assert ended.backlog is flag
     assert NotedOffset.from_json(json.loads(json.dumps(ended.to_json()))) == ended
@@ -99,9 +96,9 @@ def test_new_query_is_as_far_behind_as_its_first_lower(
     tmp_path: Path, starting: dict[str, dict[int, int]], *, is_behind: bool
 ) -> None:
     """It has no lower yet, and its first rows are an hour old."""
-    source = make_source(LAGGING, tmp_path, LastMark(None, HOUR_AGO))
+    planner = make_planner(LAGGING, tmp_path, LastMark(None, HOUR_AGO))
 
-    assert source.judge_backlog(source.follow_last(), starting) is is_behind
+    assert planner.judge_backlog(planner.follow_last(), starting) is is_behind
 
 
 def test_sticky_catch_up_has_no_backlog_in_the_next_run(tmp_path: Path) -> None:
@@ -110,7 +107,8 @@ def test_sticky_catch_up_has_no_backlog_in_the_next_run(tmp_path: Path) -> None:
     for flag in True, False:
         stream = LastMark(5, 100)
         start = structs.replace(build_offset(stream), backlog=flag)
-        flags.append(plan_batch(make_source(sticky, tmp_path, stream), start).backlog)
+        planner = make_planner(sticky, tmp_path, stream)
+        flags.append(planner.plan(start, ReadAllAvailable()).backlog)
 
     assert flags == [True, False]
 
@@ -118,7 +116,7 @@ def test_sticky_catch_up_has_no_backlog_in_the_next_run(tmp_path: Path) -> None:
 def test_change_of_the_flag_alone_plans_no_batch(tmp_path: Path) -> None:
     """The last offset stays until there is a mark to let in."""
     stream = LastMark(95, 100)
-    planner = Planner(make_source(BEHIND, tmp_path, stream))
+    planner = make_planner(BEHIND, tmp_path, stream)
     first = planner.plan(build_offset(stream), ReadAllAvailable())
     plan(tmp_path, 0, first.to_json(), {"flights0": {"0": 1}})
     stream.last = 200
