@@ -76,10 +76,6 @@ class Files:
             return self._read_bytes(posixpath.join(self._path, name)).decode()
         return None
 
-    def has_files(self, directory: str) -> bool:
-        selector = fs.FileSelector(posixpath.join(self._path, directory), allow_not_found=True)
-        return bool(self._system.get_file_info(selector))
-
     def write(self, name: str, text: str) -> None:
         path = posixpath.join(self._path, name)
         self._system.create_dir(posixpath.dirname(path), recursive=True)
@@ -113,10 +109,6 @@ class StoredFiles(Files):
             f"checkpoint_location={checkpoint!r}",
         )
 
-    def has_files(self, directory: str) -> bool:
-        listed = self._call("list_with_delimiter", posixpath.join(self._path, directory))
-        return bool(listed["objects"] or listed["common_prefixes"])
-
     def write(self, name: str, text: str) -> None:
         self._call("put", posixpath.join(self._path, name), text.encode())
 
@@ -125,7 +117,8 @@ class StoredFiles(Files):
             self._call("delete", posixpath.join(self._path, name))
 
     def _list_paths(self, directory: str) -> list[str]:
-        return [each["path"] for each in self._call("list_with_delimiter", directory)["objects"]]
+        listed = self._call("list_with_delimiter", directory)
+        return [*listed["common_prefixes"], *(each["path"] for each in listed["objects"])]
 
     def _read_bytes(self, path: str) -> bytes:
         body: bytes = self._call("get", path, collect=read_whole)[0]

@@ -96,7 +96,7 @@ class QueryProgress:
         return found
 
     def has_state(self) -> bool:
-        return self._files.has_files("state")
+        return bool(self._files.list_names("state"))
 
     def read_batch(self, batch_id: int) -> PlannedBatch:
         text = self._files.read(f"offsets/{batch_id}")
