@@ -13,6 +13,7 @@ from spark_integration.complete.source import CompleteSource, WindowQuery
 from spark_integration.complete.window import BatchRead, OnMissing, wait_for_window
 from spark_integration.log.options import Columns, choose_options
 from spark_integration.marks.arguments import Noted
+from spark_integration.scan.files import CutRange
 from spark_integration.session.sources import build_options, count_cores, create_reader
 
 if TYPE_CHECKING:
@@ -56,11 +57,9 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     query = WindowQuery(
         root=str(parse_root(root)),
         stream=noted.name,
-        event_time=event_time,
         start=window.start,
         end=window.end,
-        from_cut=window.from_cut.offsets,
-        to_cut=window.to_cut.offsets,
+        between=CutRange(window.from_cut.offsets, window.to_cut.offsets, event_time),
         own_segments=read.own_segments,
         columns=tuple(dict.fromkeys((*columns.names, event_time))) if columns.names else (),
         cores=read.cores or count_cores(spark),

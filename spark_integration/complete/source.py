@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING
@@ -28,11 +28,9 @@ class WindowQuery:
 
     root: str
     stream: str
-    event_time: str
     start: int
     end: int
-    from_cut: Mapping[int, int]
-    to_cut: Mapping[int, int]
+    between: CutRange
     own_segments: bool = False
     columns: tuple[str, ...] = ()
     cores: int = 2
@@ -41,12 +39,8 @@ class WindowQuery:
     def open_files(
         self, between: CutRange | None = None, columns: Iterable[str] | None = None
     ) -> LogFiles:
-        named = frozenset((self.event_time,) if columns is None else columns)
+        named = frozenset((self.between.event_time,) if columns is None else columns)
         return LogFiles(parse_root(self.root), self.stream, named, between, self.ignore)
-
-    @property
-    def between(self) -> CutRange:
-        return CutRange(self.from_cut, self.to_cut, self.event_time)
 
 
 class CompleteSource(QuerySource):
@@ -59,13 +53,13 @@ class CompleteSource(QuerySource):
         return "noted_complete"
 
     def schema(self) -> StructType:
-        query = self.query
+        query, event_time = self.query, self.query.between.event_time
         for file in chain.from_iterable(query.open_files(query.between).refresh().values()):
-            return read_file_schema(file.path, query.event_time, query.columns)
-        return read_log_schema(query.open_files(), query.event_time, query.columns)
+            return read_file_schema(file.path, event_time, query.columns)
+        return read_log_schema(query.open_files(), event_time, query.columns)
 
     def reader(self, schema: StructType) -> WindowReader:
-        return WindowReader(self.query, RowShape(schema, self.query.event_time))
+        return WindowReader(self.query, RowShape(schema, self.query.between.event_time))
 
 
 class WindowReader(Picklable, DataSourceReader):

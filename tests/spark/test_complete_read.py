@@ -36,12 +36,9 @@ def count_planned_rows(log: HourlyLog, query: dict[str, Any]) -> int:
         f"/flights/windows?size_ms={query['end'] - query['start']}"
         f"&origin={query['start']}&after={query['start']}&limit=1",
     )["windows"][0]
-    cuts: dict[str, Any] = {
-        name: position_from_wire(asked[name.removesuffix("_cut")])
-        for name in ("from_cut", "to_cut")
-    }
-    where: dict[str, Any] = {"root": str(log.files.root), "stream": "flights"}
-    asking = WindowQuery(event_time="time", **where, **cuts, **query)
+    from_cut, to_cut = (position_from_wire(asked[name]) for name in ("from", "to"))
+    between = CutRange(from_cut, to_cut, "time")
+    asking = WindowQuery(str(log.files.root), "flights", between=between, **query)
     source = CompleteSource(build_options(asking))
     reader = WindowReader(source.query, RowShape(source.schema(), "time"))
     return sum(each.rows for task in reader.partitions() for each in task.work)  # type: ignore[attr-defined]
