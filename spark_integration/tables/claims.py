@@ -382,16 +382,28 @@ def find_lower(offsets: Sequence[Any]) -> int | None:
     >>> find_lower([{"noted_streams": {"a": {"mark": {"lower": 50}}}}, {"a": {"0": 5}}])
     50
     """
-    lowers: list[int | None] = []
-    is_behind_marks = False
+    streams = [read for o in offsets if is_noted(o) for read in o["noted_streams"].values()]
+    lowers = [read.get("mark", {}).get("lower") for read in streams]
+    has_marks = all(marks or each is None for each, marks in pair_with_marks(offsets))
+    return min(lowers, default=None) if has_marks and None not in lowers else None
+
+
+def pair_with_marks(offsets: Sequence[Any]) -> Iterator[tuple[Any, Mapping[str, StreamFacts]]]:
+    """Yield the offset of each source with rows, and the streams of its marks.
+
+    >>> events, log = {"b": {"0": 5}}, {"noted_streams": {"c": {}}, "root": "/log"}
+    >>> pairs = pair_with_marks([{"noted_streams": {"b": {}}}, events, events, log])
+    >>> [(each == events, list(streams)) for each, streams in pairs]
+    [(True, ['b']), (True, []), (False, ['c'])]
+    """
+    marks: Mapping[str, StreamFacts] = {}
     for each in offsets:
-        if is_noted(each):
-            lowers += [read.get("mark", {}).get("lower") for read in each["noted_streams"].values()]
-        elif not is_behind_marks and each is not None:
-            return None
-        is_behind_marks = is_of_marks(each)
-    known = [lower for lower in lowers if lower is not None]
-    return min(known) if known and known == lowers else None
+        streams = list_facts(each) if is_noted(each) else {}
+        if is_of_marks(each):
+            marks = streams
+        else:
+            yield each, streams or marks
+            marks = {}
 
 
 def find_whole_from(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) -> WholeFrom:
@@ -406,18 +418,14 @@ def find_whole_from(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) 
 
 
 def _list_whole(offsets: Sequence[Any], begins_at_zero: Mapping[str, bool]) -> Iterator[WholeFrom]:
-    stated: list[WholeFrom | None] = []
-    for each, is_covered in zip(offsets, check_covered(offsets), strict=True):
-        if is_noted(each):
-            stated = [facts.whole for facts in list_facts(each).values()]
-        if is_of_marks(each):
-            continue
+    pairs = zip(pair_with_marks(offsets), check_covered(offsets), strict=True)
+    for (each, streams), is_covered in pairs:
         if is_covered:
             topics = [*each] if isinstance(each, dict) and each else [""]
             known = [begins_at_zero.get(t) for t in topics if not t.endswith(name_noted_topic(""))]
             by_start = WHOLE_LOG if all(known) else NOT_STATED
+            stated = [facts.whole for facts in streams.values()]
             yield from (whole or by_start for whole in stated or [None])
-        stated = []
 
 
 def _strip_run(offset: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -425,21 +433,18 @@ def _strip_run(offset: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def check_covered(offsets: Sequence[Any]) -> Iterator[bool]:
-    """Yield for each source of a query whether it has marks.
+    """Yield for each source with rows, or with the records of a relay, whether it has marks.
 
     >>> events, noted = {"flights": {"0": 5}}, {"flights.noted": {"0": 2}}
-    >>> list(check_covered([noted, events])), list(check_covered([{"noted_streams": {}},
-    ...     events, events]))
-    ([True, True], [True, True, False])
+    >>> list(check_covered([noted, events])), list(check_covered([events]))
+    ([True, True], [False])
     """
     topics = {name for each in offsets if isinstance(each, dict) for name in each}
-    is_behind_marks = False
-    for each in offsets:
+    for each, marks in pair_with_marks(offsets):
         is_topic_noted = (
             isinstance(each, dict) and bool(each) and all(_is_noted(t, topics) for t in each)
         )
-        yield each is None or is_noted(each) or is_topic_noted or is_behind_marks
-        is_behind_marks = is_of_marks(each)
+        yield each is None or bool(marks) or is_topic_noted
 
 
 def _is_noted(topic: str, topics: set[str]) -> bool:
@@ -458,22 +463,19 @@ def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
 def _list_reads(
     offsets: Sequence[Any],
 ) -> Iterator[tuple[ClaimSource, Mapping[str, int], int | None]]:
-    marks: dict[str, StreamFacts] = {}
-    for each in offsets:
-        facts = list_facts(each) if is_noted(each) else {}
+    for each, streams in pair_with_marks(offsets):
         if is_of_log(each):
-            for name, of in facts.items():
+            for name, of in streams.items():
                 segments = each["noted_streams"][name].get("segments", {})
                 yield ClaimSource(name, of.domain, of.lag_ms), segments, of.first_lower
-        elif marks:
+        elif streams:
             cut: Any = next(iter(each.values()), {}) if isinstance(each, dict) else {}
-            is_cut = isinstance(cut, dict) and len(marks) == 1
-            for name, of in marks.items():
+            is_cut = isinstance(cut, dict) and len(streams) == 1
+            for name, of in streams.items():
                 source = ClaimSource(name, of.domain, of.lag_ms)
                 yield source, cut if is_cut else {}, of.first_lower
-        elif isinstance(each, dict) and not facts:
+        elif isinstance(each, dict):
             topics = {t: at for t, at in each.items() if not t.endswith(name_noted_topic(""))}
             for topic, at in topics.items():
                 if isinstance(at, dict):
                     yield ClaimSource(topic, None), at, None
-        marks = facts if is_of_marks(each) else {}

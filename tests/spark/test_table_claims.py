@@ -43,9 +43,9 @@ LOG, SHIP_LOG, LAND_LOG = (
         ([NOTED, KAFKA], [True, True]),
         ([{**NOTED, **KAFKA}], [True]),
         ([KAFKA], [False]),
-        ([MARKS, KAFKA, KAFKA], [True, True, False]),
+        ([MARKS, KAFKA, KAFKA], [True, False]),
         ([LOG, {"logOffset": 3}], [True, False]),
-        ([MARKS, {"logOffset": 3}], [True, True]),
+        ([MARKS, {"logOffset": 3}], [True]),
         ([None, KAFKA], [True, False]),
     ],
 )
