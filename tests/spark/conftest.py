@@ -13,7 +13,7 @@ from demo.trials.served import Served
 from demo.trials.starting import retry_start
 from spark_integration.log.options import Option
 from tests.support.bundles import take_noted
-from tests.support.clock import Clock
+from tests.support.clock import Clock, MakeClock
 from tests.support.hourly_log import HourlyLog
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import count_per_second
@@ -108,6 +108,20 @@ def output(tmp_path: Path) -> QueryOutput:
 
 
 @pytest.fixture
-def clock(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Clock:
-    """Return a topic of two partitions without a record."""
-    return Clock(spark, broker, controller, output)
+def make_clock(
+    spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
+) -> MakeClock:
+    """Return what creates topics for the test's query."""
+    return MakeClock(spark, broker, controller, output)
+
+
+@pytest.fixture
+def clock(make_clock: MakeClock) -> Clock:
+    """Return a topic without a record."""
+    return make_clock(Clock)
+
+
+@pytest.fixture
+def other(make_clock: MakeClock) -> Clock:
+    """Return a second one, for the same query."""
+    return make_clock(Clock)

@@ -138,3 +138,14 @@ def test_second_watermark_after_a_filter_fails_the_query(ticks: Ticks, output: Q
     query = output.start(count_per_second(events, "timestamp"))
     with pytest.raises(PySparkException, match="Redefining watermark is disallowed"):
         wait_for_end(query)
+
+
+def test_last_windows_of_any_source_come_out(ticks: Ticks, output: QueryOutput) -> None:
+    """They come one micro-batch after the final cut is read."""
+    ticks.marks.note("w", 1000, {0: 30})
+    ticks.marks.seal()
+    events = ticks.add_watermark(ticks.events().where("value < 25"))
+    query = output.start(count_per_second(events, "timestamp"))
+
+    assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 5)])
+    query.stop()

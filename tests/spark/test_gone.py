@@ -4,10 +4,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from demo.trials.waiting import eventually
 from noted_time import Rejected
 from noted_time.reading import NoClaim, TableClaim
@@ -15,8 +13,7 @@ from noted_time.reading.claims import START_UNKNOWN
 from noted_time.tables import standing
 from noted_time.values import MIN_INT64
 from spark_integration import NotedTable, TableClaims
-from tests.support.clock import START_MS, Clock
-from tests.support.query_output import QueryOutput
+from tests.support.clock import START_MS, Clock, MakeClock
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 
@@ -25,13 +22,13 @@ FROM_FOURTH = START_MS + 3401
 
 
 @pytest.fixture
-def clock(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Clock:
+def clock(make_clock: MakeClock) -> Clock:
     """Return a topic of six seconds with three marks; partition 0 lost three seconds."""
-    clock = Clock(spark, broker, controller, output)
+    clock = make_clock(Clock)
     for second in (0, 2, 4):
         clock.write(second, second + 1)
         clock.note_all(second + 2)
-    broker.truncate(clock.name, {0: 6})
+    clock.broker.truncate(clock.name, {0: 6})
     return clock
 
 
@@ -102,10 +99,8 @@ def test_start_chosen_by_the_user_is_not_judged(clock: Clock) -> None:
     assert clock.whole is None
 
 
-def test_offset_of_a_whole_topic_says_that_it_is_whole(
-    spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
-) -> None:
-    clock = Clock(spark, broker, controller, output)
+def test_offset_of_a_whole_topic_says_that_it_is_whole(make_clock: MakeClock) -> None:
+    clock = make_clock(Clock)
     clock.write(0, 1)
     clock.note(2)
     clock.run(first_windows="skip")
@@ -140,9 +135,3 @@ def test_claim_says_since_when_no_row_is_missing(clock: Clock, tmp_path: Path) -
         (START_MS + 8000, START_MS + 7401),
         (START_MS + 9000, START_MS + 7401),
     ]
-
-
-def test_skip_is_refused_for_marks_in_a_topic(clock: Clock) -> None:
-    """No planner reads the topic's begin offsets there."""
-    with pytest.raises(Rejected, match="does not look for rows deleted before its query"):
-        clock.read(marks="topic", first_windows="skip")

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEvent
 
 from demo.trials.served import Served
-from demo.trials.waiting import eventually
+from demo.trials.waiting import eventually, wait_until
 from noted_time.values import InvalidName
 from spark_integration import KafkaTopic, PositionListener
 from spark_integration.checkpoint.listener import _join_positions
@@ -83,3 +84,29 @@ def test_refusal_to_go_offline_is_only_logged(caplog: pytest.LogCaptureFixture) 
 
     who = "reader 'one' of group 'counters', stream 'flights',"
     assert f"{who} may still be online: there is no stream 'flights'" in caplog.text
+
+
+@pytest.mark.needs_spark("3.5")
+def test_position_in_a_source_of_spark_is_reported(
+    spark: SparkSession, controller: Served, output: QueryOutput
+) -> None:
+    """The reader goes offline with its query. Spark without Python sources can do this, too."""
+
+    def position(offset: dict[str, Any]) -> dict[int, int]:
+        return {0: offset["offset"]}
+
+    def read_report() -> Any:  # noqa: ANN401 - whatever JSON holds
+        return controller.read_group("numbers", "counters")
+
+    controller.create("numbers")
+    listener = PositionListener(controller.url, "numbers", "counters", "one", position=position)
+    numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    spark.streams.addListener(listener)
+    query = output.start(numbers)
+    wait_until(lambda: read_report()[0].get("0", 0) >= 20)
+    query.stop()
+    offline = eventually(lambda: read_report()[1], [])
+    spark.streams.removeListener(listener)
+    listener.close()
+
+    assert offline

@@ -1,4 +1,4 @@
-"""Unusual files in the log of a query."""
+"""Queries on file logs: their windows, rows and files, and the end of a sealed stream."""
 
 from datetime import date
 
@@ -6,13 +6,97 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from demo.trials.waiting import eventually
 from noted_time import Rejected
 from spark_integration import Columns
-from tests.spark.conftest import Reads
+from spark_integration.marks.watermark import LAST_MS
+from tests.spark.conftest import Reads, write_rows
 from tests.support.noted_stream import NotedStream
+from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.shows("read_noted_log")]
+
+
+def test_window_closes_exactly_when_the_lower_reaches_its_end(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """It does not close a millisecond before.
+
+    A strict query needs one more. The last note has no row.
+    """
+    flights.append(0, (1000, "a"), (1999, "b"), (2500, "c"))
+    flights.note(2000)
+    query = output.start(read.counts(flights, strict=True))
+    query.processAllAvailable()
+    eventually(output.last_lower, 2000)
+    query.processAllAvailable()
+    before = output.rows
+    flights.note(2001)
+
+    assert before == []
+    assert eventually(lambda: output.rows, [(1, 2)])
+    query.stop()
+
+
+def test_filter_on_another_column_lets_time_advance(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """Spark pushes the filter down. It must not remove the marks."""
+    flights.append(0, (1000, "a"), (1100, "b"))
+    flights.note(2000)
+    output.catch_up(count_per_second(read(flights).where("name = 'a' AND time IS NOT NULL")))
+
+    assert output.rows == [(1, 1)]
+
+
+def test_last_windows_of_a_sealed_stream_come_out(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """The lower of the last mark would leave the last window open."""
+    counts = read.counts(write_rows(flights, 2000), strict=True)
+    flights.marks.note("w", 2000, {}, state="finished")
+    output.catch_up(counts)
+    before = output.rows
+    flights.marks.seal()
+    output.catch_up(counts)
+
+    assert before == []
+    assert (output.rows, output.last_lower()) == ([(1, 1), (2, 1), (9, 1)], LAST_MS)
+
+
+def test_strict_keeps_an_event_at_the_lower_itself(
+    read: Reads, flights: NotedStream, output: QueryOutput
+) -> None:
+    """An event at the lower may still come, and is not late."""
+    names = read(flights.begin_log(), strict=True).dropDuplicates(["name", "time"]).select("name")
+    flights.append(0, (1000, "a"), (2500, "b"))
+    flights.note(2000)
+    output.catch_up(names)
+    flights.append(0, (2000, "at the lower"))
+    flights.note(3000)
+    output.catch_up(names)
+
+    assert output.rows == [("a",), ("at the lower",), ("b",)]
+
+
+def test_join_with_one_quiet_side_continues_after_a_restart(
+    read: Reads, flights: NotedStream, landings: NotedStream, output: QueryOutput
+) -> None:
+    """The quiet side has nothing new in the second run, but states its time again."""
+    flights.append(0, (1000, "a"))
+    flights.note(50_000)
+    landings.append(0, (1500, "other"))
+    landings.note(4000)
+    left = read(flights, strict=True).select("time", "name")
+    right = read(landings, strict=True).selectExpr("time AS landed", "name AS who")
+    soon = F.expr("name = who AND landed >= time AND landed <= time + INTERVAL 5 SECONDS")
+    unmatched = left.join(right, soon, "left_outer").select("name", "who")
+    output.catch_up(unmatched)
+    landings.note(60_000)
+    output.catch_up(unmatched)
+
+    assert output.rows == [("a", None)]
 
 
 def test_only_requested_columns_are_read(

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
@@ -22,9 +21,8 @@ from spark_integration import (
     read_noted_kafka,
     with_noted_watermark,
 )
-from tests.support.clock import START_MS, Clock
+from tests.support.clock import START_MS, Clock, MakeClock
 from tests.support.queries import count_per_second
-from tests.support.query_output import QueryOutput
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 
@@ -49,9 +47,9 @@ class Mirror(Clock):
 
 
 @pytest.fixture
-def mirror(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Mirror:
+def mirror(make_clock: MakeClock) -> Mirror:
     """Return a mirror with records."""
-    topic = Mirror(spark, broker, controller, output)
+    topic = make_clock(Mirror)
     topic.write(0, 1)
     return topic
 

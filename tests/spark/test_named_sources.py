@@ -7,7 +7,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.waiting import eventually
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
@@ -17,7 +16,7 @@ from tests.cli.conftest import Commands
 from tests.spark.conftest import Reads
 from tests.spark.test_any_source import Ticks
 from tests.spark.test_topic_marks import NotedClock
-from tests.support.clock import Clock
+from tests.support.clock import Clock, MakeClock
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import count_per_second, join_within_second
 from tests.support.query_output import QueryOutput
@@ -84,33 +83,30 @@ def user_read(clock: Clock, source_name: str) -> DataFrame:
     )
 
 
-@pytest.fixture
-def clocks(
-    evolving: SparkSession, broker: Broker, controller: Served, output: QueryOutput
-) -> list[Clock]:
-    """Return two topics for a query."""
-    return [Clock(evolving, broker, controller, output) for _ in range(2)]
-
-
-def test_marks_find_their_events_by_the_topic(clocks: list[Clock], output: QueryOutput) -> None:
+@pytest.mark.usefixtures("evolving")
+def test_marks_find_their_events_by_the_topic(
+    clock: Clock, other: Clock, output: QueryOutput
+) -> None:
     """Spark keeps the four names in no order, and the user's names unchanged."""
-    one, other = (user_read(*each) for each in zip(clocks, ("zulu", "alpha"), strict=True))
+    union = user_read(clock, "zulu").union(user_read(other, "alpha"))
     for second in (0, 1):
-        for clock in clocks:
-            clock.write(second)
-            clock.note(second + 1)
-        query = output.start(count_per_second(one.union(other), "timestamp"))
+        for each in (clock, other):
+            each.write(second)
+            each.note(second + 1)
+        query = output.start(count_per_second(union, "timestamp"))
         query.processAllAvailable()
         query.stop()
 
-    assert clocks[0].counts == [(0, 8), (1, 8)]
+    assert clock.counts == [(0, 8), (1, 8)]
     assert {"alpha", "zulu"} < {*names_in(output.checkpoint)}
 
 
-def test_named_source_without_marks_is_refused(clocks: list[Clock], output: QueryOutput) -> None:
+def test_named_source_without_marks_is_refused(
+    evolving: SparkSession, clock: Clock, output: QueryOutput
+) -> None:
     """It may be part of a union under the marks, whose rows would be dropped."""
-    reader = clocks[0].spark.readStream.format("rate").name("other")
-    timed = user_read(clocks[0], "zulu").select("timestamp")
+    reader = evolving.readStream.format("rate").name("other")
+    timed = user_read(clock, "zulu").select("timestamp")
     query = output.start(reader.load().select("timestamp").union(timed))
 
     with pytest.raises(
@@ -119,16 +115,13 @@ def test_named_source_without_marks_is_refused(clocks: list[Clock], output: Quer
         query.processAllAvailable()
 
 
+@pytest.mark.usefixtures("evolving")
 @pytest.mark.parametrize("kind", [Clock, NotedClock])
 def test_topic_continues_under_its_marks(
-    evolving: SparkSession,
-    broker: Broker,
-    controller: Served,
-    output: QueryOutput,
-    kind: type[Clock],
+    make_clock: MakeClock, output: QueryOutput, kind: type[Clock]
 ) -> None:
     """The marks come ahead, or from a topic. The checkpoint tools read this offset log, too."""
-    clock = kind(evolving, broker, controller, output)
+    clock = make_clock(kind)
     for second in (0, 1):
         clock.write(second)
         clock.note(second + 1)

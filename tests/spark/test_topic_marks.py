@@ -1,6 +1,6 @@
 """Queries with marks from a noted topic, without Python in their plans."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -11,8 +11,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from demo.trials.waiting import wait_until
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
@@ -21,10 +19,9 @@ from spark_integration import Ingestion, WatermarkPolicy
 from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.kafka.topic_marks import NotedTopic, WantedMarks
 from spark_integration.marks.watermark import LAST_MS
-from tests.support.clock import START_MS, Clock, Option
+from tests.support.clock import START_MS, Clock, MakeClock, Option
 from tests.support.offset_log import read_plan
 from tests.support.queries import count_per_second
-from tests.support.query_output import QueryOutput
 from tests.support.spark_sessions import FAILED
 
 pytestmark = [
@@ -69,23 +66,15 @@ class NotedClock(Clock):
 
 
 @pytest.fixture
-def make_clock(
-    spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
-) -> Callable[[], NotedClock]:
-    """Return what creates topics for a query."""
-    return lambda: NotedClock(spark, broker, controller, output)
-
-
-@pytest.fixture
-def clock(make_clock: Callable[[], NotedClock]) -> NotedClock:
+def clock(make_clock: MakeClock) -> NotedClock:
     """Return a topic of two partitions without a record, and without a mark."""
-    return make_clock()
+    return make_clock(NotedClock)
 
 
 @pytest.fixture
-def other(make_clock: Callable[[], NotedClock]) -> NotedClock:
+def other(make_clock: MakeClock) -> NotedClock:
     """Return a second one, for the same query."""
-    return make_clock()
+    return make_clock(NotedClock)
 
 
 Rows = Sequence[tuple[str | None, bytes | None]]
@@ -245,14 +234,14 @@ def test_added_partitions_lose_nothing_over_a_restart(clock: NotedClock) -> None
     assert clock.counts == [(0, 4), (1, 6), (2, 6), (3, 6)]
 
 
-def test_relay_waits_for_a_transaction_that_a_mark_covers(
-    spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
-) -> None:
+def test_relay_waits_for_a_transaction_that_a_mark_covers(make_clock: MakeClock) -> None:
     """A query that reads only committed records loses none of them, over a restart."""
-    clock = Clock(spark, broker, controller, output)
+    clock = make_clock(Clock)
     clock.marks.note("w", START_MS, {})
     asked = {"marks": "topic", "options": {"kafka.isolation.level": "read_committed"}}
-    with closing(KafkaRelay(broker.config, clock.name, clock.url, new_partition_ms=0)) as relay:
+    with closing(
+        KafkaRelay(clock.broker.config, clock.name, clock.url, new_partition_ms=0)
+    ) as relay:
         wait_until(lambda: relay_marks(relay, clock) == 1)
         hanging = clock.begin(0, 1)
         clock.write(0, 1)
@@ -370,6 +359,7 @@ UNCHECKED = {"url": ""}
             {},
             'batch_after_mark has no effect: leave it out, .*marks="comm',
         ),
+        ({"first_windows": "skip"}, {}, "does not look for rows deleted before its query"),
         ({"stream": "no-such"}, {}, "no-such"),
         ({"domain": "no-such"}, {}, "no-such"),
         ({"topic": "no-such", **UNCHECKED}, {}, "no Kafka topic 'no-such': create it"),

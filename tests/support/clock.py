@@ -1,6 +1,6 @@
 """A Kafka topic with records of each second, and a query that counts them."""
 
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import pytest
@@ -24,6 +24,7 @@ START_MS = 1_357_000_000_000
 START_S = START_MS // 1000
 
 Option = CatchUp | Ingestion
+AnyClock = TypeVar("AnyClock", bound="Clock")
 
 
 class Clock:
@@ -123,3 +124,15 @@ class Clock:
         with pytest.raises(PySparkException, match=match):
             self.run(**asked)
         assert self.counts == before
+
+
+class MakeClock(NamedTuple):
+    """Creates topics of two partitions without a record, for one query."""
+
+    spark: SparkSession
+    broker: Broker
+    controller: Served
+    output: QueryOutput
+
+    def __call__(self, kind: type[AnyClock]) -> AnyClock:
+        return kind(*self)
