@@ -42,9 +42,9 @@ def build_metadata(claims: Iterable[Claim]) -> dict[str, str]:
 class DeltaWorld(World):
     """A Delta table on a disk. It is put back from copies, and its log is cleaned."""
 
-    def open_in(self, directory: Path) -> None:
+    def open_in(self, directory: Path, name: str) -> None:
         """Keep the table and its copies in a directory."""
-        self.path, self.copies = directory / "table", directory / "copies"
+        self.path, self.copies = directory / name / "table", directory / name / "copies"
         self.log, self.copied = DeltaLog(str(self.path)), dict[int, State]()
 
     def history(self) -> TableHistory:
@@ -105,8 +105,8 @@ class IcebergWorld(World):
 
     def open_in(self, catalog: Catalog, name: str) -> None:
         """Make the table in a catalog."""
-        self.catalog, self.identifier, self.places = catalog, name, dict[int, str]()
-        self.table = catalog.create_table(name, ROWS.schema)
+        self.catalog, self.identifier, self.places = catalog, f"db.{name}", dict[int, str]()
+        self.table = catalog.create_table(self.identifier, ROWS.schema)
 
     def history(self) -> TableHistory:
         """Return the history as a reader finds it."""
@@ -153,12 +153,48 @@ class IcebergWorld(World):
             self.table.maintenance.expire_snapshots().by_ids(old).commit()
 
 
-@pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    """Return a catalog in memory, whose commits wait for no disk."""
-    found = InMemoryCatalog("c", warehouse=f"file://{tmp_path}")
-    found.create_namespace("db")
-    return found
+class DeltaTable(Table, DeltaWorld):
+    """A table of Delta in a pipeline."""
+
+
+class DeltaJobTable(JobTable, DeltaWorld):
+    """A table of Delta that a job writes."""
+
+
+class IcebergTable(Table, IcebergWorld):
+    """A table of Iceberg in a pipeline."""
+
+    def number(self, commit: int) -> int:
+        return int(self.places[commit])
+
+
+class IcebergJobTable(JobTable, IcebergTable):
+    """A table of Iceberg that a job writes."""
+
+
+OpenWorld = Callable[..., Any]
+KINDS: dict[str, dict[type[World], type[DeltaWorld | IcebergWorld]]] = {
+    "delta": {World: DeltaWorld, Table: DeltaTable, JobTable: DeltaJobTable},
+    "iceberg": {World: IcebergWorld, Table: IcebergTable, JobTable: IcebergJobTable},
+}
+
+
+@pytest.fixture(params=KINDS)
+def open_world(request: pytest.FixtureRequest, tmp_path: Path) -> OpenWorld:
+    """Return what makes a table. The catalog of Iceberg is in memory, and waits for no disk."""
+    place: Any = tmp_path
+    if request.param == "iceberg":
+        place = InMemoryCatalog("c", warehouse=f"file://{tmp_path}")
+        place.create_namespace("db")
+
+    def build(name: str, kind: type[World], seed: int, *queries: str) -> World:
+        chance, is_numbered = Random(seed), request.param == "delta"
+        named = [Query(each, chance) for each in queries]
+        world = KINDS[request.param][kind](chance, is_numbered=is_numbered, queries=named)
+        world.open_in(place, name)
+        return world
+
+    return build
 
 
 def find_false_claims(world: World) -> list[str]:
@@ -175,26 +211,10 @@ def find_false_claims(world: World) -> list[str]:
     return found
 
 
-def test_no_claim_of_delta_is_too_high(tmp_path: Path) -> None:
-    """A directory may be put back while a reader has cached its commits."""
+def test_no_claim_of_a_real_table_is_too_high(open_world: OpenWorld) -> None:
+    """Directories and catalogs are put back, tables roll back, and their history expires."""
     for seed in range(HISTORIES):
-        chance = Random(seed)
-        world = DeltaWorld(
-            chance, is_numbered=True, queries=[Query("a", chance), Query("b", chance)]
-        )
-        world.open_in(tmp_path / str(seed))
-
-        assert find_false_claims(world) == [], seed
-
-
-def test_no_claim_of_iceberg_is_too_high(catalog: Catalog) -> None:
-    """The acts include roll backs, old catalogs and expired snapshots."""
-    for seed in range(HISTORIES):
-        chance = Random(seed)
-        world = IcebergWorld(
-            chance, is_numbered=False, queries=[Query("a", chance), Query("b", chance)]
-        )
-        world.open_in(catalog, f"db.t{seed}")
+        world = open_world(f"t{seed}", World, seed, "a", "b")
 
         assert find_false_claims(world) == [], seed
 
@@ -275,28 +295,11 @@ def test_table_changed_meanwhile_is_refused(
         inherit(days.url, [pinned], name="days", time_of="id")
 
 
-class DeltaTable(Table, DeltaWorld):
-    """A table of Delta in a pipeline."""
-
-
-class DeltaJobTable(JobTable, DeltaWorld):
-    """A table of Delta that a job writes."""
-
-
-class IcebergTable(Table, IcebergWorld):
-    """A table of Iceberg in a pipeline."""
-
-    def number(self, commit: int) -> int:
-        return int(self.places[commit])
-
-
-class IcebergJobTable(JobTable, IcebergTable):
-    """A table of Iceberg that a job writes."""
-
-
-def find_false_inherited_claims(seed: int, build: Callable[[str, type[Table]], Table]) -> list[str]:
+def find_false_inherited_claims(seed: int, open_world: OpenWorld) -> list[str]:
     """Play a history of a pipeline up to the first claims that are not true, and return them."""
-    pipeline = Pipeline(Random(seed), build)
+    pipeline = Pipeline(
+        Random(seed), lambda name, kind: open_world(f"{name}{seed}", kind, seed, name)
+    )
     pipeline.begin()
     for _ in range(STEPS):
         pipeline.act()
@@ -305,27 +308,7 @@ def find_false_inherited_claims(seed: int, build: Callable[[str, type[Table]], T
     return []
 
 
-def test_no_inherited_claim_of_delta_is_too_high(tmp_path: Path) -> None:
-    """Tables of three hops change while jobs read them."""
+def test_no_inherited_claim_of_a_real_table_is_too_high(open_world: OpenWorld) -> None:
+    """Tables of three hops change while jobs read them, and old snapshots become current again."""
     for seed in range(PIPELINES):
-
-        def build(name: str, kind: type[Table], seed: int = seed) -> Table:
-            found = DeltaTable if kind is Table else DeltaJobTable
-            table = found(Random(seed), is_numbered=True, queries=[Query(name, Random(seed))])
-            table.open_in(tmp_path / str(seed) / name)
-            return table
-
-        assert find_false_inherited_claims(seed, build) == [], seed
-
-
-def test_no_inherited_claim_of_iceberg_is_too_high(catalog: Catalog) -> None:
-    """A snapshot that was rolled back may become current again."""
-    for seed in range(PIPELINES):
-
-        def build(name: str, kind: type[Table], seed: int = seed) -> Table:
-            found = IcebergTable if kind is Table else IcebergJobTable
-            table = found(Random(seed), is_numbered=False, queries=[Query(name, Random(seed))])
-            table.open_in(catalog, f"db.{name}{seed}")
-            return table
-
-        assert find_false_inherited_claims(seed, build) == [], seed
+        assert find_false_inherited_claims(seed, open_world) == [], seed
