@@ -243,14 +243,6 @@ def test_marks_source_is_named_where_sources_need_names() -> None:
     assert spark.readStream.mock_calls == asked.load().call_list()
 
 
-@pytest.mark.parametrize("marks", ["ahead", "committed", "topic"])
-def test_marks_of_ingestion_are_refused_for_each_marks_option(marks: Any) -> None:  # noqa: ANN401
-    with pytest.raises(Rejected, match="promise nothing of event times: name the domain of the"):
-        ALL["read_noted_kafka"](
-            "http://127.0.0.1:9", domain="ingestion", event_time="timestamp", marks=marks
-        )
-
-
 @pytest.mark.parametrize("call", ["read_noted_log", "read_complete"])
 def test_unnamed_marks_of_ingestion_are_refused(call: str, served: Served) -> None:
     """Without a name, the call means the only domain of a stream."""

@@ -18,22 +18,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("3.5")]
 PAGE = "docs/reference/versions.md"
 
 
-@pytest.mark.parametrize(
-    ("spark", "fits"),
-    [
-        ("3.5.9", "2.12:3.5.7"),
-        ("3.5.6+amzn-1", "2.12:3.5.7"),
-        ("4.0.5", "2.13:4.0.0"),
-        ("4.1.4", "2.13:4.1.1"),
-        ("4.2.1", "2.13:4.2.0"),
-        ("4.3.0", "2.13:4.2.0"),
-    ],
-)
-def test_package_has_the_matching_scala_and_version(spark: str, fits: str) -> None:
-    """The package is the newest version whose parts were all published."""
-    assert kafka_package(spark) == f"org.apache.spark:spark-sql-kafka-0-10_{fits}"
-
-
 @pytest.mark.parametrize("spark", CONNECTORS)
 def test_tested_jars_match_the_package_and_its_page(spark: str) -> None:
     """The page lists the versions for manual downloads."""

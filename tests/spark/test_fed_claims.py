@@ -4,18 +4,15 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from demo.trials.served import Served
 from demo.trials.starting import start_query
 from noted_time.client import Json
 from noted_time.values import MIN_INT64
-from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
 from spark_integration.log.query import LogQuery
 from spark_integration.marks.released import Released, RestatedBatches
 from tests.spark.conftest import Reads, write_rows
-from tests.support.file_stream import FileStream
 from tests.support.log_reading import build_query, open_reader
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import list_batches
@@ -168,23 +165,3 @@ def test_query_with_state_has_no_additional_batch(
     found = [[each.watermark_ms for each in plans(output.checkpoint)] for output in outputs]
     assert found == [[None, 2001], [None, 2001]]
     assert outputs[0].rows == outputs[1].rows == [(1, 1)]
-
-
-@pytest.mark.spark
-def test_last_mark_of_any_source_is_in_a_watermark(
-    spark: SparkSession, flights: NotedStream, output: QueryOutput, controller: Served
-) -> None:
-    """The mark comes one batch after its rows, and one more batch follows."""
-    files = spark.readStream.schema("time TIMESTAMP, name STRING")
-    events = with_noted_watermark(
-        files.parquet(str(write_rows(flights, 2001).root / "flights")),
-        "time",
-        Noted(controller.url, "flights"),
-        checkpoint_location=str(output.checkpoint),
-        position=FileStream(str(output.checkpoint), "flights"),
-        policy=WatermarkPolicy(batch_after_mark=True),
-    )
-    output.catch_up(events)
-
-    found = plans(output.checkpoint)
-    assert [each.watermark_ms for each in found] == [None, None, 2000]

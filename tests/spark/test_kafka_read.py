@@ -250,6 +250,7 @@ INGESTED = {"domain": "ingestion"}
         ([], {"topic": "a,b"}, "topic 'a,b' is not"),
         ([], {"topic": []}, "at least one topic"),
         ([], {"topic": ["a", "b"], "stream": "s"}, "belongs to several topics"),
+        ([], {"topic": ["a"], "stream": {"b": "s"}}, r"stream maps \['b'\], and the topics are"),
         ([], {"marks": "behind"}, "marks must be 'ahead' or 'committed'"),
         ([], {"options": {"Subscribe": "a"}}, "option subscribe is set by read_noted_kafka"),
         ([], {"options": {"subscribepattern": "a.*"}}, "subscribePattern: name the topics in read"),

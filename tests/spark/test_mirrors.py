@@ -1,6 +1,5 @@
 """Queries on a mirror: a topic with records that were noted at another topic."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,18 +8,10 @@ from pyspark.errors import PySparkException
 
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
-from noted_time import AnotherLog, Mark, Rejected, StreamCut
+from noted_time import AnotherLog, Mark, StreamCut
 from noted_time.kafka import Topic
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
-from spark_integration import (
-    KafkaRecords,
-    KafkaTopic,
-    Noted,
-    WatermarkPolicy,
-    read_complete_kafka,
-    read_noted_kafka,
-    with_noted_watermark,
-)
+from spark_integration import KafkaRecords, Noted, read_complete_kafka
 from tests.support.clock import START_MS, Clock, MakeClock
 from tests.support.queries import count_per_second
 
@@ -57,17 +48,11 @@ def mirror(make_clock: MakeClock) -> Mirror:
 def test_each_call_refuses_a_topic_of_another_log(
     mirror: Mirror, controller: Served, broker: Broker
 ) -> None:
-    """The error comes before a row is read."""
+    """The error comes before a row is read. `test_asking` has the call for any source."""
     mirror.note_of(SOURCE, 1, controller)
     noted = Noted(mirror.url, mirror.name)
     records = KafkaRecords(mirror.name, mirror.broker.address)
     broker.create(name_noted_topic(mirror.name), 1)
-    events = (
-        mirror.spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", broker.address)
-        .option("subscribe", mirror.name)
-        .load()
-    )
     for marks in ("ahead", "committed", "topic"):
         with pytest.raises(AnotherLog, match=f"of log {SOURCE}, and this is log {mirror.id}"):
             mirror.read(marks=marks)
@@ -75,17 +60,6 @@ def test_each_call_refuses_a_topic_of_another_log(
         read_complete_kafka(
             mirror.spark, records, noted, START_MS, START_MS + 1000, event_time="timestamp"
         )
-    for client in (None, broker.config):
-        position = KafkaTopic(mirror.name, client=client)
-        asked: dict[str, Any] = {
-            "checkpoint_location": str(mirror.output.checkpoint),
-            "position": position,
-        }
-        if client is None:
-            with_noted_watermark(events, "timestamp", noted, **asked)
-        else:
-            with pytest.raises(AnotherLog):
-                with_noted_watermark(events, "timestamp", noted, **asked)
 
 
 def test_running_query_fails_once_the_stream_names_another_log(
@@ -125,25 +99,7 @@ def test_marks_mirrored_with_the_topic_fail_the_query(mirror: Mirror, broker: Br
 def test_each_topic_is_mapped_to_its_stream(mirror: Mirror, controller: Served) -> None:
     """Topics of one name in two clusters have streams of different names."""
     stream = f"{mirror.name}.lima"
-    mapped = Noted(mirror.url, {mirror.name: stream})
-    records = KafkaRecords(mirror.name, mirror.broker.address)
-    asked: dict[str, Any] = {
-        "event_time": "timestamp",
-        "checkpoint_location": str(mirror.output.checkpoint),
-        "policy": WatermarkPolicy(strict=False),
-    }
     controller.stream(stream).note("w", START_MS + 1000, mirror.ends)
-    query = mirror.output.start(
-        count_per_second(read_noted_kafka(mirror.spark, records, mapped, **asked), "timestamp")
-    )
-    query.processAllAvailable()
-    query.stop()
+    mirror.run(stream={mirror.name: stream})
 
     assert mirror.counts == [(0, 4)]
-    for names, says in (
-        ({"other": "a"}, r"stream maps \['other'\], and the topics are"),
-        ({mirror.name: "a", "other": "a"}, "stream 'a' belongs to several topics"),
-    ):
-        two = replace(records, topic=[mirror.name, "other"][: len(names)])
-        with pytest.raises(Rejected, match=says):
-            read_noted_kafka(mirror.spark, two, Noted(mirror.url, names), **asked)

@@ -1,7 +1,6 @@
 """Claims that a query writes into the commits of a Delta table, by deltalake."""
 
 import json
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from demo.trials.waiting import PATIENCE_S
 from noted_time import Rejected
 from noted_time.reading import NoClaim
 from noted_time.tables import accept, complete_to, standing
-from noted_time.values import EXPECTS_PROPERTY, VALID_THROUGH, Claim
+from noted_time.values import Claim
 from spark_integration import NotedTable, TableClaims
 from spark_integration.checkpoint.query_progress import PlannedBatch
 from spark_integration.tables.claims import check_covered, describe_read
@@ -222,12 +221,6 @@ class Table:
         """Return the table as it is now."""
         return deltalake.DeltaTable(self.path)
 
-    def valid_through(self) -> str | None:
-        """Return the last commit's time in the format of Iceberg's own sink."""
-        (commit,) = self.open().history(1)
-        found: str | None = json.loads(commit["userMetadata"]).get(VALID_THROUGH)
-        return found
-
     def last(self) -> Claim:
         """Return the last record of the query."""
         found = standing(self.url)
@@ -274,18 +267,6 @@ def test_rerun_batch_is_not_appended_again(table: Table) -> None:
     assert (table.rows, table.last().complete_to) == (["a", "b", "c", "d"], 3001)
 
 
-def test_iceberg_sink_waits_for_all_expected_names(table: Table) -> None:
-    """Its readers know no names, so they would miss a query without a claim."""
-    table.run()
-    alone = table.valid_through()
-    expects = {EXPECTS_PROPERTY: "flights,landings"}
-    table.open().alter.set_table_properties(expects, raise_if_not_exists=False)
-    table.run_with(3000, "d")
-
-    assert (alone, table.valid_through()) == ("2001", None)
-    assert standing(table.url) == NoClaim("landings: no commit has a claim")
-
-
 def test_table_that_keeps_commits_under_a_week_is_warned_of(
     table: Table, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -298,34 +279,6 @@ def test_table_that_keeps_commits_under_a_week_is_warned_of(
 
     assert "keeps its commits" not in before
     assert caplog.text.count("keeps its commits for 2 days") == 1
-
-
-def test_lost_memory_ends_the_claim_until_it_is_accepted(table: Table) -> None:
-    """A checkpoint without its directory `noted-time/` proves nothing about earlier batches."""
-    table.run()
-    shutil.rmtree(table.checkpoint / "noted-time")
-    table.run_with(3000, "d")
-    lost = standing(table.url)
-    accept(table.url, "looked: Ada", at=table.open().version())
-    table.run_with(4000, "e")
-
-    assert isinstance(lost, NoClaim)
-    assert "its checkpoint does not show" in lost.why
-    assert table.last().complete_to == 4001
-    assert table.rows == ["a", "b", "c", "d", "e"]
-
-
-def test_checkpoint_that_was_put_back_is_refused(table: Table, tmp_path: Path) -> None:
-    """The query would skip its batch and lose its rows."""
-    table.run()
-    shutil.copytree(table.checkpoint, tmp_path / "copy")
-    table.run_with(3000, "d")
-    shutil.rmtree(table.checkpoint)
-    shutil.copytree(tmp_path / "copy", table.checkpoint)
-    table.flights.append(1, (9600, "e"))
-
-    with pytest.raises(Exception, match="the checkpoint is older than the table"):
-        table.run()
 
 
 def test_checkpoint_of_another_query_is_refused(table: Table, tmp_path: Path) -> None:

@@ -1,23 +1,19 @@
 """Streams over a range of time have each of its rows once, and end at its end."""
 
-import json
 from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from demo.trials.waiting import eventually
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Batches, CatchUp, Columns, ReadRange
 from spark_integration.log.options import Option
 from spark_integration.marks.time_range import TimeRange
 from spark_integration.scan.files import LogFile, find_first_offsets
-from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
 from tests.support.log_reading import build_query, open_reader, read_batches
 from tests.support.noted_stream import NotedStream, table
-from tests.support.query_output import QueryOutput
 
 SECOND = 1000
 EVERY_OPTION = (
@@ -194,28 +190,3 @@ def test_rows_without_a_time_are_in_no_range() -> None:
 
     asked = [TimeRange(), TimeRange(2), TimeRange(None, 2), TimeRange(2, 3)]
     assert [count_kept(times) for times in asked] == [[4], [2], [1], [1]]
-
-
-@pytest.mark.spark
-def test_windows_of_the_range_come_out_and_no_others(
-    read: Reads, flights: NotedStream, output: QueryOutput
-) -> None:
-    """This holds under `strict`, too. A live query stays up and plans no batch for later rows."""
-    flights.append(0, *((ms, "a") for ms in range(500, 6000, 500)))
-    flights.note(1500)
-    counts = read.counts(flights, ReadRange(SECOND, 4 * SECOND), strict=True)
-    query = output.start(counts)
-    query.processAllAvailable()
-    flights.note(20 * SECOND)
-    closed = eventually(lambda: output.rows, [(1, 2), (2, 2), (3, 2)])
-    query.processAllAvailable()
-    ran = max(output.batches)
-    progress = query.lastProgress
-    shown = json.loads(progress.sources[0].latestOffset) if progress else {}
-    flights.append(0, (20 * SECOND, "b"))
-    flights.note(30 * SECOND)
-    query.processAllAvailable()
-
-    assert (closed, query.isActive, max(output.batches)) == (True, True, ran)
-    assert (shown["watermark"], shown["because"]) == (4 * SECOND, "the range is read to its end_at")
-    query.stop()
