@@ -2,26 +2,23 @@
 
 import sys
 import time as clock
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from demo.trials.calls import Calls
-from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.waiting import wait_until
 from noted_time.client import Json
 from noted_time.installation import install_command
-from noted_time.kafka import Topic
 from noted_time_cli.app import app
 from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset
 from spark_integration.marks.released import Released
 from tests.access.test_served import CERTIFICATE, TLS
 from tests.cli.conftest import Commands, Console, Result
 from tests.support.gates import Guarded
-from tests.support.offset_log import plan
 from tests.support.processes import ServeProcess, environment, run_command
 
 NOWHERE = "http://127.0.0.1:9"
@@ -116,19 +113,6 @@ def test_each_stream_problem_has_a_remedy(run: Console) -> None:
     )
 
 
-@pytest.mark.acceptance
-def test_unknown_stream_is_a_problem(run: Commands, broker: Broker, tmp_path: Path) -> None:
-    """The remedy lists the streams, and its topic is not a second problem."""
-    plan(tmp_path, 0, make_offset("orders", "9b"), metadata=BEGUN)
-    words = ("--kafka", broker.address, "--checkpoint", str(tmp_path), "--json")
-
-    done = run("doctor", "oders", *words)
-
-    assert outcomes(done, "stream", "topic", "checkpoint") == ["wrong", "not checked", "wrong"]
-    assert "no longer exists" in verdicts(done)["checkpoint"][0]["fact"]
-    assert "`noted-time stream list` lists the streams" in verdicts(done)["stream"][0]["fact"]
-
-
 def test_doctor_shows_the_rights_of_a_token(token_controller: tuple[Served, Guarded]) -> None:
     """The output never repeats a secret."""
     served, tokens = token_controller
@@ -149,96 +133,6 @@ def test_doctor_shows_the_rights_of_a_token(token_controller: tuple[Served, Guar
     assert "(a token from --token was sent)" in verdicts(done["unknown"])["token"][0]["fact"]
     printed = "".join(each.out + each.err for each in done.values())
     assert not [name for name, token in shown.items() if token and token in printed]
-
-
-@pytest.fixture
-def topic_checks(broker: Broker, served: Served, request: pytest.FixtureRequest) -> "TopicCheck":
-    """Return the topic and the stream of the test."""
-    return TopicCheck(broker, served, str(request.node.originalname))
-
-
-class TopicCheck:
-    """A topic and its stream, where one writer has noted its rows."""
-
-    def __init__(self, broker: Broker, served: Served, name: str) -> None:
-        self.broker, self.served, self.name = broker, served, name
-
-    def make(self, settings: Mapping[str, object], *, time: int, offset: int) -> None:
-        """Create both, with a record in the first partition."""
-        self.broker.create(self.name, settings=settings)
-        self.broker.send(self.name, [(0, "event", time)], key="k")
-        self.served.create(self.name)
-        log = Topic(self.broker.config, self.name).look().id
-        note = {"writer": "UA", "time": time, "position": {"0": offset}, "log": log}
-        self.served.post(self.name, note)
-
-    def doctor(self) -> Result:
-        """Look at it."""
-        run = Commands(self.served.url)
-        return run("doctor", self.name, "--kafka", self.broker.address, "--json")
-
-
-@pytest.mark.acceptance
-def test_well_configured_topic_passes(topic_checks: TopicCheck) -> None:
-    """Its settings, its id, the client's rights, and the positions noted."""
-    topic_checks.make({"retention.ms": -1}, time=now(), offset=1)
-
-    done = topic_checks.doctor()
-
-    checks = ("broker", "rights", "topic settings", "log", "segments")
-    assert (done.status, outcomes(done, *checks)) == (0, ["ok"] * 5), done.out
-
-
-@pytest.mark.acceptance
-def test_each_topic_problem_has_a_remedy(topic_checks: TopicCheck) -> None:
-    """All settings are bad, and the topic is another log, so offsets are not compared."""
-    day_ms = 86_400_000
-    bad = {
-        "cleanup.policy": "compact",
-        "retention.ms": day_ms,
-        "message.timestamp.after.max.ms": 1000,
-    }
-    topic_checks.make(bad, time=now() - 2 * day_ms, offset=900)
-    topic_checks.broker.create(topic_checks.name, settings=bad)
-    topic_checks.broker.send(topic_checks.name, [(0, "key", 0)], key="k")
-
-    done = topic_checks.doctor()
-
-    found = verdicts(done)
-    named = [each["fact"].partition("=")[0] for each in found["topic settings"]]
-    assert (done.status, named) == (
-        1,
-        ["cleanup.policy", "retention.ms", "message.timestamp.after.max.ms"],
-    )
-    assert outcomes(done, "broker", "rights", "log", "segments") == ["ok", "ok", "wrong", ""]
-
-
-@pytest.mark.acceptance
-@pytest.mark.parametrize(
-    ("words", "fact", "remedy"),
-    [
-        ("--topic nowhere", "there is no Kafka topic 'nowhere'", "create it, or correct the name"),
-        (
-            "--topic unseen",
-            "may not describe Kafka topic 'unseen'",
-            "grant it the operation DESCRIBE",
-        ),
-        ("", "no topic is given: use --topic, or give a stream", ""),
-        ("--topic t --config /nowhere", "/nowhere cannot be read", ""),
-    ],
-)
-def test_unreadable_topic_is_a_problem(
-    run: Commands, broker: Broker, words: str, fact: str, remedy: str
-) -> None:
-    """The sentence is the same as elsewhere and ends with the remedy."""
-    if words.endswith("unseen"):
-        broker.create("unseen")
-        broker.hide("unseen")
-
-    done = run("doctor", "--kafka", broker.address, "--json", *words.split())
-
-    (found,) = verdicts(done)["topic" if remedy else "broker"]
-    assert (done.status, fact in found["fact"], found["remedy"]) == (1, True, remedy), done.out
 
 
 @pytest.mark.usefixtures("impatient")

@@ -110,3 +110,13 @@ def test_observer_runs_until_a_signal(served: Served, stream: str, root: Path) -
         out, _ = process.communicate(timeout=PATIENCE_S)
 
     assert (process.returncode, out) == (0, f"observer observes {stream}\n")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_unreachable_broker_is_reported_first(served: Served) -> None:
+    """Problems of the stream come after it."""
+    stream, address = served.new(), f"127.0.0.1:{free_port()}"
+    done = Commands(served.url)("observe", "kafka", "ingestion", address, stream, "--for", "0s")
+    said = done.err.splitlines()
+
+    assert (done.status, address in said[0], "unknown_domain" in said[1]) == (1, True, True)

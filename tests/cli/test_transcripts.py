@@ -54,12 +54,13 @@ from tests.support.paragraphs import matches, read_paragraphs
 FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
 
 
-def split_session(acts: list[str]) -> list[str]:
+VERBS = "ask|find|note|write|claim|append|overwrite|PUT|POST|DELETE"
+
+
+def split_session(acts: list[str], verbs: str = VERBS) -> list[str]:
     """Return each act with the lines that it prints."""
     session = re.sub(r"\n {8,}", " ", "\n".join(acts)).replace("\n    ", "\n")
-    return re.split(
-        r"\n(?=\$ |(?:ask|find|note|write|claim|append|overwrite|PUT|POST|DELETE) )", session
-    )
+    return re.split(rf"\n(?=\$ |(?:{verbs}) )", session)
 
 
 def read_time(written: str) -> int:
@@ -180,15 +181,20 @@ def compare(done: Result, line: str, expected: list[str]) -> None:
     assert is_expected(err, told), (line, done)
 
 
+def clear_streams(served: Served) -> None:
+    """Leave only the stream `flights`, without writers."""
+    for each in served.ask("GET", "/streams").json()["streams"]:
+        served.call("DELETE", f"/{each['name']}")
+    served.create("flights")
+
+
 @pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
 def test_transcripts(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
 ) -> None:
     """Each session prints the output that its file shows."""
     monkeypatch.chdir(tmp_path)
-    for each in served.ask("GET", "/streams").json()["streams"]:
-        served.call("DELETE", f"/{each['name']}")
-    served.create("flights")
+    clear_streams(served)
     session = Session(served, Commands(served.url), Orders(tmp_path))
     for act in split_session(acts):
         session.perform(act)

@@ -16,7 +16,6 @@ from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
-    Producer,
     ShareConsumer,
 )
 from confluent_kafka.admin import (
@@ -30,12 +29,12 @@ from confluent_kafka.admin import (
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, wait_until
-from noted_time import Rejected, Unreachable
+from noted_time import Unreachable
 from noted_time.client.waiting import NothingKnown
 from noted_time.kafka import Topic
 from noted_time.kafka.connecting import FATAL_ONLY
 from noted_time.kafka.groups import GroupOffsets
-from reader_client import committed_position, complete_to
+from reader_client import committed_position
 from tests.cli.conftest import Commands
 from tests.support.processes import environment
 
@@ -55,120 +54,6 @@ def note(broker: Broker, served: Served, topic: str, time: int, ends: dict[int, 
     log = Topic(broker.config, topic).look().id
     note = {"writer": "shop", "time": time, "position": position, "log": log}
     served.call("POST", f"/{topic}/notes", {"notes": [note]})
-
-
-def write_aborted_tail(broker: Broker, topic: str, key: str | None = None) -> None:
-    """Write a committed record to partition 0, and an aborted one after it."""
-    producer = Producer({**broker.config, "transactional.id": topic})
-    producer.init_transactions(60)
-    for value, end in (("kept", producer.commit_transaction), ("no", producer.abort_transaction)):
-        producer.begin_transaction()
-        producer.produce(topic, value, key, partition=0)
-        assert producer.flush(60) == 0
-        end(60)
-
-
-def test_markers_after_the_last_record_count_as_read(
-    broker: Broker, served: Served, topic: str
-) -> None:
-    """A sink commits the offset after its last record, but observers note the end."""
-    write_aborted_tail(broker, topic)
-    wait_until(lambda: Topic(broker.config, topic).look(committed=True).ends[0] == 4)
-    note(broker, served, topic, TEN, {0: 4})
-    broker.commit(topic, topic, {0: 1})
-    read = committed_position(broker.config, topic, topic)
-    found = complete_to(served.url, topic, read)
-
-    assert ((read.position or {})[0], found.complete_to) == (4, TEN)
-
-    broker.send(topic, [(0, "next", TEN)])
-    note(broker, served, topic, TEN + 1, {0: 5})
-    again = complete_to(served.url, topic, committed_position(broker.address, topic, topic))
-
-    assert again.complete_to == TEN
-
-
-def test_compacted_topic_counts_committed_offsets_only(
-    broker: Broker, request: pytest.FixtureRequest
-) -> None:
-    """Records that the cleaner removed look like markers and aborted records."""
-    topic = str(request.node.name)
-    broker.create(topic, 1, {"cleanup.policy": "compact,delete"})
-    write_aborted_tail(broker, topic, "key")
-    wait_until(lambda: Topic(broker.config, topic).look(committed=True).ends[0] == 4)
-    broker.commit(topic, topic, {0: 1})
-    read = committed_position(broker.config, topic, topic)
-
-    broker.commit(topic, topic, {0: 4})
-    ended = committed_position(broker.config, topic, topic)
-
-    assert [each.position for each in (read, ended)] == [{0: 1}, {0: 4}]
-    assert "is compacted" in read.remarks[-1]
-    assert "removed records count as read" in ended.remarks[-1]
-
-
-def test_group_waits_for_a_partition_without_offset(
-    broker: Broker, served: Served, topic: str, run: Commands
-) -> None:
-    """The output names the partition, unless it is empty."""
-    words = ("complete-to", name_group(broker, topic))
-    broker.send(topic, [(0, "a", TEN)])
-    note(broker, served, topic, TEN, {0: 1})
-    broker.commit(topic, topic, {0: 1})
-    quiet = run(*words)
-    broker.send(topic, [(1, "b", TEN)])
-    note(broker, served, topic, TEN + 1000, {0: 1, 1: 1})
-    held = run(*words)
-
-    assert (quiet.status, quiet.out) == (0, "2013-01-01T10:00:00Z\n")
-    assert quiet.err.endswith("began count as read, because Kafka does not keep where it began\n")
-    assert (held.status, held.out) == (0, "2013-01-01T10:00:00Z\n")
-    assert "has no offset of partitions [1], which count as 0: begin at earliest" in held.err
-
-
-def test_impossible_group_offsets_are_refused(
-    broker: Broker, served: Served, topic: str, run: Commands
-) -> None:
-    """Records were deleted unread, or the offset is beyond the end."""
-    words = ("complete-to", name_group(broker, topic))
-    broker.send(topic, [(0, str(n), TEN) for n in range(9)])
-    note(broker, served, topic, TEN, {0: 9})
-    broker.commit(topic, topic, {0: 12})
-    beyond = run(*words)
-    broker.commit(topic, topic, {0: 2})
-    broker.truncate(topic, {0: 5})
-    deleted = run(*words)
-    broker.commit(topic, topic, {0: 9})
-    whole = run(*words)
-
-    assert [each.status for each in (beyond, deleted, whole)] == [1, 1, 0]
-    assert "partition 0 ends at 9, but offset 12 is beyond that" in beyond.err
-    assert "records 2 to 4 were deleted before this group read them" in deleted.err
-    unknown = f"records before group '{topic}' began count as read, because Kafka does not keep"
-    assert f"{unknown} where it began, and so do the deleted records of partitions [0]" in whole.err
-
-
-def test_unknown_group_is_named(broker: Broker, served: Served, topic: str, run: Commands) -> None:
-    """The group never committed, or its offsets belong to another or a former topic."""
-    broker.send(topic, [(0, "a", TEN)])
-    note(broker, served, topic, TEN, {0: 1})
-    with pytest.raises(NothingKnown, match=f"group '{topic}' has committed no offset"):
-        committed_position(broker.config, topic, topic)
-    waited = run(*("wait", name_group(broker, topic, "unknown"), str(TEN), "--timeout", "0s"))
-    broker.commit(topic, topic, {0: 1})
-    broker.create(f"{topic}-2", 1)
-    with pytest.raises(NothingKnown, match=f"has committed offsets of {topic}, and none of"):
-        committed_position(broker.config, topic, f"{topic}-2")
-    with pytest.raises(Rejected, match="there is no Kafka topic 'flihgts'"):
-        committed_position(broker.config, topic, "flihgts")
-    broker.send(f"{topic}-2", [(0, "a", TEN)])
-    broker.commit(f"{topic}-2", f"{topic}-2", {0: 1})
-    with pytest.raises(Rejected, match="is of another log"):
-        complete_to(
-            served.url, topic, committed_position(broker.config, f"{topic}-2", f"{topic}-2")
-        )
-
-    assert (waited.status, "group 'unknown' has committed no offset" in waited.err) == (124, True)
 
 
 def acknowledge(broker: Broker, group: str, topic: str, records: int) -> None:
@@ -290,20 +175,6 @@ def test_wait_holds_while_a_group_is_rebalanced(
         read(3)
 
     assert found == [(0, 100), (0, 200), (0, 300)]
-
-
-def test_group_without_the_right_to_describe_is_refused(
-    broker: Broker, served: Served, topic: str, run: Commands
-) -> None:
-    """The error names the right."""
-    broker.send(topic, [(0, "a", TEN)])
-    note(broker, served, topic, TEN, {0: 1})
-    broker.commit(topic, topic, {0: 1})
-    broker.hide(topic, ResourceType.GROUP)
-    found = run("complete-to", name_group(broker, topic))
-
-    assert (found.status, found.out) == (1, "")
-    assert f"group '{topic}': grant it the operation DESCRIBE on the group" in found.err
 
 
 def shares(broker: Broker, topic: str) -> list[int]:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from msgspec.structs import replace
-from typer.testing import CliRunner
 
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
@@ -23,7 +22,6 @@ from noted_time.client import Question
 from noted_time.kafka.noted_topic import NotedRecord
 from noted_time.kafka.topic import Topic
 from noted_time.values import StreamCut, reaches
-from noted_time_cli.app import app
 from reader_client import KafkaRelay
 from reader_client.protocol.questions import ask_marks
 from tests.support.kafka_judge import Json, wait_for_relay
@@ -324,52 +322,3 @@ def test_relay_compares_a_dropped_mark_with_its_successor(
 
 def skip_first_mark(stream: str, seq: int, *more: Any) -> Question[MarksAnswer]:  # noqa: ANN401 - any
     return ask_marks(stream, max(seq, 1), *more)
-
-
-def command(broker: Broker, served: Served, *words: str) -> tuple[int, str]:
-    """Run the command to its end."""
-    variables = {"NOTED_TIME_URL": served.url}
-    done = CliRunner().invoke(app, ["relay", "kafka", broker.address, *words], env=variables)
-    return done.exit_code, done.output
-
-
-def test_relay_command_ends_with_the_final_mark(
-    broker: Broker, served: Served, topic: str, start: Start
-) -> None:
-    """The final mark of each domain is relayed once its cut is readable."""
-    write(broker, served, topic, 10)
-    wait_for_relay(start(), broker, 1)
-    served.call("POST", f"/{topic}/seal", {"cut": {"0": 2}})
-    broker.send(topic, [(0, "a", NOON)])
-    status, said = command(broker, served, topic)
-
-    assert (status, said.splitlines()) == (
-        0,
-        [
-            f"relays the marks of stream {topic} to {topic}.noted",
-            f"{topic} is sealed, and its final mark is relayed",
-        ],
-    )
-    assert [each.mark.final for each in read_relayed(broker, topic)] == [False, True]
-
-
-def test_relay_refuses_invalid_settings(broker: Broker, served: Served, topic: str) -> None:
-    broker.create("relay-two.noted", 2)
-    broker.create("relay-two", 1)
-    served.make("relay-two")
-    for words, sentence in (
-        (["flihgts", "--stream", topic], "there is no Kafka topic 'flihgts'"),
-        ([topic, "--stream", "flihgts"], "there is no stream 'flihgts'"),
-        ([topic, "--domain", "ingestoin"], "the stream has no domain 'ingestoin'"),
-        (["relay-two"], "Kafka topic 'relay-two.noted' has 2 partitions"),
-        ([topic, "--config", "/nowhere"], "/nowhere cannot be read"),
-    ):
-        status, said = command(broker, served, *words)
-        assert status == 1
-        assert sentence in said
-
-    broker.hide("relay-two.noted")
-    said = command(broker, served, "relay-two", "--for", "0s")[1]
-    assert "grant DESCRIBE and CREATE" in said
-    status, said = command(broker, served, topic, "--for", "soon")
-    assert (status, "invalid duration 'soon'" in said) == (2, True)
