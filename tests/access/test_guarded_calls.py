@@ -8,26 +8,23 @@ Paragraphs have the form of `tests/controller/api/test_calls.py`, and three more
 """
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from controller.service.controller import Controller
-from demo.trials.memory_store import MemoryStore
 from tests.controller.api.test_calls import Calls
-from tests.support.controllers import GivenTime
+from tests.support.controllers import GivenTime, WatchedMemory
 from tests.support.gates import Guarded
-from tests.support.http import serve_app
 from tests.support.paragraphs import read_paragraphs
 
 
-@dataclass
 class GuardedCalls(Calls):
     """Calls that may send a token."""
 
-    guarded: Guarded
-    tokens: dict[str, str] = field(default_factory=dict)
+    def __init__(self, guarded: Guarded) -> None:
+        super().__init__(WatchedMemory(), GivenTime(), guarded.gate)
+        self.guarded = guarded
+        self.tokens: dict[str, str] = {}
 
     async def perform(self, line: str) -> None:
         """Perform one act."""
@@ -49,10 +46,9 @@ class GuardedCalls(Calls):
 
 @pytest.mark.parametrize("acts", read_paragraphs(Path(__file__).with_name("calls.txt")))
 async def test_guarded_calls(acts: list[str]) -> None:
-    guarded, time = Guarded(), GivenTime()
-    async with serve_app(Controller(MemoryStore(), time.clocks()), guarded.gate) as caller:
+    async with GuardedCalls(Guarded()) as calls:
+        await calls.start()
         for stream in "st":
-            await caller.controller.put_stream(stream, {"mark_interval_ms": 0})
-        calls = GuardedCalls(caller, time, guarded)
+            await calls.call.controller.put_stream(stream, {"mark_interval_ms": 0})
         for act in acts:
             await calls.perform(act)

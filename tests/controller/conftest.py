@@ -14,17 +14,21 @@ def time() -> GivenTime:
     return GivenTime()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, database_template: Path, tmp_path: Path) -> Watched:
-    if request.param == "memory":
-        return WatchedMemory()
-    return WatchedSqlite(str(shutil.copy(database_template, tmp_path / "noted-time.db")))
-
-
 @pytest.fixture
 def memory() -> WatchedMemory:
     """A watched store in memory, for facts that no database decides."""
     return WatchedMemory()
+
+
+@pytest.fixture
+def sqlite(database_template: Path, tmp_path: Path) -> WatchedSqlite:
+    return WatchedSqlite(str(shutil.copy(database_template, tmp_path / "noted-time.db")))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest) -> Watched:
+    made: Watched = request.getfixturevalue(request.param)
+    return made
 
 
 @pytest.fixture

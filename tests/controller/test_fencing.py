@@ -1,10 +1,7 @@
 """Two processes that note under one name: answers, records and views."""
 
-from itertools import pairwise
-
 from controller.aggregation.fencing import (
     FENCED_SHOWN,
-    FIGHT_MS,
     MOST_RECORDED,
     SHOWN_MS,
     TAKEOVERS_WATCHED,
@@ -31,58 +28,6 @@ async def restart(controller: Controller, first: int, after: int) -> None:
     """Let processes with these numbers take over the name in turn."""
     for number in range(first, after):
         await deliver(controller, note(f"s{number}", 1))
-
-
-async def fight(controller: Controller, time: GivenTime, *sessions: str) -> None:
-    """Let each process take over the name, and the former note once more, in 3 s each."""
-    for before, after in pairwise(sessions):
-        await deliver(controller, note(after, 2), note(before, 3, takes_over=False))
-        time.passes(3000)
-
-
-async def test_processes_that_take_over_in_turn_share_name(
-    memory: Watched, time: GivenTime
-) -> None:
-    """Many takeovers in a minute are not a deployment."""
-    async with serve_stream(memory, time) as controller:
-        await deliver(controller, note("s0", 1))
-        await fight(controller, time, *(f"s{number}" for number in range(14)))
-        found = list_takeover_hints(controller)
-        time.passes(FIGHT_MS - 3000)
-        later = list_takeover_hints(controller)
-
-    assert found == ["a was taken over 13 times in a minute: two processes use this name."]
-    assert later == []
-
-
-async def test_single_takeovers_give_no_hint(memory: Watched, time: GivenTime) -> None:
-    """A deployment takes the name over twice."""
-    async with serve_stream(memory, time) as controller:
-        await deliver(controller, note("s0", 1))
-        await fight(controller, time, "s0", "s1", "s2")
-        twice = list_takeover_hints(controller)
-        time.passes(FIGHT_MS)
-        await fight(controller, time, "s2", "s3", "s4")
-        again = list_takeover_hints(controller)
-        await fight(controller, time, "s4", "s5")
-
-        assert (twice, again, len(list_takeover_hints(controller))) == ([], [], 1)
-
-
-async def test_repeated_restarts_are_not_called_two_processes(
-    memory: Watched, time: GivenTime
-) -> None:
-    """No note of an earlier process proves that there are two."""
-    async with serve_stream(memory, time) as controller:
-        await deliver(controller, *(note(f"s{number}", 1) for number in range(2)))
-        await restart(controller, 2, 5)
-
-        assert list_takeover_hints(controller) == [
-            (
-                "a was taken over 4 times in a minute: its process restarts again and again, "
-                "or two processes use this name."
-            )
-        ]
 
 
 async def test_counted_takeovers_are_bounded(memory: Watched, time: GivenTime) -> None:

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
-from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.service.controller import Controller
@@ -17,97 +15,9 @@ from controller.service.intervals import Intervals
 from controller.service.polls import WOKEN_AT_A_TIME, AwaitedMark, LongPollNotifier, NewMarks
 from controller.store.records import AppendedMark, StreamRecord
 from noted_time.values import Mark, Note, StreamCut, StreamSettings, UnknownStream
-from tests.support.controllers import (
-    GivenTime,
-    Watched,
-    WatchedMemory,
-    deliver,
-    list_marks,
-    run_controller,
-    serve_for,
-    serve_stream,
-    wait_until_async,
-)
+from tests.support.controllers import WatchedMemory, deliver, serve_stream, wait_until_async
 
 INTERVAL_MS = 60
-
-
-async def test_last_writer_of_mark_survives_restart(store: Watched, time: GivenTime) -> None:
-    """A writer may note last or go idle last. A mark after a removal has no last writer."""
-    async with serve_stream(store, time) as controller:
-        await deliver(controller, Note("a"), Note("b"), Note("c"))
-        await deliver(controller, Note("b", 1), Note("c", 1), Note("a", 1))
-        await deliver(controller, Note("a", 2), Note("c", 2), Note("b", 2))
-        await deliver(controller, Note("a", 3), Note("b", 3, max_time=9), Note("c", state="idle"))
-        await deliver(controller, Note("a", 4))
-        await controller.change("s", operations.remove, ANONYMOUS_ORDER, "b")
-        before = last_writers(controller)
-        assert controller.stream("s").record.unbounded == ("default",)
-    async with run_controller(store.reopen(), time) as controller:
-        assert before == last_writers(controller) == ["a", "b", "c", None]
-
-
-async def test_last_writer_is_unknown_after_restart_before_its_mark(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """The order of the notes within an interval is not stored."""
-    async with serve_stream(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
-        await deliver(controller, Note("a"), Note("b"))
-        await deliver(controller, Note("a", 1), Note("b", 1))
-        await deliver(controller, Note("b", 2), Note("a", 2))
-    async with run_controller(memory.reopen(), time) as controller:
-        time.passes(INTERVAL_MS)
-        await wait_until_async(lambda: len(list_marks(controller)) == 2)
-
-        assert last_writers(controller) == ["b", None]
-
-
-def last_writers(controller: Controller) -> list[str | None]:
-    """Return the last writer of each mark of the stream `s`."""
-    history = controller.stream("s").history(None)
-    return [history.last_writer(mark.seq) for mark in list_marks(controller)]
-
-
-async def test_marks_keep_interval_over_restart(store: Watched, time: GivenTime) -> None:
-    async with serve_stream(store, time, mark_interval_ms=1000) as controller:
-        await deliver(controller, Note("a", 1))
-        await deliver(controller, Note("a", 2))
-    time.steady = 77
-    time.wall += 400
-    async with run_controller(store.reopen(), time) as controller:
-        await deliver(controller, Note("a", 3))
-        early = len(list_marks(controller))
-        time.passes(600)
-        await wait_until_async(lambda: len(list_marks(controller)) == 2)
-
-        first, second = list_marks(controller)
-        assert (early, second.written_at - first.written_at, second.lower) == (1, 1000, 3)
-
-
-async def test_wall_clock_set_back_delays_marks_by_one_interval(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    async with serve_stream(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
-        await deliver(controller, Note("a", 1))
-    time.wall -= 3_600_000
-    async with run_controller(memory.reopen(), time) as controller:
-        await deliver(controller, Note("a", 2))
-        time.passes(INTERVAL_MS)
-        await wait_until_async(lambda: len(list_marks(controller)) == 2)
-
-        assert [mark.lower for mark in list_marks(controller)] == [1, 2]
-
-
-async def test_old_marks_are_forgotten(store: Watched, time: GivenTime) -> None:
-    async with serve_stream(store, time, mark_retention_ms=90_000) as controller:
-        for noted in (1, 2, 3):
-            await deliver(controller, Note("a", noted))
-            serve_for(controller, time, 40_000)
-        await wait_until_async(lambda: list_marks(controller)[0].seq > 1)
-        stream_id = controller.stream("s").id
-        stored = [kept.mark for kept in store.marks(stream_id, "default")]
-
-        assert (stored, [m.seq for m in stored]) == (list_marks(controller), [2, 3])
 
 
 def make_streams(*names: str) -> OwnedStreams:

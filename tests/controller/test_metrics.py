@@ -22,15 +22,6 @@ from tests.support.scrapes import scrape
 KEY = ("default", "s")
 
 
-async def test_marks_are_counted_over_restart(store: Watched) -> None:
-    async with serve_stream(store) as controller:
-        await deliver(controller, Note("a", 1), Note("a", 2))
-    async with run_controller(store.reopen()) as controller:
-        await deliver(controller, Note("a", 3))
-
-        assert scrape(controller, "noted_time_marks_total") == {KEY: 3.0}
-
-
 async def test_batch_that_was_not_written_is_not_counted(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         memory.watch.failures.append(StoreUnavailable("gone"))
@@ -41,30 +32,6 @@ async def test_batch_that_was_not_written_is_not_counted(memory: WatchedMemory) 
         names = ("failed_commits_total", "members")
         shown = [scrape(controller, f"noted_time_{name}") for name in names]
         assert (shown[0], shown[1]["live", "s"]) == ({(): 1.0}, 0.0)
-
-
-async def test_excluded_writers_are_named(store: Watched, time: GivenTime) -> None:
-    """The metric names the last ten, also after a restart."""
-    many = [f"w{n}" for n in range(12)]
-    async with serve_stream(store, time, writer_timeout_ms=1000) as controller:
-        await deliver(controller, Note("a", 10), *(Note(each, 5) for each in many))
-        serve_for(controller, time, 1000)
-        await wait_until_async(lambda: scrape(controller, "noted_time_excluded_total")["s",] >= 12)
-        await deliver(controller, Note("a", 20))
-        time.passes(5000)
-        named = scrape(controller, "noted_time_excluded_writer_seconds")
-        await deliver(controller, *(Note(each, 30) for each in ("a", *many[1:])))
-        await deliver(controller, *(Note(each, 40) for each in ("a", *many[1:])))
-        left = scrape(controller, "noted_time_excluded_writer_seconds")
-    async with run_controller(store.reopen(), time) as controller:
-        later = scrape(controller, "noted_time_excluded_writer_seconds")
-
-    assert (len(named), set(named.values()), set(named) <= {("s", each) for each in many}) == (
-        10,
-        {5.0},
-        True,
-    )
-    assert left == later == {("s", "w0"): 5.0}
 
 
 async def test_holders_named_in_all_streams_are_bounded(

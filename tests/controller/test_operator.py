@@ -5,11 +5,8 @@ import asyncio
 import pytest
 
 from controller.aggregation import operations
-from controller.aggregation.operations import ANONYMOUS_ORDER, Order
-from controller.service import maintenance
-from controller.service.controller import Controller
-from controller.store.records import Change
-from noted_time.values import DAY_MS, Note, NotedMeanwhile
+from controller.aggregation.operations import Order
+from noted_time.values import Note, NotedMeanwhile
 from tests.support.controllers import (
     GivenTime,
     Watched,
@@ -17,32 +14,11 @@ from tests.support.controllers import (
     member,
     serve_for,
     serve_stream,
-    skip_served_time,
     wait_until_async,
 )
 from tests.support.http import Caller
 
 OPS = Order("ops", "it is slow")
-
-
-async def changes(controller: Controller) -> list[Change]:
-    return await controller.views.changes("s", before=None, limit=1000)
-
-
-async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> None:
-    """The last one is kept, because it numbers the next."""
-    async with serve_stream(store, time) as controller:
-        await deliver(controller, Note("a", 1))
-        skip_served_time(controller, 90 * DAY_MS)
-        await controller.change("s", operations.hold, ANONYMOUS_ORDER, "a", 1000)
-        skip_served_time(controller, 1)
-        await asyncio.sleep(0)  # a controller counts from its first turn
-        serve_for(controller, time, maintenance.FORGET_RECORDS_EVERY_MS)
-        await wait_until_async(
-            lambda: store.changes(controller.stream("s").id, before=2, limit=9) == []
-        )
-
-        assert [each.number for each in await changes(controller)] == [2]
 
 
 async def test_removal_sees_note_of_its_commit(store: Watched, time: GivenTime) -> None:

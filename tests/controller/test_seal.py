@@ -5,21 +5,15 @@ from itertools import pairwise
 
 import pytest
 
-from controller.aggregation import operations, retention
-from controller.aggregation.operations import ANONYMOUS_ORDER, Order
-from controller.service.controller import Controller
+from controller.aggregation.operations import Order
 from controller.store.port import StoreUnavailable
-from noted_time import AlreadySealed, StreamSealed
 from noted_time.rules import SLICE_SIZE, SealRequest
-from noted_time.values import DAY_MS, Accepted, Note, Refused, ScaleEvent
+from noted_time.values import Accepted, Note, Refused
 from tests.support.controllers import (
-    GivenTime,
     Watched,
     WatchedMemory,
     deliver,
-    explain_stream,
     list_marks,
-    run_controller,
     serve_stream,
     wait_until_async,
 )
@@ -27,11 +21,6 @@ from tests.support.controllers import (
 NOTHING = SealRequest()
 
 OPS = Order("ops", "the carrier is gone")
-
-
-async def seal(controller: Controller) -> None:
-    await deliver(controller, Note("a", 5, {0: 9}, max_time=6))
-    await controller.seal("s", OPS, NOTHING)
 
 
 async def test_note_before_seal_of_its_commit_counts(store: Watched) -> None:
@@ -50,27 +39,6 @@ async def test_note_before_seal_of_its_commit_counts(store: Watched) -> None:
         assert answers[1:] == [[Accepted(1)], [Refused("sealed")] * 2]
         assert (made.final_cut, store.watch.attempts) == ({0: 9, 1: 1}, 3)
         assert list_marks(controller)[-1].cut.offsets == {0: 9, 1: 1}
-
-
-async def test_sealed_stream_is_sealed_after_restart(store: Watched) -> None:
-    async with serve_stream(store) as controller:
-        await seal(controller)
-        stream = controller.stream("s")
-        was = list_marks(controller), stream.window({0: 9}, None), stream.record
-    again = store.reopen()
-    async with run_controller(again) as controller:
-        stream = controller.stream("s")
-        assert (list_marks(controller), stream.window({0: 9}, None), stream.record) == was
-        assert was[1].sealed
-        assert explain_stream(controller).decision == "sealed"
-        assert await deliver(controller, Note("a", 9)) == [Refused("sealed")]
-        assert (await controller.seal("s", ANONYMOUS_ORDER, NOTHING))[1] == was[2].seal
-        with pytest.raises(AlreadySealed):
-            await controller.seal("s", ANONYMOUS_ORDER, SealRequest({0: 99}))
-        with pytest.raises(StreamSealed):
-            await controller.change(
-                "s", operations.scale, ANONYMOUS_ORDER, ScaleEvent({0: 9}, {1: (0,)})
-            )
 
 
 async def test_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:
@@ -125,14 +93,3 @@ async def test_long_polls_end_with_stream(memory: WatchedMemory) -> None:
 
         assert (later.history.last_seq, found.stream.final_cut) == (1, {0: 9})
         assert complete == list_marks(controller)[0]
-
-
-async def test_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> None:
-    async with serve_stream(memory, time, mark_retention_ms=1000) as controller:
-        await seal(controller)
-        await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {0: 99})
-        time.passes(DAY_MS)
-        await controller._committer.submit(retention.forget_old_marks)
-        (mark,) = list_marks(controller)
-
-        assert (mark.final, mark.seq, controller.stream("s").final_cut) == (True, 2, {0: 9})

@@ -4,35 +4,14 @@ import asyncio
 
 import pytest
 
-from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
-from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.inspection import writers
 from controller.store.port import StoreUnavailable
 from controller.store.records import StoredMember, StreamRecord
-from noted_time.values import Accepted, Note, ScaleEvent, StreamSettings
+from noted_time.values import Accepted, Note, StreamSettings
 from tests.support.controllers import Watched, deliver, list_marks, run_controller, serve_stream
 from tests.support.counting import count_cost
-
-SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
-
-
-async def test_recreated_stream_has_new_id_and_no_records(store: Watched) -> None:
-    async with serve_stream(store) as controller:
-        await deliver(controller, Note("a", 5, {0: 5}))
-        await controller.report("s", "g", "r", {0: 5})
-        await controller.change("s", operations.scale, ANONYMOUS_ORDER, SPLIT)
-        old = controller.stream("s").id
-        await controller.drop_stream("s")
-        await controller.put_stream("s", {"mark_interval_ms": 0})
-        answer = await deliver(controller, Note("a", 1))
-    async with run_controller(store.reopen()) as controller:
-        stream = controller.stream("s")
-
-        marks = [(mark.seq, mark.lower) for mark in list_marks(controller)]
-        left = (list(stream.groups), stream.scale_events)
-        assert (stream.id != old, answer, marks, left) == (True, [Accepted(1)], [(1, 1)], ([], []))
 
 
 async def test_changed_settings_write_only_affected_writers(memory: Watched) -> None:
@@ -64,24 +43,6 @@ async def test_stream_is_recreated_within_one_commit(store: Watched) -> None:
 
         assert (before, after, lowers) == ([Accepted(9)], [Accepted(3)], [3])
         assert controller.stream("s").id != old
-
-
-async def test_reader_groups_and_scale_events_outlive_restart(store: Watched) -> None:
-    async with serve_stream(store) as controller:
-        await deliver(controller, Note("w", 1, {0: 5}))
-        await controller.report("s", "g", "a", {0: 10})
-        await controller.report("s", "g", "b", {1: 7})
-        await controller.report("s", "g", "c", {})
-        await controller.offline("s", "g", "a", {0: 8})
-        await controller.change("s", operations.scale, ANONYMOUS_ORDER, SPLIT)
-    async with run_controller(store.reopen()) as controller:
-        await controller.change("s", operations.scale, ANONYMOUS_ORDER, SPLIT)
-        stream = controller.stream("s")
-        group = stream.groups["g"]
-
-        segments = {reader: group.segments_of(reader) for reader in group.readers}
-        assert (group.position, segments) == ({0: 8, 1: 7}, {"b": {1: 7}, "c": {}})
-        assert stream.scale_events == [SPLIT]
 
 
 FEW, MANY = 100, 10_000

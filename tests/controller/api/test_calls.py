@@ -9,22 +9,28 @@ the answer, and its body:
     PUT s {"domains": 5} -> 422 invalid_request body.domains | must be a list      part of its text
     GET s/writers/a -> 200 {"writer": "a", "...": 0}             these fields, and others
     note {"writer": "a"}, {"writer": "b", "time": 5} -> accepted accepted     two notes in one call
-    serve 5000                                      the controller serves for that many milliseconds
-    pass 5000                                       the clock moves, and no controller serves
-    expire                                          silent writers are excluded, others forgotten
-    scrape holders -> {"default,s": 1.0}            the samples of a metric by their labels
+    serve 5000                           the controller serves for that many milliseconds
+    skip 7776000000                      likewise, for longer; the wall clock stands still
+    pass 5000                            the clock moves, and no controller serves
+    step -5000                           the wall clock is set back
+    maintain                             what is silent, departed or old is excluded or deleted
+    restart 5000                         a new controller serves the database, after so long
+    scrape holders -> {"default,s": 1.0}     the samples of a metric by their labels
 """
 
 import json
 import re
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
-from controller.service.maintenance import exclude_silent_writers, forget_departed
-from tests.support.controllers import GivenTime, serve_for
-from tests.support.http import Caller, places, problem
+from controller.aggregation import retention
+from controller.api.gate.access import Gate
+from controller.service import maintenance
+from controller.service.controller import Controller
+from tests.support.controllers import GivenTime, Watched, serve_for, skip_served_time
+from tests.support.http import Caller, places, problem, serve_app
 from tests.support.paragraphs import matches, read_paragraphs
 from tests.support.scrapes import scrape
 
@@ -35,12 +41,45 @@ CALL = re.compile(
 FILES = sorted(Path(__file__).with_name("calls").glob("*.txt"))
 
 
-@dataclass
-class Calls:
+MAINTENANCE = (
+    maintenance.exclude_silent_writers,
+    maintenance.take_silent_readers_offline,
+    maintenance.forget_departed,
+    maintenance.forget_unused_groups,
+    retention.forget_old_marks,
+    retention.forget_old_records,
+)
+
+
+class Calls(AsyncExitStack):
     """Acts on the stream."""
 
     call: Caller
-    time: GivenTime
+
+    def __init__(self, store: Watched, time: GivenTime, gate: Gate | None = None) -> None:
+        super().__init__()
+        self.store, self.time, self.gate = store, time, gate
+
+    async def start(self) -> None:
+        app = serve_app(Controller(self.store, self.time.clocks()), self.gate)
+        self.call = await self.enter_async_context(app)
+
+    async def restart(self, down_ms: int) -> None:
+        await self.aclose()
+        self.time.passes(down_ms)
+        self.store = self.store.reopen()
+        await self.start()
+
+    def move_clocks(self, verb: str, ms: int) -> None:
+        if verb == "serve":
+            serve_for(self.call.controller, self.time, ms)
+        elif verb == "skip":
+            skip_served_time(self.call.controller, ms)
+        elif verb == "pass":
+            self.time.passes(ms)
+        else:
+            assert verb == "step"
+            self.time.wall += ms
 
     async def perform(self, line: str) -> None:
         """Perform one act, and compare the answer with the expected one."""
@@ -57,13 +96,13 @@ class Calls:
         elif method == "scrape":
             samples = scrape(self.call.controller, f"noted_time_{act['path']}")
             assert {",".join(k): v for k, v in samples.items()} == json.loads(expected), line
-        elif method == "serve":
-            serve_for(self.call.controller, self.time, int(act["path"]))
-        elif method == "pass":
-            self.time.passes(int(act["path"]))
-        elif method == "expire":
-            await self.call.controller._committer.submit(exclude_silent_writers)
-            await self.call.controller._committer.submit(forget_departed)
+        elif method == "maintain":
+            for work in MAINTENANCE:
+                await self.call.controller._committer.submit(work)
+        elif method == "restart":
+            await self.restart(int(act["path"]))
+        elif method.islower():
+            self.move_clocks(method, int(act["path"]))
         else:
             await self._call(method, act["path"], act["body"] or "", expected, line)
 
@@ -88,6 +127,11 @@ class Calls:
 
 
 @pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
-async def test_calls(call: Caller, time: GivenTime, acts: list[str]) -> None:
-    for act in acts:
-        await Calls(call, time).perform(act)
+async def test_calls(request: pytest.FixtureRequest, time: GivenTime, acts: list[str]) -> None:
+    restarts = any(act.startswith("restart") for act in acts)
+    store = request.getfixturevalue("sqlite" if restarts else "memory")
+    async with Calls(store, time) as calls:
+        await calls.start()
+        await calls.perform('PUT s {"mark_interval_ms": 0}')
+        for act in acts:
+            await calls.perform(act)
