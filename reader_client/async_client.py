@@ -14,7 +14,7 @@ from noted_time.reading import CompleteWindow
 from noted_time.values import Mark, NotedTimeError, Rejected, Time, convert_position, unix_ms_of
 from reader_client.background.async_wakeup import AsyncWakeup
 from reader_client.background.repeating import BackOff, Health, Repeated
-from reader_client.group.waits import Wait, until_found
+from reader_client.group.waits import Wait
 from reader_client.marks.cursors import Cursor, MarkCursor
 from reader_client.protocol.questions import Pause, Steps
 from reader_client.reader import Reader
@@ -142,7 +142,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
 
     async def _wait(self, wait: Wait[Found], seconds: float | None) -> Found:
         wakeup = AsyncWakeup()
-        return await run_async(until_found(wait, seconds, self._news, wakeup.wake), wakeup.wait)
+        return await run_async(self._waits.until_found(wait, seconds, wakeup.wake), wakeup.wait)
 
 
 class AsyncRepeating(Repeated[AsyncWakeup]):
@@ -157,7 +157,7 @@ class AsyncRepeating(Repeated[AsyncWakeup]):
     ) -> None:
         super().__init__(name, health, AsyncWakeup)
         self._ask = ask
-        rounds = run_async(self.attempts.repeat(step), self._perform)
+        rounds = run_async(self._repeat(step), self._perform)
         self._task = asyncio.create_task(rounds, name=name)
 
     async def stop(self) -> None:
@@ -167,7 +167,7 @@ class AsyncRepeating(Repeated[AsyncWakeup]):
     async def _perform(self, effect: Question[Any] | Pause | BackOff) -> object:
         if isinstance(effect, Question):
             answer = await self._ask(effect)
-            self.attempts.had_answer = True
+            self.had_answer = True
             return answer
         waker = self._pausing if isinstance(effect, Pause) else self._backing_off
         await waker.wait(effect.seconds)

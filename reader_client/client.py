@@ -16,7 +16,7 @@ from noted_time.reading import CompleteWindow
 from noted_time.values import Mark, NotedTimeError, Time, convert_position, unix_ms_of
 from reader_client.background.repeating import Repeating
 from reader_client.background.wakeup import Wakeup
-from reader_client.group.waits import Wait, until_found
+from reader_client.group.waits import Wait
 from reader_client.marks.cursors import Cursor, MarkCursor
 from reader_client.protocol.questions import Steps
 from reader_client.reader import Reader
@@ -149,4 +149,4 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
 
     def _wait(self, wait: Wait[Found], timeout: float | None) -> Found:
         wakeup = Wakeup()
-        return run(until_found(wait, timeout, self._news, wakeup.wake), wakeup.wait)
+        return run(self._waits.until_found(wait, timeout, wakeup.wake), wakeup.wait)

@@ -85,7 +85,9 @@ class Reader(ABC, Generic[Network]):
             news=self._news,
             on_stream=self._reporting.learn if self._reporting else lambda _: None,
         )
-        self._waits = Waits(self._following, self._reporting, where=url, check=self._check_usable)
+        self._waits = Waits(
+            self._following, self._reporting, self._news, where=url, check=self._check_usable
+        )
         self._open(url, token, transport)
 
     @abstractmethod
@@ -302,5 +304,5 @@ class Reader(ABC, Generic[Network]):
 
 def _raise_refusal(steps: Sequence[Repeated[Any]]) -> None:
     for step in steps:
-        if isinstance(step.attempts.failure, Rejected):
-            raise step.attempts.failure
+        if isinstance(step.failure, Rejected):
+            raise step.failure

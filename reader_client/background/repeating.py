@@ -66,55 +66,16 @@ class Health:
             raise ClientFailed(f"{text}: {why}; create a new one, and report this") from self.fault
 
 
-class Attempts:
-    """The attempts of one thread or task."""
+class Repeated(Generic[Waker]):
+    """A thread or task that repeats a step, and the outcomes of its attempts."""
 
-    def __init__(self, name: str, health: Health) -> None:
-        self.name = name
+    def __init__(self, name: str, health: Health, waker: type[Waker]) -> None:
         self.failure: NotedTimeError | None = None
         self.refusals = 0
         self.had_answer = False
+        self._name = name
         self._health = health
         self._in_a_row = 0
-
-    def repeat(
-        self, step: Callable[[], Steps]
-    ) -> Generator[Question[Any] | Pause | BackOff, Any, None]:
-        """Repeat a step until it returns false; any error but `NotedTimeError` is a fault."""
-        try:
-            has_more = True
-            while has_more:
-                try:
-                    has_more = yield from step()
-                    self._record_success()
-                except NotedTimeError as error:
-                    delay = self._record_failure(error)
-                    self._health.on_failure()
-                    yield BackOff(delay)
-        except Stopped:
-            return
-        except Exception as fault:  # noqa: BLE001 - raised by every later call of the client
-            self._health.record_fault(self.name, fault)
-            self._health.on_failure()
-
-    def _record_success(self) -> None:
-        self._in_a_row = 0
-        self.failure = None
-        self._health.record_answer(self.name)
-
-    def _record_failure(self, error: NotedTimeError) -> float:
-        self.failure = error
-        self.refusals += isinstance(error, Rejected)
-        self._in_a_row += 1
-        self._health.record_failure(self.name, error)
-        return delay_s(self._health.backoff, self._in_a_row, error, draw_chance())
-
-
-class Repeated(Generic[Waker]):
-    """A thread or task that repeats a step."""
-
-    def __init__(self, name: str, health: Health, waker: type[Waker]) -> None:
-        self.attempts = Attempts(name, health)
         self._pausing: Waker = waker()
         self._backing_off: Waker = waker()
 
@@ -123,6 +84,34 @@ class Repeated(Generic[Waker]):
 
     def retry(self) -> None:
         self._backing_off.wake()
+
+    def _repeat(
+        self, step: Callable[[], Steps]
+    ) -> Generator[Question[Any] | Pause | BackOff, Any, None]:
+        """Repeat a step until it returns false; any error but `NotedTimeError` is a fault."""
+        try:
+            has_more = True
+            while has_more:
+                try:
+                    has_more = yield from step()
+                    self.failure, self._in_a_row = None, 0
+                    self._health.record_answer(self._name)
+                except NotedTimeError as error:
+                    delay = self._record_failure(error)
+                    self._health.on_failure()
+                    yield BackOff(delay)
+        except Stopped:
+            return
+        except Exception as fault:  # noqa: BLE001 - raised by every later call of the client
+            self._health.record_fault(self._name, fault)
+            self._health.on_failure()
+
+    def _record_failure(self, error: NotedTimeError) -> float:
+        self.failure = error
+        self.refusals += isinstance(error, Rejected)
+        self._in_a_row += 1
+        self._health.record_failure(self._name, error)
+        return delay_s(self._health.backoff, self._in_a_row, error, draw_chance())
 
 
 class Repeating(Repeated[Wakeup]):
@@ -154,7 +143,7 @@ class Repeating(Repeated[Wakeup]):
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        run(self.attempts.repeat(self._step), self._perform)
+        run(self._repeat(self._step), self._perform)
 
     def _perform(self, effect: Question[Any] | Pause | BackOff) -> object:
         if self._stopping:
@@ -166,7 +155,7 @@ class Repeating(Repeated[Wakeup]):
                 if self._stopping:
                     raise Stopped from None
                 raise
-            self.attempts.had_answer = True
+            self.had_answer = True
             return answer
         (self._pausing if isinstance(effect, Pause) else self._backing_off).wait(effect.seconds)
         return None

@@ -29,53 +29,30 @@ class Wait(Generic[Found]):
     steps: Callable[[], Sequence[Repeated[Any]]]
     find: Callable[[], Found | None]
     what: str
-    where: str
-    check: Callable[[], None]
     give_up: Callable[[], Found] | None = None
     _refusals: dict[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._refusals = {id(step): step.attempts.refusals for step in self.steps()}
+        self._refusals = {id(step): step.refusals for step in self.steps()}
         for step in self.steps():
-            if isinstance(step.attempts.failure, Rejected):
+            if isinstance(step.failure, Rejected):
                 step.retry()
 
-    def look(self) -> Found | None:
-        if (found := self.find()) is not None:
-            return found
-        self.check()
+    def check(self) -> None:
         for step in self.steps():
-            refusals, failure = step.attempts.refusals, step.attempts.failure
+            refusals, failure = step.refusals, step.failure
             if isinstance(failure, Rejected) and refusals > self._refusals.get(id(step), 0):
                 raise failure
-        return None
 
-    def end(self, timeout_s: float) -> Found:
-        attempts = [step.attempts for step in self.steps()]
-        failure = next((each.failure for each in attempts if each.failure is not None), None)
+    def end(self, where: str, timeout_s: float) -> Found:
+        steps = self.steps()
+        failure = next((step.failure for step in steps if step.failure is not None), None)
         if isinstance(failure, Rejected):
             raise failure
-        if self.give_up and failure is None and all(each.had_answer for each in attempts):
+        if self.give_up and failure is None and all(step.had_answer for step in steps):
             return self.give_up()
-        did_not = f"{self.where} did not answer within {timeout_s:g} s"
+        did_not = f"{where} did not answer within {timeout_s:g} s"
         raise Unreachable(f"{self.what}: {did_not}: {failure or 'no answer yet'}") from failure
-
-
-def until_found(
-    wait: Wait[Found], timeout_s: float | None, news: News, wake: Callable[[], None]
-) -> Generator[float | None, object, Found]:
-    """Yield the seconds to wait for the next `wake`."""
-    deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
-    news.listen(wake)
-    try:
-        while (result := wait.look()) is None:
-            remaining_s = None if deadline is None else deadline - clocks.monotonic()
-            if timeout_s is not None and remaining_s is not None and remaining_s <= 0:
-                return wait.end(timeout_s)
-            yield remaining_s
-    finally:
-        news.forget(wake)
-    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +61,27 @@ class Waits:
 
     following: Following
     reporting: Reporting | None
+    news: News
     where: str
     check: Callable[[], None]
+
+    def until_found(
+        self, wait: Wait[Found], timeout_s: float | None, wake: Callable[[], None]
+    ) -> Generator[float | None, object, Found]:
+        """Yield the seconds to wait for the next `wake`."""
+        deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
+        self.news.listen(wake)
+        try:
+            while (found := wait.find()) is None:
+                self.check()
+                wait.check()
+                remaining_s = None if deadline is None else deadline - clocks.monotonic()
+                if timeout_s is not None and remaining_s is not None and remaining_s <= 0:
+                    return wait.end(self.where, timeout_s)
+                yield remaining_s
+        finally:
+            self.news.forget(wake)
+        return found
 
     def wait_for_time(self, time: int, domain: str | None) -> Wait[Mark]:
         def find() -> Mark | None:
@@ -102,19 +98,19 @@ class Waits:
 
         steps = partial(self.following.get_steps, domain)
         what = f"time {format_time(time)} is not known to be complete"
-        return Wait(steps, find, what, self.where, self.check, give_up)
+        return Wait(steps, find, what, give_up)
 
     def wait_for_marks(self) -> Wait[bool]:
         following = self.following
         steps, what = following.get_all_steps, "the marks are not known"
-        return Wait(steps, lambda: following.is_caught_up or None, what, self.where, self.check)
+        return Wait(steps, lambda: following.is_caught_up or None, what)
 
     def wait_for_items(self, cursor: Cursor[Any], domain: str | None) -> Wait[bool]:
         def find() -> bool | None:
             return cursor.has_more() or (False if cursor.is_over() else None)
 
         steps, what = partial(self.following.get_steps, domain), f"no new {cursor.what} is known"
-        return Wait(steps, find, what, self.where, self.check, lambda: False)
+        return Wait(steps, find, what, lambda: False)
 
     def wait_for_leave(self, position: Mapping[int, int]) -> Wait[bool]:
         reporting = self.reporting
@@ -123,11 +119,11 @@ class Waits:
         self.check()
         leaving, what = reporting.leave(position), f"{reporting.reader} may still be online"
         steps = reporting.get_steps
-        return Wait(steps, lambda: leaving.is_done or None, what, self.where, self.check)
+        return Wait(steps, lambda: leaving.is_done or None, what)
 
     def wait_for_reports(self) -> Wait[bool]:
         def find() -> bool | None:
             return self.reporting is None or self.reporting.is_reported or None
 
         steps = list if self.reporting is None else self.reporting.get_steps
-        return Wait(steps, find, "not all is reported", self.where, self.check)
+        return Wait(steps, find, "not all is reported")

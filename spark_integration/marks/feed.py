@@ -105,7 +105,7 @@ class ControllerFeed:
         self._thread.start()
         with self._changed:
             self._changed.wait_for(self._has_begun, CATCH_UP_S)
-        failure = self._thread.attempts.failure
+        failure = self._thread.failure
         if isinstance(failure, Rejected):
             self.close()
             raise failure
@@ -131,7 +131,7 @@ class ControllerFeed:
         self._transport.close()
 
     def _has_begun(self) -> bool:
-        failure, fault = self._thread.attempts.failure, self._health.fault
+        failure, fault = self._thread.failure, self._health.fault
         return self._caught_up or failure is not None or fault is not None
 
     def _step(self) -> Steps:
