@@ -22,11 +22,8 @@ logger = logging.getLogger("noted_time.reader")
 Callback = Callable[[BacklogState], object]
 
 
-@dataclass(slots=True, eq=False)
-class BacklogReport:
-    """A report of the reader's backlog, compared by identity."""
-
-    backlog: bool | None
+BacklogReport = Mapping[str, bool | None]
+"""A report as the controller takes it, empty without one."""
 
 
 @dataclass(slots=True)
@@ -48,44 +45,39 @@ class ReportedBacklog:
     """
 
     def __init__(self) -> None:
-        self._latest: BacklogReport | None = None
-        self._acknowledged: BacklogReport | None = None
-        self._under_way: BacklogReport | None = None
-        self._answered = UNKNOWN_BACKLOG
+        self._latest: BacklogReport = {}
+        self._acknowledged: BacklogReport = {}
+        self._under_way: BacklogReport = {}
+        self.answered = UNKNOWN_BACKLOG
         self._listeners: list[_Listener] = []
 
     def set_backlog(self, *, backlog: bool | None) -> None:
-        self._latest = BacklogReport(backlog)
+        self._latest = {"backlog": backlog}
 
     @property
     def state(self) -> BacklogState:
         """The group's backlog in the last answer, combined with the reader's."""
-        latest, answered = self._latest, self._answered
-        return add_reported(answered, reported=latest.backlog if latest is not None else None)
+        return add_reported(self.answered, reported=self._latest.get("backlog"))
 
     def listen(self, callback: Callback) -> None:
         self._listeners.append(_Listener(callback))
 
     @property
     def due(self) -> bool:
-        return self._latest is not self._acknowledged
+        return self._latest != self._acknowledged
 
-    def take(self) -> dict[str, bool | None]:
+    def take(self) -> BacklogReport:
         self._under_way = latest = self._latest
-        return {} if latest is None or latest is self._acknowledged else {"backlog": latest.backlog}
+        return {} if latest == self._acknowledged else latest
 
     def record_answer(self, state: BacklogState) -> None:
-        self._acknowledged = self._under_way
-        self._answered = state
-
-    def record_refresh(self, state: BacklogState) -> None:
-        self._answered = state
+        self._acknowledged, self.answered = self._under_way, state
 
     def announce(self) -> None:
-        self._acknowledged = None
+        self._acknowledged = {}
 
     def record_offline(self) -> None:
-        self._latest = self._acknowledged = None
+        self._latest = self._acknowledged = {}
 
     def call_listeners(self) -> None:
         state = self.state
@@ -203,7 +195,7 @@ class Reporting:
             self._reports.record_offline(leaving)
         else:
             self._reports.record_offline(leaving, answer.position)
-            self.backlog.record_refresh(answer.state)
+            self.backlog.answered = answer.state
         self.backlog.record_offline()
         return True
 
@@ -214,7 +206,7 @@ class Reporting:
             self._announce()
             return True
         self._reports.record_refresh(answer.position)
-        self.backlog.record_refresh(answer.state)
+        self.backlog.answered = answer.state
         if self.reader.name not in answer.readers:
             self._announce()
         return True
