@@ -7,13 +7,16 @@ import os
 import threading
 import time as clocks
 from collections.abc import Mapping
+from functools import reduce
 
 import httpx
+from msgspec import Struct
 
-from noted_time.answers import Explanation
+from noted_time.answers import Explanation, WritersPage
+from noted_time.client import Question, stream_path
 from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
-from noted_time.values import NotAllowed, NotedTimeError, Rejected, StreamCut, UnknownStream
+from noted_time.values import Mark, NotAllowed, NotedTimeError, Rejected, StreamCut, UnknownStream
 from writer_client.at_exit import open_clients
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.exchange import Exchange
@@ -21,6 +24,11 @@ from writer_client.sending.outcome import Flushed
 from writer_client.sending.pending_notes import Batch
 from writer_client.sending.vouched import EMPTY_POSITION
 from writer_client.sending.writer import LAST_WAIT_S, Writer
+
+
+class _MarkedStream(Struct, frozen=True):
+    logs: tuple[str, ...]
+    marks: Mapping[str, Mark | None]
 
 
 class WriterClient(Closing, Writer[httpx.BaseTransport]):
@@ -87,12 +95,22 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         `Unreachable` if the outcome is unknown.
         """
         self.check()
-        return self._transport.run(self._exchange.seal(self.writer))
+        path = stream_path(self.stream, "writers")
+        two = self._transport.ask(Question("GET", path, {"limit": 2}, answer=WritersPage))
+        if any(each.writer != self.writer for each in two.writers):
+            return False
+        why = {"comment": f"{self.writer}, its only writer, has finished"}
+        self._transport.ask(Question("POST", stream_path(self.stream, "seal"), why, {}))
+        return True
 
     def find_cut_without_log(self) -> StreamCut:
         """Return the cut of the last marks, empty if the stream is unknown or has a log id."""
+        question = Question("GET", stream_path(self.stream), answer=_MarkedStream)
         with contextlib.suppress(UnknownStream, NotAllowed):
-            return self._transport.run(self._exchange.find_cut_without_log())
+            stream = self._transport.ask(question)
+            if not stream.logs:
+                cuts = (mark.cut for mark in stream.marks.values() if mark)
+                return reduce(StreamCut.join, cuts, StreamCut({}))
         return StreamCut({})
 
     @property
@@ -102,7 +120,8 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
 
     def explain(self, query: Mapping[str, str]) -> Explanation:
         """Return the explanation of the stream."""
-        return self._transport.run(self._exchange.explain(query))
+        path = stream_path(self.stream, "explain")
+        return self._transport.ask(Question("GET", path, query, answer=Explanation))
 
     def close(self, timeout: float = 10.0) -> None:
         """Flush, and close the client, in at most `timeout` seconds; the writer stays a member."""

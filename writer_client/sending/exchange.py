@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
-from functools import reduce
+from collections.abc import Callable, Generator
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from noted_time.answers import Explanation, WritersPage
 from noted_time.client import (
     AddressedQuestion,
     Controllers,
     Question,
     Reply,
-    ask,
     ask_in_turn,
     note_to_wire,
     stream_path,
 )
-from noted_time.values import Mark, Refused, SharedName, StreamCut
+from noted_time.values import Refused, SharedName
 from writer_client.sending.answers import NotesReply, decode_reply
 from writer_client.sending.pending_notes import Batch
 
@@ -58,13 +54,8 @@ class RequestNumbers:
         self._last = max(self._last, number)
 
 
-class _MarkedStream(Struct, frozen=True):
-    logs: tuple[str, ...]
-    marks: Mapping[str, Mark | None]
-
-
 class Exchange:
-    """Posts the notes of one writer, and seals its stream."""
+    """Posts the notes of one writer."""
 
     def __init__(self, controllers: Controllers, stream: str) -> None:
         self._controllers = controllers
@@ -83,28 +74,6 @@ class Exchange:
             if not self._is_overtaken(answer):
                 return answer
         raise SharedName(batch[0].note.writer)
-
-    def find_cut_without_log(self) -> Generator[AddressedQuestion, Reply, StreamCut]:
-        question = Question("GET", stream_path(self._stream), answer=_MarkedStream)
-        stream = yield from ask(self._controllers, question)
-        marks = () if stream.logs else filter(None, stream.marks.values())
-        return reduce(StreamCut.join, (mark.cut for mark in marks), StreamCut({}))
-
-    def explain(self, query: Mapping[str, str]) -> Generator[AddressedQuestion, Reply, Explanation]:
-        path = stream_path(self._stream, "explain")
-        return ask(self._controllers, Question("GET", path, query, answer=Explanation))
-
-    def seal(self, writer: str) -> Generator[AddressedQuestion, Reply, bool]:
-        path = stream_path(self._stream, "writers")
-        two = Question("GET", path, {"limit": 2}, answer=WritersPage)
-        members = yield from ask(self._controllers, two)
-        if any(each.writer != writer for each in members.writers):
-            return False
-        why = {"comment": f"{writer}, its only writer, has finished"}
-        yield from ask(
-            self._controllers, Question("POST", stream_path(self._stream, "seal"), why, {})
-        )
-        return True
 
     def _ask(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesReply]:
         def build_question() -> Question[Any]:
