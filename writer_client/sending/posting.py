@@ -39,39 +39,6 @@ class Pace:
     """The delays between retries of a failed post."""
 
 
-class HeldClock:
-    """A clock for automatic notes that does not advance while the writer writes.
-
-    >>> times = iter([5, 7, 9])
-    >>> clock = HeldClock(lambda: next(times))
-    >>> block = clock.hold()
-    >>> clock.read(), clock.is_held
-    (5, True)
-    >>> clock.release(block)
-    >>> clock.read()
-    9
-    """
-
-    def __init__(self, clock: Callable[[], int]) -> None:
-        self._clock = clock
-        self._blocks: dict[object, int] = {}
-
-    @property
-    def is_held(self) -> bool:
-        return bool(self._blocks)
-
-    def hold(self) -> object:
-        block = object()
-        self._blocks[block] = self._clock()
-        return block
-
-    def release(self, block: object) -> None:
-        del self._blocks[block]
-
-    def read(self) -> int:
-        return min((self._clock(), *self._blocks.values()))
-
-
 class Posting:
     """The state of posting one outbox; threads that share it need a lock.
 

@@ -27,7 +27,7 @@ from noted_time.values import (
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import LookUp, Outbox
-from writer_client.sending.posting import HeldClock, Pace, Posting
+from writer_client.sending.posting import Pace, Posting
 from writer_client.sending.vouched import EMPTY_POSITION, Process, validate_domains
 
 Network = TypeVar("Network")
@@ -75,10 +75,12 @@ class Writer(ABC, Generic[Network]):
         check_least("idle_after_ms", idle_after_ms, 1)
         self.stream = stream
         self.timeout_ms = timeout_ms
-        self._domains = validate_domains(domains)
-        self._outbox = Outbox(writer, self._domains, timeout_ms, Process.own())
+        names = validate_domains(domains)
+        self._only_domain = names[0] if names and len(names) == 1 else None
+        self._outbox = Outbox(writer, names, timeout_ms, Process.own())
         self._notices = Notices(stream, writer, url, on_excluded)
-        self._clock = HeldClock(lambda: unix_ms_of(clock()))
+        self._clock = clock
+        self._writes: dict[object, int] = {}  # under way, with the times of their begin
         self._notes_clock = automatically_note_time
         self._pid = os.getpid()
         self._closed = False
@@ -92,7 +94,7 @@ class Writer(ABC, Generic[Network]):
             now=clocks.monotonic(),
             idle_after_ms=idle_after_ms,
             beat=self._note_clock if automatically_note_time else None,
-            is_busy=lambda: self._clock.is_held,
+            is_busy=lambda: bool(self._writes),
             fenced=self._set_fenced,
         )
         if automatically_note_time:
@@ -257,13 +259,14 @@ class Writer(ABC, Generic[Network]):
                 producer.flush()  # now it is delivered and its offset is known
                 client.wrote(event_time, position=positions)
         """
+        block = object()
         with self._lock:
-            block = self._clock.hold()
+            self._writes[block] = unix_ms_of(self._clock())
         try:
             yield
         finally:
             with self._lock:
-                self._clock.release(block)
+                del self._writes[block]
                 self._posting.record_call(clocks.monotonic())
 
     def pop_refused(self) -> Rejected | None:
@@ -324,8 +327,7 @@ class Writer(ABC, Generic[Network]):
         return "excluded" if state == "live" and self._outbox.excluded else state
 
     def _resolve_domain(self, domain: str | None) -> str | None:
-        only = domain is None and self._domains is not None and len(self._domains) == 1
-        return self._domains[0] if only and self._domains else domain
+        return self._only_domain if domain is None else domain
 
     @contextlib.contextmanager
     def _lock_for_note(self) -> Iterator[None]:
@@ -346,7 +348,8 @@ class Writer(ABC, Generic[Network]):
         self.is_fenced = True
 
     def _note_clock(self) -> None:
-        outbox, domain, time = self._outbox, self._resolve_domain(None), self._clock.read()
+        outbox, domain = self._outbox, self._resolve_domain(None)
+        time = min((unix_ms_of(self._clock()), *self._writes.values()))
         if outbox.state != "live" or not outbox.durable_through:  # until the join is answered
             return
         noted = outbox.vouched.get_time(domain), outbox.vouched.get_known_time(domain)
