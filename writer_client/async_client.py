@@ -50,7 +50,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             ) from None
         self._transport = AsyncTransport(url, token=token, timeout_s=timeout_s, transport=network)
         self._exchange = Exchange(self._transport.controllers, self.stream)
-        self._waiting: set[asyncio.Event] = set()
+        self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._start()
         open_clients.add(self)
@@ -131,19 +131,13 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             return self._closed or self._posting.is_settled(ticket)
 
     def _notify(self) -> None:
-        for event in self._waiting:
-            event.set()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def _wait(self, timeout_s: float | None) -> None:
-        event = asyncio.Event()
-        self._waiting.add(event)
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await event.wait()
-        except TimeoutError:
-            pass
-        finally:
-            self._waiting.discard(event)
+                await self._changed.wait()
 
     def _start(self) -> None:
         if self._task is None or self._task.done():
