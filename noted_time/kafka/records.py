@@ -66,12 +66,8 @@ class TopicReader(Closing):
         self._consumer.incremental_assign(at)
         self.position.update(offsets)
 
-    def return_to_position(self) -> None:
-        """Continue at `position`, including fetched records that `read` did not yield."""
-        self.restart(dict(self.position))
-
     def restart(self, offsets: Mapping[int, int]) -> None:
-        """Read these partitions only, from these offsets."""
+        """Read these partitions only, from these offsets, and fetched records again."""
         self._consumer.unassign()
         self.position.clear()
         self.begin(offsets)

@@ -76,32 +76,28 @@ class TopicEnds:
             clocks.sleep(PAUSE_S)
 
 
-class SameTopic(Topic):
-    """A topic as read_committed readers see it, checked to stay the same topic."""
+class TopicPoller:
+    """Polls a topic for an observer as read_committed readers see it.
 
-    def __init__(self, config: Mapping[str, Any], topic: str) -> None:
-        super().__init__(config, topic)
+    Checks that it stays the same topic, and finds its open transactions.
+    """
+
+    def __init__(self, config: Mapping[str, Any], topic: str, clock: Callable[[], int]) -> None:
+        self._topic, self._clock = Topic(config, topic), clock
+        self._open = OpenTransactions()
         self._ends = GrowingEnds(log=f"Kafka topic {topic!r}")
         with suppress(Unreachable):
-            self.look_again()
+            self._topic.look_again()
 
-    def poll_ends(self, *, high: bool = True, newest: bool = False) -> TopicLook:
+    def _poll_ends(self, *, high: bool = True, newest: bool = False) -> TopicLook:
         """Poll the ends; an open transaction holds the end of its partition.
 
         Raises `Unreachable` without an answer for all partitions.
         """
-        look = self.look_again(committed=True, high=high, newest=newest)
-        self.check_leaders(look.unknown)
+        look = self._topic.look_again(committed=True, high=high, newest=newest)
+        self._topic.check_leaders(look.unknown)
         self._ends.take(look.ends)  # first, as parts of it are reported only once
         return look
-
-
-class TopicPoller:
-    """Polls a topic for an observer, and finds its open transactions."""
-
-    def __init__(self, topic: SameTopic, clock: Callable[[], int]) -> None:
-        self._topic, self._clock = topic, clock
-        self._open = OpenTransactions()
 
     @property
     def log_id(self) -> str | None:
@@ -120,10 +116,10 @@ class KafkaEnds(TopicPoller):
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:
-        super().__init__(SameTopic(config, topic), unix_ms)
+        super().__init__(config, topic, unix_ms)
 
     def __call__(self) -> Seen:
-        look = self._topic.poll_ends()
+        look = self._poll_ends()
         return Seen(look.ends, because=self._find_open_transactions(look))
 
 
@@ -152,7 +148,7 @@ class KafkaTimes(TopicPoller):
         form: TimeForm = IN_MS,
         passes: Passes | None = None,
     ) -> None:
-        super().__init__(SameTopic(config, topic), clock)
+        super().__init__(config, topic, clock)
         self._form = form
         self._newest = NewestTimes()
         self._passed, self._seen = PassedOver(passes, now=clock()), dict[int, Stamp]()
@@ -162,7 +158,7 @@ class KafkaTimes(TopicPoller):
 
     def __call__(self) -> Seen:
         """Return the ends, and the newest time of each partition that is not idle."""
-        look, now = self._topic.poll_ends(newest=True), self._clock()
+        look, now = self._poll_ends(newest=True), self._clock()
         stamps = [stamp.time for stamp in look.newest.values()]
         self._form = self._form.judge("timestamp", stamps, now)
         found = self._convert(look.newest, now)

@@ -35,7 +35,7 @@ from noted_time.values import (
     format_time,
 )
 from writer_client.client import WriterClient
-from writer_client.kafka.ends import CLOCK_AHEAD_MS, SameTopic, TopicPoller
+from writer_client.kafka.ends import CLOCK_AHEAD_MS, TopicPoller
 from writer_client.kafka.event_times import EventTime, TimeOf, make_time_getter, make_values_getter
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.vouched import LateHours
@@ -65,7 +65,7 @@ class RecordTimes(TopicPoller):
         clock: Callable[[], int] = unix_ms,
         passes: Passes | None = None,
     ) -> None:
-        super().__init__(SameTopic(config, topic), clock)
+        super().__init__(config, topic, clock)
         self._passed = PassedOver(passes, now=clock())
         self._reader = TopicReader(self._topic)
         self._known = known
@@ -127,7 +127,7 @@ class RecordTimes(TopicPoller):
         try:
             found = self._time_of(message)
         except (Unreachable, NotObservable):  # of its schema, so the record is read again
-            self._reader.return_to_position()
+            self._reader.restart(dict(self._reader.position))
             raise
         except Exception as unreadable:  # noqa: BLE001 - the user's function may raise anything
             fault = unreadable
@@ -156,7 +156,7 @@ class RecordTimes(TopicPoller):
                 self._client.wrote_late(late.rows, late.least, late.most)
 
     def _begin(self) -> TopicLook:
-        look, at = self._topic.poll_ends(), self._reader.position
+        look, at = self._poll_ends(), self._reader.position
         ends = look.ends
         known = {} if at else self._known()
         new = {partition: known.get(partition, 0) for partition in ends.keys() - at.keys()}
@@ -238,7 +238,7 @@ class KafkaFields(RecordTimes):
     beginning.
 
     With a `client`, late records are reported as late rows. Raises `Rejected` if the function
-    cannot be imported, and as `SameTopic`.
+    cannot be imported, and as `KafkaEnds`.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option

@@ -33,7 +33,7 @@ class KafkaResolved(RecordTimes):
         look = self._read()
         if not self._reader.find_behind(look.ends):
             self._warn_of_missing(look.ends)
-        ends = self._topic.poll_ends(high=False).ends  # a partition may have been added
+        ends = self._poll_ends(high=False).ends  # a partition may have been added
         for partition in ends:
             self._reached.setdefault(partition, 0)
         return Seen(dict(self._reached), dict(self._times), because=self._build_facts(look))
