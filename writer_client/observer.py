@@ -17,7 +17,6 @@ from noted_time.observing import (
     Outcome,
     Seen,
     SegmentClocks,
-    find_log_id,
 )
 from noted_time.values import (
     LARGEST_TIME,
@@ -65,7 +64,7 @@ class Observer(PollingLoop):
         self._silence_ms = silence_ms
         self._ends = ends
         ends.log = f"the log of stream {client.stream!r}"
-        client.of_log(find_log_id(looks), observes=True)
+        client.of_log(getattr(looks, "log_id", None), observes=True)
         self._foreign: dict[str, int] = {}
         self._timeout_ms: int | None = None
         self._check_timeout()
@@ -77,7 +76,7 @@ class Observer(PollingLoop):
         name. Raises `Unreachable` if the log cannot be read now or the client cannot join.
         """
         self.client.check()
-        self.client.of_log(find_log_id(self._looks), observes=True)
+        self.client.of_log(getattr(self._looks, "log_id", None), observes=True)
         if self.client.takes_over:
             self._join()
         self._check_timeout()

@@ -5,7 +5,7 @@ from noted_time.observing.newest_times import NewestTimes, Stamp
 from noted_time.observing.open_transactions import OpenTransactions
 from noted_time.observing.passed_over import PassedOver, Passes
 from noted_time.observing.resolved import RESOLVED_FIELD, read_resolved_time
-from noted_time.observing.seen import Seen, count_unusable, find_log_id
+from noted_time.observing.seen import Seen
 from noted_time.observing.segment_clocks import Outcome, SegmentClocks
 from noted_time.observing.time_forms import (
     ANY_TIME,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from noted_time.values import LogFact
@@ -19,13 +19,3 @@ class Seen:
     newest: Mapping[int, int | None] = field(default_factory=dict)
     largest: int | None = None
     because: Sequence[LogFact] = ()
-
-
-def find_log_id(look: Callable[[], Seen]) -> str | None:
-    log_id: str | None = getattr(look, "log_id", None)
-    return log_id
-
-
-def count_unusable(look: object) -> int:
-    unusable: int = getattr(look, "unusable", 0)
-    return unusable

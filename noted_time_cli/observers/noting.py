@@ -21,7 +21,6 @@ from noted_time.observing import (
     Passes,
     Seen,
     TimeForm,
-    count_unusable,
 )
 from noted_time.values import InvalidNote, NotedTimeError, Rejected, Unreachable, pluralize
 from noted_time_cli.terminal.health import HealthPort
@@ -174,8 +173,7 @@ def _report_counts(look: object) -> None:
     ):
         if number := getattr(look, name, 0):
             say(f"{pluralize(number, 'record')} {which}")
-    count = count_unusable(look)
-    if count:
+    if count := getattr(look, "unusable", 0):
         records = "1 record was" if count == 1 else f"{count:,} records were"
         raise Rejected(
             f"{records} skipped: the time could not be read or was too far ahead; see the "
