@@ -120,8 +120,7 @@ class Reader(ABC, Generic[Network]):
         An offset may be lower than before. In a group, raises `Rejected` after `close`.
         """
         offsets = convert_position(position)
-        if self._health.fault is not None:
-            self._health.check()
+        self._health.check()
         with self._advancing:
             self._position = {**self._position, **offsets}
             if self._reporting is not None:
@@ -155,8 +154,7 @@ class Reader(ABC, Generic[Network]):
 
         Combines the controller's last answer with later calls of `set_backlog`.
         """
-        if self._health.fault is not None:
-            self._health.check()
+        self._health.check()
         return self._get_reporting().backlog.state
 
     def on_backlog(self, callback: Callable[[BacklogState], object]) -> None:
@@ -284,8 +282,7 @@ class Reader(ABC, Generic[Network]):
         return self._reporting
 
     def _get_follower(self, domain: str | None) -> Follower | None:
-        if self._health.fault is not None:
-            self._health.check()
+        self._health.check()
         follower = self._following.get_follower(domain)
         if follower is None or follower.stream_id is None:
             _raise_refusal(self._following.get_steps(domain))
