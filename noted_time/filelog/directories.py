@@ -63,7 +63,7 @@ class LogDirectories:
         }
         if not isinstance(self.root, Path):
             with ThreadPoolExecutor(max_workers=MAX_REQUESTS) as pool:
-                list(pool.map(SegmentDirectory.fetch, self._segments.values()))
+                list(pool.map(lambda each: each.listing.fetch(), self._segments.values()))
         return self._segments
 
     def list_all(self) -> list[tuple[int, int, LogPath]]:
@@ -104,8 +104,8 @@ class SegmentDirectory:
     """The directory of one segment."""
 
     __slots__ = (
-        *("_ignored", "_latest", "_listed", "_names", "_segment", "_starts", "_stream"),
-        *("kinds", "path"),
+        *("_ignored", "_latest", "_names", "_segment", "_starts", "_stream"),
+        *("kinds", "listing", "path"),
     )
 
     def __init__(
@@ -118,18 +118,12 @@ class SegmentDirectory:
     ) -> None:
         self.path, self._ignored = segment_directory(root, stream, segment), ignored
         can_resume = partial(sort_by_offset, stream=stream, segment=segment, ignored=ignored)
-        self._listed = store_of(root).watch(self.path, monotonic, can_resume)
+        self.listing = store_of(root).watch(self.path, monotonic, can_resume)
         self._stream, self._segment = stream, segment
         self._names: Names = {}
         self._latest: Names = {}
         self._starts: dict[str, int] = {}
         self.kinds: dict[str, NameKind] = {}
-
-    def fetch(self) -> None:
-        self._listed.fetch()
-
-    def forget(self) -> None:
-        self._listed.forget()
 
     def list_changes(self) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
         """Yield all files and the new files (name → start offset) if the entries may have changed.
@@ -137,7 +131,7 @@ class SegmentDirectory:
         The new files are sorted by offset, and new again if the caller raises. An object that was
         replaced is new. All other names are in `kinds`, but for files with keys or headers.
         """
-        for names in self._listed.list_changes():
+        for names in self.listing.list_changes():
             self._latest = names
             starts, new = self._find_starts(names)
             yield starts, new
@@ -145,7 +139,7 @@ class SegmentDirectory:
 
     def list_names(self) -> Iterator[str]:
         """Yield the names of files with rows, keys or headers, or raise `ForeignFile`."""
-        for name in self._listed.list_now():
+        for name in self.listing.list_now():
             kind = self._judge(name)
             if kind in REFUSED_KINDS:
                 raise ForeignFile(self.path, name, kind)

@@ -100,7 +100,7 @@ class LogFiles:
         """Return the files by segment. Raises `ForeignFile` for other names, if checked."""
         for segment, directory in self._directories.segments().items():
             if self._add_new_files(segment, directory):  # the list may have missed files before
-                directory.forget()
+                directory.listing.forget()
                 self._add_new_files(segment, directory)
         if is_checked:
             self._directories.check_names()
