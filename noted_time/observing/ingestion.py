@@ -6,7 +6,7 @@ even without new rows (PDP-26's idle advancer).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from noted_time.values import INGESTION_NAME, Note, Recreated, Rejected, check_least, join_into
@@ -55,7 +55,6 @@ class Look:
     poll_ms: int
     max_lag_ms: int
     skew_ms: int = 0
-    writer: str = INGESTION_NAME
     domain: str = INGESTION_NAME
     ends: GrowingEnds = field(default_factory=GrowingEnds)
     _last: Note | None = field(default=None, init=False)
@@ -67,10 +66,6 @@ class Look:
                 f"max_lag_ms must be at least poll_ms ({self.poll_ms}), not {self.max_lag_ms}"
             )
         check_least("skew_ms", self.skew_ms, 0)
-
-    def take(self, clock: Callable[[], int], ends: Callable[[], Mapping[int, int]]) -> Note | None:
-        now = clock()
-        return self.due(now, ends())
 
     def due(self, now: int, ends: Mapping[int, int]) -> Note | None:
         """Return the note of a poll at `now` (ms) that found these `ends`, if one is due.
@@ -84,7 +79,7 @@ class Look:
                 return None
             if position == last.position and time - last.time < self.max_lag_ms:
                 return None
-        self._last = Note(self.writer, time, position, self.domain)
+        self._last = Note(INGESTION_NAME, time, position, self.domain)
         return self._last
 
     def silence_ms(self) -> int:

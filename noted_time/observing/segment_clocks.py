@@ -29,11 +29,11 @@ class SegmentClocks:
     its addition; 0 means never. `delay_ms` is how far events of a segment may be out of order.
 
     >>> clocks = SegmentClocks(idle_timeout_ms=10, delay_ms=3)
-    >>> clocks.add(0, now=0), clocks.add(1, now=0)
-    ([], [])
-    >>> clocks.event(0, 100, now=1), clocks.event(1, 90, now=2)
+    >>> clocks.add(0, now=0)
+    >>> clocks.add(1, now=0)
+    >>> clocks.events({0: 100}, now=1), clocks.events({1: 90}, now=2)
     ([], [87])
-    >>> clocks.tick(now=11), clocks.tick(now=12)
+    >>> clocks.events({}, now=11), clocks.events({}, now=12)
     ([], [97, 'idle'])
     """
 
@@ -51,20 +51,10 @@ class SegmentClocks:
         without = (segment for segment, each in self._clocks.items() if each.time is None)
         return sorted(each for each in without if not self._has_expired(self._clocks[each], now))
 
-    def add(self, segment: int, *, now: int) -> list[Outcome]:
+    def add(self, segment: int, *, now: int) -> None:
         if segment not in self._clocks:
             self._clocks[segment] = _Clock(now)
             self.is_idle = False
-        return []
-
-    def remove(self, segment: int, *, now: int) -> list[Outcome]:
-        self._clocks.pop(segment, None)
-        return self.tick(now=now)
-
-    def event(self, segment: int, time: int, *, now: int) -> list[Outcome]:
-        """Record an event, which limits the log's time in this step."""
-        self._take(segment, time, now)
-        return self._step(now, cap=time)
 
     def events(self, newest: Mapping[int, int | None], *, now: int) -> list[Outcome]:
         """Record the newest time, `None` if unknown, of each segment that had events, in one step.
@@ -72,39 +62,27 @@ class SegmentClocks:
         These events are in the log already, so they do not limit its time.
         """
         for segment, time in newest.items():
-            self._take(segment, time, now)
-        return self._step(now, cap=None)
-
-    def tick(self, *, now: int) -> list[Outcome]:
-        return self._step(now, cap=None)
-
-    def _take(self, segment: int, time: int | None, now: int) -> None:
-        self.add(segment, now=now)
-        clock = self._clocks[segment]
-        clock.active_at = now
-        self.is_idle = False
-        if time is not None:
-            reached = max(time - self._delay_ms, LEAST_TIME)
-            clock.time = reached if clock.time is None else max(clock.time, reached)
-
-    def _step(self, now: int, cap: int | None) -> list[Outcome]:
+            self.add(segment, now=now)
+            clock = self._clocks[segment]
+            clock.active_at = now
+            if time is not None:
+                reached = max(time - self._delay_ms, LEAST_TIME)
+                clock.time = reached if clock.time is None else max(clock.time, reached)
         active = [each for each in self._clocks.values() if not self._has_expired(each, now)]
         times = [each.time for each in active if each.time is not None]
         self._highest = max((t for t in (self._highest, *times) if t is not None), default=None)
         if active:
             self.is_idle = False
-            return self._advance(min(times) if len(times) == len(active) else None, cap)
+            return self._advance(min(times) if len(times) == len(active) else None)
         if self.is_idle:
             return []
         self.is_idle = True
-        return [*self._advance(self._highest, cap), "idle"]
+        return [*self._advance(self._highest), "idle"]
 
     def _has_expired(self, clock: _Clock, now: int) -> bool:
         return 0 < self._idle_timeout_ms <= now - clock.active_at
 
-    def _advance(self, time: int | None, cap: int | None) -> list[Outcome]:
-        if time is not None and cap is not None:
-            time = min(time, cap)
+    def _advance(self, time: int | None) -> list[Outcome]:
         if time is None or (self.time is not None and time <= self.time):
             return []
         self.time = time
