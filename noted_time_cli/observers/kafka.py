@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import writer_client
-from noted_time.observing import Passes, TimeForm
+from noted_time.observing import TimeForm
 from noted_time.values import Unreachable
 from noted_time_cli.observers.noting import (
     IDLE_MS,
@@ -158,13 +158,8 @@ def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
     """
     from writer_client.kafka.event_times import get_timestamp
 
-    look = _make_look(
-        get_timestamp,
-        start,
-        ahead,
-        skipped.passes,
-        lambda client: noting.choose_form(client, TimeForm(unit)),
-    )
+    options = {"start": start, "ahead_ms": ahead, "passes": skipped.passes}
+    look = _make_look(noting, get_timestamp, TimeForm(unit), **options)
     of.observe(noting, look, noting.make_times_noter(delay, idle))
 
 
@@ -194,13 +189,8 @@ def field(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time observe kafka field 127.0.0.1:9092 flights --field departure --delay 5m
     """
-    look = _make_look(
-        described.resolve_field(field),
-        start,
-        ahead,
-        skipped.passes,
-        lambda client: noting.choose_form(client, written.form),
-    )
+    options = {"start": start, "ahead_ms": ahead, "passes": skipped.passes}
+    look = _make_look(noting, described.resolve_field(field), written.form, **options)
     of.observe(noting, look, noting.make_times_noter(delay, idle))
 
 
@@ -219,24 +209,13 @@ def resolved(of: ObservedTopic, *, ahead: AheadOption = AHEAD_MS, noting: Noting
     )
 
 
-def _make_look(
-    field: str | TimeOf,
-    start: Literal["earliest", "latest"],
-    ahead_ms: int | None,
-    passes: Passes,
-    form: Callable[[writer_client.WriterClient], TimeForm],
-) -> Look:
-    def look(config: Mapping[str, Any], topic: str, client: writer_client.WriterClient) -> Looks:
-        return writer_client.KafkaFields(
-            config,
-            topic,
-            field,
-            start=start,
-            known=lambda: client.position,
-            ahead_ms=ahead_ms,
-            client=client,
-            form=form(client),
-            passes=passes,
-        )
-
-    return look
+def _make_look(noting: Noting, field: str | TimeOf, form: TimeForm, **options: Any) -> Look:  # noqa: ANN401 - as `KafkaFields` has them
+    return lambda config, topic, client: writer_client.KafkaFields(
+        config,
+        topic,
+        field,
+        known=lambda: client.position,
+        client=client,
+        form=noting.choose_form(client, form),
+        **options,
+    )
