@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from socket import getfqdn
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -41,15 +41,15 @@ def _option(variable: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - as 
 
 @dataclass(frozen=True, slots=True)
 class ServeLimits:
-    """The `Limits` of one controller, as flags."""
+    """Fields of `Limits` as flags."""
 
-    max_streams: Annotated[
+    streams: Annotated[
         int, _option("MAX_STREAMS", "Maximum number of streams.", metavar="N", min=1)
     ] = DEFAULT_LIMITS.streams
-    max_writers: Annotated[
+    writers: Annotated[
         int, _option("MAX_WRITERS", "Maximum number of writers of a stream.", metavar="N", min=1)
     ] = DEFAULT_LIMITS.writers
-    max_waiting_notes: Annotated[
+    waiting_notes: Annotated[
         int,
         _option(
             "MAX_WAITING_NOTES",
@@ -58,7 +58,7 @@ class ServeLimits:
             min=1000,
         ),
     ] = DEFAULT_LIMITS.waiting_notes
-    max_long_polls: Annotated[
+    long_polls: Annotated[
         int,
         _option(
             "MAX_LONG_POLLS",
@@ -67,15 +67,6 @@ class ServeLimits:
             min=0,
         ),
     ] = DEFAULT_LIMITS.long_polls
-
-    @property
-    def limits(self) -> Limits:
-        return Limits(
-            streams=self.max_streams,
-            writers=self.max_writers,
-            waiting_notes=self.max_waiting_notes,
-            long_polls=self.max_long_polls,
-        )
 
 
 @command
@@ -171,7 +162,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         names = _list_names(place, advertise, host_name) if insecure else None
         gate = Gate(cache, require=require_token, names=names)
         _check_address(gate, place, database, names)
-        controller = Controller(open_store(database), limits=most.limits)
+        controller = Controller(open_store(database), limits=Limits(**asdict(most)))
         serve_app(create_app(controller, gate), controller, place, advertise)
 
 

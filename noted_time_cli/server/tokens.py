@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import closing, contextmanager
 from pathlib import Path
 from shlex import quote
@@ -18,6 +17,7 @@ from noted_time.values import format_time
 from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import NO_VALUES, AsJson, duration
 from noted_time_cli.terminal.output import echo, print_table, say
+from writer_client.sending.clock import unix_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         grant = Grant.of(scope, stream, writer)
     except Rejected as error:
         raise typer.BadParameter(str(error)) from error
-    shown, record = mint(grant, label=label, now_ms=_read_clock(), lifetime_ms=expires_in)
+    shown, record = mint(grant, label=label, now_ms=unix_ms(), lifetime_ms=expires_in)
     create_if_new(database)
     with open_tokens(database) as kept:
         kept.add(record)
@@ -82,7 +82,7 @@ def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = Fals
     """
     with open_tokens(database) as kept:
         say(f"Tokens kept in {hide_password(database)}:")
-        rows = [_build_row(record, _read_clock()) for record in kept.all()]
+        rows = [_build_row(record, unix_ms()) for record in kept.all()]
     if as_json:
         echo(json.dumps(rows, ensure_ascii=False))
     else:
@@ -106,7 +106,7 @@ def revoke(
                 f"there is no token {token_id[:40]!r} in {hide_password(database)}: "
                 f"see {add_database_option('token list', database)}"
             )
-        done = kept.revoke(token_id, _read_clock())
+        done = kept.revoke(token_id, unix_ms())
     already = "" if done else " already"
     echo(f"Token {token_id} is revoked{already}, in {hide_password(database)}.")
 
@@ -136,10 +136,6 @@ def _describe_state(record: TokenRecord, now_ms: int) -> str:
         return "valid"
     word = "expired" if record.expires_at <= now_ms else "valid until"
     return f"{word} {format_time(record.expires_at // 1000 * 1000)}"
-
-
-def _read_clock() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def describe_database(url: str) -> str:
