@@ -49,11 +49,10 @@ def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) ->
         else:
             is_naive = isinstance(rows, Sequence) and any(_is_naive(row, column) for row in rows)
         if is_naive:
-            message = (
+            raise Rejected(
                 f"event-time column {column!r} has no time zone: make it aware, with tzinfo=UTC or "
                 ".dt.tz_localize(...), or, if it is UTC, give the segment a schema without a zone"
             )
-            raise Rejected(message)
 
 
 def check_schema(schema: pa.Schema, wanted: pa.Schema | None) -> None:
@@ -72,11 +71,9 @@ def find_span(table: pa.Table, column: str) -> Span:
     values = table.column(column)
     if values.null_count:
         raise Rejected(f"event-time column {column!r} has {values.null_count} nulls")
-    ends = pc.min_max(values)
-    unit = _find_unit(column, values.type)
-    least_ticks, largest_ticks = (pc.cast(ends[end], pa.int64()).as_py() for end in ("min", "max"))
-    per_ms = _TICKS_PER_MS.get(unit, 1)
-    return Span(least_ticks // per_ms, -(-largest_ticks // per_ms))
+    per_ms = _find_ticks_per_ms(column, values.type)
+    ends = pc.min_max(pc.cast(values, pa.int64())).as_py()
+    return Span(ends["min"] // per_ms, -(-ends["max"] // per_ms))
 
 
 @contextmanager
@@ -98,7 +95,7 @@ def read_span(file: pq.ParquetFile, column: str) -> Span | None:
     """Return the span of a column, `None` without times."""
     if column not in file.schema_arrow.names:
         return None
-    per_ms = _TICKS_PER_MS.get(_find_unit(column, file.schema_arrow.field(column).type), 1)
+    per_ms = _find_ticks_per_ms(column, file.schema_arrow.field(column).type)
     spans = [_read_span_of_group(file, group, column) for group in range(file.num_row_groups)]
     ticks = [each for span in spans for each in span]
     return Span(min(ticks) // per_ms, -(-max(ticks) // per_ms)) if ticks else None
@@ -125,20 +122,19 @@ def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:
 
 def find_late_rows(table: pa.Table, column: str, time: int) -> list[LateRows]:
     values = table.column(column)
-    unit = _find_unit(column, values.type)
+    per_ms = _find_ticks_per_ms(column, values.type)
     ticks = pc.cast(values, pa.int64())
     # floor(ticks / per_ms) < time exactly if ticks < time * per_ms
-    per_ms = _TICKS_PER_MS.get(unit, 1)
     bound = min(max(time * per_ms, MIN_INT64), MAX_INT64)
     below = pc.filter(ticks, pc.less(ticks, pa.scalar(bound, pa.int64()))).to_pylist()
     return group_late_rows(tick // per_ms for tick in below)
 
 
-def _find_unit(column: str, kind: pa.DataType) -> str:
+def _find_ticks_per_ms(column: str, kind: pa.DataType) -> int:
     if kind == pa.int64():
-        return "ms"
+        return 1
     if pa.types.is_timestamp(kind):
-        return str(kind.unit)
+        return _TICKS_PER_MS.get(kind.unit, 1)
     raise Rejected(f"event-time column {column!r} is {kind}, neither int64 (ms) nor a timestamp")
 
 
