@@ -106,7 +106,9 @@ class RecordTimes(TopicPoller):
                     self._remember_moved(partition, offset, time, message)
             if least_time < late_below and type(least_time) is not FirstPass:
                 self._late.add(LateRows(1, least_time, least_time))
-        self._report_late()
+        for late in self._late.take():
+            if self._client is not None:
+                self._client.wrote_late(late.rows, late.least, late.most)
         return look
 
     def _remember_moved(self, partition: int, offset: int, time: int, message: Message) -> None:
@@ -149,11 +151,6 @@ class RecordTimes(TopicPoller):
             self._reader.pass_over(partition, offset, fault, _as_text(message.key()))
             self._passed.add(partition, offset, now=self._clock(), until=until)
         return None if fault else found
-
-    def _report_late(self) -> None:
-        for late in self._late.take():
-            if self._client is not None:
-                self._client.wrote_late(late.rows, late.least, late.most)
 
     def _begin(self) -> TopicLook:
         look, at = self._poll_ends(), self._reader.position
