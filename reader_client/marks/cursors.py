@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -24,6 +25,7 @@ class Cursor(ABC, Generic[Item]):
 
     what = "item"
     most = 1000
+    find_end: Callable[[Any], int]
 
     def __init__(
         self, following: Following, domain: str | None, after: int | None, again: int | None
@@ -36,7 +38,7 @@ class Cursor(ABC, Generic[Item]):
     def take_page(self) -> list[Item]:
         page = self._look(self.most)
         if page:
-            self._after = self._find_end(page[-1])
+            self._after = self.find_end(page[-1])
         return page
 
     def has_more(self) -> bool:
@@ -58,9 +60,6 @@ class Cursor(ABC, Generic[Item]):
     @abstractmethod
     def _find(self, follower: Follower, limit: int) -> list[Item]: ...
 
-    @abstractmethod
-    def _find_end(self, item: Item) -> int: ...
-
 
 class MarkCursor(Cursor["Mark"]):
     """A cursor over marks, which moves to the first mark of a recreated stream.
@@ -69,6 +68,7 @@ class MarkCursor(Cursor["Mark"]):
     """
 
     what = "mark"
+    find_end = attrgetter("seq")
 
     def __init__(self, following: Following, after: int, domain: str | None) -> None:
         super().__init__(following, domain, after, 0)
@@ -80,15 +80,13 @@ class MarkCursor(Cursor["Mark"]):
         self._chain = follower.chain
         return follower.marks_after(self._after or 0, limit)
 
-    def _find_end(self, item: Mark) -> int:
-        return item.seq
-
 
 class WindowCursor(Cursor["CompleteWindow"]):
     """A cursor over complete windows, which moves to the start of a recreated stream."""
 
     what = "complete window"
     most = 100
+    find_end = attrgetter("end")
 
     def __init__(
         self, following: Following, tiling: Tiling, after: int | None, domain: str | None
@@ -116,6 +114,3 @@ class WindowCursor(Cursor["CompleteWindow"]):
 
     def _find(self, follower: Follower, limit: int) -> list[CompleteWindow]:
         return follower.complete_windows(self._tiling, self._after, limit)
-
-    def _find_end(self, item: CompleteWindow) -> int:
-        return item.end
