@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from writer_client.observer import EventTimeNoter as EventTimeNoter
     from writer_client.observer import IngestionNoter as IngestionNoter
     from writer_client.sending.delivery import DeliveryTracker as DeliveryTracker
-    from writer_client.sending.outcome import Flushed as Flushed
+    from writer_client.sending.posting import Flushed as Flushed
     from writer_client.sending.posting import Pace as Pace
 
 LAZY_IMPORTS = {
@@ -36,7 +36,7 @@ LAZY_IMPORTS = {
     "DeliveryTracker": ("writer_client.sending.delivery", ""),
     "EventTimeNoter": ("writer_client.observer", ""),
     "Exclusion": ("noted_time.values", ""),
-    "Flushed": ("writer_client.sending.outcome", ""),
+    "Flushed": ("writer_client.sending.posting", ""),
     "IngestionNoter": ("writer_client.observer", ""),
     "KafkaEnds": ("writer_client.kafka.ends", "kafka"),
     "KafkaFields": ("writer_client.kafka.fields", "kafka"),

@@ -16,7 +16,7 @@ from noted_time.values import NotedTimeError, Rejected
 from writer_client.at_exit import open_clients
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.exchange import Exchange
-from writer_client.sending.outcome import Flushed
+from writer_client.sending.posting import Flushed
 from writer_client.sending.vouched import EMPTY_POSITION
 from writer_client.sending.writer import LAST_WAIT_S, Writer
 

@@ -26,7 +26,7 @@ from writer_client.kafka.background import (
 )
 from writer_client.kafka.channel import REPORTS_S, Channel, log
 from writer_client.sending.delivery import Epoch, OnFailure, Resting
-from writer_client.sending.outcome import Flushed
+from writer_client.sending.posting import Flushed
 from writer_client.sending.producer_state import ProducerState
 from writer_client.sending.vouched import validate_domains
 

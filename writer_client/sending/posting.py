@@ -9,6 +9,7 @@ from noted_time.client import Backoff, delay_s, draw_chance
 from noted_time.values import (
     Accepted,
     ClientFailed,
+    Exclusion,
     NotAllowed,
     NotedTimeError,
     Rejected,
@@ -19,7 +20,6 @@ from noted_time.values import (
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
-from writer_client.sending.outcome import Flushed
 from writer_client.sending.pending_notes import Batch
 
 RECOVERABLE_REFUSALS = (UnknownStream, NotAllowed, SharedName)  # may end, so notes are kept
@@ -37,6 +37,18 @@ class Pace:
     """The time limit of one post."""
     backoff: Backoff = field(default_factory=Backoff)
     """The delays between retries of a failed post."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """The outcome of a flush."""
+
+    lower: int | None
+    """The lower of the domain last noted, as of the last answer; rows below it are late."""
+    excluded: Exclusion | None = None
+    """Set if the watermark advances without the writer."""
+    late_rows: int = 0
+    """The number of late rows reported since the client was created."""
 
 
 class Posting:
