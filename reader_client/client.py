@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 from noted_time.client import run
 from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
+from noted_time.client.wakeup import Wakeup
 from noted_time.reading import CompleteWindow
 from noted_time.values import Mark, NotedTimeError, Time, convert_position, unix_ms_of
 from reader_client.background.repeating import Repeating
-from reader_client.background.wakeup import Wakeup
 from reader_client.group.waits import Wait
 from reader_client.marks.cursors import Cursor, MarkCursor
 from reader_client.protocol.questions import Steps

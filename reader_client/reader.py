@@ -23,8 +23,8 @@ from noted_time.values import (
     unix_ms_of,
     validate_name,
 )
+from reader_client.background.news import News
 from reader_client.background.repeating import Begin, Health, Repeated
-from reader_client.background.wakeup import News
 from reader_client.group.reporting import ReaderName, Reporting
 from reader_client.group.waits import Wait, Waits
 from reader_client.marks.cursors import Cursor, WindowCursor

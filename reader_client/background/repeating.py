@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from noted_time.client import Backoff, Outage, Question, delay_s, draw_chance, run
+from noted_time.client.wakeup import Wakeup
 from noted_time.values import ClientFailed, NotedTimeError, Rejected
-from reader_client.background.wakeup import Wakeup
 from reader_client.protocol.questions import Pause, Steps
 
 if TYPE_CHECKING:

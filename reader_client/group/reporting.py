@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from noted_time.progress import UNKNOWN_BACKLOG, BacklogState, add_reported
 from noted_time.values import UnknownReader
+from reader_client.background.news import News
 from reader_client.background.repeating import Begin, Repeated
-from reader_client.background.wakeup import News
 from reader_client.group.reports import LeaveRequest, Reports
 from reader_client.protocol import questions
 from reader_client.protocol.answers import GroupReply, StreamReply

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from noted_time.values import Mark, NotCompleteYet, Rejected, Unreachable, format_time
+from reader_client.background.news import News
 from reader_client.background.repeating import Repeated
-from reader_client.background.wakeup import News
 from reader_client.group.reporting import Reporting
 from reader_client.marks.cursors import Cursor
 from reader_client.marks.following import Following

@@ -18,8 +18,8 @@ from noted_time.values import (
     choose_domain,
     validate_name,
 )
+from reader_client.background.news import News
 from reader_client.background.repeating import Begin, Repeated
-from reader_client.background.wakeup import News
 from reader_client.marks.follower import ALL_MARKS, Follower, StartMark
 from reader_client.protocol.answers import StreamReply
 from reader_client.protocol.questions import Pause, Steps, ask_marks, ask_stream

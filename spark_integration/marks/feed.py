@@ -14,8 +14,8 @@ from noted_time.client.transport import Transport
 from noted_time.installation import name_program
 from noted_time.reading import check_time
 from noted_time.values import Succession, Time, choose_domain
+from reader_client.background.news import News
 from reader_client.background.repeating import Health, Repeating
-from reader_client.background.wakeup import News
 from reader_client.marks.follower import ALL_MARKS, Follower, StartMark
 from reader_client.marks.following import Following
 from reader_client.protocol.answers import StreamReply

@@ -18,7 +18,7 @@ from noted_time import ClientFailed, Rejected
 from noted_time.client import Backoff
 from noted_time.values import Mark, StreamCut
 from reader_client import ReaderClient
-from reader_client.background.wakeup import News
+from reader_client.background.news import News
 from reader_client.group import reporting
 from reader_client.marks.follower import Follower
 from reader_client.protocol import questions

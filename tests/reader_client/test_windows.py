@@ -18,7 +18,7 @@ from noted_time.client import Backoff
 from noted_time.reading import Tiling
 from noted_time.values import DAY_MS, FIRST_MONDAY_MS, Missing, format_in_zone, unix_ms_of
 from reader_client import AsyncReaderClient, ReaderClient, merged
-from reader_client.background.wakeup import News
+from reader_client.background.news import News
 from reader_client.marks.cursors import WindowCursor
 from reader_client.marks.following import Following
 

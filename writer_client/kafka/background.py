@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from queue import Empty, SimpleQueue
 
+from noted_time.client.wakeup import Wakeup
 from noted_time.values import ClientFailed, NotedTimeError, Time, Unreachable, pluralize, unix_ms_of
 from writer_client.kafka.channel import Channel, log
 from writer_client.sending.clock import unix_ms
@@ -105,14 +105,13 @@ class BackgroundThread:
         self._next_beat = 0.0
         self._idle_after_s = None if idle_after_ms is None else idle_after_ms / 1000
         self._done, self._done_at = (0, 0), 0.0
-        self._calls: SimpleQueue[None] = SimpleQueue()  # unlike an Event, safe in signal handlers
+        self._wakeup = Wakeup()
         self._who = f"the producer of writer {channel.client.writer!r}"
         name = f"noted-time producer {channel.client.writer}"
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def wake(self) -> None:
-        if self._calls.empty():
-            self._calls.put(None)
+        self._wakeup.wake()
 
     def note(self, time: Time, domain: str | None) -> None:
         """Note, or queue the note until startup."""
@@ -165,7 +164,7 @@ class BackgroundThread:
                 self._waiting.end()
             except Unreachable as error:
                 self._put_off(error)
-                self._sleep(RETRY_S)
+                self._wakeup.wait(RETRY_S)
             except Exception as error:  # noqa: BLE001 - raised by every call
                 failed = ClientFailed(f"{self._who}: {error}")
                 fault = error if isinstance(error, NotedTimeError) else failed
@@ -189,7 +188,7 @@ class BackgroundThread:
         self._next_beat = clocks.monotonic() + (self._clock.period_ms / 1000 if self._clock else 0)
         while not self._channel.is_closed:
             polls = self._channel.polls
-            self._sleep(self._find_pause_s())
+            self._wakeup.wait(self._find_pause_s())
             try:
                 if self._channel.polls == polls and not self._channel.is_closed:
                     self._channel.poll(0)
@@ -197,10 +196,6 @@ class BackgroundThread:
                 self._go_idle(clocks.monotonic())
             except Exception:  # noqa: BLE001 - from the user's clock or callbacks
                 log.exception("writer %r", self._channel.client.writer)
-
-    def _sleep(self, timeout_s: float) -> None:
-        with suppress(Empty):
-            self._calls.get(timeout=timeout_s)
 
     def _find_pause_s(self) -> float:
         idle_s = min(IDLE_S, self._idle_after_s or IDLE_S)

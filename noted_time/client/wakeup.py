@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 
@@ -34,20 +33,3 @@ class Wakeup:
         finally:
             self._is_called = False
         return True
-
-
-class News:
-    """Calls its listeners after each change."""
-
-    def __init__(self) -> None:
-        self._listeners: set[Callable[[], None]] = set()
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        self._listeners.add(listener)
-
-    def forget(self, listener: Callable[[], None]) -> None:
-        self._listeners.discard(listener)
-
-    def notify(self) -> None:
-        for listener in tuple(self._listeners):
-            listener()
