@@ -121,8 +121,7 @@ class KafkaRelay(PollingLoop):
         if len(self._queue.waiting[domain]) < MARKS_PER_PAGE:
             newest, last_seq = self._queue.newest(domain), stream.last_seqs.get(domain, 0)
             after = max(0, last_seq - MARKS_PER_PAGE, newest.seq if newest else 0)
-            question = ask_marks(self.stream, after, domain, wait_ms)
-            answer = self._transport.ask(question)
+            answer = self._transport.ask(ask_marks(self.stream, after, domain, wait_ms))
             if answer.stream_id == stream.id:
                 is_all = answer.final_cut is not None and not answer.marks
                 self._queue.add(domain, answer.marks, is_all=is_all)
@@ -181,8 +180,7 @@ class KafkaRelay(PollingLoop):
                 self._compare(stream, domain, mark, f"{name}, offset {offset}")
 
     def _compare(self, stream: StreamReply, domain: str, mark: Mark, where: str) -> None:
-        question = ask_marks(self.stream, mark.seq - 1, domain, 0, 1)
-        answer = self._transport.ask(question)
+        answer = self._transport.ask(ask_marks(self.stream, mark.seq - 1, domain, 0, 1))
         if answer.marks and answer.stream_id == stream.id:
             differs = describe_difference(mark, answer.marks[0])
             if differs:

@@ -59,9 +59,8 @@ class Outbox:
 
     >>> outbox = Outbox("UA")
     >>> for time, offset in ((5, 10), (7, 14)):
-    ...     _ = outbox.note(time, {0: offset})
+    ...     outbox.note(time, {0: offset})
     >>> outbox.change_state("idle", {})
-    3
     >>> batch = outbox.take()
     >>> [(p.note.time, dict(p.note.position), p.note.state) for p in batch]
     [(7, {0: 14}, 'live'), (None, {0: 14}, 'idle')]
@@ -99,7 +98,7 @@ class Outbox:
         self._rows_covered = 0
         self._holder: Session | None = None
 
-    # Calls of the writer return a ticket to compare with `durable_through`
+    # Calls of the writer: each takes a ticket, to compare with `durable_through`
 
     def note(
         self,
@@ -108,7 +107,7 @@ class Outbox:
         *,
         domain: str | None = None,
         max_time: int | None = None,
-    ) -> int:
+    ) -> None:
         vouched = self.vouched
         vouched.check_time(time, domain)
         if max_time is not None:
@@ -122,22 +121,22 @@ class Outbox:
         self.calls = ticket = self.calls + 1
         note = Note(self.writer, time, vouched.position, domain)
         self._waiting.note(note, ticket, self.written)
-        return ticket
 
-    def begin(self, look_up: LookUp) -> int:
+    def begin(self, look_up: LookUp) -> None:
         """Join, and call `look_up` once no other process can note under the name."""
         if look_up not in self._look_ups[len(self.beginning) :]:  # one later call is enough
             self._look_ups.append(look_up)
-        return self.change_state("live", {})
+        self.change_state("live", {})
 
-    def hold(self, reason: str | None) -> int:
+    def hold(self, reason: str | None) -> None:
         self._extras.held = reason
-        return self.change_state("live", {})
+        self.change_state("live", {})
 
-    def report_facts(self, facts: Sequence[LogFact]) -> int | None:
+    def report_facts(self, facts: Sequence[LogFact]) -> None:
         new = tuple(facts[:MOST_LOG_FACTS])
         is_new, self._extras.because = new != self._extras.because, new
-        return self.change_state("live", {}) if is_new and self.state == "live" else None
+        if is_new and self.state == "live":
+            self.change_state("live", {})
 
     def record_write(
         self, event_time: int | None, domain: str | None, position: Mapping[int, int]
@@ -149,11 +148,10 @@ class Outbox:
         if self.state != "live":
             self.change_state("live", {})
 
-    def count_late_rows(self, domain: str | None, rows: LateRows) -> int:
+    def count_late_rows(self, domain: str | None, rows: LateRows) -> None:
         self._extras.add(domain, rows)
         if domain not in self._waiting:
             self.change_state("live", {})
-        return self._extras.total
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -276,7 +274,7 @@ class Outbox:
     def pop_refused(self) -> Rejected | None:
         return self._refused.pop(next(iter(self._refused))) if self._refused else None
 
-    def change_state(self, state: State, position: Mapping[int, int]) -> int:
+    def change_state(self, state: State, position: Mapping[int, int]) -> None:
         vouched = self.vouched
         vouched.move(position)
         self.state = state
@@ -284,7 +282,6 @@ class Outbox:
         self.calls = ticket = self.calls + 1
         note = Note(self.writer, None, vouched.position, None, None, state)
         self._waiting.change(note, ticket, self.written)
-        return ticket
 
     def _split_change(self, change: PendingNote, room: int, *, follows: bool) -> list[PendingNote]:
         domains = self._extras.late_domains

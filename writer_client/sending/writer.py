@@ -240,10 +240,10 @@ class Writer(ABC, Generic[Network]):
             late = LateRows(rows, unix_ms_of(least), None if most is None else unix_ms_of(most))
             if is_reversed(late):
                 raise Rejected("`most` is before `least`: exchange them")
-            total = self._outbox.count_late_rows(self._resolve_domain(domain), late)
+            self._outbox.count_late_rows(self._resolve_domain(domain), late)
             bound = self.late_below(domain)
             self._notices.count_late_rows(late.least, late.least if bound is None else bound)
-            self._notices.report_late_rows(total, clocks.monotonic())
+            self._notices.report_late_rows(self._outbox.late_rows, clocks.monotonic())
         self._notices.emit()
 
     @contextlib.contextmanager
