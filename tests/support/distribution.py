@@ -13,8 +13,8 @@ IN_JAVA = ("tests/kafka/test_interceptor.py", "tests/kafka/test_connect.py")
 OBSERVED = (
     *(f"tests/kafka/test_{name}.py" for name in ("resolved", "hidden_records", "looks")),
     "tests/kafka/test_relay.py",
-    "tests/cli/test_analyse_kafka.py",
-    "tests/cli/test_observe_kafka.py",
+    "tests/kafka/test_commands.py",
+    "tests/kafka/test_transcripts.py",
 )
 """The tests of Kafka that read a topic from outside, half of the other tests of Kafka."""
 
