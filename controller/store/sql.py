@@ -67,8 +67,9 @@ SELECT chain.stream_id, chain.domain, (
 )
 FROM {chains}
 """
-_UP_TO_KEPT = """
-SELECT chain.stream_id, chain.domain, chain.seq, mark.* FROM {chains}
+_MARK_COLUMNS = ", ".join(f'mark."{each.name}"' for each in RECORD_TABLES[AppendedMark].columns)
+_UP_TO_KEPT = f"""
+SELECT chain.stream_id, chain.domain, chain.seq, {_MARK_COLUMNS} FROM {{chains}}
 JOIN noted_time_mark mark ON mark.stream_id = chain.stream_id AND mark.domain = chain.domain
 WHERE mark.seq <= chain.seq + 1 AND mark.seq >= (
     SELECT max(base.seq) FROM noted_time_mark base
@@ -76,7 +77,7 @@ WHERE mark.seq <= chain.seq + 1 AND mark.seq >= (
     AND base.seq <= chain.seq + 1 AND base.whole
 )
 ORDER BY 1, 2, 3, mark.seq
-"""
+"""  # noqa: S608 - constants
 
 
 class SqlStore(SqlReading):

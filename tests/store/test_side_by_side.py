@@ -19,9 +19,11 @@ from controller.store.migrate import (
 )
 from controller.store.open import open_store
 from controller.store.port import StoreUnavailable
+from controller.store.records import ChangeSet
 from controller.store.schema import SCHEMA_REVISION
 from demo.trials.postgres import Server
 from tests.store.conftest import DURABLE
+from tests.store.test_moved import make_moving_marks
 from tests.support.next_version import NEXT, NextVersion
 from tests.support.processes import run_command
 from tests.support.stored import build_changes, commit, mark, read_seqs
@@ -57,6 +59,20 @@ def test_store_works_after_expansion(url: str, later: NextVersion) -> None:
         again.ping()
 
         assert (read_revision(url), read_seqs(again)) == (NEXT, [1, 2])
+
+
+def test_marks_last_if_others_are_deleted_after_expansion(url: str, later: NextVersion) -> None:
+    """The first of them is written again with its whole cut."""
+    later.migrate(url)
+    first, *left = make_moving_marks(20, 3)
+    with closing(open_store(url)) as store:
+        store.heartbeat()
+        store.commit(build_changes(first, *left))
+        batch = ChangeSet()
+        batch.drop_marks("id-1", "default", 1)
+        store.commit(batch)
+    with closing(open_store(url)) as again:
+        assert list(again.marks("id-1", "default")) == left
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
