@@ -82,7 +82,11 @@ def describe_decision(who: str, decision: Decision, lower: int | None, *, has_wr
             return f"{who} is quiet {at}: it waits for no writer, and everything noted is marked."
         case Quiet():
             none = "no writer has joined yet" if lower is None else "its writers left long ago"
-            return f"{who} stands {at}: {none}; nothing advances it."
+            return describe_standstill(who, lower, none)
+
+
+def describe_standstill(who: str, lower: int | None, why: str) -> str:
+    return f"{who} stands {format_lower(lower)}: {why}; nothing advances it."
 
 
 def describe_silence(out: int, last_at: int | None, *, are_silent: bool, is_rest: bool) -> str:
@@ -90,12 +94,17 @@ def describe_silence(out: int, last_at: int | None, *, are_silent: bool, is_rest
     last = "" if last_at is None else f"{', the last' * (out > 1)} since {format_time(last_at)}"
     who = f"{name_all(out)} writers are" if out > 1 else "its only writer is"
     who = "all writers that have not finished are" if is_rest else who
-    return f"{who} {f'silent{last}' if are_silent else 'excluded'}; nothing advances it."
+    return f"{who} {f'silent{last}' if are_silent else 'excluded'}"
 
 
 def describe_never_noted(number: int) -> str:
     who = "its only writer has never" if number == 1 else f"none of its {number:,} writers has ever"
-    return f"{who} noted; nothing advances it."
+    return f"{who} noted"
+
+
+def describe_return(number: int) -> str:
+    """Describe when a stream advances whose `number` of writers are silent."""
+    return f"It advances when {'that writer' if number == 1 else 'one of them'} notes a later time."
 
 
 def describe_reader(reader: ReaderPlace, *, is_sealed: bool) -> str:
@@ -115,6 +124,14 @@ def describe_reader(reader: ReaderPlace, *, is_sealed: bool) -> str:
     )
 
 
+def describe_next_mark(holders: int) -> str:
+    return f"Its next mark waits for {pluralize(holders, 'writer')}."
+
+
+def describe_lower(lower: int, by: str) -> str:
+    return f"It is complete to {format_time(lower)}, {by}."
+
+
 def describe_longest_holder(decision: Hold, lower: int | None, heard_ms: int | None) -> str:
     """Describe the holders. The longest was heard `heard_ms` ago, if it ever noted."""
     first = decision.waiting_for[0]
@@ -125,6 +142,12 @@ def describe_longest_holder(decision: Hold, lower: int | None, heard_ms: int | N
         return f"{first.writer} has held it for {held}: it {state}."
     names = join_names([each.writer for each in decision.waiting_for], decision.holders)
     return f"They are {names}. {first.writer} has held it longest, for {held}: it {state}."
+
+
+def describe_held_notes(writer: str, reason: str, *, is_heard: bool) -> str:
+    """Describe a writer that reported why it notes no later time."""
+    verb = "is alive, but" if is_heard else "reported before it fell silent:"
+    return f"{writer} {verb} {reason}."
 
 
 def _describe_noted(first: Waiting, lower: int | None) -> str:
@@ -147,6 +170,34 @@ def describe_resting(states: Mapping[MemberState, int]) -> Iterator[str]:
     resting = [f"{states[state]:,} {state}" for state in ("idle", "finished") if states[state]]
     if resting:
         yield f"Not waited for: {' and '.join(resting)}."
+
+
+def describe_idle(
+    quiet: Sequence[str], alive: Sequence[str], silent: Sequence[str]
+) -> Iterator[str]:
+    """Describe quiet segments, and idle writers whose process is alive or silent."""
+    if quiet:
+        yield f"Live, but without new rows: {join_names(quiet)}."
+    if alive:
+        yield f"Idle, with a live process: {join_names(alive)}."
+    if silent:
+        yield (
+            f"Idle, with a process that fell silent: {join_names(silent)}. Start it again: the "
+            "watermark does not wait for rows written meanwhile."
+        )
+
+
+def describe_quiet_segment(segment: int, quiet_ms: int, writer: str, heard_ms: int) -> str:
+    return f"segment {segment} for {format_seconds(quiet_ms)} ({writer}, {_format_heard(heard_ms)})"
+
+
+def describe_idle_writer(writer: str, segments: Sequence[int], idle_ms: int, heard_ms: int) -> str:
+    place = f"segment {segments[0]}, " if len(segments) == 1 else ""
+    return f"{writer} ({place}for {format_seconds(idle_ms)}, {_format_heard(heard_ms)})"
+
+
+def _format_heard(heard_ms: int) -> str:
+    return f"heard {format_seconds(heard_ms)} ago"
 
 
 def describe_next_advance(

@@ -10,7 +10,11 @@ from itertools import islice
 
 from controller.aggregation.views.view import View
 from noted_time.rules import Member
-from noted_time.values import format_seconds, join_names
+from noted_time.verdict.decision_words import (
+    describe_idle,
+    describe_idle_writer,
+    describe_quiet_segment,
+)
 from noted_time.wording import describe_fact
 
 IDLE_EXAMINED = 100
@@ -25,20 +29,10 @@ def describe_idleness(view: View) -> Iterator[str]:
         for fact, remedy in map(describe_fact, member.log_facts):
             yield f"{member.writer}: {fact}; {remedy}."
     quiet = list(_describe_quiet_segments(view, members))
-    if quiet:
-        names = join_names(quiet)
-        yield f"Live, but without new rows: {names}."
     idle = [each for each in members if each.counted_as == "idle" and each.noted_at > each.since]
     live = [_describe_idle_writer(view, each) for each in idle if _is_alive(view, each)]
     ended = [_describe_idle_writer(view, each) for each in idle if not _is_alive(view, each)]
-    if live:
-        yield f"Idle, with a live process: {join_names(live)}."
-    if ended:
-        yield (
-            "Idle, with a process that fell silent: "
-            f"{join_names(ended)}. Start it "
-            "again: the watermark does not wait for rows written meanwhile."
-        )
+    yield from describe_idle(quiet, live, ended)
 
 
 def _describe_quiet_segments(view: View, members: Sequence[Member]) -> Iterator[str]:
@@ -57,18 +51,17 @@ def _describe_quiet_segments(view: View, members: Sequence[Member]) -> Iterator[
             and known[segment] <= cut.get(segment, 0)
             and now - since >= view.stream.settings.writer_timeout_ms
         ):
-            heard = _describe_heard(member, now)
-            yield f"segment {segment} for {format_seconds(now - since)} ({member.writer}, {heard})"
+            heard_ms = _find_heard_ms(view, member)
+            yield describe_quiet_segment(segment, now - since, member.writer, heard_ms)
 
 
 def _describe_idle_writer(view: View, member: Member) -> str:
-    place = f"segment {next(iter(member.position))}, " if len(member.position) == 1 else ""
-    since = format_seconds(view.service_ms - member.since)
-    return f"{member.writer} ({place}for {since}, {_describe_heard(member, view.now.wall)})"
+    idle_ms, heard_ms = view.service_ms - member.since, _find_heard_ms(view, member)
+    return describe_idle_writer(member.writer, [*member.position], idle_ms, heard_ms)
 
 
-def _describe_heard(member: Member, now: int) -> str:
-    return f"heard {format_seconds(now - (member.heard_at or now))} ago"
+def _find_heard_ms(view: View, member: Member) -> int:
+    return view.now.wall - (member.heard_at or view.now.wall)
 
 
 def _is_alive(view: View, member: Member) -> bool:

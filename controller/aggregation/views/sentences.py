@@ -16,15 +16,7 @@ from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from controller.aggregation.views.view import View
 from noted_time.answers import Explanation
 from noted_time.rules import lower_without
-from noted_time.values import (
-    NAMES_PER_SENTENCE,
-    Decision,
-    Hold,
-    MemberState,
-    Sealed,
-    format_time,
-    pluralize,
-)
+from noted_time.values import NAMES_PER_SENTENCE, Decision, Hold, MemberState, Sealed
 from noted_time.verdict import decision_words as words
 from noted_time.verdict.words import describe_vouching
 
@@ -47,7 +39,7 @@ def sentences(
     hold = None if is_calm and _has_just_begun(decision) else decision
     if isinstance(hold, Hold):
         if is_calm:
-            yield f"Its next mark waits for {pluralize(hold.holders, 'writer')}."
+            yield words.describe_next_mark(hold.holders)
         yield _describe_longest_holder(view, hold)
     yield from _list_held_notes(view, decision)
     if not is_calm:
@@ -59,7 +51,7 @@ def sentences(
         yield _describe_without_holders(view, hold)
     if found.vouched is not None and found.lower is not None:
         by = describe_vouching(found.vouched, is_sealed=is_sealed)
-        yield f"It is complete to {format_time(found.lower)}, {by}."
+        yield words.describe_lower(found.lower, by)
     yield from resting
     yield from _list_narrowed(view)
     if not is_calm:
@@ -74,7 +66,7 @@ def _list_condition(
 ) -> Iterator[str]:
     lower, who, condition = found.lower, view.title, found.condition
     if condition in SILENT_CONDITIONS:
-        yield f"{who} stands {words.format_lower(lower)}: {summarize_silence(view.stream)}"
+        yield words.describe_standstill(who, lower, summarize_silence(view.stream))
         yield from list_remedies(view.stream, is_missing=condition == "missing")
     elif condition == "advancing" and lower is not None:
         yield words.describe_advance(who, lower, states["live"], view.now.wall)
@@ -111,8 +103,8 @@ def _list_held_notes(view: View, decision: Decision) -> Iterator[str]:
         member = view.stream.aggregator.member(waiting.writer)
         if member.hold_reason is not None:
             is_heard = view.now.wall - (member.heard_at or 0) < HEARD_MS
-            verb = "is alive, but" if is_heard else "reported before it fell silent:"
-            yield f"{member.writer} {verb} {member.hold_reason}."
+            reason = member.hold_reason
+            yield words.describe_held_notes(member.writer, reason, is_heard=is_heard)
 
 
 def _list_ahead(view: View, decision: Decision, live: int) -> Iterator[str]:

@@ -11,7 +11,12 @@ from noted_time.answers import Silence
 from noted_time.open_enum import list_names
 from noted_time.rules import Member
 from noted_time.values import DAY_MS
-from noted_time.verdict.decision_words import NOTHING_LATE, describe_never_noted, describe_silence
+from noted_time.verdict.decision_words import (
+    NOTHING_LATE,
+    describe_never_noted,
+    describe_return,
+    describe_silence,
+)
 
 SILENT_CONDITIONS = frozenset(list_names(Silence))
 
@@ -53,8 +58,7 @@ def summarize_silence(stream: StreamState) -> str:
 def list_remedies(stream: StreamState, *, is_missing: bool) -> Iterator[str]:
     if not is_missing and all(map(_has_timed_out, find_excluded(stream))):
         yield NOTHING_LATE
-    is_one = stream.aggregator.domains.census.members["excluded"] == 1
-    yield f"It advances when {'that writer' if is_one else 'one of them'} notes a later time."
+    yield describe_return(stream.aggregator.domains.census.members["excluded"])
 
 
 def _has_timed_out(member: Member) -> bool:
