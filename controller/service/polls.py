@@ -21,7 +21,7 @@ from controller.service.telemetry.metrics import Metrics
 from noted_time import CompleteWindow, Mark
 from noted_time.reading import MarkHistory, Tiling, check_time, check_windows, find_complete_windows
 from noted_time.values import NotCompleteYet
-from noted_time.verdict import Requirement, Verdict, check, judge, judge_time
+from noted_time.verdict import Requirement, check, judge_time
 
 # the awaited value, a unique number, and a future: true for a mark, false at a timeout
 _Poll: TypeAlias = tuple[int, int, asyncio.Future[bool]]
@@ -211,10 +211,10 @@ class LongPolls:
                 if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
                     raise
 
-    async def completeness(
-        self, name: str, asked: Requirement, *, is_admin: bool = False
-    ) -> tuple[Vouching, Verdict]:
-        """Return the verdict, waiting up to `wait_ms` while new marks may change it.
+    async def wait_for_verdict(
+        self, name: str, asked: Requirement, time: int, *, is_admin: bool = False
+    ) -> None:
+        """Wait up to `wait_ms` while new marks may change the verdict on `time`.
 
         Also raises `ImplausibleTime`.
         """
@@ -222,19 +222,15 @@ class LongPolls:
         while True:
             stream = self._stream(name)
             vouching = Vouching(View.of(stream, self._now(), asked.domain))
-            if asked.to is None:
-                return vouching, judge(vouching, asked)
-            history = vouching.history
-            if stream.settings.are_unix_ms:
-                check_time(asked.to, history.last_lower)
             check(vouching, asked)
-            verdict = judge_time(vouching, asked, asked.to)
-            awaited = _build_awaited(stream, asked.domain, "seq", history.last_seq + 1)
+            verdict = judge_time(vouching, asked, time)
+            next_seq = vouching.history.last_seq + 1
+            awaited = _build_awaited(stream, asked.domain, "seq", next_seq)
             if verdict.mark is None:
-                awaited = _build_awaited(stream, asked.domain, "lower", asked.to)
+                awaited = _build_awaited(stream, asked.domain, "lower", time)
             is_over = not verdict.awaits_mark or stream.final_cut is not None
             if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
-                return vouching, judge(vouching, asked)
+                return
 
     async def windows(  # noqa: PLR0913 - the parts of a request
         self,

@@ -5,8 +5,10 @@ The first answer comes at once, with the reason for waiting. For later ones a co
 
 from __future__ import annotations
 
+import time as clocks
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -41,6 +43,19 @@ class Sleep:
     why: Conflict | Unreachable
     failures: int
     is_news: bool
+
+
+def build_performer(
+    ask: Callable[[Any], Any], sleep: Callable[[Sleep], object] | None = None
+) -> Callable[[Any], Any]:
+    """Return a function that performs a step: a question, a partial function or a `Sleep`."""
+
+    def perform(step: Any) -> Any:  # noqa: ANN401 - of each step
+        if isinstance(step, Sleep):
+            return clocks.sleep(step.seconds) if sleep is None else sleep(step)
+        return step() if isinstance(step, partial) else ask(step)
+
+    return perform
 
 
 def until_complete(

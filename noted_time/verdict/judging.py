@@ -19,6 +19,7 @@ from noted_time.reading import (
     Gaps,
     MarkHistory,
     Spells,
+    check_time,
     find_required_seq,
     find_stated_end,
 )
@@ -78,6 +79,8 @@ class JudgedDomain(Protocol):
     def logs(self) -> Sequence[str]: ...
     @property
     def expected(self) -> Sequence[str]: ...
+    @property
+    def are_unix_ms(self) -> bool: ...
 
     @property
     def forgotten_seq(self) -> int:
@@ -138,7 +141,12 @@ def judge(domain: JudgedDomain, asked: Requirement) -> Verdict:
 
 
 def check(domain: JudgedDomain, asked: Requirement) -> None:
-    """Raise `Rejected` for a question about another log or domain, or with options that clash."""
+    """Raise `Rejected` for a question about another log or domain, or with options that clash.
+
+    Raises `ImplausibleTime` for seconds in a stream of ms.
+    """
+    if asked.to is not None and domain.are_unix_ms:
+        check_time(asked.to, domain.history.last_lower)
     if asked.require_all and asked.require_known:
         raise Rejected("`require_all` includes `require_known`: leave one out")
     if asked.since is not None and asked.to is not None and asked.since >= asked.to:

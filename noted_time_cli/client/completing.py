@@ -11,7 +11,7 @@ import typer
 from msgspec.structs import replace
 
 from noted_time.client import run
-from noted_time.client.waiting import NotYet
+from noted_time.client.waiting import NotYet, build_performer
 from noted_time.installation import name_program
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import (
@@ -98,8 +98,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     floor = _place_windows(floor, zone)
     asked = replace(writers.build(), floor_ms=floor.size_ms, origin=floor.origin, zone=str(zone))
     try:
-        opened = of.open(call, dataset)
-        answer = run(opened.judge(asked), opened.perform(call.ask))
+        answer = run(of.open(call, dataset).judge(asked), build_performer(call.ask))
     except NotYet as error:
         fail(str(error), status=MISSING_STATUS)
     if call.print_json(answer) and not answer.is_complete:

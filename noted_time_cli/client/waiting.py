@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from noted_time import Conflict, Unreachable
 from noted_time.answers import Completeness
 from noted_time.client import position_to_wire, run
-from noted_time.client.waiting import NothingKnown, NotYet, Sleep
+from noted_time.client.waiting import NothingKnown, NotYet, Sleep, build_performer
 from noted_time.values import HOUR_MS, NotCompleteYet, format_time, parse_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.datasets import (
@@ -77,7 +77,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     if asked.since is not None and opened.dataset.kind == "table":
         raise typer.BadParameter("--since has no effect on a table: leave it out")
     try:
-        answer = run(opened.wait(asked, timeout / 1000), opened.perform(call.ask, _sleep))
+        answer = run(opened.wait(asked, timeout / 1000), build_performer(call.ask, _sleep))
     except (Conflict, Unreachable) as error:
         to = format_time(asked.to or 0)
         is_waiting = isinstance(error, NotYet | NotCompleteYet)

@@ -6,16 +6,17 @@ import re
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from noted_time.answers import Completeness
 from noted_time.client import Question
 from noted_time.client.transport import Transport
-from noted_time.client.waiting import NothingKnown, NotYet, Sleep, until_complete
+from noted_time.client.waiting import NothingKnown, NotYet, until_complete
 from noted_time.extras import require_extra
 from noted_time.lineage import Dataset
 from noted_time.progress import ReadOffsets
@@ -42,14 +43,7 @@ DELTA_TABLE = "{0} is a Delta table and not a checkpoint: write delta:{0}"
 _GROUP_URL = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
 
 
-class OffsetsUpTo(NamedTuple):
-    """Ask how far a reader has read a stream, exact only below the cut."""
-
-    stream: str
-    cut: Mapping[int, int]
-
-
-Steps = Generator[Question[Any] | OffsetsUpTo, Any, Completeness]
+Steps = Generator[Question[Any] | partial[ReadOffsets], Any, Completeness]
 
 
 @dataclass(frozen=True)
@@ -69,15 +63,18 @@ class OpenDataset:
         """Judge the dataset. Raises as the questions and as its offsets or its table."""
         if self.dataset.kind == "table":
             return (yield from self._judge_table(asked))
-        domain = asked.domain or self.dataset.domain or None
-        asked = replace(asked, domain=domain)
+        asked = replace(asked, domain=asked.domain or self.dataset.domain or None)
         if not self.readers:
             found: Completeness = yield ask_completeness(self.dataset.name, asked)
             return found
         parts = {}
         for stream in self.readers:
-            parts[stream] = yield from self._judge_reader(stream, asked)
+            parts[stream] = yield from self.judge_source(stream, asked)
         return combine(parts)
+
+    def sources(self) -> list[Dataset]:
+        """Return the streams that a group or checkpoint has read."""
+        return [Dataset(stream, self.dataset.domain) for stream in self.readers]
 
     def wait(self, asked: Requirement, timeout_s: float) -> Generator[Any, Any, Completeness]:
         """Judge until the answer is final or the time is up, and return the last answer."""
@@ -85,26 +82,17 @@ class OpenDataset:
             lambda wait_ms: self.judge(replace(asked, wait_ms=wait_ms)), timeout_s
         )
 
-    def perform(
-        self, ask: Callable[[Question[Any]], Any], sleep: Callable[[Sleep], None] | None = None
-    ) -> Callable[[Any], Any]:
-        """Return what performs a step: asks, reads the offsets, or sleeps."""
+    def judge_source(self, stream: str, asked: Requirement) -> Steps:
+        """Judge what has been read of one stream.
 
-        def perform_step(step: Any) -> Any:  # noqa: ANN401 - of each step
-            if isinstance(step, OffsetsUpTo):
-                return self.readers[step.stream](step.cut)
-            return sleep(step) if sleep and isinstance(step, Sleep) else ask(step)
-
-        return perform_step
-
-    def _judge_reader(self, stream: str, asked: Requirement) -> Steps:
-        """Ask for the stream first, whose cut limits what must be looked up of the offsets."""
+        Ask for the stream first, whose cut limits what must be looked up of the offsets.
+        """
         first: Completeness
         latest = asked if asked.to is not None else Requirement(domain=asked.domain)
         first = yield ask_completeness(stream, latest)
         if first.mark is None or not first.is_complete:
             return first
-        read: ReadOffsets = yield OffsetsUpTo(stream, first.mark.cut.offsets)
+        read: ReadOffsets = yield partial(self.readers[stream], first.mark.cut.offsets)
         found: Completeness
         found = yield ask_completeness(stream, replace(asked, read=read, wait_ms=0))
         return found

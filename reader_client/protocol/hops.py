@@ -12,12 +12,13 @@ from noted_time import UnknownStream
 from noted_time.answers import Completeness
 from noted_time.client import Question, run
 from noted_time.client.transport import Transport
-from noted_time.client.waiting import NothingKnown
+from noted_time.client.waiting import NothingKnown, build_performer
 from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource, Why, describe_table, walk
+from noted_time.progress import ReadOffsets
 from noted_time.tables.table_urls import open_history
 from noted_time.values import UNIX_MS, YEAR_MS, ClaimSource
 from noted_time.verdict import Requirement, describe_objections
-from reader_client.protocol.datasets import OffsetsUpTo, OpenDataset, find_domain, open_dataset
+from reader_client.protocol.datasets import OpenDataset, find_domain, open_dataset
 from reader_client.protocol.questions import ask_completeness
 
 EXPLAIN_WRITERS = "`{{program}} explain {{dataset}}{}` explains each writer"
@@ -77,16 +78,16 @@ class HopReader:
         reasons, remarks, doubts = list[str](), list[str](), list[str]()
 
         def perform(step: Any) -> Any:  # noqa: ANN401 - a question, or the offsets
-            outcome = opened.perform(self.ask)(step)
-            if type(step) is OffsetsUpTo:
+            outcome = build_performer(self.ask)(step)
+            if isinstance(outcome, ReadOffsets):
                 remarks.extend(outcome.remarks)
             return outcome
 
-        for name, offsets in opened.readers.items():
-            stream, time = Dataset(name, dataset.domain), None
-            one = OpenDataset(dataset, {name: offsets})
+        asked = Requirement(domain=dataset.domain or None)
+        for stream in opened.sources():
+            time = None
             try:
-                found = run(one.judge(Requirement()), perform)
+                found = run(opened.judge_source(stream.name, asked), perform)
                 time = found.complete_to
                 if time is None:
                     reasons.append(found.sentence)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import time as clocks
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from noted_time import AnotherLog, CompleteWindow, NotCompleteYet, Rejected, RowsMissing
 from noted_time.answers import CompleteWindowsPage
 from noted_time.client import run
 from noted_time.client.transport import Transport
-from noted_time.client.waiting import Sleep
+from noted_time.client.waiting import build_performer
 from noted_time.reading import Tiling
 from noted_time.values import Time, format_time
 from noted_time.verdict import Completeness, Requirement
@@ -81,10 +80,7 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
                 pages.append((yield ask_windows(stream, tiling, times[0], domain, limit=1)))
             return answer
 
-        def perform(step: Any) -> Any:  # noqa: ANN401 - a question, or a pause
-            return clocks.sleep(step.seconds) if type(step) is Sleep else transport.ask(step)
-
-        answer = run(wait_until_final(judge, read.timeout), perform)
+        answer = run(wait_until_final(judge, read.timeout), build_performer(transport.ask))
     if answer.status == "waiting":
         raise NotCompleteYet(times[1], answer.complete_to, answer.sentence)
     found = pages[-1]

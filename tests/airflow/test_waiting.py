@@ -20,7 +20,7 @@ from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import Rejected
 from noted_time.client import Json, run
 from noted_time.client.transport import Transport
-from noted_time.client.waiting import NotYet
+from noted_time.client.waiting import NotYet, build_performer
 from noted_time.lineage import Dataset
 from noted_time.progress import ReadOffsets
 from noted_time.verdict.words import FORGOTTEN
@@ -158,7 +158,7 @@ def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
 
     def look(wanted: Wanted) -> PollResult:
         try:
-            return run(judge(group, wanted), group.perform(transport.ask))
+            return run(judge(group, wanted), build_performer(transport.ask))
         except NotYet as error:
             return judge_error(error)
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,14 +18,14 @@ from demo.trials.served import Served
 from noted_time.answers import Completeness
 from noted_time.client import Question, run
 from noted_time.client.transport import Transport
-from noted_time.client.waiting import NothingKnown
+from noted_time.client.waiting import NothingKnown, build_performer
 from noted_time.lineage import Dataset
 from noted_time.progress import ReadOffsets, check_known, find_lookup_starts, parse_offsets
 from noted_time.reading import MarkHistory
 from noted_time.values import Mark, Note, Rejected
 from noted_time.verdict import Requirement
 from reader_client import complete_to
-from reader_client.protocol.datasets import OffsetsUpTo, OpenDataset, open_dataset
+from reader_client.protocol.datasets import OpenDataset, open_dataset
 from tests.support.judged import Domain
 from tests.support.streams import advance_all, deliver, make_stream
 
@@ -151,13 +152,12 @@ def judge(history: History, committed: Mapping[int, int], to: int | None = None)
     """Judge a group with these offsets by the marks of the history."""
     topic, domain = history.topic, Domain(history.known, stream="s")
 
-    def perform(step: Question[Any] | OffsetsUpTo) -> Any:  # noqa: ANN401 - of either
-        if isinstance(step, OffsetsUpTo):
-            return find_read_offsets(topic, committed, step.cut)
-        return domain.answer(convert(step.body, Requirement, strict=False))
+    def answer(question: Question[Any]) -> Completeness:
+        return domain.answer(convert(question.body, Requirement, strict=False))
 
-    group = OpenDataset(Dataset("group:g@localhost/s"), {"s": lambda _: ReadOffsets({})})
-    return run(group.judge(Requirement(to=to)), perform)
+    readers = {"s": partial(find_read_offsets, topic, committed)}
+    group = OpenDataset(Dataset("group:g@localhost/s"), readers)
+    return run(group.judge(Requirement(to=to)), build_performer(answer))
 
 
 def find_time(history: History, committed: Mapping[int, int]) -> tuple[int, int] | None:
@@ -320,7 +320,7 @@ def test_group_is_asked_about_the_offsets_below_a_mark(served: Served, stream: s
 
     group = OpenDataset(Dataset(f"group:g@localhost/{stream}"), {stream: look_up})
     with closing(Transport(served.url)) as transport:
-        perform = group.perform(transport.ask)
+        perform = build_performer(transport.ask)
         answers = [run(group.judge(Requirement(to=to)), perform) for to in (TEN, None, TEN - 1)]
 
     assert [each.complete_to for each in answers] == [TEN + 60_000] * 3

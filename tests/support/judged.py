@@ -24,6 +24,7 @@ class Domain:
     stream: str = "orders"
     domain: str = "default"
     logs: Sequence[str] = ("log-1",)
+    are_unix_ms: bool = False
 
     @property
     def coverage(self) -> Coverage:

@@ -24,6 +24,7 @@ class Vouching:
         self.history = view.history
         self.coverage = view.stream.coverage(view.domain)
         self.logs = view.stream.record.logs
+        self.are_unix_ms = view.stream.settings.are_unix_ms
         self.domain = view.domain
         self._number = self._stream.aggregator.domains.numbers[self.domain]
 

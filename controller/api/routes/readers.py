@@ -50,7 +50,7 @@ from noted_time.answers import (
 from noted_time.coding import encode
 from noted_time.reading import CompleteWindow, MarkHistory, Tiling, find_changed_windows
 from noted_time.values import MAX_INT64, NAMES_PER_SENTENCE, WRITERS_NAMED, parse_zone
-from noted_time.verdict import Requirement, build_answer
+from noted_time.verdict import Requirement, build_answer, judge
 
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEM_RESPONSES)
 GROUP_PATH = "/reader-groups/{group}"
@@ -190,8 +190,10 @@ async def judge_completeness(
     asked: Annotated[Requirement, Depends(BodyOf(requests.CompletenessRequest))],
 ) -> Response:
     """Return whether the stream, or a reader of it, is complete to a time, and what it lacks."""
-    vouching, verdict = await controller.polls.completeness(stream, asked, is_admin=call.is_admin)
-    by = None
+    if asked.wait_ms and asked.to is not None:
+        await controller.polls.wait_for_verdict(stream, asked, asked.to, is_admin=call.is_admin)
+    vouching = Vouching(View.of(controller.stream(stream), controller.now, asked.domain))
+    verdict, by = judge(vouching, asked), None
     if verdict.mark is not None:
         (by,) = await tally_vouching(vouching, [(verdict.mark.seq, verdict.time or 0)])
     return reply(build_answer(vouching, asked, verdict, by, controller.now_ms))

@@ -13,10 +13,17 @@ from typing import Any, Literal
 from noted_time import Conflict, NotedTimeError, Rejected, Unreachable
 from noted_time.client import Json, position_to_wire, run, run_async
 from noted_time.client.transport import AsyncTransport, Transport
-from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Sleep, until_complete
+from noted_time.client.waiting import (
+    PAUSE_S,
+    NothingKnown,
+    NotYet,
+    Sleep,
+    build_performer,
+    until_complete,
+)
 from noted_time.lineage import Dataset
 from noted_time.verdict import Requirement, apply_policy, describe_objections
-from reader_client.protocol.datasets import OffsetsUpTo, OpenDataset, open_dataset
+from reader_client.protocol.datasets import OpenDataset, open_dataset
 
 Address = tuple[str, str | None]
 WhileMissing = Literal["fail", "wait", "warn", "accept"]
@@ -124,7 +131,7 @@ def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> 
     url, token = address or UNUSED_URL
     opened = wanted.open(address, kafka)
     with closing(Transport(url, token=token)) as transport:
-        return run(judge(opened, wanted), opened.perform(transport.ask))
+        return run(judge(opened, wanted), build_performer(transport.ask))
 
 
 async def watch(
@@ -138,16 +145,14 @@ async def watch(
     """Poll until a verdict or the timeout, and call `log` with each reason to wait."""
     url, token = address or UNUSED_URL
     transport = AsyncTransport(url, token=token)
-    opened: OpenDataset | None = None
 
     def poll(wait_ms: int) -> Generator[Any, Any, PollResult]:
         """Yield questions, and functions for a thread, as reading a table takes long."""
-        nonlocal opened
         try:
             if wanted.kind == "table":
                 found: PollResult = yield partial(poll_once, wanted, address)
                 return found
-            opened = yield partial(wanted.open, address, kafka)
+            opened: OpenDataset = yield partial(wanted.open, address, kafka)
             return (yield from judge(opened, wanted, wait_ms))
         except NothingKnown as error:
             raise NotYet(str(error), wanted.poke_interval) from error
@@ -157,8 +162,6 @@ async def watch(
             if step.is_news:
                 log(str(step.why))
             return await asyncio.sleep(step.seconds)
-        if isinstance(step, OffsetsUpTo) and opened is not None:
-            return await asyncio.to_thread(opened.readers[step.stream], step.cut)
         if isinstance(step, partial):
             return await asyncio.to_thread(step)
         return await transport.ask(step)
