@@ -19,8 +19,7 @@ from controller.aggregation.views.vouching import Vouching
 from controller.service.limits import Limits
 from controller.service.telemetry.metrics import Metrics
 from noted_time import CompleteWindow, Mark
-from noted_time.reading import MarkHistory, Tiling, check_time, check_windows, find_complete_windows
-from noted_time.values import NotCompleteYet
+from noted_time.reading import MarkHistory, Tiling, check_windows, find_complete_windows
 from noted_time.verdict import Requirement, check, judge_time
 
 # the awaited value, a unique number, and a future: true for a mark, false at a timeout
@@ -183,33 +182,6 @@ class LongPolls:
             if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
                 running = stream.aggregator.domains[awaited.domain]
                 return NewMarks(stream, history, running.is_quiet)
-
-    async def cut(
-        self,
-        name: str,
-        domain: str | None,
-        complete_to: int,
-        wait_ms: int,
-        *,
-        is_admin: bool = False,
-    ) -> Mark:
-        """Return the first mark with lower >= `complete_to`, waiting up to `wait_ms` for it.
-
-        Also raises `NotCompleteYet` and `ImplausibleTime`.
-        """
-        deadline = monotonic() + wait_ms / 1000
-        while True:
-            stream = self._stream(name)
-            history = stream.history(domain)
-            if stream.settings.are_unix_ms:
-                check_time(complete_to, history.last_lower)
-            try:
-                return history.complete_to(complete_to)
-            except NotCompleteYet:
-                is_over = stream.final_cut is not None
-                awaited = _build_awaited(stream, domain, "lower", complete_to)
-                if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
-                    raise
 
     async def wait_for_verdict(
         self, name: str, asked: Requirement, time: int, *, is_admin: bool = False

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from noted_time.client.retrying import Backoff, delay_s, draw_chance
-from noted_time.values import Conflict, NotCompleteYet, Unreachable
+from noted_time.values import Conflict, Unreachable
 
 Result = TypeVar("Result")
 
@@ -73,8 +73,8 @@ def until_complete(
     >>> def judge(wait_ms):
     ...     yield f"wait {wait_ms}"
     >>> steps = until_complete(judge, 60.0, clock=lambda: 0.0)
-    >>> next(steps), steps.throw(NotCompleteYet(7, 5)).seconds, next(steps)
-    ('wait 0', 0.2, 'wait 30000')
+    >>> next(steps), steps.throw(NotYet("it waits for lima")).seconds, next(steps)
+    ('wait 0', 1.0, 'wait 30000')
     """
     deadline, backoff = clock() + timeout_s, Backoff()
     why: Conflict | Unreachable
@@ -82,9 +82,8 @@ def until_complete(
     while True:
         try:
             return (yield from judge(wait_ms))
-        except (NotCompleteYet, NotYet) as error:
-            failures, why = 0, error
-            pause_s = error.pause_s if isinstance(error, NotYet) else PAUSE_S
+        except NotYet as error:
+            failures, why, pause_s = 0, error, error.pause_s
         except (Conflict, Unreachable) as error:
             failures, why = failures + 1, error
             pause_s = delay_s(backoff, failures, error, chance())

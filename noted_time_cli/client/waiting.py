@@ -12,7 +12,7 @@ from noted_time import Conflict, Unreachable
 from noted_time.answers import Completeness
 from noted_time.client import position_to_wire, run
 from noted_time.client.waiting import NothingKnown, NotYet, Sleep, build_performer
-from noted_time.values import HOUR_MS, NotCompleteYet, format_time, parse_time
+from noted_time.values import HOUR_MS, format_time, parse_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.datasets import (
     MISSING_STATUS,
@@ -80,8 +80,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         answer = run(opened.wait(asked, timeout / 1000), build_performer(call.ask, _sleep))
     except (Conflict, Unreachable) as error:
         to = format_time(asked.to or 0)
-        is_waiting = isinstance(error, NotYet | NotCompleteYet)
-        status = NOT_YET_STATUS if is_waiting else UNANSWERED_STATUS
+        status = NOT_YET_STATUS if isinstance(error, NotYet) else UNANSWERED_STATUS
         fail(f"{dataset} is not known to be complete to {to}: {error}", status=status)
     if not call.print_json(answer) and answer.is_complete:
         echo(f"{answer.sentence}: {_describe_place(answer)}")

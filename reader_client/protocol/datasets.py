@@ -36,6 +36,8 @@ from reader_client.protocol.questions import ask_completeness, ask_stream
 
 Offsets = Callable[[Mapping[int, int]], ReadOffsets]  # exact below the given cut
 
+UNKNOWN_LAG_KINDS = frozenset(("no_mark", "unknown_partition", "not_claimed"))
+
 CHECKPOINT_MODULE = "spark_integration.checkpoint.committed"
 GROUP_FORM = "group:NAME@BROKERS/TOPIC, for example group:billing@127.0.0.1:9092/orders"
 DELTA_TABLE = "{0} is a Delta table and not a checkpoint: write delta:{0}"
@@ -226,7 +228,9 @@ def wait_until_final(
         nonlocal answer
         answer = None
         answer = yield from judge(wait_ms)
-        check_not_waiting(answer)
+        if answer.status == "waiting":
+            kinds = {each.kind for each in answer.lacks}
+            raise (NothingKnown if kinds & UNKNOWN_LAG_KINDS else NotYet)(answer.sentence)
         return answer
 
     try:
@@ -235,16 +239,6 @@ def wait_until_final(
         if answer is None:
             raise
         return answer
-
-
-def check_not_waiting(answer: Completeness) -> None:
-    """Raise `NotYet` if the answer may become complete, and `NothingKnown` if no lag is known."""
-    if answer.status != "waiting":
-        return
-    kinds = {each.kind for each in answer.lacks}
-    if kinds & {"no_mark", "unknown_partition", "not_claimed"}:
-        raise NothingKnown(answer.sentence)
-    raise NotYet(answer.sentence)
 
 
 def complete_to(  # noqa: PLR0913 - three of them are positional

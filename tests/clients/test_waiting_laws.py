@@ -11,18 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Conflict, NotCompleteYet, NotedTimeError, Rejected, Unreachable
+from noted_time import Conflict, NotedTimeError, Rejected, Unreachable
 from noted_time.client import Backoff, run
-from noted_time.client.waiting import LONG_POLL_S, PAUSE_S, NotYet, Sleep, until_complete
+from noted_time.client.waiting import LONG_POLL_S, NotYet, Sleep, until_complete
 
 ANSWER_S = 10.0
 """How late an answer may come."""
 
 WRITERS = st.sampled_from(["oslo", "lima"])
-REASONS = st.one_of(
-    st.builds(NotCompleteYet, st.just(7), st.integers(0, 6)),
-    st.builds(NotYet, st.builds("waits for {}".format, WRITERS), st.floats(0.0, 60.0)),
-)
+REASONS = st.builds(NotYet, st.builds("waits for {}".format, WRITERS), st.floats(0.0, 60.0))
 FAULTS = st.one_of(
     st.builds(Unreachable, st.just("no route"), st.none() | st.floats(0.0, 60.0)),
     st.builds(Conflict, st.just("read again")),
@@ -43,7 +40,7 @@ class Trial:
 
     def wait(self, timeout_s: float, chance: float = 0.5) -> Any:  # noqa: ANN401 - what is found
         """Wait; after the planned answers the time is never complete."""
-        late = (NotCompleteYet(7, 0), 0.0)
+        late = (NotYet("it waits for oslo", 0.2), 0.0)
         ahead = chain(self.found, repeat(late))
 
         def judge(wait_ms: int) -> Generator[int, object, object]:
@@ -58,7 +55,7 @@ class Trial:
             assert 0.0 <= wait_s <= LONG_POLL_S
             each, takes_s = next(ahead)
             began = self.now
-            self.now += takes_s + (wait_s if isinstance(each, NotCompleteYet) else 0.0)
+            self.now += takes_s + (wait_s if isinstance(each, NotYet) else 0.0)
             self.looks.append((began, self.now))
             if isinstance(each, NotedTimeError):
                 raise each
@@ -110,7 +107,7 @@ def test_wait_pauses_between_polls(
         trial.wait(timeout_s)
 
     between = [after[0] - before[1] for before, after in pairwise(trial.looks)]
-    asked = [getattr(pause.why, "pause_s", PAUSE_S) for pause in trial.pauses]
+    asked = [getattr(pause.why, "pause_s", None) for pause in trial.pauses]
     assert between[:-1] == pytest.approx(asked[:-1])
 
 
@@ -120,7 +117,9 @@ def test_a_fault_is_retried_with_backoff(
 ) -> None:
     """Delays grow, and respect Retry-After; an answer resets them."""
     away = Unreachable("no route", retry_after_s)
-    trial = Trial([(away, 0.0)] * faults + [(NotCompleteYet(7, 5), 0.0), (away, 0.0), ("it", 0.0)])
+    trial = Trial(
+        [(away, 0.0)] * faults + [(NotYet("it waits for lima"), 0.0), (away, 0.0), ("it", 0.0)]
+    )
 
     assert trial.wait(1e6, chance) == "it"
     delays = [
@@ -128,7 +127,7 @@ def test_a_fault_is_retried_with_backoff(
         for each in range(1, faults + 1)
     ]
     seen = [(pause.failures, pause.seconds) for pause in trial.pauses]
-    assert seen == [*enumerate(delays, 1), (0, PAUSE_S), (1, delays[0])]
+    assert seen == [*enumerate(delays, 1), (0, 1.0), (1, delays[0])]
 
 
 @given(st.lists(st.tuples(REASONS | FAULTS, LATENESS), max_size=5))

@@ -9,6 +9,7 @@ from controller.aggregation.operations import Order
 from controller.store.port import StoreUnavailable
 from noted_time.rules import SLICE_SIZE, SealRequest
 from noted_time.values import Accepted, Note, Refused
+from noted_time.verdict import Requirement
 from tests.support.controllers import (
     Watched,
     WatchedMemory,
@@ -84,12 +85,13 @@ async def test_long_polls_end_with_stream(memory: WatchedMemory) -> None:
         await deliver(controller, Note("a", 5, {0: 9}, max_time=3))
         polls = controller.polls
         marks = asyncio.create_task(polls.marks("s", None, after=1, wait_ms=30_000))
-        cut = asyncio.create_task(polls.cut("s", None, 99, 30_000))
+        asked = Requirement(to=99, wait_ms=30_000)
+        waiting = asyncio.create_task(polls.wait_for_verdict("s", asked, 99))
         await asyncio.sleep(0)
         await controller.seal("s", OPS, NOTHING)
         async with asyncio.timeout(5):
-            found, complete = await marks, await cut
+            found = await marks
+            await waiting
             later = await polls.marks("s", None, after=1, wait_ms=30_000)
 
         assert (later.history.last_seq, found.stream.final_cut) == (1, {0: 9})
-        assert complete == list_marks(controller)[0]

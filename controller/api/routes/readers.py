@@ -50,7 +50,7 @@ from noted_time.answers import (
 from noted_time.coding import encode
 from noted_time.reading import CompleteWindow, MarkHistory, Tiling, find_changed_windows
 from noted_time.values import MAX_INT64, NAMES_PER_SENTENCE, WRITERS_NAMED, parse_zone
-from noted_time.verdict import Requirement, build_answer, judge
+from noted_time.verdict import Requirement, build_answer, check, judge
 
 router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEM_RESPONSES)
 GROUP_PATH = "/reader-groups/{group}"
@@ -224,11 +224,14 @@ async def get_cut(
     complete_to, since, domain = asked.complete_to, asked.since, asked.domain
     if since is not None and since >= complete_to:
         raise Rejected(f"`since` {since} is not before `complete_to` {complete_to}")
-    mark = await controller.polls.cut(
-        stream, domain, complete_to, asked.wait_ms, is_admin=call.is_admin
-    )
+    question = Requirement(to=complete_to, domain=domain, wait_ms=asked.wait_ms)
+    if asked.wait_ms:
+        is_admin = call.is_admin
+        await controller.polls.wait_for_verdict(stream, question, complete_to, is_admin=is_admin)
     vouching = Vouching(View.of(controller.stream(stream), controller.now, domain))
+    check(vouching, question)
     coverage, history = vouching.coverage, vouching.history
+    mark = history.complete_to(complete_to)
     if history.is_whole and coverage.begins_after(complete_to):
         mark = history.mark(history.last_seq)
     (by,) = await tally_vouching(vouching, [(mark.seq, complete_to)])
