@@ -80,24 +80,28 @@ def ask_for_stream(
     )
 
 
-def schema(kind: Any) -> StructType:  # noqa: ANN401 - a type of Spark
-    """Return the schema of one column, `time`."""
-    return StructType([StructField("time", kind)])
+def schema(kind: Any, name: str = "time") -> StructType:  # noqa: ANN401 - a type of Spark
+    """Return the schema of one column."""
+    return StructType([StructField(name, kind)])
 
 
 @pytest.mark.parametrize(
-    ("asking", "error", "sentence"),
+    ("columns", "asking", "error", "sentence"),
     [
-        ({"url": "localhost:7464"}, Rejected, "has no scheme"),
-        ({"stream": "flihgts"}, UnknownStream, "there is no stream 'flihgts'"),
-        ({"domain": "order_time"}, UnknownDomain, "no domain 'order_time'; it declares default"),
-        ({"event_time": "departure"}, Rejected, "no column departure, the event time; it has time"),
-        ({"event_time": "name"}, Rejected, "column name of .* is string: an event time is"),
+        ({}, {"url": "localhost:7464"}, Rejected, "has no scheme"),
+        ({}, {"stream": "flihgts"}, UnknownStream, "there is no stream 'flihgts'"),
+        ({}, {"domain": "order"}, UnknownDomain, "no domain 'order'; it declares default"),
+        ({}, {"event_time": "departure"}, Rejected, "no column departure, the event time; it has"),
+        ({}, {"event_time": "name"}, Rejected, "column name of .* is string: an event time is"),
+        ({"names": ["origin"]}, {}, Rejected, "has no column origin"),
+        ({"schema": schema(StringType())}, {}, Rejected, "column time of the schema is string"),
+        ({"schema": schema(LongType(), "at")}, {}, Rejected, "schema has no column time"),
     ],
 )
-def test_unreadable_stream_or_time_is_refused_in_the_call(
+def test_unreadable_stream_or_column_is_refused_in_the_call(  # noqa: PLR0913, PLR0917 - a table
     flights: NotedStream,
     controller: Served,
+    columns: Any,  # noqa: ANN401 - any field
     asking: Any,  # noqa: ANN401 - any parameter
     error: type[Exception],
     sentence: str,
@@ -106,25 +110,7 @@ def test_unreadable_stream_or_time_is_refused_in_the_call(
     flights.append(0, (1000, "a"))
 
     with pytest.raises(error, match=sentence):
-        ask_for_stream(flights.root, controller.url, **asking)
-
-
-@pytest.mark.parametrize(
-    ("columns", "sentence"),
-    [
-        (Columns(["origin"]), "has no column origin"),
-        (Columns(schema=schema(StringType())), "column time of the schema is string"),
-        (Columns(schema=StructType([StructField("at", LongType())])), "schema has no column time"),
-    ],
-)
-def test_unreadable_columns_are_refused_in_the_call(
-    flights: NotedStream, controller: Served, columns: Columns, sentence: str
-) -> None:
-    """Both the columns of the log and of a schema are checked."""
-    flights.append(0, (1000, "a"))
-
-    with pytest.raises(Rejected, match=sentence):
-        ask_for_stream(flights.root, controller.url, columns)
+        ask_for_stream(flights.root, controller.url, Columns(**columns), **asking)
 
 
 @pytest.mark.parametrize(
