@@ -76,34 +76,24 @@ class WantedMarks:
             snapshot = spark.read.format("kafka").options(**self.connection, **FAST_RETRIES)
             events = snapshot.option("subscribe", topic).load()
             _collect_rows(events.limit(1), topic, "create it, or correct its name")
-            source = NotedTopic(name_noted_topic(topic), stream, self)
-            marks = source.select_lowers(snapshot.option("subscribe", source.topic).load())
+            noted_topic = name_noted_topic(topic)
+            marks = self.select_lowers(stream, snapshot.option("subscribe", noted_topic).load())
             marks = marks.agg(F.max("lower").alias("lower")) if several else marks.limit(1)
             relay = (
                 f"run `{name_program()} relay kafka {bootstrap} {topic}`, which writes the marks"
             )
-            last = next((row["lower"] for row in _collect_rows(marks, source.topic, relay)), None)
+            last = next((row["lower"] for row in _collect_rows(marks, noted_topic, relay)), None)
             named = last is not None or self.domains[stream] is not None
             name = build_source_name("kafka", [stream], self.domains[stream])
-            marks = source.select_lowers(
-                set_reader_name(spark, reader, name).load(), last, named=named
-            )
+            records = set_reader_name(spark, reader, name).load()
+            marks = self.select_lowers(stream, records, last, named=named)
             frames.append(marks.select(F.timestamp_millis("lower").alias("time")))
         return frames
 
-
-@dataclass(frozen=True, slots=True)
-class NotedTopic:
-    """A noted topic and its stream."""
-
-    topic: str
-    stream: str
-    asked: WantedMarks
-
     def select_lowers(
-        self, records: DataFrame, last: int | None = None, *, named: bool = True
+        self, stream: str, records: DataFrame, last: int | None = None, *, named: bool = True
     ) -> DataFrame:
-        """Return the watermarks in ms for records of noted topics, as `lower`.
+        """Return the watermarks of a stream in ms for records of noted topics, as `lower`.
 
         A record of another topic restates `last`. Another domain's mark fails the query, unless the
         domain was `named`.
@@ -111,16 +101,17 @@ class NotedTopic:
         value, key = (F.col(name).cast("string").alias(name) for name in ("value", "key"))
         mark = F.from_json(value, MARK_SCHEMA).alias("mark")
         rows = records.select("topic", "offset", value, key, mark).select("*", "mark.*")
-        is_own, lower, lag_ms = F.col("topic") == self.topic, F.col("lower"), self.asked.lag_ms
-        is_last = F.col("final") & F.lit(self.asked.policy.on_seal == "close")
-        domain = StreamSettings().domain_or_default(self.asked.domains[self.stream])
+        is_own = F.col("topic") == name_noted_topic(self.topics[stream])
+        lower, lag_ms = F.col("lower"), self.lag_ms
+        is_last = F.col("final") & F.lit(self.policy.on_seal == "close")
+        domain = StreamSettings().domain_or_default(self.domains[stream])
         is_other = F.col("domain") != domain
-        logs, log = self.asked.logs.get(self.stream, ()), F.col("topic_id")
+        logs, log = self.logs.get(stream, ()), F.col("topic_id")
         is_foreign = ~log.isin(*logs) if logs else F.lit(col=False)
         flaw = (
             F.when(F.col("value").isNull(), "has no value")
             .when(F.col("stream").isNull(), "is no mark")
-            .when(F.col("stream") != self.stream, F.format_string("is of stream %s", "stream"))
+            .when(F.col("stream") != stream, F.format_string("is of stream %s", "stream"))
             .when(F.expr("domain IS NULL OR NOT key <=> domain"), "has another key than its domain")
             .when(
                 is_foreign, F.format_string(MIRRORED_TOPIC, log, F.lit(" or ".join(sorted(logs))))
@@ -128,14 +119,14 @@ class NotedTopic:
             .when(lower.isNull(), "has no integer as its lower")
             .when(is_other & F.lit(not named), F.format_string(UNNAMED_DOMAIN, "domain"))
         )
-        message = F.format_string(FOREIGN_RECORD, "offset", "topic", flaw, F.lit(self.stream))
+        message = F.format_string(FOREIGN_RECORD, "offset", "topic", flaw, F.lit(stream))
         counts = (
             F.when(~is_own, last is not None)
             .when(flaw.isNotNull(), F.raise_error(message).cast("boolean"))
             .when(is_other, value=False)
             .otherwise(is_last | ((lower > FIRST_MS + lag_ms) & (lower <= LAST_MS)))
         )
-        lower = lower - (lag_ms + int(self.asked.policy.strict))
+        lower = lower - (lag_ms + int(self.policy.strict))
         lower = F.when(~is_own, last).when(is_last, LAST_MS).otherwise(lower)
         return rows.where(pin_filter(counts)).select(lower.alias("lower"))
 

@@ -17,7 +17,7 @@ from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from reader_client import KafkaRelay
 from spark_integration import Ingestion, WatermarkPolicy
 from spark_integration.checkpoint.query_progress import QueryProgress
-from spark_integration.kafka.topic_marks import NotedTopic, WantedMarks
+from spark_integration.kafka.topic_marks import WantedMarks
 from spark_integration.marks.watermark import LAST_MS
 from tests.support.clock import START_MS, Clock, MakeClock, Option
 from tests.support.offset_log import read_plan
@@ -90,7 +90,7 @@ def read_lowers(
     given = [("flights.noted", 7 + n, key, value) for n, (key, value) in enumerate(rows)]
     schema = "topic STRING, offset LONG, key STRING, value BINARY"
     records = spark.createDataFrame(given, schema)
-    found = NotedTopic("flights.noted", "flights", asked).select_lowers(records, **how)
+    found = asked.select_lowers("flights", records, **how)
     return [row.lower for row in found.collect()]
 
 
