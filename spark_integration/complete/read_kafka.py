@@ -120,9 +120,8 @@ def open_topic(
         raise Rejected(f"{reader} reads one topic, not {list(records.topic)}")
     topic = validate_name("topic", records.topic)
     check_connector(spark)
-    chosen = normalize_options(records.options, reader, *RANGE_OPTIONS)
-    there = Topic(build_client_config(records.bootstrap, chosen, records.client), topic)
-    return there, {**chosen, "kafka.bootstrap.servers": records.bootstrap}
+    chosen = normalize_options(records, reader, *RANGE_OPTIONS)
+    return Topic(build_client_config(chosen, records.client), topic), chosen
 
 
 def find_needed_ranges(

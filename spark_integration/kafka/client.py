@@ -14,7 +14,7 @@ Client = Mapping[str, str] | str  # settings of librdkafka, or `module:function`
 CLIENT_PREFIX = "kafka."
 
 SHARED_SETTINGS = (
-    *("security.protocol", "sasl.mechanism", "sasl.kerberos.service.name"),
+    *("bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.kerberos.service.name"),
     *("ssl.endpoint.identification.algorithm", "ssl.key.password", "client.dns.lookup"),
 )
 
@@ -33,27 +33,22 @@ STORE_SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def build_client_config(
-    bootstrap: str, options: Mapping[str, Any], client: Client | None
-) -> dict[str, str]:
+def build_client_config(options: Mapping[str, Any], client: Client | None) -> dict[str, str]:
     """Translate settings, so that confluent-kafka connects as Spark does.
 
     >>> login = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="a" '
     >>> given = {"kafka.sasl.mechanism": "SCRAM-SHA-256", "kafka.sasl.jaas.config": login}
-    >>> build_client_config("b:9092", {**given, "kafka.sasl.jaas.config": login + 'password="b";'},
-    ...     None)
-    ... # doctest: +NORMALIZE_WHITESPACE
-    {'bootstrap.servers': 'b:9092', 'sasl.mechanism': 'SCRAM-SHA-256', 'sasl.username': 'a',
-    'sasl.password': 'b'}
+    >>> build_client_config({**given, "kafka.sasl.jaas.config": login + 'password="b";'}, None)
+    {'sasl.mechanism': 'SCRAM-SHA-256', 'sasl.username': 'a', 'sasl.password': 'b'}
 
     Spark plans in another process, so a function is passed by name:
 
-    >>> build_client_config("b:9092", {}, "kafka_login:config")
+    >>> build_client_config({"kafka.bootstrap.servers": "b:9092"}, "kafka_login:config")
     {'bootstrap.servers': 'b:9092', 'noted_time.function': 'kafka_login:config'}
 
     A setting that cannot be translated is refused:
 
-    >>> build_client_config("b:9092", {"kafka.ssl.truststore.location": "/trust.jks"}, None)
+    >>> build_client_config({"kafka.ssl.truststore.location": "/trust.jks"}, None)
     Traceback (most recent call last):
         ...
     noted_time.Rejected: option kafka.ssl.truststore.location is for Java, ...
@@ -65,7 +60,7 @@ def build_client_config(
     }
     same = {name: settings[name] for name in SHARED_SETTINGS if name in settings}
     if isinstance(client, str):
-        return {"bootstrap.servers": bootstrap, **same, FUNCTION_SETTING: client}
+        return {**same, FUNCTION_SETTING: client}
     if client is not None:
         if callable(client) or any(map(callable, client.values())):
             raise Rejected(
@@ -73,8 +68,8 @@ def build_client_config(
                 "plans: write a function that returns all settings, and pass its name, "
                 'client="module:function"'
             )
-        return {"bootstrap.servers": bootstrap, **same, **client}
-    config = {"bootstrap.servers": bootstrap, **same}
+        return {**same, **client}
+    config = same
     for name, value in settings.items():
         if name.startswith(("sasl.", "ssl.")) and name not in SHARED_SETTINGS:
             config |= _translate_setting(name, value, settings)

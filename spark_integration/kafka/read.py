@@ -132,7 +132,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     require(f'read_noted_kafka(marks="{marks}")', spark.version)
     noted = noted or Noted()
     streams = _map_streams(records.topic, noted.stream)
-    chosen = normalize_options(records.options, "read_noted_kafka")
+    chosen = normalize_options(records, "read_noted_kafka")
     limit = _find_ahead_limit(spark, chosen)
     check_connector(spark)
     name = (
@@ -152,7 +152,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
                 for s, each in known.items()
             },
             _find_logs(known, _find_ids_if_known(spark, records, chosen, streams)),
-            {**connection, "kafka.bootstrap.servers": records.bootstrap},
+            connection,
             policy,
             lag_ms,
         )
@@ -171,7 +171,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
         lag_ms=lag_ms,
         backlog=catch_up.policy if catch_up else None,
     )
-    config = build_client_config(records.bootstrap, chosen, records.client)
+    config = build_client_config(chosen, records.client)
     ids = {} if _is_remote(spark) else _find_ids(streams, config)  # Connect's server finds them
     _find_logs(_find_streams(spark, streams, domain, noted), ids)
     if catch_up is not None:
@@ -301,8 +301,8 @@ def _read_events(
 ) -> DataFrame:
     name, event_time = asked
     reader = set_reader_name(spark, spark.readStream, name).format("kafka")
-    merged = {STARTING_OFFSETS: "earliest", **options, "kafka.bootstrap.servers": records.bootstrap}
-    events = records.parsed(reader.options(**merged, subscribe=",".join(streams.values())).load())
+    chosen = {STARTING_OFFSETS: "earliest", **options, "subscribe": ",".join(streams.values())}
+    events = records.parsed(reader.options(**chosen).load())
     check_events(events, event_time)
     return require_event_time(events, event_time)
 
@@ -366,7 +366,7 @@ def _find_ids_if_known(
     try:
         if records.client is None and _is_remote(spark):
             raise Rejected("with Spark Connect this process needs client= to connect to the broker")
-        return _find_ids(topics, build_client_config(records.bootstrap, options, records.client))
+        return _find_ids(topics, build_client_config(options, records.client))
     except (ImportError, NotedTimeError) as error:
         log.warning("cannot check whether marks belong to another topic: %s", error)
         return {}

@@ -48,11 +48,12 @@ class KafkaRecords:
         return self.parse(rows) if self.parse else rows
 
 
-def normalize_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
+def normalize_options(records: KafkaRecords, by: str, *taken: str) -> dict[str, Any]:
     """Return the options as Spark documents their names, as case does not matter to Spark.
 
-    >>> normalize_options({"Kafka.Isolation.Level": "read_committed", "MINPARTITIONS": 4}, "f")
-    {'kafka.isolation.level': 'read_committed', 'MINPARTITIONS': 4}
+    >>> options = {"Kafka.Isolation.Level": "read_committed"}
+    >>> normalize_options(KafkaRecords("flights", "b:9092", options=options), "f")
+    {'kafka.isolation.level': 'read_committed', 'kafka.bootstrap.servers': 'b:9092'}
 
     Raises `Rejected` for `OWN_OPTIONS` and `taken`, which the function `by` sets.
     """
@@ -60,7 +61,7 @@ def normalize_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
     named = (*map(str, AheadLimit), *own, *PATTERN_OPTIONS, "startingOffsets", "failOnDataLoss")
     known = {each.lower(): each for each in named}
     chosen: dict[str, Any] = {}
-    for name, value in options.items():
+    for name, value in records.options.items():
         lower = name.lower()
         chosen[known.get(lower, lower if lower.startswith(CLIENT_PREFIX) else name)] = value
     for name in PATTERN_OPTIONS:
@@ -71,7 +72,7 @@ def normalize_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
             raise Rejected(f"option {name} is set by {by}, which has arguments for it")
     if str(chosen.get("failOnDataLoss", True)).lower() != "true":
         raise Rejected("failOnDataLoss=false would silently skip rows that marks vouch for")
-    return chosen
+    return {**chosen, "kafka.bootstrap.servers": records.bootstrap}
 
 
 def is_committed(options: Mapping[str, Any]) -> bool:

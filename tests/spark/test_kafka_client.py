@@ -53,10 +53,7 @@ def test_login_and_pem_stores_are_translated(
     """No other option is taken."""
     options = {f"kafka.{name}": value for name, value in given.items()} | {"minPartitions": "3"}
 
-    assert build_client_config("b:9092", options, None) == {
-        "bootstrap.servers": "b:9092",
-        **expected,
-    }
+    assert build_client_config(options, None) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,11 +70,10 @@ def test_untranslatable_setting_is_named_without_its_value(name: str, value: str
     """The error asks for client=."""
     options = {f"kafka.{name}": value, "kafka.security.protocol": "SASL_SSL"}
     with pytest.raises(Rejected, match=f'kafka.{name} is for Java.*client="module:') as refused:
-        build_client_config("b:9092", options, None)
+        build_client_config(options, None)
 
     assert "secret" not in str(refused.value)
-    assert build_client_config("b:9092", options, {"sasl.username": "me"}) == {
-        "bootstrap.servers": "b:9092",
+    assert build_client_config(options, {"sasl.username": "me"}) == {
         "security.protocol": "SASL_SSL",
         "sasl.username": "me",
     }
@@ -86,11 +82,11 @@ def test_untranslatable_setting_is_named_without_its_value(name: str, value: str
 @pytest.mark.parametrize("client", [print, {"oauth_cb": print}])
 def test_function_instead_of_its_name_is_refused(client: Any) -> None:  # noqa: ANN401 - not a name
     """Spark's options are text, so a function is given by its name."""
-    options = {"kafka.sasl.mechanism": "AWS_MSK_IAM"}
+    options = {"kafka.bootstrap.servers": "b:9092", "kafka.sasl.mechanism": "AWS_MSK_IAM"}
     with pytest.raises(Rejected, match='pass its name, client="module:function"'):
-        build_client_config("b:9092", options, client)
+        build_client_config(options, client)
 
-    assert build_client_config("b:9092", options, "kafka_login:config") == {
+    assert build_client_config(options, "kafka_login:config") == {
         "bootstrap.servers": "b:9092",
         "sasl.mechanism": "AWS_MSK_IAM",
         FUNCTION_SETTING: "kafka_login:config",
