@@ -14,8 +14,6 @@ FAULTS_SHOWN = 10
 
 BRIEF_LENGTH = 40
 
-UNKNOWN_FIELD, REPEATED_FIELD = "extra_forbidden", "repeated"
-
 MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
 MUST_BE_A_SEGMENT = "must name a segment: a decimal integer below 10^18"
@@ -23,7 +21,6 @@ MUST_BE_A_LINE = "must be one line, without control, invisible and bidirectional
 
 FAULT_WORDS: Mapping[str, str] = {
     "missing": "is missing",
-    REPEATED_FIELD: "is given more than once",
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
     "dict_type": "must be an object",
@@ -61,22 +58,16 @@ def describe_unknown(kind: str, name: str, known: Sequence[str]) -> str:
     return f"unknown {kind}; {which}"
 
 
-def place_faults(
-    errors: Sequence[Mapping[str, Any]], known: Sequence[str] = ()
-) -> list[PlacedFault]:
-    """Describe pydantic's errors of a query or a path; `known` are the query's parameters."""
-    return [
-        (format_path(each["loc"]), _describe_fault(each, known)) for each in errors[:FAULTS_SHOWN]
-    ]
+def place_faults(errors: Sequence[Mapping[str, Any]]) -> list[PlacedFault]:
+    """Describe pydantic's errors of a query or a path."""
+    return [(format_path(each["loc"]), _describe_fault(each)) for each in errors[:FAULTS_SHOWN]]
 
 
 def format_path(where: Sequence[int | str]) -> str:
     return ".".join(shorten(str(part)) for part in where)
 
 
-def _describe_fault(error: Mapping[str, Any], known: Sequence[str]) -> str:
-    if error["type"] == UNKNOWN_FIELD:
-        return describe_unknown("query parameter", str(error["loc"][-1]), known)
+def _describe_fault(error: Mapping[str, Any]) -> str:
     pattern = error.get("ctx", {}).get("pattern")
     if pattern is not None:
         return describe_pattern(pattern)

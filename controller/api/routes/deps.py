@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import Annotated
 
 import msgspec
 from fastapi import Depends, Path, Query, Request
-from fastapi.exceptions import RequestValidationError
+from pydantic.alias_generators import to_camel
 
 from controller.aggregation.operations import Order
 from controller.api.gate.admitted import Call
 from controller.api.wire.bodies import InvalidRequest, convert_given
-from controller.api.wire.problems import list_parameters
 from controller.api.wire.requests import LineParameter, NameParameter
 from controller.service.controller import Controller
 from noted_time.values import Position
-from noted_time.wording.faults import REPEATED_FIELD, UNKNOWN_FIELD
+from noted_time.wording.faults import FAULTS_SHOWN, describe_unknown, format_path
 
 POSITION_PLACE = ("query", "position")
 
@@ -75,18 +75,24 @@ StartQuery = Annotated[int, Query(ge=0, le=10**9)]
 
 
 async def check_parameters(request: Request) -> None:
-    """Raise `RequestValidationError` for query parameters that are unknown or repeated."""
+    """Raise `InvalidRequest` for query parameters that are unknown or repeated."""
     if not request.query_params:
         return
-    known = list_parameters(request)
+    known = _list_parameters(request)
     counts = Counter(name for name, _ in request.query_params.multi_items())
-    faults = {name: UNKNOWN_FIELD for name in counts if name not in known}
+    unknown = islice((name for name in counts if name not in known), FAULTS_SHOWN)
+    faults = [(name, describe_unknown("query parameter", name, [*known])) for name in unknown]
     repeated = (name for name in known if counts[name] > 1 and not known[name])
-    faults |= dict.fromkeys(repeated, REPEATED_FIELD)
+    faults += [(name, "is given more than once") for name in repeated]
     if faults:
-        raise RequestValidationError(
-            [
-                {"type": fault, "loc": ("query", name), "msg": "", "input": None}
-                for name, fault in faults.items()
-            ]
-        )
+        raise InvalidRequest([(format_path(("query", name)), what) for name, what in faults])
+
+
+def _list_parameters(request: Request) -> dict[str, bool]:
+    """Return the query parameters of the route, and whether each may be repeated."""
+    wanted = to_camel(request.scope["route"].name)
+    paths = request.app.openapi()["paths"].values()
+    operations = (each for methods in paths for each in methods.values())
+    operation = next(each for each in operations if each["operationId"] == wanted)
+    given = (each for each in operation.get("parameters", ()) if each["in"] == "query")
+    return {each["name"]: each["schema"].get("type") == "array" for each in given}

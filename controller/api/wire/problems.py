@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl
 import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import compile_path
@@ -84,27 +83,16 @@ def refusal_of(error: Described) -> Answer:
 
 
 def build_invalid_request(found: Sequence[PlacedFault]) -> Answer:
-    detail = "; ".join(f"{where}: {what}" for where, what in found[:FAULTS_SHOWN])
-    errors = [{"where": where, "what": what} for where, what in found]
+    shown = found[:FAULTS_SHOWN]
+    detail = "; ".join(f"{where}: {what}" for where, what in shown)
+    errors = [{"where": where, "what": what} for where, what in shown]
     return build_problem(422, "invalid_request", detail, errors=errors)
 
 
 def refuse_parameters(query: bytes) -> Answer:
     names = list(dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)))
     what = describe_unknown("query parameter", "", ())
-    return build_invalid_request(
-        [(format_path(("query", name)), what) for name in names[:FAULTS_SHOWN]]
-    )
-
-
-def list_parameters(request: Request) -> dict[str, bool]:
-    """Return the query parameters of the route, and whether each may be repeated."""
-    wanted = to_camel(request.scope["route"].name)
-    paths = request.app.openapi()["paths"].values()
-    operations = (each for methods in paths for each in methods.values())
-    operation = next(each for each in operations if each["operationId"] == wanted)
-    given = (each for each in operation.get("parameters", ()) if each["in"] == "query")
-    return {each["name"]: each["schema"].get("type") == "array" for each in given}
+    return build_invalid_request([(format_path(("query", name)), what) for name in names])
 
 
 def install(app: FastAPI) -> None:
@@ -123,9 +111,8 @@ def install(app: FastAPI) -> None:
     async def answer_invalid(_: Request, error: InvalidRequest) -> Response:
         return build_invalid_request(error.faults).to_response()
 
-    async def answer_invalid_query(request: Request, error: RequestValidationError) -> Response:
-        faults = place_faults(error.errors(), [*list_parameters(request)])
-        return build_invalid_request(faults).to_response()
+    async def answer_invalid_query(_: Request, error: RequestValidationError) -> Response:
+        return build_invalid_request(place_faults(error.errors())).to_response()
 
     async def answer_refusal(_: Request, error: Described) -> Response:
         return refusal_of(error).to_response()
