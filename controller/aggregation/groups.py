@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+from msgspec import UNSET, UnsetType
 
 from controller.aggregation.draft import Draft
 from controller.store.records import BacklogRecord, ReaderRecord
@@ -27,12 +28,6 @@ class GroupLimits:
 
 
 DEFAULT_LIMITS = GroupLimits()
-
-
-class OwnBacklog(NamedTuple):
-    """A reader's report of a backlog; `None` withdraws its previous one."""
-
-    backlog: bool | None
 
 
 @dataclass(slots=True)
@@ -157,17 +152,18 @@ class ReaderGroups:
         draft: Draft,
         *,
         now: int,
-        own: OwnBacklog | None = None,
+        own: bool | UnsetType | None = UNSET,
     ) -> ReaderGroup:
+        """Report a position; `None` withdraws the reader's own report of a backlog."""
         group = self._groups.setdefault(name, _Group())
         offsets = group.position.offsets
         owners = {offsets[segment][1] for segment in position if segment in offsets}
         group.position.report(reader, position)
         group.reports[reader] = now
-        if own is not None and own.backlog is not None:
-            group.own[reader] = own.backlog
-        elif own is not None:
+        if own is None:
             group.own.pop(reader, None)
+        elif own is not UNSET:
+            group.own[reader] = own
         self._check_at = min(self._check_at, now)
         self._write_readers(name, owners | {reader}, draft)
         return group.position

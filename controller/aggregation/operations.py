@@ -17,6 +17,7 @@ from controller.store.records import Change, StoredScale, StreamRecord
 from noted_time import BacklogPolicy, LimitReached, NotedMeanwhile, StreamCut, StreamSealed
 from noted_time.answers import Action
 from noted_time.client import position_to_wire
+from noted_time.reading import ReaderGroup
 from noted_time.rules import Seal, SealRequest, Slices
 from noted_time.values import ScaleEvent, StreamSettings, validate_name
 
@@ -251,6 +252,14 @@ def set_backlog_policy(  # noqa: PLR0913 - the change and its limits
             {"group": group, "backlog": each and asdict(each)} for each in (before, policy)
         )
         _record(stream, draft, order, "backlog_policy", was=was, became=became)
+
+
+def take_offline(
+    stream: StreamState, draft: Draft, group: str, reader: str, position: Mapping[int, int]
+) -> ReaderGroup:
+    """Take a reader offline, at this position; raises `UnknownReader`."""
+    now = stream.service_ms(draft.moment)
+    return stream.groups.offline(group, reader, position, draft, now=now)
 
 
 def _find_hold_end(stream: StreamState, writer: str, draft: Draft) -> dict[str, int | None] | None:

@@ -9,11 +9,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
 import structlog
+from msgspec import UNSET, UnsetType
 
 from controller.aggregation import group_backlog, operations
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.group_backlog import GroupBacklog
-from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.operations import ANONYMOUS_ORDER, Order
 from controller.aggregation.owned_streams import NotOwner, OwnedStreams
 from controller.aggregation.stream import StreamState
@@ -237,7 +237,7 @@ class Controller:
         reader: str,
         position: Position,
         *,
-        own: OwnBacklog | None = None,
+        own: bool | UnsetType | None = UNSET,
         is_admin: bool = False,
     ) -> tuple[StreamState, ReaderGroup]:
         """Raises `LimitReached`."""
@@ -253,17 +253,6 @@ class Controller:
 
         weight = 1 + len(position) // SEGMENTS_PER_NOTE
         return await self._committer.submit(report, notes=weight)
-
-    async def offline(
-        self, name: str, group: str, reader: str, position: Position
-    ) -> tuple[StreamState, ReaderGroup]:
-        """Raises `UnknownReader`."""
-
-        def offline(stream: StreamState, draft: Draft) -> ReaderGroup:
-            now = stream.service_ms(draft.moment)
-            return stream.groups.offline(group, reader, position, draft, now=now)
-
-        return await self.change(name, offline)
 
     async def remove_group(self, name: str, group: str) -> None:
         await self.change(name, lambda stream, draft: stream.groups.remove(group, draft))

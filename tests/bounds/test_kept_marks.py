@@ -66,7 +66,7 @@ async def test_the_slowest_group_with_a_reader_online_decides(
         for group, at in (("fast", 50), ("slow", offset)):
             await controller.report("s", group, "r", {0: at})
         if goes_offline:
-            await controller.offline("s", "slow", "r", {0: offset})
+            await controller.change("s", operations.take_offline, "slow", "r", {0: offset})
         await make_marks(controller)
         await wait_for_retention(controller, time, first=first)
 

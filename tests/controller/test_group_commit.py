@@ -254,7 +254,9 @@ CHANGES: dict[str, Callable[[Controller], Awaitable[Any]]] = {
         "s", operations.scale, ANONYMOUS_ORDER, ScaleEvent({0: 9}, {1: (0,)})
     ),
     "report": lambda controller: controller.report("s", "g", "r", {0: 5}),
-    "offline": lambda controller: controller.offline("s", "g", "first", {0: 1}),
+    "offline": lambda controller: controller.change(
+        "s", operations.take_offline, "g", "first", {0: 1}
+    ),
 }
 
 

@@ -10,12 +10,10 @@ from urllib.parse import parse_qsl
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Depends, Path, Query, Response
-from msgspec import UNSET
 from msgspec.structs import asdict, replace
 from pydantic import BaseModel, Field, ValidationError
 
 from controller.aggregation import operations
-from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.owned_streams import NotOwner
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.reader_lags import find_lags, find_reader_lags, locate_position
@@ -57,6 +55,9 @@ GROUP_PATH = "/reader-groups/{group}"
 READER_PATH = GROUP_PATH + "/readers/{reader}"
 WaitQuery = Annotated[int, Field(ge=0, le=30_000)]
 KEPT_BYTES = 64 * 1024  # of a cached answer
+
+# for many polls of one history
+_last_answers: WeakKeyDictionary[MarkHistory, tuple[object, bytes]] = WeakKeyDictionary()
 
 PathName = Annotated[requests.NameParameter, Path()]
 
@@ -117,10 +118,10 @@ async def _poll_marks(controller: Controller, call: Call, asked: MarksAsked) -> 
     new_marks = await controller.polls.marks(
         call.stream, asked.domain, after=asked.after, wait_ms=asked.wait_ms, is_admin=call.is_admin
     )
-    return Answer.of(200, await encoded_answers.of(new_marks, asked))
+    return Answer.of(200, await _encode_marks_answer(new_marks, asked))
 
 
-async def build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAnswer:
+async def _build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAnswer:
     is_ahead = asked.after > new_marks.history.last_seq
     marks = new_marks.history.following(asked.after)
     (page, _, has_more), state = await page_of(marks, asked.limit), new_marks.stream
@@ -139,26 +140,17 @@ async def build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAns
     )
 
 
-class EncodedAnswers:
-    """The last answer for each history, for many polls."""
-
-    def __init__(self) -> None:
-        self._last: WeakKeyDictionary[MarkHistory, tuple[object, bytes]] = WeakKeyDictionary()
-
-    async def of(self, new_marks: NewMarks, asked: MarksAsked) -> bytes:
-        state, history = new_marks.stream, new_marks.history
-        content = history.first_seq, history.last_seq, new_marks.quiet
-        now = len(state.scale_events), state.final_cut, state.record.logs
-        key = asked.after, asked.limit, content, now
-        known = self._last.get(history)
-        if known is None or known[0] != key:
-            known = key, encode(await build_marks_answer(new_marks, asked))
-            if len(known[1]) <= KEPT_BYTES:
-                self._last[history] = known
-        return known[1]
-
-
-encoded_answers = EncodedAnswers()
+async def _encode_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> bytes:
+    state, history = new_marks.stream, new_marks.history
+    content = history.first_seq, history.last_seq, new_marks.quiet
+    now = len(state.scale_events), state.final_cut, state.record.logs
+    key = asked.after, asked.limit, content, now
+    known = _last_answers.get(history)
+    if known is None or known[0] != key:
+        known = key, encode(await _build_marks_answer(new_marks, asked))
+        if len(known[1]) <= KEPT_BYTES:
+            _last_answers[history] = known
+    return known[1]
 
 
 WindowDep = Annotated[requests.WindowRequest, Depends(BodyOf(requests.WindowRequest))]
@@ -344,9 +336,8 @@ async def report_position(  # noqa: PLR0913 - one parameter for each of the requ
     body: Annotated[requests.ReaderReport, Depends(BodyOf(requests.ReaderReport))],
 ) -> Response:
     """Report the position of a reader of the group."""
-    own = None if body.backlog is UNSET else OwnBacklog(body.backlog)
     state, readers = await controller.report(
-        stream, group, reader, body.position, own=own, is_admin=call.is_admin
+        stream, group, reader, body.position, own=body.backlog, is_admin=call.is_admin
     )
     return reply(build_group(state, readers, await controller.backlog(stream, group)))
 
@@ -360,7 +351,8 @@ async def take_reader_offline(
     body: Annotated[requests.ReaderLeave, Depends(BodyOf(requests.ReaderLeave))],
 ) -> Response:
     """Move the reader's segments back to this position, and stop counting the reader."""
-    state, readers = await controller.offline(stream, group, reader, body.position)
+    reported = group, reader, body.position
+    state, readers = await controller.change(stream, operations.take_offline, *reported)
     return reply(build_group(state, readers, await controller.backlog(stream, group)))
 
 
