@@ -6,10 +6,11 @@ A limited number of streams and holders keeps a scrape small.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from heapq import nlargest, nsmallest
 from itertools import islice
 from operator import itemgetter
+from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -41,7 +42,16 @@ NAMES_SHOWN = 1000  # of the longest holders, and of the latest excluded writers
 
 NAMED_AFTER_MS = 5000  # a series is kept forever
 
+NAMESPACE = "noted_time"
+
 DURATION_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+MEMBERS_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+
+STREAM_COUNTERS = {
+    "excluded": "Writers excluded by their timeout or removed by an operator",
+    "fenced": "Notes refused because another process took the writer's name over",
+    "lost_marks": "Marks that the controller had shown and its database lost",
+}
 
 # a useless second series for each counter
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -59,63 +69,40 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.registry.register(refused_calls)
-        notes = Counter(
-            "noted_time_notes",
-            "Notes answered: accepted, or why not",
-            ["status"],
-            registry=self.registry,
-        )
+        common: dict[str, Any] = {"namespace": NAMESPACE, "registry": self.registry}
+        gauge: Callable[..., Gauge] = partial(Gauge, **common)
+        counter: Callable[..., Counter] = partial(Counter, **common)
+        histogram: Callable[..., Histogram] = partial(Histogram, **common)
+        notes = counter("notes", "Notes answered: accepted, or why not", ["status"])
         self.notes = cache(notes.labels)
         self.notes("accepted")  # the series exists from the start
-        self.commit_seconds = Histogram(
-            "noted_time_commit_seconds",
-            "Time of one group commit",
-            buckets=DURATION_BUCKETS_S,
-            registry=self.registry,
+        self.commit_seconds = histogram(
+            "commit_seconds", "Time of one group commit", buckets=DURATION_BUCKETS_S
         )
-        self.commit_members = Histogram(
-            "noted_time_commit_members",
-            "Writers written by one group commit",
-            buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000),
-            registry=self.registry,
+        self.commit_members = histogram(
+            "commit_members", "Writers written by one group commit", buckets=MEMBERS_BUCKETS
         )
-        self.failed_commits = Counter(
-            "noted_time_failed_commits", "Group commits that wrote nothing", registry=self.registry
+        self.failed_commits = counter("failed_commits", "Group commits that wrote nothing")
+        self.call_age = gauge(
+            "commit_age_seconds", "Age of the oldest commit under way, 0 without one"
         )
-        self.call_age = self._add_gauge(
-            "noted_time_commit_age_seconds", "Age of the oldest commit under way, 0 without one"
+        self.clock_steps = counter(
+            "clock_steps", "Steps of the wall clock against the monotonic clock, by 5 s or more"
         )
-        self.clock_steps = Counter(
-            "noted_time_clock_steps",
-            "Steps of the wall clock against the monotonic clock, by 5 s or more",
-            registry=self.registry,
+        self._overloaded = counter("overloaded", "Requests refused because too much waits")
+        self.streams = gauge("streams", "Streams that this controller owns")
+        self.long_polls = gauge("long_polls", "Readers that wait for marks")
+        self.intake = gauge("intake_requests", "Requests that wait for the next group commit")
+        self.service_clock = gauge(
+            "service_clock_seconds", "Service clock, which measures writer timeouts"
         )
-        self._overloaded = Counter(
-            "noted_time_overloaded",
-            "Requests refused because too much waits",
-            registry=self.registry,
-        )
-        self.streams = self._add_gauge("noted_time_streams", "Streams that this controller owns")
-        self.long_polls = self._add_gauge("noted_time_long_polls", "Readers that wait for marks")
-        self.intake = self._add_gauge(
-            "noted_time_intake_requests", "Requests that wait for the next group commit"
-        )
-        self.service_clock = self._add_gauge(
-            "noted_time_service_clock_seconds", "Service clock, which measures writer timeouts"
-        )
-        self.certificate_expiry = self._add_gauge(
-            "noted_time_certificate_expiry_seconds",
+        self.certificate_expiry = gauge(
+            "certificate_expiry_seconds",
             "Unix time at which the TLS certificate expires, 0 without one",
         )
-        self._ready = self._add_gauge(
-            "noted_time_ready", "1 while the controller serves, 0 while its database is away"
-        )
-        self._buckets = Gauge(
-            "noted_time_buckets", "Buckets of streams by owner", ["owner"], registry=self.registry
-        )
-        self._replicas = self._add_gauge(
-            "noted_time_replicas", "Controllers that share the database"
-        )
+        self._ready = gauge("ready", "1 while the controller serves, 0 while its database is away")
+        self._buckets = gauge("buckets", "Buckets of streams by owner", ["owner"])
+        self._replicas = gauge("replicas", "Controllers that share the database")
 
     def show_state(self, leases: Leases, *, ready: bool) -> None:
         self._ready.set(ready)
@@ -133,9 +120,6 @@ class Metrics:
     def count_commit(self, batch: ChangeSet, took_s: float) -> None:
         self.commit_seconds.observe(took_s)
         self.commit_members.observe(len(batch.list_puts(StoredMember)))
-
-    def _add_gauge(self, name: str, sentence: str) -> Gauge:
-        return Gauge(name, sentence, registry=self.registry)
 
 
 class Exposition(Collector):
@@ -175,9 +159,9 @@ class Exposition(Collector):
             for state, count in stream.members.items()
         )
         yield _build_family("members", "Members by state", members, ["stream", "state"])
-        excluded = (([each.name], each.excluded) for each in self._streams)
-        sentence = "Writers excluded by their timeout or removed by an operator"
-        yield _build_family("excluded", sentence, excluded, ["stream"], CounterMetricFamily)
+        for name, sentence in STREAM_COUNTERS.items():
+            counts = (([each.name], getattr(each, name)) for each in self._streams)
+            yield _build_family(name, sentence, counts, ["stream"], CounterMetricFamily)
         out = (
             ([stream.name, writer], max(0, self._now.wall - since) / 1000)
             for stream in self._streams
@@ -186,12 +170,6 @@ class Exposition(Collector):
         sentence = "How long a writer is excluded, after a mark advanced without it"
         shown = nsmallest(NAMES_SHOWN, out, key=itemgetter(1))
         yield _build_family("excluded_writer_seconds", sentence, shown, ["stream", "writer"])
-        fenced = (([each.name], each.fenced) for each in self._streams)
-        sentence = "Notes refused because another process took the writer's name over"
-        yield _build_family("fenced", sentence, fenced, ["stream"], CounterMetricFamily)
-        lost = (([each.name], each.lost_marks) for each in self._streams)
-        sentence = "Marks that the controller had shown and its database lost"
-        yield _build_family("lost_marks", sentence, lost, ["stream"], CounterMetricFamily)
 
     def _collect_domains(self) -> Iterator[Metric]:
         each, counter = self._build_domain_family, CounterMetricFamily
@@ -275,7 +253,7 @@ def _build_family(
     labels: Sequence[str] = (),
     kind: Kind = GaugeMetricFamily,
 ) -> Metric:
-    family = kind(f"noted_time_{name}", sentence, labels=labels)
+    family = kind(f"{NAMESPACE}_{name}", sentence, labels=labels)
     for values, value in rows:
         family.add_metric(values, value)
     return family
