@@ -140,8 +140,7 @@ class Forwarding:
         if url is None:
             return NOT_MINE
         if request.is_notes_call:
-            new_peer = _Peer(url, self.http_client, self.secret, self._record_failure)
-            peer = self._peers.setdefault(url, new_peer)
+            peer = self._peers.setdefault(url, _Peer(url, self))
             answer = explain_faults(await peer.put(request), request.body)
         else:
             answer = await self._forward(url, request)
@@ -153,7 +152,7 @@ class Forwarding:
         try:
             reply = await self._send_unless_moved(url, request)
         except Exception as error:  # the owner's URL may be invalid
-            self._record_failure(url, error)
+            self.record_failure(url, error)
             if request.scope["method"] in REPEATABLE_METHODS or isinstance(error, CONNECT_ERRORS):
                 return NOT_MINE
             message = f"the controller that owns the stream did not answer: {error!r}; try again"
@@ -192,7 +191,7 @@ class Forwarding:
         while self._ownership.owner_url(stream) == url and not self._controller.stopping.is_set():
             await self._ownership.wait_for_change(1.0)
 
-    def _record_failure(self, url: str, error: Exception) -> None:
+    def record_failure(self, url: str, error: Exception) -> None:
         if url not in self._failing:
             log.warning("forwarding_failed", url=url, error=repr(error))
             self._failing.add(url)
@@ -202,17 +201,8 @@ class Forwarding:
 class _Peer:
     """Posts the notes for one other controller in frames."""
 
-    def __init__(
-        self,
-        url: str,
-        client: httpx.AsyncClient,
-        secret: SharedSecret,
-        failed: Callable[[str, Exception], None],
-    ) -> None:
-        self._url = url
-        self.http_client = client
-        self._secret = secret
-        self._failed = failed
+    def __init__(self, url: str, forwarding: Forwarding) -> None:
+        self._url, self._forwarding = url, forwarding
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -253,19 +243,19 @@ class _Peer:
     async def _post(self, items: list[Item]) -> list[Answer]:
         try:
             async with asyncio.timeout(CONNECT_S + OWNER_S):
-                reply = await self.http_client.post(
+                reply = await self._forwarding.http_client.post(
                     f"{self._url}{FORWARDED_PATH}",
                     content=_encoder.encode(items),
-                    headers=[await self._secret.header()],
+                    headers=[await self._forwarding.secret.header()],
                 )
             if reply.status_code == httpx.codes.FORBIDDEN:
-                await self._secret.refresh()
+                await self._forwarding.secret.refresh()
             reply.raise_for_status()
             answers = _answers.decode(reply.content)
             if len(answers) != len(items):
                 raise msgspec.DecodeError(f"{len(answers)} answers to {len(items)} requests")  # noqa: TRY301 - handled like any failure
         except Exception as error:  # noqa: BLE001 - on any error, each request needs an answer
-            self._failed(self._url, error)
+            self._forwarding.record_failure(self._url, error)
             return [NOT_MINE] * len(items)
         return answers
 
