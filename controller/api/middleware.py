@@ -11,15 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.api.gate import audit
-from controller.api.gate.access import (
-    FORWARDED_PATH,
-    AccessDenied,
-    Gate,
-    Need,
-    RequestInfo,
-    describe_attempt,
-    find_need,
-)
+from controller.api.gate.access import FORWARDED_PATH, AccessDenied, Gate, RequestInfo, find_need
 from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.notes.route import answer_notes
 from controller.api.replicas import forwarding
@@ -61,9 +53,10 @@ class Middleware:
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         remote, _ = scope.get("client") or ("", 0)
-        info = RequestInfo(scope["method"], scope["path"], scope["headers"], remote)
+        method, path = scope["method"], scope["path"]
+        info = RequestInfo(method, path, scope["headers"], remote, find_need(method, path))
         names = [name for name, _ in info.headers]
-        if info.method == "CONNECT" or b"upgrade" in names:
+        if method == "CONNECT" or b"upgrade" in names:
             # the following bytes would be parsed as requests
             answer = build_problem(400, "unknown_protocol", "this server speaks only HTTP/1.1")
             await answer.with_headers(CLOSE_HEADERS).send(send)
@@ -74,24 +67,23 @@ class Middleware:
             )
             await answer.with_headers(CLOSE_HEADERS).send(send)
             return
-        need = find_need(info.method, info.path)
         try:
-            holder = self._gate.admit(need, info)
-            if need.right == "forward":
-                await self._forwarding.secret.check(need, info)
+            holder = self._gate.admit(info)
+            if info.need.right == "forward":
+                await self._forwarding.secret.check(info)
         except AccessDenied as denied:
             await read_body(receive, 0, scope)  # some clients read an answer only after sending
             await denied.problem.send(send)
             return
-        if need.right == "administer":
-            send = _audit_answer(send, need, info, holder)
-        most = _limit_body(need, info.path)
+        if info.need.right == "administer":
+            send = _audit_answer(send, info, holder)
+        most = _limit_body(info)
         body = await read_body(receive, most, scope)
         if body is None:
             answer = build_problem(413, "too_large", f"the body is over {most} bytes")
             await answer.with_headers(CLOSE_HEADERS).send(send)
         else:
-            scope["state"]["call"] = Call(need.stream, holder, info.remote)
+            scope["state"]["call"] = Call(info.need.stream, holder, remote)
             await self._serve(scope, send, body)
 
     async def _serve(self, scope: Scope, send: Send, body: bytes) -> None:
@@ -130,20 +122,20 @@ class Middleware:
         return await answer_of(self._app, dict(request.scope), _replay_body(request.body))
 
 
-def _audit_answer(send: Send, need: Need, info: RequestInfo, holder: Holder) -> Send:
+def _audit_answer(send: Send, info: RequestInfo, holder: Holder) -> Send:
 
     async def send_and_log(message: Message) -> None:
         if message["type"] == "http.response.start":
-            audit.log_answer(describe_attempt(need, info), message["status"], holder)
+            audit.log_answer(info.attempt, message["status"], holder)
         await send(message)
 
     return send_and_log
 
 
-def _limit_body(need: Need, path: str) -> int:
-    if need.right == "nothing":
+def _limit_body(info: RequestInfo) -> int:
+    if info.need.right == "nothing":
         return 0
-    return forwarding.MAX_FRAME if path == FORWARDED_PATH else MAX_BODY
+    return forwarding.MAX_FRAME if info.path == FORWARDED_PATH else MAX_BODY
 
 
 async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:

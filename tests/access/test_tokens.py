@@ -108,7 +108,7 @@ def test_required_token_refuses_all_until_one_is_created() -> None:
     gate = Gate(Guarded().cache, require=True)
 
     with pytest.raises(AccessDenied):
-        gate.admit(Need("a token"), RequestInfo("GET", "/v1/streams", [], ""))
+        gate.admit(RequestInfo("GET", "/v1/streams", [], "", Need("a token")))
 
 
 def test_token_refresh_reads_no_rows_without_changes(monkeypatch: pytest.MonkeyPatch) -> None:

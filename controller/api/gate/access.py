@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import Literal, NamedTuple
 
 from controller.api.gate import audit
-from controller.api.gate.audit import ANONYMOUS_HOLDER, Attempt
+from controller.api.gate.audit import ANONYMOUS_HOLDER, Attempt, Outcome
 from controller.api.pages import assets
 from controller.api.wire.problems import build_problem
 from controller.api.wire.responses import Answer
@@ -110,21 +110,38 @@ def _find_right(method: str, below: Sequence[str]) -> Right:
     return "read" if (method, masked) in READER_CALLS else "administer"
 
 
-class RequestInfo(NamedTuple):
-    """The request's head: header names in lower case, and the caller's address `remote`."""
-
-    method: str
-    path: str
-    headers: Sequence[tuple[bytes, bytes]]
-    remote: str
-
-
 class AccessDenied(Exception):
     """The request is refused; `problem` is the answer."""
 
     def __init__(self, problem: Answer) -> None:
         super().__init__(problem.status)
         self.problem = problem
+
+
+class RequestInfo(NamedTuple):
+    """The request's head, and what it needs.
+
+    Header names are in lower case, and `remote` is the caller's address.
+    """
+
+    method: str
+    path: str
+    headers: Sequence[tuple[bytes, bytes]]
+    remote: str
+    need: Need
+
+    @property
+    def attempt(self) -> Attempt:
+        return Attempt(f"{self.method} {self.path}", self.need.stream, self.remote)
+
+    def deny(
+        self, outcome: Outcome, sentence: str, holder: Holder = ANONYMOUS_HOLDER
+    ) -> AccessDenied:
+        """Record the refusal, and return the error to raise."""
+        audit.record_refusal(self.attempt, outcome, holder)
+        status = 401 if outcome == "unauthenticated" else 403
+        facts = {"right": self.need.right} if outcome == "forbidden" else {}
+        return AccessDenied(build_problem(status, outcome, sentence, **facts))
 
 
 class Gate:
@@ -149,7 +166,7 @@ class Gate:
     def is_token_required(self) -> bool:
         return self._require or (self.tokens is not None and self.tokens.has_any_ever())
 
-    def admit(self, need: Need, info: RequestInfo) -> Holder:
+    def admit(self, info: RequestInfo) -> Holder:
         """Return the caller, or raise `AccessDenied`."""
         authorization = origin = None
         host = None
@@ -161,16 +178,16 @@ class Gate:
                 origin = value if origin is None else b""
             elif name == b"host":
                 host = value
-        if origin is not None:
-            _check_origin(origin, host or b"", need, info)
-        if need.right in {"nothing", "forward"}:
+        is_safe = info.method in SAFE_METHODS
+        if not (is_safe or origin is None) and is_foreign(origin, host or b""):
+            raise info.deny("foreign_origin", "the call comes from a web page of another origin")
+        if info.need.right in {"nothing", "forward"}:
             return ANONYMOUS_HOLDER
         if not self.is_token_required():
             if host is not None and not self._is_own(_strip_port(host.decode("latin-1"))):
-                audit.record_refusal(describe_attempt(need, info), "foreign_host")
-                raise AccessDenied(build_problem(403, "foreign_host", self._describe_remedy()))
+                raise info.deny("foreign_host", self._describe_remedy())
             return ANONYMOUS_HOLDER
-        return self._holder(authorization or b"", need, info)
+        return self._holder(authorization or b"", info)
 
     def _is_own(self, host: str) -> bool:
         if is_loopback(host) or self._names is None:
@@ -182,29 +199,16 @@ class Gate:
             return "without tokens, the host must be localhost or a loopback address"
         return "without tokens, the host must be an IP address or a name in --host-name"
 
-    def _holder(self, authorization: bytes, need: Need, info: RequestInfo) -> Holder:
+    def _holder(self, authorization: bytes, info: RequestInfo) -> Holder:
         """Answer all invalid tokens alike."""
         holder = self.tokens.holder(authorization) if self.tokens is not None else None
         if holder is None:
-            audit.record_refusal(describe_attempt(need, info), "unauthenticated")
             sentence = "missing, expired or revoked token: send Authorization: Bearer nt_…"
-            raise AccessDenied(build_problem(401, "unauthenticated", sentence))
-        if not need.is_met_by(holder.grant):
-            audit.record_refusal(describe_attempt(need, info), "forbidden", holder)
-            sentence = f"this token does not give the right to {need}"
-            raise AccessDenied(build_problem(403, "forbidden", sentence, right=need.right))
+            raise info.deny("unauthenticated", sentence)
+        if not info.need.is_met_by(holder.grant):
+            sentence = f"this token does not give the right to {info.need}"
+            raise info.deny("forbidden", sentence, holder)
         return holder
-
-
-def _check_origin(origin: bytes, host: bytes, need: Need, info: RequestInfo) -> None:
-    if info.method not in SAFE_METHODS and is_foreign(origin, host):
-        audit.record_refusal(describe_attempt(need, info), "foreign_origin")
-        sentence = "the call comes from a web page of another origin"
-        raise AccessDenied(build_problem(403, "foreign_origin", sentence))
-
-
-def describe_attempt(need: Need, info: RequestInfo) -> Attempt:
-    return Attempt(f"{info.method} {info.path}", need.stream, info.remote)
 
 
 def is_foreign(origin: bytes, host: bytes) -> bool:

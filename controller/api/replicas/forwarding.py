@@ -280,9 +280,9 @@ def _submit_item(
     controller: Controller, gate: Gate, item: Item, remote: str
 ) -> Future[Results] | Answer:
     shown = [(b"authorization", item.authorization)] if item.authorization else []
-    info = RequestInfo("POST", f"/v1/streams/{item.stream}/notes", shown, remote)
+    path, need = f"/v1/streams/{item.stream}/notes", Need("write", item.stream)
     try:
-        holder = gate.admit(Need("write", item.stream), info)
+        holder = gate.admit(RequestInfo("POST", path, shown, remote, need))
     except AccessDenied as denied:
         return denied.problem
     if not controller.owns(item.stream):

@@ -6,9 +6,8 @@ import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
 
-from controller.api.gate import audit
-from controller.api.gate.access import AccessDenied, Need, RequestInfo, describe_attempt
-from controller.api.wire.problems import build_problem, problem_of
+from controller.api.gate.access import AccessDenied, RequestInfo
+from controller.api.wire.problems import problem_of
 from controller.store.port import StoreUnavailable
 
 SECRET_HEADER = b"noted-time-replica"
@@ -37,7 +36,7 @@ class SharedSecret:
                 self._again_at = now + REREAD_INTERVAL_S
                 self._known = await self._read()
 
-    async def check(self, need: Need, info: RequestInfo) -> None:
+    async def check(self, info: RequestInfo) -> None:
         """Raise `AccessDenied` unless the request has the secret, read again if it differs."""
         shown = next((value for name, value in info.headers if name == SECRET_HEADER), b"")
         try:
@@ -46,9 +45,8 @@ class SharedSecret:
         except StoreUnavailable as failure:
             raise AccessDenied(problem_of(failure)) from failure
         if not self._is_secret(shown):
-            audit.record_refusal(describe_attempt(need, info), "forbidden")
             sentence = "only a controller of the same database may forward notes"
-            raise AccessDenied(build_problem(403, "forbidden", sentence, right=need.right))
+            raise info.deny("forbidden", sentence)
 
     def _is_secret(self, shown: bytes) -> bool:
         return bool(self._known) and hmac.compare_digest(shown, self._known)
