@@ -1,5 +1,6 @@
 """Groups the tests that share a process of `./run test`, and orders the groups."""
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def find_group(nodeid: str) -> str:
         text = (ROOT / file).read_text()
         if "mark.spark" not in text:
             return file
-        return "spark and kafka" if "Broker" in text else "spark"
+        return "spark and kafka" if re.search("Broker|[.]broker", text) else "spark"
     if "kafka" in file:
         observed = " observed" * (file in OBSERVED)
         return "kafka and java" if file in IN_JAVA else f"kafka{observed}"

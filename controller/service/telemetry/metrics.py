@@ -42,7 +42,7 @@ NAMES_SHOWN = 1000  # of the longest holders, and of the latest excluded writers
 
 NAMED_AFTER_MS = 5000  # a series is kept forever
 
-NAMESPACE = "noted_time"
+METRICS_NAMESPACE = "noted_time"
 
 DURATION_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 MEMBERS_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -69,7 +69,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.registry.register(refused_calls)
-        common: dict[str, Any] = {"namespace": NAMESPACE, "registry": self.registry}
+        common: dict[str, Any] = {"namespace": METRICS_NAMESPACE, "registry": self.registry}
         gauge: Callable[..., Gauge] = partial(Gauge, **common)
         counter: Callable[..., Counter] = partial(Counter, **common)
         histogram: Callable[..., Histogram] = partial(Histogram, **common)
@@ -253,7 +253,7 @@ def _build_family(
     labels: Sequence[str] = (),
     kind: Kind = GaugeMetricFamily,
 ) -> Metric:
-    family = kind(f"{NAMESPACE}_{name}", sentence, labels=labels)
+    family = kind(f"{METRICS_NAMESPACE}_{name}", sentence, labels=labels)
     for values, value in rows:
         family.add_metric(values, value)
     return family
