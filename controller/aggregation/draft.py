@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from controller.store.records import ChangeSet, StoredMember, StreamRecord
+from controller.store.records import ChangeSet, StoredMember, StoredTimeline, StreamRecord
 from noted_time.rules import SLICE_SIZE, Aggregator, split_slices
 
 
@@ -55,6 +55,8 @@ class Draft:
         for writer in sorted(writers):
             touched.discard(writer)
             self.batch.drop(StoredMember, stream.id, writer)
+            for domain in stream.aggregator.domains:
+                self.batch.drop(StoredTimeline, stream.id, domain.name, writer)
 
     def drop(self, stream: DraftedStream) -> None:
         self._touched.pop(stream.id, None)
@@ -66,6 +68,11 @@ class Draft:
             for some in split_slices(list(writers)):
                 for writer in sorted(some):
                     self.batch.put(StoredMember(stream_id, aggregator.record(writer)))
+                    for domain, timeline in aggregator.take_changed_timelines(writer):
+                        if timeline is None:
+                            self.batch.drop(StoredTimeline, stream_id, domain, writer)
+                        else:
+                            self.batch.put(StoredTimeline(stream_id, domain, writer, timeline))
                 if len(some) == SLICE_SIZE:
                     yield
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -21,11 +22,12 @@ from controller.store.records import (
     LedgerEntry,
     ReaderRecord,
     StoredScale,
+    StoredTimeline,
     StreamRecord,
 )
 from noted_time.answers import EntryAnswer
 from noted_time.reading import MOST_REPORTS, Coverage, LateReports, MarkHistory, MissingWriters
-from noted_time.rules import Aggregator, MemberRecord, Seal
+from noted_time.rules import Aggregator, MemberRecord, Seal, Timeline
 from noted_time.values import (
     LARGEST_TIME,
     MIN_INT64,
@@ -94,7 +96,11 @@ class StreamState:
         stream.latest_ms = max((at for _, at in last.values()), default=0)
         stream.missing = missing.read_missing(record, store)
         names = {domain: each.open for domain, each in stream.missing.items()}
-        stream.aggregator.restore(stream._remember_latest(store.members(record.id)), names)
+        timelines: defaultdict[str, dict[str, Timeline]] = defaultdict(dict)
+        for each in store.load(StoredTimeline, record.id):
+            timelines[each.writer][each.domain] = each.timeline
+        members = stream._remember_latest(store.members(record.id))
+        stream.aggregator.restore(members, timelines, names)
         missing.add_forgotten(stream.missing, stream.aggregator)
         late = store.load(LateRecord, record.id)
         for domain in stream.late:
@@ -247,7 +253,7 @@ class StreamState:
         for domain, track in self.aggregator.domains.list_tracks(member):
             late = self.late[domain.name]
             has_late = any(each.writer == writer and each.least is not None for each in late)
-            if member.position or has_late or track.first_time is not None:
+            if member.position or has_late or track.timeline.first_time is not None:
                 continue
             for place in late.drop_without_least(writer):
                 draft.batch.drop(LateRecord, self.id, domain.name, *place)

@@ -35,7 +35,7 @@ from controller.service.telemetry import traces
 from controller.service.telemetry.logs import log_changes
 from controller.service.telemetry.metrics import Metrics
 from controller.store.port import Store, StoreLost, StoreUnavailable
-from controller.store.records import AppendedMark, StoredMember, StreamRecord
+from controller.store.records import AppendedMark, StreamRecord
 from noted_time import NotedTimeError
 from noted_time.client import Backoff
 from noted_time.rules import Slices
@@ -234,7 +234,7 @@ class Committer:
             return
         for job in jobs:
             job.resolve()
-        await _run_in_turn(draft.batch.free(StoredMember))
+        await _run_in_turn(draft.batch.free())
 
     async def _write(self, draft: Draft) -> None:
         await _run_in_turn(draft.finish())

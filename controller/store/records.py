@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from noted_time import BacklogPolicy
 from noted_time.answers import Action, EntryAnswer
-from noted_time.rules import SLICE_SIZE, MemberRecord, Seal
+from noted_time.rules import SLICE_SIZE, MemberRecord, Seal, Timeline
 from noted_time.values import LateReport, Mark, ScaleEvent, StreamSettings
 
 Key = tuple[Any, ...]
@@ -117,6 +117,19 @@ class StoredMember(Record, frozen=True):
     @property
     def key(self) -> Key:
         return self.stream_id, self.member.writer  # every note creates one
+
+
+class StoredTimeline(Record, frozen=True):
+    """When the marks of a domain count a member; none for a member that all of them count."""
+
+    table_name = "noted_time_timeline"
+    key_fields = ("stream_id", "domain", "writer")
+    has_crc = True
+
+    stream_id: str
+    domain: str
+    writer: str
+    timeline: Timeline
 
 
 class AppendedMark(Record, frozen=True):
@@ -277,6 +290,7 @@ RECORD_KINDS: tuple[type[Record], ...] = (
     StreamRecord,
     StoredScale,
     StoredMember,
+    StoredTimeline,
     AppendedMark,
     ReaderRecord,
     BacklogRecord,
@@ -339,13 +353,13 @@ class ChangeSet:
         puts = (records for kind, records in self._puts.items() if kind is not besides)
         return any(puts) or any(self._drops.values()) or bool(self.expired or self.truncated)
 
-    def free(self, kind: type[Record]) -> Iterator[None]:
+    def free(self) -> Iterator[None]:
         """Free the records in slices, because 50,000 at once take 50 ms."""
-        records = self._puts[kind]
-        while len(records) > SLICE_SIZE:
-            for _ in range(SLICE_SIZE):
-                records.popitem()
-            yield
+        for records in self._puts.values():
+            while len(records) > SLICE_SIZE:
+                for _ in range(SLICE_SIZE):
+                    records.popitem()
+                yield
 
     def _forget_stream(self, stream_id: str) -> None:
         for kind in RECORD_KINDS:

@@ -113,6 +113,9 @@ def _create_streams() -> None:
         _crc(),
         postgresql_with={"fillfactor": 50},
     )
+    _create_stream_table(
+        "noted_time_timeline", _key("domain"), _key("writer"), *_not_null(sa.Text, "record"), _crc()
+    )
 
 
 def _create_marks() -> None:

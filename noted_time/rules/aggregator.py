@@ -26,7 +26,14 @@ from msgspec.structs import replace
 
 from noted_time.rules.decisions import decide, dry_run
 from noted_time.rules.domain import Domain
-from noted_time.rules.member import BEFORE_ALL_TIME, Member, MemberRecord, record_of
+from noted_time.rules.member import (
+    ALWAYS_COUNTED,
+    BEFORE_ALL_TIME,
+    Member,
+    MemberRecord,
+    Timeline,
+    record_of,
+)
 from noted_time.rules.members import Domains
 from noted_time.rules.note_checks import NoteChecks
 from noted_time.rules.scaling import apply_scale
@@ -136,7 +143,7 @@ class Aggregator:
             member = self._join(note.writer, now)
         track = self.domains.accept(member, number, note, gained, now)
         timed = note.time is not None or note.state != "live"
-        if timed and track.exclusion is None and not note.takes_over:
+        if timed and track.timeline.exclusion is None and not note.takes_over:
             return self._accepted[number]
         return self.answer(note)
 
@@ -174,8 +181,8 @@ class Aggregator:
         member, numbers = self.member(note.writer), self.domains.numbers
         number = numbers[self._note_checks.find_domain(note)]
         lower, track = self._accepted[number].lower, member.track(number)
-        exclusion, missing = track.exclusion, self.domains.by_number[number].roster.missing
-        is_not_in_mark = note.writer not in missing and not track.returned_late
+        exclusion, missing = track.timeline.exclusion, self.domains.by_number[number].roster.missing
+        is_not_in_mark = note.writer not in missing and not track.timeline.returned_late
         if exclusion and exclusion.reason == "timed_out" and is_not_in_mark:
             exclusion = None  # no mark has excluded it yet
         if exclusion:
@@ -261,6 +268,18 @@ class Aggregator:
         """Return the stored row of a member, or raise `UnknownWriter`."""
         return record_of(self.member(writer), self.domains.numbers)
 
+    def take_changed_timelines(self, writer: str) -> Iterator[tuple[str, Timeline | None]]:
+        """Yield each domain where the database has another timeline of the writer.
+
+        One that is not stored is `None`. The caller has to store them all.
+        """
+        for domain, track in self.domains.list_tracks(self.member(writer)):
+            timeline = track.timeline
+            if timeline is not track.stored:
+                if timeline != track.stored:
+                    yield domain.name, None if timeline is ALWAYS_COUNTED else timeline
+                track.stored = timeline
+
     def _join(
         self, writer: str, now: int, state: State = "finished", terms: Terms = NO_TERMS
     ) -> Member:
@@ -301,7 +320,7 @@ class Aggregator:
         self._check_open("changes of its writers")
         member, running = self.member(writer), self.domains[domain]
         track = member.track(self.domains.numbers[domain])
-        if track.narrowed_at is None:
+        if not track.is_narrowed:
             raise Rejected(f"writer {writer!r} did not drop the domain {domain}, or notes it again")
         running.roster.end_narrowing(track)
 
@@ -338,9 +357,14 @@ class Aggregator:
         return tuple(member.writer for member in departed)
 
     def restore(
-        self, records: Iterable[MemberRecord], missing: Mapping[str, Iterable[str]] | None = None
+        self,
+        records: Iterable[MemberRecord],
+        timelines: Mapping[str, Mapping[str, Timeline]],
+        missing: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
         """Restore the members after a restart, and by domain the writers missing at the last mark.
+
+        `timelines` has those stored of each writer, by domain.
 
         Only latest positions are stored, so the next cut may be larger than necessary, but is
         sound.
@@ -349,7 +373,7 @@ class Aggregator:
             domain.roster.missing.update((missing or {}).get(domain.name, ()))
         for record in records:
             member = self._join(record.writer, record.noted_at, record.state, record.terms)
-            self.domains.restore(member, record)
+            self.domains.restore(member, record, timelines.get(record.writer, {}))
         last_note_at = max((member.noted_at for member in self._members.values()), default=0)
         for domain in self.domains:
             domain.finish_restore(last_note_at, self.settings.writer_timeout_ms)

@@ -120,7 +120,7 @@ def dry_run(
     absent = {
         track.member.writer
         for track in domain.roster.list_reported(step.lower)
-        if not (track.narrowed_at is not None and track.member.writer in removed)
+        if not (track.is_narrowed and track.member.writer in removed)
     }
     for writer in excluded:
         member = domains.members[writer]

@@ -22,6 +22,7 @@ from noted_time.rules.member import (
     Member,
     MemberRecord,
     Role,
+    Timeline,
     Track,
 )
 from noted_time.rules.queues import BATCH_SIZE, Ahead, Timeouts
@@ -92,8 +93,8 @@ class Domain:
                 self.upper = max_time
         if time is None:
             return
-        if time > self.lower:
-            track.returned_late = False
+        if track.timeline.returned_late and time > self.lower:
+            track.change(returned_late=False)
         if time > track.time:  # noqa: PLR1730
             track.time = time
         if time >= self._highest:
@@ -133,7 +134,7 @@ class Domain:
         role: Role
         if member.excluded or member.state != "live" or not track.vouches_here:
             role = "inactive"
-        elif track.returned_late:
+        elif track.timeline.returned_late:
             role = "late"
         else:
             role = "ahead" if track.time > self.lower else "holds"
@@ -244,33 +245,35 @@ class Domain:
         finished member, so that queues drop it.
         """
         member = old.member
-        old.vouches_here = old.returned_late = False
-        old.narrowed_at = None
+        kept = old.timeline
+        old.vouches_here = False
+        old.change(returned_late=False, narrowed_at=None)
         self.update_role(old, timeout_ms, 0)
         self._is_highest_stale = True
         self.undeclared -= old.is_undeclared
         self.cut.add(BEFORE_ALL_TIME, member.position)
         old.member = Member(member.writer, "finished")
         new = self.create_track(member)
-        new.max_time, new.exclusion, new.first_time = max_time, old.exclusion, old.first_time
-        new.joined_after = old.joined_after
+        new.max_time, new.stored = max_time, old.stored
         if member.writer in self.roster.newcomers:
             self.roster.newcomers[member.writer] = new
-        new.spells = tuple(e for e in old.spells[-1:] if e.until == old.time)
+        new.change(
+            spells=tuple(each for each in old.timeline.spells[-1:] if each.until == old.time),
+            exclusion=kept.exclusion,
+            first_time=kept.first_time,
+            joined_after=kept.joined_after,
+        )
         if member.has_written and (old.is_undeclared or max_time is None):
             self.record_undeclared(new)
         return new
 
-    def restore(self, track: Track, record: MemberRecord) -> None:
+    def restore(self, track: Track, record: MemberRecord, timeline: Timeline) -> None:
         time, max_time = record.times.get(self.name), record.max_times.get(self.name)
         self.cut.add(BEFORE_ALL_TIME, record.position)
         self.note(track, time, max_time, record.noted_at)
         if self.name in record.undeclared or (track.member.has_written and max_time is None):
             self.record_undeclared(track)
-        track.returned_late = self.name in record.returned_late
-        track.exclusion = record.exclusions.get(self.name)
-        track.narrowed_at = record.narrowed_at.get(self.name)
-        self.roster.restore(track, record)
+        self.roster.restore(track, timeline)
 
     def finish_restore(self, last_note_at: int, timeout_ms: int) -> None:
         """Restore the state that depends on all members, after the last `restore`.

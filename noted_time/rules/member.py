@@ -6,6 +6,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from noted_time.open_enum import list_names
 from noted_time.values import (
     FROM_FIRST_MARK,
@@ -30,6 +33,35 @@ Role = Literal["ahead", "holds", "late", "inactive"]
 """A `late` member is live, but returned below the last lower and is excluded for that."""
 
 NOT_COUNTED: tuple[Role, Role] = ("inactive", "late")
+
+
+class Timeline(Struct, frozen=True, omit_defaults=True):
+    """When the marks of one domain count a member, and when it was absent.
+
+    - `spells`: the last two during which marks count the member.
+    - `absent_after`: the last seq when it was excluded or dropped the domain, 0 before any mark.
+    - `exclusion`: why it was excluded last, until it has caught up.
+    - `returned_late`: whether it is excluded, because it returned below the lower.
+    - `narrowed_at`: when it dropped the domain (Unix ms).
+    - `joined_after`: the last seq when the writer became a member, 0 before any mark.
+    - `first_time`: the time of its first note, if this was below the lower.
+    - `rows_from`: the least time of its rows, if its first note stated it before a mark counted it.
+    """
+
+    spells: tuple[Spell, ...] = FROM_FIRST_MARK
+    absent_after: int | None = None
+    exclusion: Exclusion | None = None
+    returned_late: bool = False
+    narrowed_at: int | None = None
+    joined_after: int = 0
+    first_time: int | None = None
+    rows_from: int | None = None
+
+
+ALWAYS_COUNTED = Timeline()
+"""The timeline of most members, which is not stored."""
+
+NEVER_COUNTED = Timeline(spells=())
 
 
 @dataclass(slots=True, eq=False)
@@ -89,7 +121,8 @@ class Member:
 
     @property
     def exclusion(self) -> Exclusion | None:
-        return next((track.exclusion for track in self.tracks if track.exclusion), None)
+        exclusions = (track.timeline.exclusion for track in self.tracks)
+        return next((each for each in exclusions if each), None)
 
     @property
     def holding_since(self) -> int | None:
@@ -154,12 +187,7 @@ class Track:
 
     - `lead`: when another member noted a later time (service clock), or a shared `Lead`. The moment
       may be too early if the member has noted since.
-    - `spells`: the last two during which marks count the member.
-    - `first_time`: the time of its first note, if this was below the lower.
-    - `absent_after`: the last seq when it was excluded or dropped the domain, 0 before any mark.
-    - `narrowed_at`: when it dropped the domain (Unix ms).
-    - `joined_after`: the last seq when the writer became a member, 0 once a mark follows.
-    - `rows_from`: the least time of its rows, if its first note stated it before a mark counted it.
+    - `stored`: the timeline as the database has it.
     """
 
     member: Member
@@ -167,20 +195,18 @@ class Track:
     time: int = BEFORE_ALL_TIME
     max_time: int | None = None
     vouches_here: bool = True
-    returned_late: bool = False
     is_undeclared: bool = False
-    exclusion: Exclusion | None = None
+    timeline: Timeline = NEVER_COUNTED
     waiting_since: int = 0
     role: Role = "inactive"
     in_ahead: bool = False
     timeout_queued: int | None = None
-    spells: tuple[Spell, ...] = ()
-    absent_after: int | None = None
     is_queued_as_absent: bool = False
-    first_time: int | None = None
-    narrowed_at: int | None = None
-    rows_from: int | None = None
-    joined_after: int = 0
+    stored: Timeline = ALWAYS_COUNTED
+
+    def change(self, **facts: Any) -> None:  # noqa: ANN401 - fields of the timeline
+        changed = replace(self.timeline, **facts)
+        self.timeline = ALWAYS_COUNTED if changed == ALWAYS_COUNTED else changed
 
     @property
     def overtaken_at(self) -> int | None:
@@ -218,8 +244,12 @@ class Track:
 
     @property
     def is_excluded(self) -> bool:
-        is_out = self.returned_late or self.member.excluded is not None
-        return self.narrowed_at is not None or (self.vouches_here and is_out)
+        is_out = self.timeline.returned_late or self.member.excluded is not None
+        return self.is_narrowed or (self.vouches_here and is_out)
+
+    @property
+    def is_narrowed(self) -> bool:
+        return self.timeline.narrowed_at is not None
 
     @property
     def is_for_first_mark(self) -> bool:
@@ -239,7 +269,7 @@ class Track:
         return self.member.excluded == "removed" or self.time < lower
 
     def has_caught_up(self, above: int) -> bool:
-        return not self.returned_late and self.time > above
+        return not self.timeline.returned_late and self.time > above
 
     @property
     def largest_time(self) -> int:
@@ -248,14 +278,15 @@ class Track:
     @property
     def vouched_to(self) -> int | None:
         """The time to which the member vouched, if it started again since."""
-        return next((each.until for each in self.spells if each.until is not None), None)
+        ends = (each.until for each in self.timeline.spells)
+        return next((end for end in ends if end is not None), None)
 
     @property
     def noted(self) -> int | None:
         return None if self.time == BEFORE_ALL_TIME else self.time
 
 
-NO_FACTS: dict[str, Any] = {}
+NO_LATE_ROWS: Mapping[str, LateRows] = {}
 """Shared by most records, because a comparison with a shared default costs least."""
 
 
@@ -263,9 +294,6 @@ class MemberRecord(NamedTuple):
     """The stored row of a member; mappings are by domain.
 
     `undeclared` has the domains where it declared event times, but not for its last rows.
-    `vouching` leaves out a domain whose marks all include the member's rows. `first_times` has the
-    times of first notes below the lower. `narrowed_at`, `absent_after`, `rows_from` and
-    `joined_after` are those of `Track`.
 
     A named tuple, because every note creates one.
     """
@@ -280,42 +308,19 @@ class MemberRecord(NamedTuple):
     since: int
     sequence: int = 0
     terms: Terms = NO_TERMS
-    late: Mapping[str, LateRows] = NO_FACTS
-    returned_late: tuple[str, ...] = ()
+    late: Mapping[str, LateRows] = NO_LATE_ROWS
     session: Session = NO_SESSION
     heard_at: int | None = None
-    exclusions: Mapping[str, Exclusion] = NO_FACTS
     undeclared: tuple[str, ...] = ()
     held: str | None = None
     expected_at: int | None = None
     joined_at: int | None = None
-    vouching: Mapping[str, tuple[tuple[int, int | None], ...]] = NO_FACTS
-    first_times: Mapping[str, int] = NO_FACTS
-    narrowed_at: Mapping[str, int] = NO_FACTS
-    absent_after: Mapping[str, int] = NO_FACTS
-    rows_from: Mapping[str, int] = NO_FACTS
-    joined_after: Mapping[str, int] = NO_FACTS
-
-    @property
-    def exclusion(self) -> Exclusion | None:
-        """The exclusion in the first domain with one, or `None`."""
-        return next(iter(self.exclusions.values()), None)
 
 
-def record_of(  # noqa: C901 - one branch for each field
-    member: Member, domains: Iterable[str]
-) -> MemberRecord:
+def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
-    late: tuple[str, ...] = ()
-    exclusions = NO_FACTS
     undeclared: tuple[str, ...] = ()
-    vouching = NO_FACTS
-    first_times = NO_FACTS
-    narrowed_at = NO_FACTS
-    absent_after = NO_FACTS
-    rows_from = NO_FACTS
-    joined_after = NO_FACTS
     for name, track in zip(domains, member.tracks, strict=True):
         if track.time != BEFORE_ALL_TIME:
             times[name] = track.time
@@ -323,23 +328,6 @@ def record_of(  # noqa: C901 - one branch for each field
             max_times[name] = track.max_time
             if track.is_undeclared:
                 undeclared += (name,)
-        if track.returned_late:
-            late += (name,)
-        if track.exclusion is not None:
-            exclusions = _add_fact(exclusions, name, track.exclusion)
-        if track.spells is not FROM_FIRST_MARK:
-            spells = tuple([(each.from_seq, each.until) for each in track.spells])
-            vouching = _add_fact(vouching, name, spells)
-        if track.first_time is not None:
-            first_times = _add_fact(first_times, name, track.first_time)
-        if track.narrowed_at is not None:
-            narrowed_at = _add_fact(narrowed_at, name, track.narrowed_at)
-        if track.absent_after is not None and track.is_excluded:
-            absent_after = _add_fact(absent_after, name, track.absent_after)
-        if track.rows_from is not None:
-            rows_from = _add_fact(rows_from, name, track.rows_from)
-        if track.joined_after:
-            joined_after = _add_fact(joined_after, name, track.joined_after)
     return MemberRecord(
         member.writer,
         member.state,
@@ -351,29 +339,14 @@ def record_of(  # noqa: C901 - one branch for each field
         member.since,
         member.sequence,
         member.terms,
-        dict(member.late) if member.late else NO_FACTS,
-        late,
+        dict(member.late) if member.late else NO_LATE_ROWS,
         member.session,
         member.heard_at,
-        exclusions,
         undeclared,
         member.hold_reason,
         member.expected_at,
         member.joined_at,
-        vouching,
-        first_times,
-        narrowed_at,
-        absent_after,
-        rows_from,
-        joined_after,
     )
-
-
-def _add_fact(facts: dict[str, Any], domain: str, fact: object) -> dict[str, Any]:
-    if facts is NO_FACTS:
-        return {domain: fact}
-    facts[domain] = fact
-    return facts
 
 
 class Census:

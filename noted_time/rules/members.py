@@ -9,7 +9,15 @@ from itertools import chain
 from msgspec.structs import replace
 
 from noted_time.rules.domain import Domain
-from noted_time.rules.member import BEFORE_ALL_TIME, Census, Member, MemberRecord, Track
+from noted_time.rules.member import (
+    ALWAYS_COUNTED,
+    BEFORE_ALL_TIME,
+    Census,
+    Member,
+    MemberRecord,
+    Timeline,
+    Track,
+)
 from noted_time.rules.queues import Departures
 from noted_time.rules.segments import KnownSegments, SegmentWriters
 from noted_time.values import (
@@ -127,8 +135,10 @@ class Domains:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)
         # the first answer after a return reports the exclusion, even above the lower
-        if track.exclusion and not is_returning and track.has_caught_up(max(last, domain.lower)):
-            track.exclusion, changes = None, True
+        is_excluded = track.timeline.exclusion is not None
+        if is_excluded and not is_returning and track.has_caught_up(max(last, domain.lower)):
+            track.change(exclusion=None)
+            changes = True
         if changes:
             self._finish_change(member, now, is_returning=is_returning or vouches_for_more)
         elif track.role != "ahead":
@@ -147,7 +157,7 @@ class Domains:
             advances = is_own and note.time is not None and note.time > track.time
             adds_rows = has_rows and not (note.time is None and _is_named_missing(domain, track))
             is_counted = track.vouches_here or (
-                track.narrowed_at is not None and domain.roster.is_unreported(track)
+                track.is_narrowed and domain.roster.is_unreported(track)
             )
             if not ((advances or adds_rows) and is_counted and _is_below_lower(domain, track)):
                 continue
@@ -165,7 +175,7 @@ class Domains:
         if member.state == "finished":
             for domain, track in self.list_tracks(member):
                 domain.roster.update_spells(track)
-                if track.narrowed_at is not None:
+                if track.is_narrowed:
                     domain.roster.end_narrowing(track)
             self._departures.add(member)
 
@@ -226,9 +236,9 @@ class Domains:
                 domain.roster.update_spells(track)
         for track in member.tracks:
             if state != "live":
-                track.returned_late, track.exclusion = False, None
-            if track.narrowed_at is None:
-                track.absent_after = None
+                track.change(returned_late=False, exclusion=None)
+            if not track.is_narrowed:
+                track.change(absent_after=None)
         return is_returning
 
     def _reset_track(self, member: Member, number: int, max_time: int | None) -> None:
@@ -243,7 +253,7 @@ class Domains:
             return
         for domain, track in self.list_tracks(member):
             is_late = track.vouches_here and _is_below_lower(domain, track)
-            if is_late and not track.returned_late:
+            if is_late and not track.timeline.returned_late:
                 member.since = now  # it holds from now on, also after a restart
                 domain.roster.exclude_returned(track, now + self.unix_ahead)
 
@@ -276,8 +286,8 @@ class Domains:
                 self._reset_track(member, number, track.max_time)
                 vouches_for_more = True
             elif track.vouches_here and not vouches:
-                track.vouches_here = track.returned_late = False
-                track.exclusion = track.absent_after = None
+                track.vouches_here = False
+                track.change(returned_late=False, exclusion=None, absent_after=None)
                 if has_vouched or domain.roster.is_missing(track):
                     domain.roster.narrow(track)
         for domain, track in self.list_tracks(member):
@@ -307,12 +317,12 @@ class Domains:
         exclusion = Exclusion(reason, now + self.unix_ahead)
         for (domain, track), is_absent in zip(pairs, are_absent, strict=True):
             if track.vouches_here:
-                track.exclusion = exclusion
+                track.change(exclusion=exclusion)
                 if is_absent:
                     domain.roster.exclude(track)
             elif reason == "removed":
                 domain.roster.end_narrowing(track)
-            track.returned_late = False  # a later return is reported again
+            track.change(returned_late=False)  # a later return is reported again
         self._update_roles(member, now)
         self._departures.add(member)
         if reason == "removed":
@@ -346,15 +356,19 @@ class Domains:
         self._change_state(member, "finished", now)
         self._finish_change(member, now, is_returning=False)
 
-    def restore(self, member: Member, record: MemberRecord) -> None:
+    def restore(
+        self, member: Member, record: MemberRecord, timelines: Mapping[str, Timeline]
+    ) -> None:
         member.restore(record)
         self.segments.join(record.position)
         self.segment_writers.record_writer(member, member.position)
         for domain, track in self.list_tracks(member):
-            domain.restore(track, record)
+            domain.restore(track, record, timelines.get(domain.name, ALWAYS_COUNTED))
+        restored = [track.timeline for track in member.tracks]
         self._update_roles(member, record.since)
-        for domain, track in self.list_tracks(member):
-            domain.roster.restore_spells(track, record)
+        for (domain, track), timeline in zip(self.list_tracks(member), restored, strict=True):
+            track.timeline = timeline  # without the spells of the roles
+            domain.roster.restore_newcomer(track)
         if member.has_left:
             self._departures.add(member)
 
@@ -382,14 +396,14 @@ class Domains:
         return changed
 
     def _recheck_late(self, member: Member, now: int) -> bool:
-        before = [track.returned_late for track in member.tracks]
+        before = [track.timeline.returned_late for track in member.tracks]
         if self.settings.returning_writer == "hold" and any(before):
             member.since = now
             for track in member.tracks:
-                track.returned_late = False
+                track.change(returned_late=False)
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
-        return before != [track.returned_late for track in member.tracks]
+        return before != [track.timeline.returned_late for track in member.tracks]
 
 
 def _is_below_lower(domain: Domain, track: Track) -> bool:

@@ -14,6 +14,9 @@ back below the lower. A member is *narrowed* if it dropped the domain after the 
 | narrowed | not joined | it finishes, is removed, or an operator says so |
 | idle | counted | it is live again, from the next mark on |
 
+The facts of a member are its `Timeline`, one value for each domain. A timeline that changes is
+stored as a row of its own, and a restart reads it.
+
 The last mark of a sealed stream names the members that are absent, and as `sealed` those live ones
 that noted no time in the domain. Who is counted is not named: the final cut has its rows.
 
@@ -32,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noted_time.rules.member import BEFORE_ALL_TIME, NOT_COUNTED, Member, MemberRecord, Track
+from noted_time.rules.member import BEFORE_ALL_TIME, NOT_COUNTED, Member, Timeline, Track
 from noted_time.rules.queues import TimeQueue
 from noted_time.values import (
     FROM_FIRST_MARK,
@@ -76,7 +79,7 @@ class Roster:
     def join(self, member: Member, track: Track) -> None:
         if self.last and member.writer not in self.missing:
             self.newcomers[member.writer] = track
-            track.joined_after = self.last.seq
+            track.change(joined_after=self.last.seq)
 
     @property
     def not_joined(self) -> Iterator[Absence]:
@@ -91,7 +94,7 @@ class Roster:
         If a member finished and the last cut covers its position, this begins with the last mark.
         If it was removed, it ends at the last mark, because its times do not count.
         """
-        spells, member, last = track.spells, track.member, self.last
+        spells, member, last = track.timeline.spells, track.member, self.last
         is_finished = member.state == "finished" and not member.excluded and track.vouches_here
         if self.is_sealed or (track.role in NOT_COUNTED and not is_finished):
             is_removed = member.excluded == "removed"
@@ -101,7 +104,7 @@ class Roster:
                 is_empty = track.noted is None or (
                     is_removed and not (last and from_seq <= last.seq)
                 )
-                track.spells = spells[:-1] + (() if is_empty else ended)
+                track.change(spells=spells[:-1] + (() if is_empty else ended))
         elif not spells or spells[-1].until is not None:
             new = (Spell(last.seq + 1),) if last else FROM_FIRST_MARK
             if (
@@ -112,13 +115,13 @@ class Roster:
             ):
                 new = (Spell(last.seq),)
             is_within = bool(spells) and spells[-1].from_seq >= new[0].from_seq
-            track.spells = new if is_within else spells[-1:] + new
+            track.change(spells=new if is_within else spells[-1:] + new)
 
     def record_first_note(self, track: Track, note: Note) -> None:
         if note.time is not None and note.time < self.lower:
-            track.first_time = note.time
+            track.change(first_time=note.time)
         if note.since is not None and track.member.writer in self.newcomers:
-            track.rows_from = note.since
+            track.change(rows_from=note.since)
 
     def list_spells(self, track: Track, from_seq: int = 0) -> tuple[Spell, ...]:
         """Return the member's spells, and one that its first note stated with `since`.
@@ -126,18 +129,19 @@ class Roster:
         The member has no rows before this time, so marks before it joined lack none. Mark
         `from_seq` has the rows of forgotten writers. One of them may have had its name.
         """
-        spells, since, member = track.spells, track.rows_from, track.member
+        timeline, member = track.timeline, track.member
+        spells, since = timeline.spells, timeline.rows_from
         is_counted_later = bool(spells) and spells[0].from_seq > from_seq
         is_out = member.excluded == "removed" or not track.vouches_here
         if since is None or is_out or not is_counted_later:
             return spells
         late = (member.late or {}).get(self.domain)
-        times = (since, track.first_time, late.least if late else None)
+        times = (since, timeline.first_time, late.least if late else None)
         return (*spells, Spell(from_seq, min(time for time in times if time is not None)))
 
     def exclude(self, track: Track) -> None:
         """Report the member at the first mark above its time; a removed one at the next mark."""
-        track.absent_after = self.last.seq if self.last else 0
+        track.change(absent_after=self.last.seq if self.last else 0)
         self._queue(track)
 
     def _queue(self, track: Track) -> None:
@@ -148,24 +152,24 @@ class Roster:
 
     def is_unreported(self, track: Track) -> bool:
         """Return whether the member is absent, but no mark has reported it."""
-        after, last = track.absent_after, self.last
+        after, last = track.timeline.absent_after, self.last
         if after is None or last is None or after == last.seq:
             return after is not None
         return not (track.is_passed_by(last.lower) or track.member.writer in self.missing)
 
     def exclude_returned(self, track: Track, unix_ms: int) -> None:
-        track.returned_late = True
-        track.exclusion = track.exclusion or Exclusion("returned_late", unix_ms)
+        exclusion = track.timeline.exclusion or Exclusion("returned_late", unix_ms)
+        track.change(returned_late=True, exclusion=exclusion)
         self.exclude(track)
 
     def narrow(self, track: Track) -> None:
         """Report a member that drops the domain, which is no absence before the first mark."""
         if self.last is not None:
-            track.narrowed_at = track.member.heard_at or 0
+            track.change(narrowed_at=track.member.heard_at or 0)
             self.exclude(track)
 
     def end_narrowing(self, track: Track) -> None:
-        track.narrowed_at = track.absent_after = None
+        track.change(narrowed_at=None, absent_after=None)
         self.check_returned(track)
 
     def check_returned(self, track: Track) -> None:
@@ -229,8 +233,6 @@ class Roster:
             Absence(each.writer, each.reason, each.since, None, {}, start)
             for each in self.not_joined
         )
-        for track in self.newcomers.values():
-            track.joined_after = 0  # a row of up to 231 bytes needs no second page of SQLite
         self.newcomers.clear()
         return joined
 
@@ -238,25 +240,20 @@ class Roster:
         self.newcomers.pop(member.writer, None)
         self.forgotten_lower = self.last.lower if self.last else None
 
-    def restore(self, track: Track, record: MemberRecord) -> None:
+    def restore(self, track: Track, timeline: Timeline) -> None:
+        track.timeline = track.stored = timeline
         if not track.is_excluded:
             return
-        # a domain that was added later is in no row
-        unknown = 0 if track.is_for_first_mark else None
-        track.absent_after = record.absent_after.get(self.domain, unknown)
+        if timeline.absent_after is None and track.is_for_first_mark:
+            track.change(absent_after=0)  # the domain was added later
         if self.is_unreported(track):
             self._queue(track)
-        elif track.absent_after is not None and record.excluded != "removed":
-            self.missing.add(record.writer)  # the ledger may have dropped its entry
+        elif track.timeline.absent_after is not None and track.member.excluded != "removed":
+            self.missing.add(track.member.writer)  # the ledger may have dropped its entry
 
-    def restore_spells(self, track: Track, record: MemberRecord) -> None:
-        spells = record.vouching.get(self.domain)
-        track.spells = FROM_FIRST_MARK if spells is None else tuple(Spell(*each) for each in spells)
-        track.first_time = record.first_times.get(self.domain)
-        track.rows_from = record.rows_from.get(self.domain)
-        if self.last is None or record.joined_after.get(self.domain, 0) != self.last.seq:
-            self.newcomers.pop(record.writer, None)
-            track.joined_after = 0
+    def restore_newcomer(self, track: Track) -> None:
+        if self.last is None or track.timeline.joined_after != self.last.seq:
+            self.newcomers.pop(track.member.writer, None)
 
 
 def absence_of(track: Track, last_lower: int | None) -> Absence:
@@ -267,7 +264,8 @@ def absence_of(track: Track, last_lower: int | None) -> Absence:
     elif time is not None and last_lower is not None and member.excluded == "removed":
         missing_from = min(time, last_lower)
     reason: MissingReason = member.excluded or "returned_late"
-    since = track.exclusion.since if track.exclusion else None
-    if track.narrowed_at is not None:
-        reason, since = "narrowed", track.narrowed_at
+    timeline = track.timeline
+    since = timeline.exclusion.since if timeline.exclusion else None
+    if timeline.narrowed_at is not None:
+        reason, since = "narrowed", timeline.narrowed_at
     return Absence(member.writer, reason, since, time, dict(member.position), missing_from)

@@ -118,17 +118,21 @@ def test_restart_keeps_recorded_exclusions(settings: StreamSettings, history: li
         for stream in (twins.code, restart(twins.code, twins.appended_at, twins.declared_at)):
             counts = dict.fromkeys(stream.domains.census.members, 0)
             for name, writer in twins.model.writers.items():
-                record = stream.record(name)
+                member = stream.member(name)
                 answers = (stream.answer(Note(name, 0, domain=k)) for k in settings.domains)
                 reported = {
                     k: each.exclusion and replace(each.exclusion, lower=UNSET)
                     for k, each in zip(settings.domains, answers, strict=True)
                 }
-                recorded = {k: record.exclusions.get(k) for k in settings.domains}
+                recorded = {
+                    domain.name: track.timeline.exclusion
+                    for domain, track in stream.domains.list_tracks(member)
+                    if domain.name in settings.domains
+                }
                 assert recorded == {k: writer.reported.get(k) for k in settings.domains}
                 lost = {k: each for k, each in recorded.items() if _has_lost(twins, name, k, each)}
                 assert reported == dict.fromkeys(settings.domains) | lost
-                counts["excluded" if record.exclusions else record.state] += 1
+                counts["excluded" if member.exclusion else member.state] += 1
             assert stream.domains.census.members == counts
 
 

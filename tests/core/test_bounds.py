@@ -112,8 +112,8 @@ happenings = st.lists(
 
 
 def count_states(stream: Aggregator) -> dict[str, int]:
-    records = map(stream.record, stream.writers())
-    found = Counter("excluded" if each.exclusion else each.state for each in records)
+    members = stream.domains.members.values()
+    found = Counter("excluded" if each.exclusion else each.state for each in members)
     return {state: found[state] for state in stream.domains.census.members}
 
 

@@ -21,6 +21,7 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from noted_time.rules import Aggregator, forecast, lower_without
+from noted_time.rules.member import ALWAYS_COUNTED
 from noted_time.values import (
     Accepted,
     Beyond,
@@ -191,6 +192,19 @@ class Scenario:
     def record(self, stream: Aggregator, writer: str, *fields: str) -> str:
         record = stream.record(writer)
         return rows([record], [*fields]) if fields else str(record)
+
+    def timeline(self, stream: Aggregator, writer: str, *fields: str) -> str:
+        """Show facts of a writer that differ from a timeline in which each mark counts it."""
+        tracks = [*stream.domains.list_tracks(stream.member(writer))]
+        found = (
+            {
+                domain.name: show_value(value)
+                for domain, track in tracks
+                if (value := getattr(track.timeline, name)) != getattr(ALWAYS_COUNTED, name)
+            }
+            for name in fields
+        )
+        return " ".join(map(show_value, found))
 
     def named(self, stream: Aggregator, *fields: str) -> str:
         return rows(stream.domains["default"].roster.absences, [*fields])

@@ -15,6 +15,7 @@ from controller.store.records import (
     ChangeSet,
     StoredMember,
     StoredScale,
+    StoredTimeline,
     StreamRecord,
 )
 from noted_time.client import position_to_wire
@@ -36,10 +37,14 @@ class Moment(NamedTuple):
 
 @dataclass
 class Stream:
-    """The committed state of a stream, and the least timeout that was in force during a batch."""
+    """The committed state of a stream, and the least timeout that was in force during a batch.
+
+    `out` has the writers that are excluded, or have not caught up since.
+    """
 
     record: StreamRecord
     members: dict[str, MemberRecord] = field(default_factory=dict)
+    out: frozenset[str] = frozenset()
     noted: defaultdict[str, list[Moment]] = field(default_factory=lambda: defaultdict(list))
     reached: list[Moment] = field(default_factory=list)
     owed: set[str] = field(default_factory=set)
@@ -101,6 +106,8 @@ class Commits:
         written = {each.stream_id for each in marks} | {key for key, _ in members}
         before = {key: self.streams[key].members.copy() for key in written}
         removed = {(each.stream_id, each.writer) for each in changes if each.action == "removed"}
+        were_out = {key: self.streams[key].out for key in written}
+        self._take_timelines(batch)
         self._judge_timeouts(members, before)
         for key, member in members:
             was = before[key].get(member.writer)
@@ -108,7 +115,7 @@ class Commits:
             self._member(self.streams[key], was, member, starts_again=again)
         for each in marks:
             stream = self.streams[each.stream_id]
-            self._mark(stream, before[each.stream_id], each.mark)
+            self._mark(stream, before[each.stream_id], were_out[each.stream_id], each.mark)
             stream.last = each.mark
             stream.reached.append(Moment(each.appended_at, each.mark.lower))
             stream.latest = max(stream.latest, each.appended_at)
@@ -116,11 +123,20 @@ class Commits:
             scaling = Scaling(scale.event.sealed, tuple(scale.event.created))
             self.streams[scale.stream_id].scalings.append(scaling)
         for key, member in members:
-            was = before[key].get(member.writer)
-            if _is_out(member) and member.state == "live" and not (was and _is_out(was)):
+            if member.state == "live" and member.writer in self.streams[key].out - were_out[key]:
                 self.streams[key].owed.add(member.writer)
         for each in marks:
             self.streams[each.stream_id].owed.difference_update(each.mark.excluded)
+
+    def _take_timelines(self, batch: ChangeSet) -> None:
+        for stream_id, domain, writer in batch.list_drops(StoredTimeline):
+            if domain == DOMAIN:
+                self.streams[stream_id].out -= {writer}
+        for each in batch.list_puts(StoredTimeline):
+            if each.domain == DOMAIN:
+                stream = self.streams[each.stream_id]
+                is_out = each.timeline.exclusion is not None
+                stream.out = stream.out - {each.writer} | ({each.writer} if is_out else set())
 
     def _member(
         self,
@@ -144,7 +160,7 @@ class Commits:
             self.check(laws.states_are_noted, after.state, said)
         if starts_again:
             stream.noted[writer].clear()
-        if after.state != "live" or not _is_out(after):
+        if after.state != "live" or writer not in stream.out:
             stream.owed.discard(writer)
         if time is not None and (not stream.noted[writer] or time > stream.noted[writer][-1].time):
             stream.noted[writer].append(Moment(after.noted_at, time))
@@ -168,7 +184,13 @@ class Commits:
         silent = after.since - since
         self.check(laws.exclusions_wait_for_the_timeout, silent, stream.timeout_ms)
 
-    def _mark(self, stream: Stream, before: Mapping[str, MemberRecord], mark: Mark) -> None:
+    def _mark(
+        self,
+        stream: Stream,
+        before: Mapping[str, MemberRecord],
+        were_out: frozenset[str],
+        mark: Mark,
+    ) -> None:
         """Judge a mark by the members before and after its batch."""
         name, cut, lower = stream.record.name, mark.cut.offsets, mark.lower
         wire = {"seq": mark.seq, "cut": position_to_wire(cut)}
@@ -189,7 +211,9 @@ class Commits:
         stream.owed.difference_update(mark.excluded)
         for writer, was in before.items():
             record = stream.members[writer]
-            stayed = _counts(was) and _counts(record) and was.since == record.since
+            was_out, is_out = writer in were_out, writer in stream.out
+            counted = was.state == record.state == "live" and not was_out and not is_out
+            stayed = counted and was.since == record.since
             if stayed and not mark.final:
                 self.check(laws.members_reach_the_lower, _time(record), lower)
                 first = next((n for n in self._sent[name, writer] if _find_time(n) >= lower), None)
@@ -210,14 +234,6 @@ class Commits:
             is_late = answer.lower is not None and note.time < answer.lower
             told = answer.exclusion is not None
             self.check(laws.late_writers_are_told, note, answer, told=told, late=is_late)
-
-
-def _counts(record: MemberRecord) -> bool:
-    return record.state == "live" and not _is_out(record)
-
-
-def _is_out(record: MemberRecord) -> bool:
-    return DOMAIN in record.exclusions
 
 
 def _has_left(record: MemberRecord) -> bool:

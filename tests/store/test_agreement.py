@@ -21,12 +21,13 @@ from controller.store.records import (
     Record,
     StoredMember,
     StoredScale,
+    StoredTimeline,
     StreamRecord,
 )
 from demo.trials.memory_store import MemoryStore
 from noted_time import BacklogPolicy
 from noted_time.answers import EntryAnswer
-from noted_time.rules import MemberRecord
+from noted_time.rules import MemberRecord, Timeline
 from noted_time.values import (
     HOUR_MS,
     MAX_INT64,
@@ -40,6 +41,7 @@ from noted_time.values import (
     Mark,
     ScaleEvent,
     Session,
+    Spell,
     StreamCut,
     StreamSettings,
     Terms,
@@ -78,7 +80,6 @@ stream_settings = st.builds(
 reasons_out = st.sampled_from(["timed_out", "removed", "returned_late"])
 late_rows = st.builds(LateRows, positive, int64, st.none() | int64)
 former = st.lists(st.builds(FormerSession, names, names)).map(tuple)
-periods = st.tuples(natural, st.none() | int64)
 members = st.builds(
     MemberRecord,
     keys,
@@ -98,20 +99,23 @@ members = st.builds(
         removed_by=st.none() | names,
     ),
     st.dictionaries(domains, late_rows),
-    st.lists(domains, unique=True).map(tuple),
     st.just(NO_SESSION) | st.builds(Session, st.none() | names, names, natural, former),
     st.none() | natural,
-    st.dictionaries(domains, st.builds(Exclusion, reasons_out, natural)),
     st.lists(domains, unique=True).map(tuple),
     st.none() | names,
     st.none() | natural,
     st.none() | natural,
-    st.dictionaries(domains, st.lists(periods, max_size=2).map(tuple)),
-    times,
-    st.dictionaries(domains, natural),
-    st.dictionaries(domains, natural),
-    times,
-    st.dictionaries(domains, natural),
+)
+timelines = st.builds(
+    Timeline,
+    st.lists(st.builds(Spell, natural, st.none() | int64), max_size=2).map(tuple),
+    st.none() | natural,
+    st.none() | st.builds(Exclusion, reasons_out, natural),
+    st.booleans(),
+    st.none() | natural,
+    natural,
+    st.none() | int64,
+    st.none() | int64,
 )
 scale_events = st.builds(
     ScaleEvent, positions, st.dictionaries(natural, st.lists(natural).map(tuple), max_size=3)
@@ -189,12 +193,14 @@ changes = st.builds(
 
 streams = st.builds(StreamRecord, ids, names, stream_settings)
 stored_members = st.builds(StoredMember, ids, members)
+stored_timelines = st.builds(StoredTimeline, ids, domains, keys, timelines)
 scales = st.builds(StoredScale, ids, st.integers(1, 4), scale_events)
 old_kinds: st.SearchStrategy[type[Record]] = st.sampled_from((LedgerEntry, Change))
 record_lists = st.tuples(
     st.lists(streams, max_size=2),
     st.lists(scales, max_size=1),
     st.lists(stored_members, max_size=6),
+    st.lists(stored_timelines, max_size=3),
     st.lists(appended, max_size=2),
     st.lists(readers | backlogs | changes, max_size=4),
     st.lists(late, max_size=3),
@@ -202,6 +208,7 @@ record_lists = st.tuples(
 ).map(lambda drawn: [record for some in drawn for record in some])
 dropped = st.one_of(
     st.tuples(st.just(StoredMember), ids, keys),
+    st.tuples(st.just(StoredTimeline), ids, domains, keys),
     st.tuples(st.just(ReaderRecord), ids, keys, keys),
     st.tuples(st.just(BacklogRecord), ids, keys),
     late.map(lambda each: (LateRecord, *each.key)),

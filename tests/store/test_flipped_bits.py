@@ -15,9 +15,10 @@ import pytest
 from controller.store import sqlite
 from controller.store.open import open_store
 from controller.store.port import Store, StoreDamaged, StoreUnavailable
-from controller.store.records import ChangeSet, StoredScale
+from controller.store.records import ChangeSet, StoredScale, StoredTimeline
 from controller.store.sqlite import SqliteStore
-from noted_time.values import ScaleEvent
+from noted_time.rules import Timeline
+from noted_time.values import Exclusion, ScaleEvent, Spell
 from tests.support.stored import build_changes, mark, member, read_kept, records, stream
 
 DOMAINS = "default", "ship_time"
@@ -25,6 +26,7 @@ FLIPS = int(os.environ.get("NOTED_TIME_FLIPS", "1"))
 """The number of bits of each page that are tried, one at a time."""
 
 PAGE_BITS = 8 * 1024
+OUT = Timeline((Spell(1, 5),), 7, Exclusion("timed_out", 9))
 MARKS = 60
 REMEDY = ": restore the database from a backup"
 
@@ -45,6 +47,7 @@ def file(database: Path) -> Path:
         batch.put(stream(each, f"flights {each}"))
         batch.put(*(StoredScale(each, n, ScaleEvent({n: 5}, {n + 1: (n,)})) for n in (0, 1)))
         batch.put(*records(*map(member, "abcde"), of=each))
+        batch.put(*(StoredTimeline(each, domain, "a", OUT) for domain in DOMAINS))
         batch.put(*(mark(seq, each, domain) for domain in DOMAINS for seq in range(1, MARKS)))
     with closing(SqliteStore(database)) as store:
         store.commit(batch)
@@ -145,6 +148,10 @@ CHANGED = {
         "UPDATE noted_time_member SET sequence = 4",
         "the row (id-1, UA) of the table noted_time_member is",
     ),
+    "timeline": (
+        "UPDATE noted_time_timeline SET record = replace(record, '9', '8')",
+        "the row (id-1, default, UA) of the table noted_time_timeline is",
+    ),
     "mark": (
         "UPDATE noted_time_mark SET lower = 4",
         "the row (id-1, default, 1) of the table noted_time_mark is",
@@ -161,7 +168,8 @@ def test_refusal_names_damaged_row(database: Path, what: str) -> None:
     """The row may have a wrong checksum, or be unreadable."""
     statement, sentence = CHANGED[what]
     with closing(SqliteStore(database)) as store:
-        store.commit(build_changes(*records(member()), upto=1))
+        timeline = StoredTimeline("id-1", "default", "UA", OUT)
+        store.commit(build_changes(*records(member()), timeline, upto=1))
     with closing(sqlite3.connect(database)) as connection:
         connection.execute(statement)
         connection.commit()

@@ -15,6 +15,7 @@ from controller.store.records import (
     Record,
     StoredMember,
     StoredScale,
+    StoredTimeline,
     StreamRecord,
 )
 from noted_time.rules import MemberRecord
@@ -27,6 +28,7 @@ class Kept:
 
     scales: list[StoredScale] = field(default_factory=list)
     members: list[MemberRecord] = field(default_factory=list)
+    timelines: list[StoredTimeline] = field(default_factory=list)
     marks: dict[str, list[AppendedMark]] = field(default_factory=lambda: {"default": []})
     readers: list[ReaderRecord] = field(default_factory=list)
     ledger: list[LedgerEntry] = field(default_factory=list)
@@ -95,6 +97,7 @@ def read_kept(
     return Kept(
         scales=store.load(StoredScale, stream_id),
         members=list(store.members(stream_id)),
+        timelines=store.load(StoredTimeline, stream_id),
         marks={domain: list(store.marks(stream_id, domain)) for domain in domains},
         readers=store.load(ReaderRecord, stream_id),
         ledger=store.load(LedgerEntry, stream_id),

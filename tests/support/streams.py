@@ -69,7 +69,13 @@ def restart(
     missing = {
         domain: sorted(stream.domains[domain].roster.missing) for domain in stream.settings.domains
     }
-    again.restore([stream.record(writer) for writer in stream.writers()], missing)
+    timelines = {
+        writer: {
+            domain.name: track.timeline for domain, track in stream.domains.list_tracks(member)
+        }
+        for writer, member in stream.domains.members.items()
+    }
+    again.restore([stream.record(writer) for writer in stream.writers()], timelines, missing)
     return again
 
 

@@ -157,13 +157,13 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         since = expected_at if expected_at and since == record.noted_at else since + shift
     return WriterRow(
         writer=writer,
-        state="excluded" if record.exclusion else record.state,
+        state="excluded" if member.exclusion else record.state,
         times=record.times,
         position=record.position,
         noted_at=record.heard_at or expected_at or record.noted_at + shift,
         is_expected=expected_at is not None,
         holding_since=since,
-        excluded=record.exclusion,
+        excluded=member.exclusion,
         timeout_ms=terms.timeout_ms,
         domains=terms.domains,
         held_until=None if terms.hold_until is None else terms.hold_until + shift,
@@ -179,7 +179,7 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         session=session.held if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,
-        vouching={name: member.track(n).spells for name, n in running.numbers.items()},
+        vouching={name: member.track(n).timeline.spells for name, n in running.numbers.items()},
     )
 
 

@@ -160,7 +160,7 @@ def _list_narrowed(view: View) -> Iterator[str]:
     named = (
         name
         for name in absent
-        if name in aggregator and aggregator.member(name).track(number).narrowed_at is not None
+        if name in aggregator and aggregator.member(name).track(number).is_narrowed
     )
     for name in islice(named, NAMES_PER_SENTENCE):
         yield words.describe_narrowed(view.stream.record.name, name, domain)
