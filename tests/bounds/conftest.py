@@ -1,3 +1,3 @@
-from tests.controller.conftest import call, memory, store, time
+from tests.controller.conftest import call, memory, sqlite, store, time
 
-__all__ = ["call", "memory", "store", "time"]
+__all__ = ["call", "memory", "sqlite", "store", "time"]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from time import monotonic
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -113,7 +114,8 @@ def test_file_below_rows_that_were_read_is_named(
     It causes a list of the whole directory.
     """
     asked: list[int] = []
-    monkeypatch.setattr(SegmentDirectory, "forget", lambda _: asked.append(1))
+    listing = SegmentDirectory(flights.root, "flights", 0, monotonic).listing
+    monkeypatch.setattr(type(listing), "forget", lambda _: asked.append(1))
     whole = flights.append(0, (1, "a")).read_bytes()
     files = LogFiles(flights.root, "flights")
     files.refresh()
