@@ -42,6 +42,13 @@ class ReportedBacklog:
     >>> backlog.record_answer(BacklogState(backlog=True, because=("reported",), since=7))
     >>> backlog.due, backlog.take()
     (False, {})
+
+    A report without an answer may have arrived, so the next one is sent whatever its value:
+
+    >>> backlog.set_backlog(backlog=False); backlog.take()
+    {'backlog': False}
+    >>> backlog.set_backlog(backlog=True); backlog.take()
+    {'backlog': True}
     """
 
     def __init__(self) -> None:
@@ -52,7 +59,7 @@ class ReportedBacklog:
         self._listeners: list[_Listener] = []
 
     def set_backlog(self, *, backlog: bool | None) -> None:
-        self._latest = {"backlog": backlog}
+        self._acknowledged, self._latest = {}, {"backlog": backlog}
 
     @property
     def state(self) -> BacklogState:
