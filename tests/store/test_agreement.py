@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import event, given
 from hypothesis import strategies as st
+from msgspec import inspect
 from msgspec.structs import replace
 
 from controller.store.port import Store
@@ -26,36 +27,24 @@ from controller.store.records import (
 )
 from demo.trials.memory_store import MemoryStore
 from noted_time import BacklogPolicy
-from noted_time.answers import EntryAnswer
-from noted_time.rules import MemberRecord, Timeline
+from noted_time.rules import MemberRecord
 from noted_time.values import (
     HOUR_MS,
     MAX_INT64,
     MIN_INT64,
-    NO_SESSION,
-    Absence,
     Conflict,
-    Exclusion,
     LateReport,
-    LateRows,
     Mark,
-    ScaleEvent,
-    Session,
-    Spell,
     StreamCut,
     StreamSettings,
-    Terms,
 )
-from noted_time.values.fencing import FormerSession
 from tests.support.properties import costly
 from tests.support.stored import Kept, read_kept, records
 
 DOMAINS = ("default", "ship_time")
 IDS = ("id-1", "id-2", "id-3")
 
-int64 = st.integers(MIN_INT64, MAX_INT64)
 natural = st.integers(0, MAX_INT64)
-positive = st.integers(1, MAX_INT64)
 ids = st.sampled_from(IDS)
 domains = st.sampled_from(DOMAINS)
 names = st.sampled_from(("A", "a", "b.1", "Z_-"))
@@ -63,149 +52,74 @@ keys = st.sampled_from(("A", "a"))
 """Few keys of records, so that one is often replaced or dropped."""
 
 positions = st.dictionaries(st.one_of(st.integers(0, 5), natural), natural, max_size=4)
-times = st.dictionaries(domains, int64)
 
-stream_settings = st.builds(
-    StreamSettings,
-    positive,
-    natural,
-    st.sampled_from(["hold", "exclude"]),
-    st.lists(domains, min_size=1, unique=True).map(tuple),
-    natural,
-    st.none() | natural,
-    natural,
-    st.lists(names, unique=True).map(tuple),
-    positive,
-)
-reasons_out = st.sampled_from(["timed_out", "removed", "returned_late"])
-late_rows = st.builds(LateRows, positive, int64, st.none() | int64)
-former = st.lists(st.builds(FormerSession, names, names)).map(tuple)
-members = st.builds(
-    MemberRecord,
-    keys,
-    st.sampled_from(["live", "idle", "finished"]),
-    st.sampled_from([None, "timed_out", "removed"]),
-    positions,
-    times,
-    times,
-    natural,
-    natural,
-    natural,
-    st.builds(
-        Terms,
-        timeout_ms=st.none() | natural,
-        domains=st.none() | st.lists(domains).map(tuple),
-        hold_until=st.none() | natural,
-        removed_by=st.none() | names,
+
+def draw_integers(least: int | None = None, most: int | None = None) -> st.SearchStrategy[int]:
+    return st.integers(MIN_INT64 if least is None else least, MAX_INT64 if most is None else most)
+
+
+STRATEGIES: dict[type, Callable[[Any], st.SearchStrategy[Any]]] = {
+    inspect.NoneType: lambda _: st.none(),
+    inspect.BoolType: lambda _: st.booleans(),
+    inspect.IntType: lambda kind: draw_integers(kind.ge, kind.le),
+    inspect.StrType: lambda _: names,
+    inspect.AnyType: lambda _: st.none() | draw_integers() | names | st.lists(names),
+    inspect.UnionType: lambda kind: st.one_of([draw_type(each) for each in kind.types]),
+    inspect.VarTupleType: lambda kind: st.lists(
+        draw_type(kind.item_type), min_size=kind.min_length or 0, max_size=2, unique_by=repr
+    ).map(tuple),
+    inspect.DictType: lambda kind: st.dictionaries(
+        draw_type(kind.key_type), draw_type(kind.value_type), max_size=2
     ),
-    st.dictionaries(domains, late_rows),
-    st.just(NO_SESSION) | st.builds(Session, st.none() | names, names, natural, former),
-    st.none() | natural,
-    st.lists(domains, unique=True).map(tuple),
-    st.none() | names,
-    st.none() | natural,
-    st.none() | natural,
-)
-timelines = st.builds(
-    Timeline,
-    st.lists(st.builds(Spell, natural, st.none() | int64), max_size=2).map(tuple),
-    st.none() | natural,
-    st.none() | st.builds(Exclusion, reasons_out, natural),
-    st.booleans(),
-    st.none() | natural,
-    natural,
-    st.none() | int64,
-    st.none() | int64,
-)
-scale_events = st.builds(
-    ScaleEvent, positions, st.dictionaries(natural, st.lists(natural).map(tuple), max_size=3)
-)
-excluded = st.lists(names, unique=True).map(tuple)
+    inspect.StructType: lambda kind: build(kind.cls),
+    inspect.NamedTupleType: lambda kind: build(kind.cls),
+    inspect.CustomType: lambda _: st.builds(StreamCut, positions),
+}
+"""By the kind of a field's type. Texts are names, which are few."""
+
+
+def draw_type(kind: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - a type or its metadata
+    if not isinstance(kind, inspect.Metadata):
+        return STRATEGIES[type(kind)](kind)
+    choices = (kind.extra_json_schema or {}).get("enum")
+    return st.sampled_from(choices) if choices else draw_type(kind.type)
+
+
+def build(kind: type, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Return instances with these fields, and any values of the types of the others."""
+    info: Any = inspect.type_info(kind)
+    others = (each for each in info.fields if each.name not in fields)
+    return st.builds(kind, **{each.name: draw_type(each.type) for each in others}, **fields)
+
+
+members = build(MemberRecord, writer=keys, position=positions)
 # Few seqs, so that a random mark is often the next one of its chain.
-marks = st.builds(
-    Mark,
-    st.integers(1, 3),
-    int64,
-    int64,
-    st.builds(StreamCut, positions),
-    natural,
-    excluded,
-    st.booleans(),
-)
-appended = st.builds(AppendedMark, ids, domains, marks, natural)
-flags = st.none() | st.booleans()
-readers = st.builds(ReaderRecord, ids, keys, keys, st.booleans(), positions, natural, flags)
-thresholds = st.integers(1, 2**63 - 1)
-rules = st.sampled_from(["two_way", "sticky"])
-policies = st.one_of(
-    st.builds(BacklogPolicy, thresholds, st.none() | thresholds, rules),
-    st.builds(BacklogPolicy, st.none(), thresholds, rules),
-    st.just(BacklogPolicy()),
-)
-backlogs = st.builds(
-    BacklogRecord, ids, keys, st.none() | policies, st.booleans(), st.none() | natural, excluded
-)
-absences = st.builds(
-    Absence,
-    names,
-    st.sampled_from(["timed_out", "removed", "returned_late", "sealed"]),
-    st.none() | natural,
-    st.none() | int64,
-    positions,
-    st.none() | int64,
-)
-answers = st.builds(
-    EntryAnswer,
-    natural,
-    natural,
-    st.none() | int64,
-    int64,
-    st.lists(absences, max_size=2).map(tuple),
-    st.none() | names,
-    excluded,
-)
-entries = st.builds(LedgerEntry, ids, domains, natural, answers)
+marks = build(Mark, seq=st.integers(1, 3))
+appended = build(AppendedMark, stream_id=ids, domain=domains, mark=marks)
+readers = build(ReaderRecord, stream_id=ids, group=keys, reader=keys, position=positions)
+policies = st.just(BacklogPolicy()) | build(BacklogPolicy, behind_ms=draw_integers(1))
+backlogs = build(BacklogRecord, stream_id=ids, group=keys, policy=st.none() | policies)
+entries = build(LedgerEntry, stream_id=ids, domain=domains)
+small = st.integers(-2, 2).map(lambda hour: hour * HOUR_MS) | draw_integers()
+reports = build(LateReport, writer=keys, least=st.none() | small, most=small)
 
-small = st.integers(-2, 2).map(lambda hour: hour * HOUR_MS) | int64
-reports = st.builds(
-    LateReport, keys, natural, small, small, natural, natural, natural, served_at=natural
-)
-late = st.tuples(ids, domains, reports).map(
-    lambda drawn: LateRecord(drawn[0], drawn[1], *drawn[2].place, drawn[2])
-)
-details = st.none() | st.dictionaries(
-    names, st.none() | int64 | names | st.lists(names), min_size=1
-)
+
+def make_late(stream_id: str, domain: str, report: LateReport) -> LateRecord:
+    return LateRecord(stream_id, domain, *report.place, report)
+
+
+late = st.builds(make_late, ids, domains, reports)
 reasons = st.none() | st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]))
-actions = st.sampled_from(["created", "settings", "scaled", "removed", "held"])
-changes = st.builds(
-    Change,
-    ids,
-    natural,
-    natural,
-    actions,
-    st.none() | names,
-    details,
-    details,
-    st.none() | names,
-    reasons,
-)
-
-streams = st.builds(StreamRecord, ids, names, stream_settings)
+changes = build(Change, stream_id=ids, comment=reasons, number=st.just(0))
+streams = build(StreamRecord, id=ids)
 stored_members = st.builds(StoredMember, ids, members)
-stored_timelines = st.builds(StoredTimeline, ids, domains, keys, timelines)
-scales = st.builds(StoredScale, ids, st.integers(1, 4), scale_events)
+stored_timelines = build(StoredTimeline, stream_id=ids, domain=domains, writer=keys)
+scales = build(StoredScale, stream_id=ids, seq=st.integers(1, 4))
 old_kinds: st.SearchStrategy[type[Record]] = st.sampled_from((LedgerEntry, Change))
-record_lists = st.tuples(
-    st.lists(streams, max_size=2),
-    st.lists(scales, max_size=1),
-    st.lists(stored_members, max_size=6),
-    st.lists(stored_timelines, max_size=3),
-    st.lists(appended, max_size=2),
-    st.lists(readers | backlogs | changes, max_size=4),
-    st.lists(late, max_size=3),
-    st.lists(entries, max_size=2),
-).map(lambda drawn: [record for some in drawn for record in some])
+written_records = (
+    *(streams, scales, stored_members, stored_timelines, appended),
+    *(readers, backlogs, changes, late, entries),
+)
 dropped = st.one_of(
     st.tuples(st.just(StoredMember), ids, keys),
     st.tuples(st.just(StoredTimeline), ids, domains, keys),
@@ -218,7 +132,8 @@ dropped = st.one_of(
 @st.composite
 def batches(draw: st.DrawFn) -> ChangeSet:
     """Draw puts before and after drops of the same keys."""
-    batch = ChangeSet(BucketClock(0, draw(natural)), *draw(record_lists))
+    put = draw(st.lists(st.one_of(*written_records), max_size=12))
+    batch = ChangeSet(BucketClock(0, draw(natural)), *put)
     for key in draw(st.lists(dropped, max_size=4)):
         batch.drop(*key)
     batch.put(*draw(st.lists(readers | backlogs | stored_members | late, max_size=2)))
@@ -255,10 +170,10 @@ def whole_streams(draw: st.DrawFn) -> Kept:
 
 def chains(domain: str) -> st.SearchStrategy[list[AppendedMark]]:
     """Return the chains of marks of the first stream that begin at seq 1."""
-    return st.lists(st.tuples(marks, natural), max_size=5).map(
+    return st.lists(appended, max_size=5).map(
         lambda drawn: [
-            AppendedMark(IDS[0], domain, replace(mark, seq=seq), appended_at)
-            for seq, (mark, appended_at) in enumerate(drawn, 1)
+            replace(each, stream_id=IDS[0], domain=domain, mark=replace(each.mark, seq=seq))
+            for seq, each in enumerate(drawn, 1)
         ]
     )
 
@@ -283,9 +198,7 @@ def read_all(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
 
 
 @costly(4)
-@given(
-    record=st.builds(StreamRecord, st.just(IDS[0]), names, stream_settings), written=whole_streams()
-)
+@given(record=build(StreamRecord, id=st.just(IDS[0])), written=whole_streams())
 def test_load_returns_what_was_committed(
     make_store: Callable[[], Store], record: StreamRecord, written: Kept
 ) -> None:

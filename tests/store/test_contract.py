@@ -1,7 +1,6 @@
 """The contract of the port, on every store."""
 
 import pytest
-from msgspec.structs import replace
 
 from controller.store.port import Store, StoreUnavailable
 from controller.store.records import (
@@ -13,7 +12,6 @@ from controller.store.records import (
     StoredMember,
     StoredScale,
 )
-from noted_time.rules import Seal, SealRequest
 from noted_time.values import MAX_INT64, MIN_INT64, Conflict, MarkConflict, ScaleEvent
 from tests.support.stored import (
     Kept,
@@ -53,34 +51,6 @@ def test_summaries_have_records_last_marks_and_scales(store: Store) -> None:
         (streams[0], last, []),
         (streams[1], {}, []),
     ]
-
-
-def test_changed_settings_keep_records_of_stream(store: Store) -> None:
-    store.commit(build_changes(*records(member()), upto=2))
-    changed = replace(stream(), settings=replace(stream().settings, writer_timeout_ms=99))
-
-    commit(store, changed)
-
-    assert (store.streams(), read_seqs(store), list(store.members("id-1"))) == (
-        [changed],
-        [1, 2],
-        [member()],
-    )
-
-
-def test_sealed_stream_is_loaded_with_seal_and_final_mark(store: Store) -> None:
-    """Summaries have the seal and the final mark, too."""
-    asked = SealRequest({0: 25}, {"ship_time": 99})
-    sealed = replace(stream(), seal=Seal(asked, {0: 25, 3: 0}, 1234, ("UA",)))
-    last = mark(2)
-    last = replace(last, mark=replace(last.mark, final=True))
-    store.commit(build_changes(upto=1))
-
-    commit(store, sealed, last)
-
-    (summary,) = store.summaries(["flights"])
-    assert (store.streams(), list(store.marks("id-1", "default"))) == ([sealed], [mark(1), last])
-    assert (summary.record, summary.last_marks) == (sealed, {"default": last.mark})
 
 
 def test_drop_of_member_keeps_others(store: Store) -> None:

@@ -1,9 +1,4 @@
-"""Records that every store keeps and drops, and commits that survive a kill."""
-
-import subprocess
-import sys
-from contextlib import closing
-from pathlib import Path
+"""Records that every store keeps and drops."""
 
 from msgspec.structs import replace
 
@@ -19,7 +14,6 @@ from controller.store.records import (
     StoredScale,
     StreamRecord,
 )
-from controller.store.sqlite import SqliteStore
 from noted_time import BacklogPolicy
 from noted_time.answers import EntryAnswer
 from noted_time.values import LateReport, ScaleEvent
@@ -62,12 +56,13 @@ def drop_stream(*written: Record) -> ChangeSet:
     return batch
 
 
-def test_put_replaces_backlog(store: Store) -> None:
-    """The last put of a batch counts, also after a drop."""
+def test_last_put_or_drop_of_batch_counts(store: Store) -> None:
+    """Here for backlogs, one of which was stored before."""
     record = BacklogRecord("id-1", "g", POLICY)
     store.commit(build_changes(record))
     changed = [replace(record, since=3), replace(record, since=4, policy=None)]
-    batch = ChangeSet()
+    batch = ChangeSet(BacklogRecord("id-1", "dropped"))
+    batch.drop(BacklogRecord, "id-1", "dropped")
     batch.drop(BacklogRecord, "id-1", "g")
     batch.put(*changed)
     store.commit(batch)
@@ -203,53 +198,3 @@ def test_batch_that_drops_stream_writes_nothing_to_it(store: Store) -> None:
     store.commit(drop_stream(*records(member()), change(1)))
 
     assert (store.streams(), read_kept(store)) == ([], Kept())
-
-
-# Commits of a killed process
-
-
-WRITERS = 50
-
-
-# Commits batch n = 1, 2, … for ever, each a mark and a note of every writer, and prints n after it.
-ENDLESS = f"""
-import sys
-from itertools import count
-from controller.store.sqlite import SqliteStore
-from tests.support.stored import build_changes, commit, mark, member, records
-
-store = SqliteStore(sys.argv[1])
-store.commit(build_changes())
-for n in count(1):
-    members = records(*(member(f"writer-{{i:02}}", time=n) for i in range({WRITERS})))
-    commit(store, *members, mark(n), at=n)
-    print(n, flush=True)
-"""
-
-
-def commit_until_kill(database: Path, batches: int) -> int:
-    """Let a process commit about so many batches, kill it, and return the last reported one."""
-    command = [sys.executable, "-c", ENDLESS, str(database)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        for line in process.stdout:
-            if int(line) >= batches:
-                process.kill()
-                break
-        rest = process.stdout.read().split("\n")[:-1]  # a line that has no end was cut off
-    return int(rest[-1]) if rest else batches
-
-
-def test_commits_survive_kill(database: Path) -> None:
-    """The database has all reported batches and at most one more."""
-    reported = commit_until_kill(database, batches=200)
-
-    with closing(SqliteStore(database)) as store:
-        last = read_seqs(store)[-1]
-        times = [member.times["default"] for member in store.members("id-1")]
-        assert (last in {reported, reported + 1}, store.clocks()[0], read_seqs(store), times) == (
-            True,
-            last,
-            list(range(1, last + 1)),
-            [last] * WRITERS,
-        )

@@ -139,44 +139,28 @@ def test_damage_of_served_file_is_found_on_request(file: Path) -> None:
     assert (before, after) == (None, sentence)
 
 
-CHANGED = {
-    "stream": (
-        "UPDATE noted_time_stream SET name = 'freight'",
-        "the row (id-1) of the table noted_time_stream is",
-    ),
-    "member": (
-        "UPDATE noted_time_member SET sequence = 4",
-        "the row (id-1, UA) of the table noted_time_member is",
-    ),
-    "timeline": (
-        "UPDATE noted_time_timeline SET record = replace(record, '9', '8')",
-        "the row (id-1, default, UA) of the table noted_time_timeline is",
-    ),
-    "mark": (
-        "UPDATE noted_time_mark SET lower = 4",
-        "the row (id-1, default, 1) of the table noted_time_mark is",
-    ),
-    "json": (
-        "UPDATE noted_time_mark SET cut = '{'",
-        "the row (id-1, default, 1) of the table noted_time_mark is",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", CHANGED)
-def test_refusal_names_damaged_row(database: Path, what: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ("stream SET name = 'freight'", "id-1"),
+        ("member SET sequence = 4", "id-1, UA"),
+        ("timeline SET record = replace(record, '9', '8')", "id-1, default, UA"),
+        ("mark SET lower = 4", "id-1, default, 1"),
+        ("mark SET cut = '{'", "id-1, default, 1"),
+    ],
+)
+def test_refusal_names_damaged_row(database: Path, change: str, key: str) -> None:
     """The row may have a wrong checksum, or be unreadable."""
-    statement, sentence = CHANGED[what]
     with closing(SqliteStore(database)) as store:
         timeline = StoredTimeline("id-1", "default", "UA", OUT)
         store.commit(build_changes(*records(member()), timeline, upto=1))
-    with closing(sqlite3.connect(database)) as connection:
-        connection.execute(statement)
-        connection.commit()
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(f"UPDATE noted_time_{change}")
 
+    table = change.partition(" ")[0]
     with closing(SqliteStore(database)) as store, pytest.raises(StoreDamaged) as refusal:
         read_all(store)
-    assert str(refusal.value).startswith(sentence)
+    assert str(refusal.value).startswith(f"the row ({key}) of the table noted_time_{table} is")
     assert str(refusal.value).endswith(REMEDY)
 
 

@@ -4,7 +4,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -112,15 +112,14 @@ def test_processes_migrate_at_once(empty: str, tmp_path: Path) -> None:
         "migrate(sys.argv[1])"
     )
     command = [sys.executable, "-c", code, empty, str(go)]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]
-    for process in processes:
-        assert process.stdout
-        process.stdout.readline()
-    go.touch()
-    codes = [process.wait(60) for process in processes]
-    for process in processes:
-        assert process.stdout
-        process.stdout.close()
+    with ExitStack() as stack:
+        migrating = (subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3))
+        processes = [stack.enter_context(each) for each in migrating]
+        for process in processes:
+            assert process.stdout
+            process.stdout.readline()
+        go.touch()
+        codes = [process.wait(60) for process in processes]
 
     assert (codes, read_revision(empty)) == ([0] * 3, SCHEMA_REVISION)
 

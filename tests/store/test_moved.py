@@ -108,6 +108,8 @@ def test_mark_is_compared_with_last_mark_of_another_store(
     with closing(one), closing(other):
         one.commit(build_changes(*marks[:1]))
         commit(other, *marks[1:2])
+        with pytest.raises(Conflict):
+            commit(one, *marks[1:2])
         commit(one, *marks[2:])
 
         assert read_all(other) == (

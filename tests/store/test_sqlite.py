@@ -17,8 +17,7 @@ from sqlalchemy import event
 from controller.store.port import StoreLost, StoreUnavailable
 from controller.store.sql import SqlStore
 from controller.store.sqlite import SqliteStore
-from noted_time.values import MarkConflict
-from tests.support.stored import build_changes, commit, mark, member, read_seqs, records
+from tests.support.stored import build_changes, commit, member, read_seqs, records
 
 NOBODY = 65534
 
@@ -116,16 +115,6 @@ def test_batch_on_full_disk_is_not_written(store: SqliteStore, database: Path) -
     assert (found, len(list(store.members("id-1")))) == ((4, [1], []), 3000)
 
 
-def test_second_store_to_append_mark_has_conflict(store: SqliteStore, database: Path) -> None:
-    """The compare-and-set reads the file."""
-    store.commit(build_changes(upto=1))
-    with closing(SqliteStore(database)) as other:
-        commit(other, mark(2))
-
-        with pytest.raises(MarkConflict):
-            commit(store, mark(2))
-
-
 def test_every_commit_is_synced(store: SqliteStore) -> None:
     with store._writing.connect() as connection:
         pragmas = ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint")
@@ -203,41 +192,30 @@ def test_removal_of_log_during_commit_is_noticed(
 @contextmanager
 def drop_privileges() -> Iterator[None]:
     """Run as a user without root's rights."""
-    if os.geteuid():
-        yield
-        return
-    os.seteuid(NOBODY)
+    user = os.geteuid()
+    os.seteuid(user or NOBODY)
     try:
         yield
     finally:
-        os.seteuid(0)
-
-
-@pytest.fixture
-def open_directory() -> Iterator[Path]:
-    """A directory that every user may enter, unlike pytest's."""
-    with TemporaryDirectory() as made:
-        directory = Path(made)
-        directory.chmod(0o755)
-        yield directory
+        os.seteuid(user)
 
 
 @pytest.mark.parametrize("read_only", ["file", "directory"])
-def test_read_only_database_is_refused(
-    database: Path, open_directory: Path, read_only: str
-) -> None:
+def test_read_only_database_is_refused(database: Path, read_only: str) -> None:
     """The file or its directory is not writable. A ping reports it before a note is lost."""
-    file = Path(shutil.copy(database, open_directory / "read-only.db"))
-    owner = NOBODY if not os.geteuid() else os.geteuid()
-    for path in (file, open_directory):
-        os.chown(path, owner, -1)
-    with drop_privileges(), closing(SqliteStore(file)) as store:
-        store.ping()
-        path = file if read_only == "file" else open_directory
-        path.chmod(0o444 if read_only == "file" else 0o555)
-        with pytest.raises(StoreUnavailable, match="is read-only: let the controller write"):
+    with TemporaryDirectory() as made:  # pytest's is closed to other users
+        directory = Path(made)
+        file = Path(shutil.copy(database, directory / "read-only.db"))
+        for path in (file, directory):
+            path.chmod(0o755)
+            os.chown(path, os.geteuid() or NOBODY, -1)
+        with drop_privileges(), closing(SqliteStore(file)) as store:
             store.ping()
-        path.chmod(0o755)
+            path = file if read_only == "file" else directory
+            path.chmod(0o555)
+            with pytest.raises(StoreUnavailable, match="is read-only: let the controller write"):
+                store.ping()
+            path.chmod(0o755)
 
 
 def test_connection_in_read_only_mode_is_refused(store: SqliteStore) -> None:
