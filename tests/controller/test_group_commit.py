@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from copy import deepcopy
 from typing import Any
 from unittest.mock import Mock
@@ -11,24 +11,20 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import CapturedCall, CapturingLogger
 
-from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
-from controller.aggregation.operations import ANONYMOUS_ORDER
-from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
-from controller.service import committer
+from controller.service import committer, ownership
 from controller.service.controller import Controller
 from controller.store.port import StoreLost, StoreUnavailable
-from controller.store.records import AppendedMark, ChangeSet, StoredMember, StreamRecord
+from controller.store.records import AppendedMark, ChangeSet, StoredMember
 from noted_time.rules import SLICE_SIZE, MemberRecord
-from noted_time.values import Accepted, MarkConflict, Note, ScaleEvent
+from noted_time.values import Accepted, MarkConflict, Note
 from tests.support.controllers import (
     GivenTime,
     Watched,
     WatchedMemory,
     deliver,
     list_marks,
-    list_streams,
     run_controller,
     serve_for,
     serve_stream,
@@ -83,13 +79,9 @@ async def test_fault_of_one_request_undoes_its_batch(
     """Its batch fails, and the next starts clean; the log has the traceback."""
     logger, fault = CapturingLogger(), ZeroDivisionError("x")
     monkeypatch.setattr(committer, "log", logger)
-
-    def fail(_streams: OwnedStreams, _draft: Draft) -> None:
-        raise fault
-
     async with serve_stream(store) as controller:
         noted = asyncio.create_task(deliver(controller, Note("a", 5)))
-        broken = asyncio.ensure_future(controller._committer.submit(fail))
+        broken = asyncio.ensure_future(controller._committer.submit(Mock(side_effect=fault)))
         outcomes = await asyncio.gather(noted, broken, return_exceptions=True)
         await wait_until_async(lambda: controller._committer.ready)
 
@@ -123,75 +115,40 @@ async def test_closed_controller_refuses_work(memory: WatchedMemory) -> None:
 # A draft with several changes of one record
 
 
-WRITERS = [f"w{n}" for n in range(5)]
-
-
 def list_members(batch: ChangeSet) -> list[MemberRecord]:
     return [each.member for each in batch.list_puts(StoredMember)]
 
 
-def make_draft() -> tuple[Draft, StreamState]:
+def make_draft(*notes: Note) -> tuple[Draft, StreamState]:
     state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
-    state.take_notes([Note(writer) for writer in WRITERS], draft, 10_000)
+    state.take_notes(notes, draft, 10_000)
     return draft, state
 
 
-def finish(draft: Draft) -> list[MemberRecord]:
-    """Return the members that the draft writes."""
-    for _ in draft.finish():
-        pass
-    return list_members(draft.batch)
-
-
-def list_written(draft: Draft) -> list[str]:
-    return sorted(record.writer for record in finish(draft))
-
-
-def test_writer_with_several_notes_is_written_once() -> None:
-    draft, state = make_draft()
-    state.take_notes([Note("w0", 3), Note("w0", 4)], draft, 10_000)
-
-    members = [each for each in finish(draft) if each.writer == "w0"]
-    assert [(each.state, each.times) for each in members] == [("live", {"default": 4})]
-
-
 def test_draft_is_finished_in_slices() -> None:
-    state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
-    state.take_notes([Note(f"w{n}") for n in range(SLICE_SIZE + 1)], draft, 10_000)
+    draft, _ = make_draft(*(Note(f"w{n}") for n in range(SLICE_SIZE + 1)))
+    written = [len(list_members(draft.batch)) for _ in draft.finish()]
 
-    assert [len(list_members(draft.batch)) for _ in draft.finish()] == [SLICE_SIZE]
-    assert len(list_members(draft.batch)) == SLICE_SIZE + 1
+    assert [*written, len(list_members(draft.batch))] == [SLICE_SIZE, SLICE_SIZE + 1]
 
 
 def test_later_note_does_not_change_finished_draft() -> None:
     """Another thread writes the draft."""
-    state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
-    state.take_notes([Note("a", 1, {0: 1})], draft, 10)
-    members = finish(draft)
+    draft, state = make_draft(Note("a", 1, {0: 1}))
+    assert [*draft.finish()] == []
     state.take_notes([Note("a", 2, {0: 2})], Draft(Moment(0, 0, 0)), 10)
 
-    assert [(each.times, each.position) for each in members] == [({"default": 1}, {0: 1})]
+    (written,) = list_members(draft.batch)
+    assert (written.times, written.position) == ({"default": 1}, {0: 1})
 
 
 def test_forgotten_writer_is_not_written() -> None:
-    draft, state = make_draft()
+    draft, state = make_draft(*map(Note, ("w0", "w1", "w2", "w3")))
     draft.forget(state, ["w3", "w1"])
+    assert [*draft.finish()] == []
 
-    assert list_written(draft) == ["w0", "w2", "w4"]
+    assert [each.writer for each in list_members(draft.batch)] == ["w0", "w2"]
     assert [*draft.batch.list_drops(StoredMember)] == [("id-1", "w1"), ("id-1", "w3")]
-
-
-def test_dropped_stream_is_not_written() -> None:
-    draft, state = make_draft()
-    draft.batch.put(state.record)
-    draft.drop(state)
-
-    puts, drops = (of(StreamRecord) for of in (draft.batch.list_puts, draft.batch.list_drops))
-    assert (list_written(draft), [*puts], [*drops], draft.is_empty) == ([], [], [("id-1",)], False)
-
-
-def test_draft_with_notes_is_not_empty() -> None:
-    assert (make_draft()[0].is_empty, Draft(Moment(0, 0, 0)).is_empty) == (False, True)
 
 
 FAILURES = [StoreUnavailable("the disk is full"), MarkConflict("s", "default", 1)]
@@ -243,46 +200,6 @@ async def test_waiting_callers_get_error_of_failed_batch(store: Watched) -> None
         store.watch.open.set()
 
         assert [await first, await behind] == [StoreUnavailable] * 2
-
-
-CHANGES: dict[str, Callable[[Controller], Awaitable[Any]]] = {
-    "create": lambda controller: controller.put_stream("new", {}),
-    "settings": lambda controller: controller.put_stream("s", {"writer_timeout_ms": 5}),
-    "domains": lambda controller: controller.put_stream("s", {"domains": ("default", "other")}),
-    "drop": lambda controller: controller.drop_stream("s"),
-    "scale": lambda controller: controller.change(
-        "s", operations.scale, ANONYMOUS_ORDER, ScaleEvent({0: 9}, {1: (0,)})
-    ),
-    "report": lambda controller: controller.report("s", "g", "r", {0: 5}),
-    "offline": lambda controller: controller.change(
-        "s", operations.take_offline, "g", "first", {0: 1}
-    ),
-}
-
-
-def read_state(controller: Controller) -> Any:  # noqa: ANN401 - whatever is there to be compared
-    """Return the state that changes may affect."""
-    stream = controller.stream("s")
-    groups = {
-        name: (stream.groups[name].position, sorted(stream.groups[name].readers))
-        for name in stream.groups
-    }
-    return list_streams(controller), stream.record, list(stream.scale_events), groups
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-async def test_change_that_is_not_durable_is_undone(
-    store: Watched, change: Callable[[Controller], Awaitable[Any]]
-) -> None:
-    async with serve_stream(store) as controller:
-        await deliver(controller, Note("a", 1, {0: 5}))
-        await controller.report("s", "g", "first", {0: 3})
-        before = read_state(controller)
-        store.watch.failures = [DISK_FULL]
-        raised = await catch_error(change(controller))
-        await wait_until_ready(controller)
-
-        assert (raised, read_state(controller)) == (StoreUnavailable, before)
 
 
 async def test_unavailable_database_is_asked_with_backoff(memory: WatchedMemory) -> None:
@@ -371,14 +288,11 @@ LOST = ("order", "ship")
 async def test_lost_marks_are_reported_after_reload(
     memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The marks of a lost domain are reported, too, also after a failed load."""
-    failures, clocks = [StoreUnavailable("no")], memory.clocks
+    """The marks of a lost domain are reported, too, also after a failed load.
 
-    def fail_once() -> dict[int, int]:
-        if failures:
-            raise failures.pop()
-        return clocks()
-
+    Changes, a metric and the log have them.
+    """
+    monkeypatch.setattr(ownership, "log", logger := CapturingLogger())
     async with serve_stream(memory, domains=("default", "order")) as controller:
         await deliver(controller, Note("a", 1), Note("a", 1, domain="order"))
         before = deepcopy(memory.tables)
@@ -390,7 +304,8 @@ async def test_lost_marks_are_reported_after_reload(
         before[AppendedMark][stream_id][key] = replace(kept[key], mark=mark)
         memory.tables = before
         memory.watch.failures.append(StoreUnavailable("no"))
-        monkeypatch.setattr(memory, "clocks", fail_once)
+        clocks = Mock(side_effect=[StoreUnavailable("no"), memory.clocks()])
+        monkeypatch.setattr(memory, "clocks", clocks)
         with pytest.raises(StoreUnavailable):
             await deliver(controller, Note("a", 3))
         await wait_until_async(lambda: controller._committer.ready)
@@ -402,7 +317,10 @@ async def test_lost_marks_are_reported_after_reload(
         ({"domain": "order", "seq": 2}, {"domain": "order", "seq": 1}),
         ({"domain": "default", "seq": 2}, {"domain": "default", "seq": 1}),
     ]
-    assert (failures, lost) == ([], {("s",): 3.0})
+    assert (clocks.call_count, lost) == (2, {("s",): 3.0})
+    said = [each for each in logger.calls if each.args == ("went_back",)]
+    facts = {"stream": "s", "domain": "ship", "held": 1, "found": 0}
+    assert (len(said), said[-1]) == (3, CapturedCall("error", ("went_back",), facts))
 
 
 async def test_store_is_called_by_one_thread(memory: WatchedMemory) -> None:

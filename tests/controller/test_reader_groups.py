@@ -10,9 +10,8 @@ from controller.aggregation.group_backlog import GroupBacklog
 from controller.aggregation.groups import GroupLimits, ReaderGroups
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service.controller import Controller
-from controller.store.records import BacklogRecord, ChangeSet, ReaderRecord
+from controller.store.records import BacklogRecord
 from noted_time import BacklogPolicy
-from noted_time.answers import Cause
 from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, Note
 from tests.support.controllers import WatchedMemory, deliver, serve_stream
 
@@ -59,39 +58,14 @@ async def test_large_reports_do_not_stop_loop(memory: WatchedMemory) -> None:
         assert memory.watch.attempts - before >= 3
 
 
-def test_reader_dropped_after_its_report_is_not_written() -> None:
-    record = ReaderRecord("id", "g", "r", online=True, position={}, reported_at=1)
-    dropped, back = ChangeSet(record), ChangeSet()
-    dropped.drop(ReaderRecord, *record.key)
-    back.drop(ReaderRecord, *record.key)
-    back.put(record)
-
-    written = [[*each.list_puts(ReaderRecord)] for each in (dropped, back)]
-    assert written == [[], [record]]
-
-
-WALL = 1_700_000_000_000
-
-BEHIND = BacklogPolicy(behind_ms=1000)
-
-Found = tuple[bool, tuple[Cause, ...], int | None]
-
-
-async def read_backlog(controller: Controller, group: str = "g") -> Found:
-    """Return the backlog of a group, its reasons, and since when."""
-    now = await controller.backlog("s", group)
-    return now.backlog, now.because, None if now.since is None else now.since - WALL
-
-
-async def note_times(controller: Controller, *times: int) -> None:
-    """Note these times, at offsets of ten times their index."""
-    for number, time in enumerate(times, 1):
-        await deliver(controller, Note("a", time, {0: 10 * number}))
+async def note_two_times(controller: Controller) -> None:
+    await deliver(controller, Note("a", 1000, {0: 10}))
+    await deliver(controller, Note("a", 9000, {0: 20}))
 
 
 async def test_unused_group_has_no_backlog_and_no_record(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
-        await note_times(controller, 1000, 9000)
+        await note_two_times(controller)
         await controller.report("s", "g", "r", {0: 10})
 
         assert await controller.backlog("s", "g") == GroupBacklog()
@@ -100,11 +74,12 @@ async def test_unused_group_has_no_backlog_and_no_record(memory: WatchedMemory) 
 
 async def test_unchanged_backlog_needs_no_commit(memory: WatchedMemory) -> None:
     """Readers ask twice a second."""
+    policy = BacklogPolicy(behind_ms=1000)
     async with serve_stream(memory) as controller:
-        await note_times(controller, 1000, 9000)
-        await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "g", BEHIND)
-        await read_backlog(controller)
+        await note_two_times(controller)
+        await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "g", policy)
+        await controller.backlog("s", "g")
         attempts = memory.watch.attempts
-        await asyncio.gather(*(read_backlog(controller) for _ in range(5)))
+        await asyncio.gather(*(controller.backlog("s", "g") for _ in range(5)))
 
         assert memory.watch.attempts == attempts

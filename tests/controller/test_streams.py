@@ -78,16 +78,6 @@ def test_page_of_writers_costs_same_with_many_writers(holds: bool) -> None:  # n
     assert cost(MANY, holds=holds) == cost(FEW, holds=holds)
 
 
-def test_writers_are_listed_by_longest_hold() -> None:
-    stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=DOMAINS)))
-    first, second = Draft(Moment(100, 0, 0)), Draft(Moment(200, 0, 0))
-    stream.take_notes([Note("late", 3), Note("late", 3, domain="other")], first, 99)
-    stream.take_notes([Note("done"), Note("done", state="idle"), Note("early", 9)], first, 99)
-    stream.take_notes([Note("later")], second, 99)
-
-    assert page(stream, 0, 9) == ["early", "later", "late", "done"]
-
-
 def test_unix_time_of_moment_ignores_rounding() -> None:
     """So a client sees that it is one exclusion."""
     stream = StreamState(StreamRecord("id", "s", StreamSettings()))

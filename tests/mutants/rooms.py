@@ -23,7 +23,7 @@ def _core(names: str) -> tuple[str, ...]:
 
 CONTROLLER = _tests(
     "tests/controller",
-    "fencing group_commit late maintenance marking metrics operator reader_groups seal streams",
+    "group_commit maintenance marking metrics operator reader_groups seal streams",
 )
 
 WITH_SPARK = (

@@ -1,7 +1,7 @@
 """Two controllers of one process on one PostgreSQL database; `tests/simulation` has the rest."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from unittest.mock import Mock
 
@@ -16,11 +16,8 @@ from controller.aggregation.owned_streams import OwnedStreams
 from controller.service import ownership
 from controller.service.controller import Controller
 from controller.service.ownership import HURRY_MS, TURN_MS, Ownership
-from controller.store.migrate import migrate
-from controller.store.port import LEASE_MS, Leases, StoreUnavailable
+from controller.store.port import LEASE_MS, Leases
 from controller.store.postgres import PostgresStore
-from demo.trials.postgres import Server
-from demo.trials.waiting import PATIENCE_S
 from noted_time.values import Note, ScaleEvent
 from tests.replicas.one_replica import BUCKETS, name_stream
 from tests.support.controllers import GivenTime, run_controller, wait_until_async
@@ -139,77 +136,3 @@ async def test_next_turn_is_soon_while_bucket_is_free() -> None:
     owner.refresh_soon()
 
     assert [*waits, wait_ms()] == [HURRY_MS, TURN_MS, HURRY_MS]
-
-
-# A database without the last commits, such as a promoted standby
-
-
-@pytest.fixture
-def own(server: Server) -> Iterator[str]:
-    """A migrated database of one test, which may be renamed."""
-    url = server.make_database()
-    migrate(url)
-    yield url
-    server.cut(url)
-
-
-def copy_database(server: Server, url: str) -> str:
-    """Copy the database without connections to it, and return the name of the copy."""
-    name = url.rpartition("/")[2]
-    server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
-    server.cut(url)
-    server.execute(f"CREATE DATABASE {name}_copy TEMPLATE {name}")
-    server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
-    return f"{name}_copy"
-
-
-def replace_database(server: Server, copy: str, url: str) -> None:
-    """Replace the database by its copy."""
-    name = url.rpartition("/")[2]
-    server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
-    server.cut(url)
-    server.execute(f"ALTER DATABASE {name} RENAME TO {name}_lost")
-    server.execute(f"ALTER DATABASE {copy} RENAME TO {name}")
-
-
-async def note_durably(controller: Controller, time: int) -> None:
-    """Note a time until it is durable."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            try:
-                await controller.note("s", [Note("a", time, {0: time})])
-            except StoreUnavailable:
-                await asyncio.sleep(0.05)
-            else:
-                return
-
-
-@pytest.mark.acceptance
-async def test_controller_reports_lost_marks(
-    server: Server, own: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The log, a metric and the changes of the stream have the lost seq."""
-    logger = CapturingLogger()
-    monkeypatch.setattr(ownership, "log", logger)
-    async with replica(own) as controller:
-        await controller.put_stream("s", {"mark_interval_ms": 0})
-        await note_durably(controller, 1)
-        copy = await asyncio.to_thread(copy_database, server, own)
-        for time in (2, 3, 4):
-            await note_durably(controller, time)
-        await asyncio.to_thread(replace_database, server, copy, own)
-        await note_durably(controller, 5)
-        change = (await controller.views.changes("s", before=None, limit=1))[0]
-        lost = scrape(controller, "noted_time_lost_marks_total")
-
-    said = [call for call in logger.calls if call.args == ("went_back",)]
-    assert ("buckets_acquired",) in {call.args for call in logger.calls}
-    held, found = {"domain": "default", "seq": 4}, {"domain": "default", "seq": 1}
-    facts = {"stream": "s", "domain": "default", "held": 4, "found": 1}
-    assert [(each.method_name, each.kwargs) for each in said] == [("error", facts)]
-    assert (change.action, change.was, change.became, lost) == (
-        "went_back",
-        held,
-        found,
-        {("s",): 3.0},
-    )

@@ -2,6 +2,7 @@
 
 import asyncio
 from math import inf
+from unittest.mock import Mock
 
 import pytest
 from structlog.testing import CapturedCall, CapturingLogger
@@ -41,12 +42,8 @@ async def test_internal_fault_asks_for_restart(
 ) -> None:
     """Waiting callers are answered, liveness fails, and the log has the traceback."""
     logger, fault = CapturingLogger(), ZeroDivisionError()
-
-    def fail(*_: object) -> None:
-        raise fault
-
     monkeypatch.setattr(committer, "log", logger)
-    monkeypatch.setattr(call.controller._committer, "_drain", fail)
+    monkeypatch.setattr(call.controller._committer, "_drain", Mock(side_effect=fault))
     note = await call.post(f"{S}/notes", {"notes": [{"writer": "a"}]})
     ready, alive = await call.get("/readyz"), await call.get("/healthz")
 
@@ -73,14 +70,13 @@ async def test_probes_share_ping_of_database(
     call: Caller, memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer counts for a while, like a commit."""
-    pings: list[None] = []
-    monkeypatch.setattr(memory, "ping", lambda: pings.append(None))
+    monkeypatch.setattr(memory, "ping", ping := Mock())
     after_a_commit = await call.get("/readyz")
-    asked = len(pings)
+    asked = ping.call_count
     call.controller._committer._proved_at = -inf
     answers = await asyncio.gather(*(call.get("/readyz") for _ in range(20)))
 
-    assert (asked, len(pings)) == (0, 1)
+    assert (asked, ping.call_count) == (0, 1)
     assert {answer.status_code for answer in (after_a_commit, *answers)} == {200}
 
 

@@ -15,13 +15,17 @@ the answer, and its body:
     step -5000                           the wall clock is set back
     maintain                             what is silent, departed or old is excluded or deleted
     restart 5000                         a new controller serves the database, after so long
+    fail PUT s {} -> 503                 a call whose commit fails; the controller is ready again
+    bound controller.aggregation.fencing.FENCED_SHOWN 2      a limit of the code is lowered
     scrape holders -> {"default,s": 1.0}     the samples of a metric by their labels
 """
 
 import json
 import re
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -29,7 +33,14 @@ from controller.aggregation import retention
 from controller.api.gate.access import Gate
 from controller.service import maintenance
 from controller.service.controller import Controller
-from tests.support.controllers import GivenTime, Watched, serve_for, skip_served_time
+from controller.store.port import StoreUnavailable
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    serve_for,
+    skip_served_time,
+    wait_until_async,
+)
 from tests.support.http import Caller, places, problem, serve_app
 from tests.support.paragraphs import matches, read_paragraphs
 from tests.support.scrapes import scrape
@@ -63,6 +74,13 @@ class Calls(AsyncExitStack):
     async def start(self) -> None:
         app = serve_app(Controller(self.store, self.time.clocks()), self.gate)
         self.call = await self.enter_async_context(app)
+
+    async def play(self, acts: Iterable[str]) -> None:
+        """Perform acts on a new stream `s`, and close the controller."""
+        async with self:
+            await self.start()
+            for act in ('PUT s {"mark_interval_ms": 0}', *acts):
+                await self.perform(act)
 
     async def restart(self, down_ms: int) -> None:
         await self.aclose()
@@ -101,6 +119,12 @@ class Calls(AsyncExitStack):
                 await self.call.controller._committer.submit(work)
         elif method == "restart":
             await self.restart(int(act["path"]))
+        elif method == "fail":
+            self.store.watch.failures = [StoreUnavailable("the disk is full")]
+            await self.perform(line.removeprefix("fail "))
+            await wait_until_async(lambda: self.call.controller._committer.ready)
+        elif method == "bound":
+            self.enter_context(patch(act["path"], int(act["body"])))
         elif method.islower():
             self.move_clocks(method, int(act["path"]))
         else:
@@ -130,8 +154,4 @@ class Calls(AsyncExitStack):
 async def test_calls(request: pytest.FixtureRequest, time: GivenTime, acts: list[str]) -> None:
     restarts = any(act.startswith("restart") for act in acts)
     store = request.getfixturevalue("sqlite" if restarts else "memory")
-    async with Calls(store, time) as calls:
-        await calls.start()
-        await calls.perform('PUT s {"mark_interval_ms": 0}')
-        for act in acts:
-            await calls.perform(act)
+    await Calls(store, time).play(acts)

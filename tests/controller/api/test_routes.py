@@ -1,3 +1,5 @@
+from unittest.mock import AsyncMock
+
 import pytest
 
 from controller.api import middleware
@@ -48,13 +50,10 @@ async def test_marks_are_equal_with_and_without_framework(
         taken.append("long" if answer is None else "short")
         return answer
 
-    async def never(_: Controller, __: StreamRequest) -> None:
-        return None
-
     await call.note(NOTE, NOTE | {"time": 6, "position": {"0": 11, "3": 7}})
     monkeypatch.setattr(middleware, "answer_marks", watch)
     first = await call.client.get(path)
-    monkeypatch.setattr(middleware, "answer_marks", never)
+    monkeypatch.setattr(middleware, "answer_marks", AsyncMock(return_value=None))
     second = await call.client.get(path)
 
     assert taken == [way]
