@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from controller.api.app import create_api
-from controller.api.gate.access import OPEN_PATHS, Gate, find_need
+from controller.api.gate.access import OPEN_PATHS, find_need
 from controller.api.pages.assets import PAGE_PATHS
 from controller.service.controller import Controller
 from controller.service.telemetry.metrics import refused_calls
 from demo.trials.memory_store import MemoryStore
-from tests.support.controllers import wait_until_async
 from tests.support.gates import Guarded, serve_gate
 
 S = "/v1/streams/s"
@@ -77,37 +76,11 @@ async def test_token_has_exactly_the_rights_of_its_scope(scope: str) -> None:
     assert refused == lacking
 
 
-async def test_change_is_recorded_with_label_and_token_id() -> None:
-    """Changes, the ledger and the log have both; a hold is explained by the label."""
-    guarded = Guarded()
-    token = guarded.token("admin", label="ops, Kim")
-    who = f"ops, Kim ({token.split('_')[1]})"
-    async with serve_gate(guarded.gate) as door:
-        notes = [{"writer": w, "time": t} for w, t in (("lima", 1), ("osaka", 2), ("quito", 2))]
-        await door.call("POST", f"{S}/notes", token, {"notes": notes})
-        hold = await door.answer(
-            "POST", f"{S}/writers/lima/hold?comment=redeploy", token, {"for_ms": 9999}
-        )
-        explain = (await door.answer("GET", f"{S}/explain", token)).json()
-        with capture_logs() as logs:
-            await door.call("DELETE", f"{S}/writers/lima", token)
-        await wait_until_async(lambda: door.controller.stream("s").history(None).last_seq == 2)
-        ledger = (await door.answer("GET", f"{S}/ledger", token)).json()["entries"]
-        changes = (await door.answer("GET", f"{S}/changes?limit=2", token)).json()["changes"]
-
-    held = "lima is held by an operator until "
-    (sentence,) = (each for each in explain["sentences"] if each.startswith(held))
-    assert (hold.json()["held_by"], sentence.endswith(" (ops, Kim: redeploy).")) == (
-        "ops, Kim",
-        True,
-    )
-    assert [(each["action"], each["by"]) for each in changes] == [("removed", who), ("held", who)]
-    assert [each["by"] for each in ledger] == [who]
-    assert [each["by"] for each in logs if each["event"] == "stream_changed"] == [who]
-
-
 async def test_audit_log_has_refusals_and_changes_but_no_secret() -> None:
-    """Each line has the outcome, the token's id and label, the call, the stream and the address."""
+    """Each line has the outcome, the token's id and label, the call, the stream and the address.
+
+    The controller's own line of a change has the label and the id as well.
+    """
     guarded = Guarded()
     admin, carrier, reader = tokens = [
         guarded.token("admin", label="ops, Kim"),
@@ -135,25 +108,10 @@ async def test_audit_log_has_refusals_and_changes_but_no_secret() -> None:
         ("unauthenticated", "", "", f"POST {S}/notes", *here),
         ("foreign_origin", "", "", f"PUT {S}", *here),
     ]
+    changed = [each["by"] for each in logs if each["event"] == "stream_changed"]
+    assert changed == [f"ops, Kim ({ids[0]})"]
     secrets = [token.split("_", 2)[2] for token in (*tokens, stranger)]
     assert [each for each in secrets if each in repr(logs)] == []
-
-
-@pytest.mark.parametrize(
-    ("label", "shown"),
-    [("ops\n\x1b[2J\u202eKim", "ops [2JKim"), ("x" * 1000, 128 * "x"), ("", None)],
-)
-async def test_label_in_changes_is_one_short_line(label: str, shown: str | None) -> None:
-    """Operators may type any label; without one the id alone is shown."""
-    guarded = Guarded()
-    token = guarded.token("admin", label=label)
-    async with serve_gate(guarded.gate) as door:
-        await door.call("PUT", f"{S}?comment=slow", token, {"writer_timeout_ms": 7})
-        (change,) = (await door.answer("GET", f"{S}/changes?limit=1", token)).json()["changes"]
-
-    known = token.split("_")[1]
-    by = f"{shown} ({known})" if shown else known
-    assert (change["by"], change["comment"]) == (by, "slow")
 
 
 async def test_token_is_required_once_the_first_is_created() -> None:
@@ -245,40 +203,3 @@ async def test_two_headers_count_as_no_token() -> None:
         answer = await door.client.get(S, headers=headers)
 
     assert answer.status_code == 401
-
-
-@pytest.mark.parametrize(
-    ("name", "names", "answer"),
-    [
-        ("localhost:7464", None, (200, "")),
-        ("127.0.0.1:7464", None, (200, "")),
-        ("[::1]:7464", None, (200, "")),
-        ("10.0.0.1:7464", None, (403, "foreign_host")),
-        ("rebound.example:7464", None, (403, "foreign_host")),
-        ("rebound.example:7464", ["controller-1"], (403, "foreign_host")),
-        ("Controller-1:7464", ["controller-1"], (200, "")),
-        ("10.0.0.1:7464", ["controller-1"], (200, "")),
-        ("localhost:7464", ["controller-1"], (200, "")),
-    ],
-)
-@pytest.mark.parametrize(("method", "body"), [("GET", None), ("PUT", {})])
-async def test_host_name_rebound_to_loopback_is_refused(
-    name: str, names: list[str] | None, answer: tuple[int, str], method: str, body: object
-) -> None:
-    """Without tokens a page may call only if the host name is the controller's own.
-
-    A controller on a network has addresses, which no page can have, and names.
-    """
-    async with serve_gate(Gate(names=names), f"http://{name}") as door:
-        found = await door.call(method, S, None, body, origin=f"http://{name}")
-
-    assert found == answer
-
-
-async def test_rebound_host_name_gets_only_the_health_call() -> None:
-    """A page may read that the controller is alive, but nothing about streams."""
-    async with serve_gate(Gate(), "http://rebound.example:7464") as door:
-        paths = ("/healthz", "/v1/streams", "/v1/overview", "/v1/access", "/metrics")
-        seen = [await door.call("GET", path) for path in paths]
-
-    assert seen == [(200, ""), *[(403, "foreign_host")] * 4]

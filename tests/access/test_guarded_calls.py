@@ -1,10 +1,12 @@
 """The rights of tokens and of pages, as in `calls.txt`.
 
-Paragraphs have the form of `tests/controller/api/test_calls.py`, and three more acts:
+Paragraphs have the form of `tests/controller/api/test_calls.py`, and five more acts:
 
     token NAME read write {"streams": ["s"]}    a token with scopes and limits.
     as NAME                                     the next calls send that token; $NAME is its id.
     from http://evil.example                    the next calls come from a page of that origin.
+    at rebound.example:7464                     the next calls are to that host, from a page of it.
+    names controller-1                          the controller has that host name.
 """
 
 import json
@@ -38,6 +40,11 @@ class GuardedCalls(Calls):
             self.call.client.headers["authorization"] = f"Bearer {self.tokens[rest]}"
         elif verb == "from":
             self.call.client.headers["origin"] = rest
+        elif verb == "at":
+            self.call.client.base_url = f"http://{rest}"
+            self.call.client.headers["origin"] = f"http://{rest}"
+        elif verb == "names":
+            self.guarded.gate._names = frozenset({rest})
         else:
             for name, token in self.tokens.items():
                 line = line.replace(f"${name}", token.split("_")[1])
@@ -46,9 +53,4 @@ class GuardedCalls(Calls):
 
 @pytest.mark.parametrize("acts", read_paragraphs(Path(__file__).with_name("calls.txt")))
 async def test_guarded_calls(acts: list[str]) -> None:
-    async with GuardedCalls(Guarded()) as calls:
-        await calls.start()
-        for stream in "st":
-            await calls.call.controller.put_stream(stream, {"mark_interval_ms": 0})
-        for act in acts:
-            await calls.perform(act)
+    await GuardedCalls(Guarded()).play(['PUT t {"mark_interval_ms": 0}', *acts])

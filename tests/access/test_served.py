@@ -129,66 +129,6 @@ def test_a_certificate_without_its_key_is_reported(
     assert (refused.returncode, says in refused.stderr) == (1, True)
 
 
-@pytest.mark.acceptance
-def test_tokens_are_listed_without_their_secrets(tmp_path: Path) -> None:
-    """Rows have id, state, rights and label, the oldest first."""
-    options = ["--scope", "write", "--scope", "read", "--stream", "f*", "--writer", "UA"]
-    first = create_token(tmp_path, *options, "--label", "carrier UA")
-    second = create_token(tmp_path, "--scope", "admin", "--expires-in", "1s")
-    ids = [token.split("_")[1] for token in (first, second)]
-    revoked = [run_command("token", "revoke", ids[0], cwd=tmp_path).stdout for _ in range(2)]
-    time.sleep(1)
-    listed = run_command("token", "list", "--json", cwd=tmp_path)
-
-    tokens = json.loads(listed.stdout)
-    found = [[row["id"], row["state"].split()[0], row["rights"], row["label"]] for row in tokens]
-    assert listed.stderr == "Tokens kept in sqlite:///noted-time.db:\n"
-    assert (revoked, found) == (
-        [
-            f"Token {ids[0]} is revoked, in sqlite:///noted-time.db.\n",
-            f"Token {ids[0]} is revoked already, in sqlite:///noted-time.db.\n",
-        ],
-        [
-            [ids[0], "revoked", "read f*; write f* as UA", "carrier UA"],
-            [ids[1], "expired", "administer", ""],
-        ],
-    )
-
-
-@pytest.mark.acceptance
-@pytest.mark.parametrize(
-    ("arguments", "status", "says"),
-    [
-        (["revoke", "0123456789ab"], 1, "has no tables of noted-time: run `noted-time migrate"),
-        (["list"], 1, "has no tables of noted-time: run `noted-time migrate"),
-        (["create", "--scope", "reed"], 2, "unknown scope 'reed'"),
-        (["create", "--scope", "read", "--expires-in", "0s"], 2, "must be at least 1ms, not 0s"),
-        (["create", "--scope", "read", "--stream", "a?"], 2, "pattern 'a?' is not"),
-    ],
-)
-def test_invalid_token_command_is_reported(
-    tmp_path: Path, arguments: list[str], status: int, says: str
-) -> None:
-    """The command prints a sentence, shows no token and creates no database."""
-    done = run_command("token", *arguments, cwd=tmp_path)
-
-    assert (done.returncode, done.stdout, says in done.stderr) == (status, "", True)
-    assert [*tmp_path.iterdir()] == []
-
-
-@pytest.mark.acceptance
-def test_an_unknown_token_is_reported_with_the_database(tmp_path: Path) -> None:
-    """The error names the command that lists the tokens."""
-    create_token(tmp_path, "--scope", "read")
-    done = run_command("token", "revoke", "0123456789ab", cwd=tmp_path)
-
-    says = (
-        "noted-time: there is no token '0123456789ab' in sqlite:///noted-time.db: "
-        "see `noted-time token list --database sqlite:///noted-time.db`\n"
-    )
-    assert (done.returncode, done.stderr) == (1, says)
-
-
 # Addresses of a controller, and their warnings
 
 

@@ -78,12 +78,10 @@ class Door:
 
 
 @asynccontextmanager
-async def serve_gate(
-    gate: Gate, base_url: str = "http://localhost", limits: Limits | None = None
-) -> AsyncIterator[Door]:
+async def serve_gate(gate: Gate, limits: Limits | None = None) -> AsyncIterator[Door]:
     """Serve an app behind the gate, with the streams `s` and `t`."""
     controller = Controller(MemoryStore(), limits=limits)
-    async with serve_app(controller, gate, base_url=base_url) as caller:
+    async with serve_app(controller, gate) as caller:
         for stream in "st":
             await controller.put_stream(stream, {"mark_interval_ms": 0})
         yield Door(caller.client, controller)

@@ -57,11 +57,7 @@ class Caller:
 
 @asynccontextmanager
 async def serve_app(
-    controller: Controller,
-    gate: Gate | None = None,
-    *,
-    base_url: str = "http://localhost",
-    peers: httpx.AsyncBaseTransport | None = None,
+    controller: Controller, gate: Gate | None = None, peers: httpx.AsyncBaseTransport | None = None
 ) -> AsyncIterator[Caller]:
     """Start the controller and its app, which calls replicas through `peers`.
 
@@ -79,7 +75,7 @@ async def serve_app(
     async with (
         asyncio.timeout(None) as limit,
         api.router.lifespan_context(api),
-        httpx.AsyncClient(transport=transport, base_url=base_url) as client,
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
     ):
         try:
             yield Caller(client, controller, forwarding)
