@@ -138,7 +138,7 @@ def whole_log() -> Iterator[None]:
     structlog.configure(**before)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Run coroutines on asyncio, as the server does."""
     return "asyncio"

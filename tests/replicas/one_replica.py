@@ -20,7 +20,6 @@ from controller.service.limits import Limits
 from controller.store.port import Leases
 from controller.store.records import ChangeSet
 from demo.trials.memory_store import MemoryStore
-from noted_time.values import StreamSettings
 from tests.support.controllers import wait_until_async
 from tests.support.http import serve_app
 
@@ -158,12 +157,12 @@ class Replica:
         body = {"notes": notes}
         return await self.client.post(f"/v1/streams/{stream}/notes", json=body, headers=headers)
 
-    def set_owner(self, owner: str | None, *, replicas: int = 2, bucket: int = 1) -> None:
-        """Set the owner of the bucket and the number of replicas."""
+    def set_owner(self, owner: str | None, *, replicas: int = 2) -> None:
+        """Set the owner of bucket 1 and the number of replicas."""
         was = self.store.leases
-        others = {each: url for each, url in was.others.items() if each != bucket}
+        others = {each: url for each, url in was.others.items() if each != 1}
         if owner is not None:
-            others[bucket] = owner
+            others[1] = owner
         self.store.leases = Leases(BUCKETS, was.mine, others, replicas)
         self.controller.ownership.refresh_soon()
 
@@ -197,8 +196,3 @@ async def run_replica(
     async with serve_app(controller, gate, peers=httpx.MockTransport(owner)) as caller:
         await controller.put_stream(HERE, {"mark_interval_ms": 0})
         yield Replica(caller.client, controller, caller.forwarding, store, owner)
-
-
-def make_settings(**changed: Any) -> StreamSettings:  # noqa: ANN401 - any setting
-    """Return settings that mark every advance, with these changes."""
-    return StreamSettings(**{"mark_interval_ms": 0, **changed})

@@ -85,7 +85,3 @@ class Two(NamedTuple):
 
     a: ServeProcess
     b: ServeProcess
-
-    def sort_by_owner(self, stream: str) -> tuple[ServeProcess, ServeProcess]:
-        """Return the owner of the stream, then the other replica."""
-        return (self.a, self.b) if owns(self.a, stream) else (self.b, self.a)

@@ -17,6 +17,7 @@ from tests.replicas.replica_processes import (
     find_owned_name,
     make_stream,
     note_time,
+    owns,
     read_lowers,
     wait_until_shared,
 )
@@ -48,62 +49,46 @@ def two(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tw
 
 
 @pytest.fixture
-def owner(two: Two) -> ServeProcess:
-    """The replica that owns the stream `name`."""
-    return two.a
-
-
-@pytest.fixture
-def other(two: Two) -> ServeProcess:
-    """The replica that does not own it."""
-    return two.b
-
-
-@pytest.fixture
-def name(owner: ServeProcess, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a stream that marks every advance, removed afterwards."""
-    made = find_owned_name(owner, re.sub(r"\W", "-", request.node.name)[:100])
-    make_stream(owner, made)
+def name(two: Two, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a stream of `a` that marks every advance, removed afterwards."""
+    made = find_owned_name(two.a, re.sub(r"\W", "-", request.node.name)[:100])
+    make_stream(two.a, made)
     yield made
-    HTTP.delete(f"{owner.url}/v1/streams/{made}")
+    HTTP.delete(f"{two.a.url}/v1/streams/{made}")
 
 
 pytestmark = pytest.mark.acceptance
 
 
 def test_examples_of_api_page_run(two: Two, tmp_path: Path) -> None:
-    """The other replica answers them as shown."""
-    _, other = two.sort_by_owner("flights")
+    """The replica that does not own the stream answers them as shown."""
+    other = two.b if owns(two.a, "flights") else two.a
     answers = Runner(tmp_path, other.url).run_page("docs/reference/api.md")
     HTTP.delete(f"{other.url}/v1/streams/flights").raise_for_status()
 
     assert answers
 
 
-def test_both_replicas_show_accepted_notes(
-    owner: ServeProcess, other: ServeProcess, name: str
-) -> None:
+def test_both_replicas_show_accepted_notes(two: Two, name: str) -> None:
     """The answers of both are equal."""
     shown = []
-    for noted, told_to, asked in ((5, owner, other), (7, other, owner), (9, other, other)):
+    for noted, told_to, asked in ((5, two.a, two.b), (7, two.b, two.a), (9, two.b, two.b)):
         note_time(told_to, name, noted)
         wait_until(lambda: read_lowers(asked, name)[-1][1] == noted)  # noqa: B023 - at once
     paths = ("", "/marks", "/cut?complete_to=6", "/explain", "/writers")
     for path in paths:
-        answers = [HTTP.get(f"{each.url}/v1/streams/{name}{path}") for each in (owner, other)]
+        answers = [HTTP.get(f"{each.url}/v1/streams/{name}{path}") for each in two]
         shown.append([steady(answer.text) for answer in answers])
 
-    answers = [
-        each.ask("POST", f"/streams/{name}/completeness", {"to": 6}) for each in (owner, other)
-    ]
+    answers = [each.ask("POST", f"/streams/{name}/completeness", {"to": 6}) for each in two]
     shown.append([answer.text for answer in answers])
 
-    assert [one == two for one, two in shown] == [True] * len(shown)
-    assert read_lowers(other, name) == [(1, 5), (2, 7), (3, 9)]
+    assert [by_a == by_b for by_a, by_b in shown] == [True] * len(shown)
+    assert read_lowers(two.b, name) == [(1, 5), (2, 7), (3, 9)]
 
 
-def test_writer_reads_its_mark_at_once_from_another_replica(other: ServeProcess, name: str) -> None:
-    with httpx.Client(base_url=f"{other.url}/v1/streams/{name}") as client:
+def test_writer_reads_its_mark_at_once_from_another_replica(two: Two, name: str) -> None:
+    with httpx.Client(base_url=f"{two.b.url}/v1/streams/{name}") as client:
         seen = []
         for noted in range(1, 41):
             client.post("/notes", json={"notes": [{"writer": "w", "time": noted}]})
@@ -113,16 +98,14 @@ def test_writer_reads_its_mark_at_once_from_another_replica(other: ServeProcess,
     assert seen == list(range(1, 41))
 
 
-@pytest.mark.parametrize("noting", ["owner", "other"])
-def test_note_wakes_poll_at_other_replica(
-    owner: ServeProcess, other: ServeProcess, name: str, noting: str
-) -> None:
+@pytest.mark.parametrize("noting", ["a", "b"])
+def test_note_wakes_poll_at_other_replica(two: Two, name: str, noting: str) -> None:
     """Either replica may accept the note; the poll is answered long before its end."""
-    chosen = owner if noting == "owner" else other
+    chosen: ServeProcess = getattr(two, noting)
 
     async def poll() -> httpx.Response:
         async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
-            url, query = f"{other.url}/v1/streams/{name}/marks", {"wait_ms": 30_000}
+            url, query = f"{two.b.url}/v1/streams/{name}/marks", {"wait_ms": 30_000}
             waiting = asyncio.create_task(client.get(url, params=query))
             await asyncio.sleep(0.3)
             begun = asyncio.get_running_loop().time()

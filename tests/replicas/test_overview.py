@@ -9,16 +9,8 @@ import pytest
 from controller.store.records import ChangeSet, StreamRecord
 from demo.trials.calls import HTTP
 from demo.trials.waiting import wait_until
-from noted_time.values import Note
-from tests.replicas.one_replica import (
-    HERE,
-    OTHER,
-    THERE,
-    Replica,
-    make_settings,
-    name_stream,
-    run_replica,
-)
+from noted_time.values import Note, StreamSettings
+from tests.replicas.one_replica import HERE, OTHER, THERE, Replica, name_stream, run_replica
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess
 from tests.support.stored import mark
@@ -26,7 +18,7 @@ from tests.support.stored import mark
 
 def store_other_stream(this: Replica) -> None:
     """Store the stream of the other replica, with a mark."""
-    record = StreamRecord("id-1", THERE, make_settings())
+    record = StreamRecord("id-1", THERE, StreamSettings(mark_interval_ms=0))
     this.store.commit(ChangeSet(record, mark(1)))
 
 

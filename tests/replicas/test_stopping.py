@@ -1,7 +1,6 @@
 """Replicas that stop or die release their streams and answer open requests."""
 
 import asyncio
-import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +13,7 @@ from demo.trials.calls import HTTP
 from demo.trials.ports import listens
 from demo.trials.postgres import PASSWORD
 from demo.trials.waiting import PATIENCE_S, wait_until
+from tests.controller.api.wire import Wire
 from tests.replicas.one_replica import BUCKETS, HERE, OTHER, RESULTS, THERE, Replica
 from tests.replicas.replica_processes import get_status, note_time, read_buckets, read_lowers
 from tests.support.controllers import wait_until_async
@@ -122,23 +122,21 @@ async def test_long_commit_does_not_extend_lease(this: Replica) -> None:
     assert not this.controller.ownership.is_sure
 
 
-def send_half(server: ServeProcess, method: str, path: str, body: bytes) -> socket.socket:
+def send_half(server: ServeProcess, method: str, path: str, body: bytes) -> Wire:
     """Return a connection with a request that lacks its last byte."""
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
+    wire = Wire(server.port)
     head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    head += f"content-length: {len(body)}\r\nexpect: 100-continue\r\n\r\n"
-    connection.sendall(head.encode())
-    assert connection.recv(64) == b"HTTP/1.1 100 Continue\r\n\r\n"
-    connection.sendall(body[:-1])
-    return connection
+    wire.send(f"{head}content-length: {len(body)}\r\nexpect: 100-continue\r\n\r\n".encode())
+    assert (wire.line(), wire.line()) == (b"HTTP/1.1 100 Continue\r\n", b"\r\n")
+    wire.send(body[:-1])
+    return wire
 
 
-def complete(connection: socket.socket) -> bytes:
-    """Send the last byte of a body, and return the status line of the answer."""
-    with connection:
-        connection.sendall(b"}")
-        with connection.makefile("rb") as answer:
-            return answer.readline().strip()
+def complete(wire: Wire) -> int:
+    """Send the last byte of a body, and return the status of the answer."""
+    with wire:
+        wire.send(b"}")
+        return int(wire.answer()[0])
 
 
 def count_polls(server: ServeProcess) -> float:
@@ -169,18 +167,16 @@ def test_streams_move_before_open_requests_of_stop_end(
     statuses = [complete(each) for each in slow]
     ended = a.process.wait(timeout=PATIENCE_S)
 
-    assert (set(answers), still_open, statuses, ended) == ({200}, True, [b"HTTP/1.1 200 OK"] * 2, 0)
+    assert (set(answers), still_open, statuses, ended) == ({200}, True, [200] * 2, 0)
     writers = HTTP.get(f"{b.url}{path}/writers").json()["writers"]
     times = {row["writer"]: row["times"]["default"] for row in writers}
     assert (times, read_lowers(b, name)[-1]) == ({"w": 35, "slow": 9}, (31, 35))
 
 
 @pytest.mark.acceptance
-@pytest.mark.parametrize(
-    ("shares", "answer"), [(True, b"HTTP/1.1 503 Service Unavailable"), (False, b"HTTP/1.1 200 OK")]
-)
+@pytest.mark.parametrize(("shares", "answer"), [(True, 503), (False, 200)])
 def test_last_replica_ends_after_its_slow_requests(
-    tmp_path: Path, request: pytest.FixtureRequest, answer: bytes, *, shares: bool
+    tmp_path: Path, request: pytest.FixtureRequest, answer: int, *, shares: bool
 ) -> None:
     """Callers of a shared database get a 503, and may try another replica.
 

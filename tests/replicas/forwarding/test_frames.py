@@ -2,6 +2,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -128,11 +129,8 @@ async def test_failed_commit_is_reported_to_each_caller(
     this: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No note of the frame is accepted."""
-
-    def fail(*_: object) -> None:
-        raise StoreUnavailable("the disk is full")
-
-    monkeypatch.setattr(this.store, "commit", fail)
+    full = StoreUnavailable("the disk is full")
+    monkeypatch.setattr(this.store, "commit", Mock(side_effect=full))
     found = await send_items(this, make_item(), make_item())
 
     assert [read_code(each) for each in found] == [(503, "unavailable")] * 2
@@ -212,17 +210,10 @@ async def test_changed_secret_is_read_again(this: Replica) -> None:
 async def test_refused_frames_read_database_once_second(
     this: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads = 0
-
-    def read() -> bytes:
-        nonlocal reads
-        reads += 1
-        return b"secret"
-
-    monkeypatch.setattr(this.store, "replicas_secret", read)
+    monkeypatch.setattr(this.store, "replicas_secret", read := Mock(return_value=b"secret"))
     found = await asyncio.gather(*(this.send(b"", b"guessed") for _ in range(50)))
 
-    assert ({each.status_code for each in found}, reads) == ({403}, 1)
+    assert ({each.status_code for each in found}, read.call_count) == ({403}, 1)
 
 
 async def test_large_frame_lets_others_run(this: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,12 +283,6 @@ async def hardy() -> AsyncIterator[Replica]:
     """A replica that all examples share."""
     async with run_replica() as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """Run coroutines on asyncio, as the server does."""
-    return "asyncio"
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,7 +1,7 @@
 """Requests for a stream of another replica, which may be unavailable or no longer own it."""
 
 import asyncio
-from collections.abc import Callable
+from unittest.mock import Mock
 
 import httpx
 import msgspec
@@ -13,6 +13,7 @@ from controller.api.replicas.forwarding import FRAME_BYTES, FRAMES_AT_ONCE, MOST
 from controller.api.wire.responses import NOT_MINE, PROBLEM, Answer
 from controller.service.limits import Limits
 from controller.store.records import ChangeSet, StreamRecord
+from noted_time.values import StreamSettings
 from tests.replicas.one_replica import (
     ELSEWHERE,
     HERE,
@@ -22,7 +23,6 @@ from tests.replicas.one_replica import (
     Replica,
     decode_answers,
     encode_frame,
-    make_settings,
     run_replica,
 )
 from tests.support.controllers import wait_until_async
@@ -30,22 +30,10 @@ from tests.support.gates import Guarded
 from tests.support.http import problem
 
 
-def refuse_first(times: int, answer: Answer = NOT_MINE) -> Callable[[Item], Answer]:
-    """Return an owner's answers; the first `times` are refusals."""
-    left = times
-
-    def answer_item(_: Item) -> Answer:
-        nonlocal left
-        left -= 1
-        return RESULTS if left < 0 else answer
-
-    return answer_item
-
-
 async def test_notes_are_forwarded_to_owner(this: Replica) -> None:
     """The answer of the owner is returned unchanged."""
     refusal = b'{"status":409,"code":"conflict"}'
-    this.owner.answer = refuse_first(1, Answer.of(409, refusal, PROBLEM))
+    this.owner.answer = Mock(side_effect=[Answer.of(409, refusal, PROBLEM), RESULTS])
     refused, taken = await this.note(THERE, "a"), await this.note(THERE, "a", "b")
 
     bodies = [
@@ -133,7 +121,7 @@ async def test_frames_are_bounded(this: Replica) -> None:
 
 async def test_notes_wait_until_owner_has_stream(this: Replica) -> None:
     """The request is sent again to a replica that is not yet the owner."""
-    this.owner.answer = refuse_first(2)
+    this.owner.answer = Mock(side_effect=[NOT_MINE, NOT_MINE, RESULTS])
     answer = await this.note(THERE)
 
     assert (answer.status_code, len(this.owner.frames)) == (200, 3)
@@ -152,7 +140,8 @@ async def test_notes_wait_for_stream_without_owner(this: Replica) -> None:
 
 
 async def test_waiting_notes_are_taken_if_stream_moves_here(this: Replica) -> None:
-    this.store.commit(ChangeSet(StreamRecord("id-there", THERE, make_settings())))
+    there = StreamRecord("id-there", THERE, StreamSettings(mark_interval_ms=0))
+    this.store.commit(ChangeSet(there))
     this.owner.trouble = [httpx.ConnectError("it was killed")] * 1000
     asked = asyncio.create_task(this.note(THERE))
     await wait_until_async(lambda: bool(this.owner.frames))
