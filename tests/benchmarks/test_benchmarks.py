@@ -26,12 +26,6 @@ from benchmarks.stored import sqlite_url
 from benchmarks.writers import Writers
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Return the smallest run, without a report."""
-    return Run(quick=True, directory=tmp_path, say=lambda _: None)
-
-
 def test_benchmark_stops_when_a_note_is_refused(tmp_path: Path) -> None:
     """Notes that go back in time would make the benchmark look fast."""
     database = sqlite_url(tmp_path / "b.db")

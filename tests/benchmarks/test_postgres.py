@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks import postgres_batches, postgres_notes, takeover
@@ -18,12 +16,6 @@ from benchmarks.writers import Writers
 from demo.trials.postgres import Server, find_binaries
 
 pytestmark = pytest.mark.skipif(find_binaries() is None, reason="PostgreSQL is not installed")
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Return the smallest run, without a report."""
-    return Run(quick=True, directory=tmp_path, say=lambda _: None)
 
 
 def test_benchmark_stops_when_a_note_is_not_stored(server: Server) -> None:

@@ -30,11 +30,6 @@ def page(root: Path) -> str:
     return (root / "docs" / "explain" / "architecture.md").read_text(encoding="utf-8")
 
 
-def references(page: str) -> set[tuple[str, str]]:
-    """Return each file or folder that the page names, with the definition in it or nothing."""
-    return set(REFERENCE.findall(page))
-
-
 @cache
 def definitions(file: Path) -> frozenset[str]:
     """Return the definitions of a module, methods and class attributes as `Class.name`."""
@@ -51,15 +46,6 @@ def _list_definitions(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[st
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             yield from (prefix + each.id for each in targets if isinstance(each, ast.Name))
-
-
-def missing(root: Path, found: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the references that lead nowhere."""
-    return sorted(
-        f"{path}::{name}" if name else path
-        for path, name in found
-        if not (root / path).exists() or (name and name not in definitions(root / path))
-    )
 
 
 def modules(root: Path) -> dict[str, set[str]]:
@@ -84,25 +70,27 @@ def drawn(page: str) -> dict[str, set[str]]:
     return layers
 
 
-def section(page: str, walk: str) -> str:
-    """Return the section of that heading."""
-    return page.partition(f"\n## {walk}\n")[2].partition("\n## ")[0]
-
-
 @pytest.mark.parametrize(
     ("walk", "most"), [("One note", 8), ("One removal", 6), ("One mark into a micro-batch", 8)]
 )
 def test_a_walk_is_short(page: str, walk: str, most: int) -> None:
     """A longer walk is hard to follow."""
-    assert 0 < len(STEP.findall(section(page, walk))) <= most
+    section = page.partition(f"\n## {walk}\n")[2].partition("\n## ")[0]
+
+    assert 0 < len(STEP.findall(section)) <= most
 
 
 @pytest.mark.parametrize("name", ["architecture", "theory"])
 def test_every_reference_leads_to_a_definition(root: Path, name: str) -> None:
     """A function that is renamed or moved is renamed on the page too."""
     page = (root / "docs" / "explain" / f"{name}.md").read_text(encoding="utf-8")
+    missing = {
+        f"{path}::{named}"
+        for path, named in REFERENCE.findall(page)
+        if not (root / path).exists() or (named and named not in definitions(root / path))
+    }
 
-    assert missing(root, references(page)) == []
+    assert missing == set()
 
 
 def test_module_names_the_invariant_that_it_keeps(root: Path) -> None:
