@@ -1,27 +1,22 @@
-"""The asynchronous clients in a schedule, over a network that delays, loses and doubles."""
+"""The asynchronous clients in a schedule, over its network."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from math import inf
 from random import Random
 from unittest.mock import patch
 
-import httpx
-import msgspec
-
 from controller.service import long_reads, polls
 from noted_time import Unreachable
-from noted_time.client import Json, position_from_wire
+from noted_time.client import Json
 from noted_time.coding import convert_to_json
-from noted_time.values import Note
 from reader_client import AsyncReaderClient
 from reader_client.background import repeating
-from tests.simulation.doors import Door
+from tests.simulation.doors import Network
 from tests.trials.facts import Answer
 from writer_client import AsyncWriterClient
 from writer_client.at_exit import open_clients
@@ -33,56 +28,6 @@ WRITER = "y"
 SEGMENT = 7
 POLL_MS = 2000
 PATIENCE_S = 3.0
-
-
-@dataclass
-class Network(httpx.AsyncBaseTransport):
-    """The network between clients and controllers.
-
-    `door` waits, and returns the controller at a host. `loses` says whether a message gets lost,
-    and `sent` takes each note on its way.
-    """
-
-    door: Callable[[str], Awaitable[Door | None]]
-    loses: Callable[[], bool]
-    sent: Callable[[Note], None]
-    chance: Random
-    repeated: list[asyncio.Task[httpx.Response]] = field(default_factory=list)
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        body = await request.aread()
-        if request.url.path.endswith("/notes"):
-            for note in msgspec.json.decode(body)["notes"]:
-                self.sent(_note_from_wire(note))
-        if self.loses():
-            self.repeated.append(asyncio.create_task(self._ask(request, body)))
-        return await self._ask(request, body)
-
-    async def _ask(self, request: httpx.Request, body: bytes) -> httpx.Response:
-        door = await self._find(request)
-        if door is None:
-            raise httpx.ConnectError("nobody answers")
-        headers = [(name.lower(), value) for name, value in request.headers.raw if name != b"Host"]
-        target = request.url.raw_path.decode()
-        answer = await door.answer(request.method, target, body, *headers)
-        if await self._find(request) is not door:  # it was killed, cut off, or the answer is lost
-            raise httpx.ReadError("no answer")
-        return answer
-
-    async def _find(self, request: httpx.Request) -> Door | None:
-        await asyncio.sleep(self.chance.uniform(0, 0.05))
-        return await self.door(request.url.host)
-
-
-def _note_from_wire(note: Json) -> Note:
-    return Note(
-        note["writer"],
-        note.get("time"),
-        position_from_wire(note.get("position", {})),
-        state=note.get("state", "live"),
-        sequence=note["sequence"],
-        session=note.get("session"),
-    )
 
 
 @contextmanager

@@ -35,9 +35,9 @@ from noted_time.values import (
     UnknownWriter,
 )
 from tests.simulation import clients
-from tests.simulation.clients import Network, Pair, seed_clients
+from tests.simulation.clients import Pair, seed_clients
 from tests.simulation.commits import Commits, Sent, Stream
-from tests.simulation.doors import Door, Peers
+from tests.simulation.doors import Door, Network
 from tests.simulation.leased import BUCKETS, SILENT_S, Database, LeasedStore
 from tests.simulation.virtual import VirtualLoop, process
 from tests.trials import laws
@@ -134,6 +134,8 @@ class Schedule:
         self._is_lossy = chance.random() < 0.3
         self._is_http = seed % HTTP_EVERY == HTTP_EVERY // 2 - 1
         self._doors: dict[str, Door] = {}
+        noted = self.sent[STREAMS[0], clients.WRITER]
+        self._network = Network(self._door, self._loses, noted.append)
         self._pair = self._make_pair() if self._is_http and not self._is_lossy else None
 
     def run(self) -> list[str]:
@@ -206,9 +208,6 @@ class Schedule:
     def _make_pair(self) -> Pair:
         """Return the asynchronous clients of a stream."""
         url, stream = ",".join(f"http://{name}" for name in self.replicas), STREAMS[0]
-        network = Network(
-            self._door, self._loses, self.sent[stream, clients.WRITER].append, self.chance
-        )
 
         def check_acknowledged(time: int, offset: int) -> None:
             (kept,) = (
@@ -220,7 +219,7 @@ class Schedule:
             acknowledged = {clients.WRITER: Claim({DOMAIN: time}, {clients.SEGMENT: offset})}
             self.commits.check(laws.notes_last, members, acknowledged)
 
-        return Pair(stream, url, network, self.chance, check_acknowledged)
+        return Pair(stream, url, self._network, self.chance, check_acknowledged)
 
     def _append(self, pen: Pen) -> None:
         offset = pen.position.get(pen.segment, 0) + self.chance.randrange(4)
@@ -390,7 +389,7 @@ class Schedule:
         self._stores[name] = store = LeasedStore(self.database)
         controller = Controller(store, clocks)
         controller.register_url(f"http://{name}")
-        self._doors[name] = Door(controller, Peers(self._door, self._loses))
+        self._doors[name] = Door(controller, self._network)
         try:
             await controller.start()
             self.controllers[name] = controller

@@ -13,6 +13,8 @@ from random import Random
 from string import Template
 from typing import NamedTuple
 
+import httpx
+
 from demo.trials.calls import TEN, wire
 
 CREATIONS, CHANGES, EXTRAS, *QUESTIONS = (
@@ -28,6 +30,7 @@ REQUIREMENTS = ("", "all", "known", "a", "e")
 """Whom a question requires, as `tests.support.asking.ask` names them."""
 
 MINUTE_MS = 60_000
+JSON_TYPE = "application/json"
 
 
 class Call(NamedTuple):
@@ -37,6 +40,10 @@ class Call(NamedTuple):
     method: str
     path: str
     body: str = ""
+
+    def build_request(self) -> httpx.Request:
+        url, headers = f"http://localhost/v1/streams/{self.path}", {"content-type": JSON_TYPE}
+        return httpx.Request(self.method, url, content=self.body, headers=headers)
 
 
 class History:

@@ -15,7 +15,7 @@ import re
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from hashlib import sha256
@@ -65,7 +65,6 @@ REMEDY = "run this module with --full {}, here and in a worktree of the commit b
 COMMAND = get_command(app)
 VARIABLES = {"NOTED_TIME_URL": "http://localhost", PROGRAM_VARIABLE: "noted-time", "COLUMNS": "80"}
 NO_PEERS = httpx.MockTransport(lambda _: httpx.Response(503))
-JSON_HEADER = (b"content-type", b"application/json")
 RANDOM_ID = re.compile(r"\b[0-9a-f]{32}\b")
 
 Answers = defaultdict[str, list[str]]
@@ -98,7 +97,7 @@ class Console(httpx.BaseTransport):
     def call(self, calls: Sequence[Call]) -> list[str]:
         """Make calls at once, and return the request and the answer of each."""
         tasks = [
-            self.loop.create_task(self._ask(each.method, f"/v1/streams/{each.path}", each.body))
+            self.loop.create_task(self._door.handle_async_request(each.build_request()))
             for each in calls
         ]
         answers = zip(calls, self.loop.run_until_complete(asyncio.gather(*tasks)), strict=True)
@@ -106,13 +105,10 @@ class Console(httpx.BaseTransport):
             f"{' '.join(call[1:])}\n{found.status_code} {found.text}" for call, found in answers
         ]
 
-    def _ask(self, method: str, target: str, body: str) -> Coroutine[None, None, httpx.Response]:
-        return self._door.answer(method, target, body.encode(), JSON_HEADER)
-
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a command."""
-        target, body = request.url.raw_path.decode(), request.read().decode()
-        return self.loop.run_until_complete(self._ask(request.method, target, body))
+        request.read()
+        return self.loop.run_until_complete(self._door.handle_async_request(request))
 
     def run(self, *words: object) -> str:
         """Run a command, and return all that it prints, and its status."""
