@@ -26,6 +26,8 @@ UPSTREAM_S = 20.0
 
 
 Headers = dict[str, str]
+Answered = httpx.Response | None
+"""The answer of the controller or of the proxy, or none."""
 
 
 class Fault(NamedTuple):
@@ -47,14 +49,6 @@ class Fault(NamedTuple):
     retry_after_s: int | None = None
 
 
-class Answered(NamedTuple):
-    """An answer of the controller or of the proxy."""
-
-    status: int
-    headers: Headers
-    content: bytes
-
-
 @dataclass(slots=True)
 class Request:
     """A request for notes. `answer` is `None` if the writer got no whole answer."""
@@ -63,7 +57,7 @@ class Request:
     content: bytes
     fault: Fault
     answered_at: float = float("inf")
-    answer: Answered | None = None
+    answer: Answered = None
     results: list[list[Json]] = field(default_factory=list)
     """The results of the controller, one list for each delivery."""
 
@@ -95,7 +89,7 @@ class Proxy:
         while self._held:
             self._deliver(*self._held.pop(0))
 
-    def answer(self, method: str, path: str, headers: Headers, body: bytes) -> Answered | None:
+    def answer(self, method: str, path: str, headers: Headers, body: bytes) -> Answered:
         """Record and answer a request for notes, or pass another one on."""
         if not path.partition("?")[0].endswith("/notes"):
             return None if self.is_away else self._forward(method, path, headers, body)
@@ -108,7 +102,7 @@ class Proxy:
         request.answered_at = time.monotonic()
         return answer
 
-    def _perform(self, path: str, headers: Headers, request: Request) -> Answered | None:
+    def _perform(self, path: str, headers: Headers, request: Request) -> Answered:
         fault = request.fault
         if fault.kind == "status":
             return _refuse(fault)
@@ -125,23 +119,21 @@ class Proxy:
             time.sleep(DELAY_S)
         if fault.kind == "half" and answer is not None:
             length = {"content-length": str(len(answer.content))}
-            return Answered(answer.status, answer.headers | length, answer.content[:-9])
+            return httpx.Response(answer.status_code, headers=length, content=answer.content[:-9])
         return None if fault.kind == "lose" else answer
 
-    def _deliver(self, path: str, headers: Headers, request: Request) -> Answered | None:
+    def _deliver(self, path: str, headers: Headers, request: Request) -> Answered:
         answer = self._forward("POST", path, headers, request.content)
         if answer is not None:
             request.results.append(read_results(answer.content))
         return answer
 
-    def _forward(self, method: str, path: str, headers: Headers, body: bytes) -> Answered | None:
+    def _forward(self, method: str, path: str, headers: Headers, body: bytes) -> Answered:
         try:
             url = self._target + path
-            answer = self._http.request(method, url, headers=headers, content=body or None)
+            return self._http.request(method, url, headers=headers, content=body or None)
         except httpx.HTTPError:
             return None
-        kept = {name: answer.headers[name] for name in KEPT if name in answer.headers}
-        return Answered(answer.status_code, kept, answer.content)
 
 
 def read_results(content: bytes) -> list[Json]:
@@ -152,12 +144,13 @@ def read_results(content: bytes) -> list[Json]:
         return []
 
 
-def _refuse(fault: Fault) -> Answered:
-    after = {} if fault.retry_after_s is None else {"retry-after": str(fault.retry_after_s)}
+def _refuse(fault: Fault) -> httpx.Response:
+    headers = {} if fault.retry_after_s is None else {"retry-after": str(fault.retry_after_s)}
     if not fault.code:
-        return Answered(fault.status, after | {"content-type": "text/plain"}, b"not now")
+        return httpx.Response(fault.status, headers=headers, text="not now")
     body = build_problem(fault.status, fault.code, "planned by the conformance runner").body
-    return Answered(fault.status, after | {"content-type": PROBLEM}, body)
+    headers["content-type"] = PROBLEM
+    return httpx.Response(fault.status, headers=headers, content=body)
 
 
 @contextmanager
@@ -168,9 +161,14 @@ def serving(proxy: Proxy) -> Iterator[str]:
         names = ("content-type", "authorization")
         headers = {name: asked.headers[name] for name in names if name in asked.headers}
         answer = proxy.answer(asked.command, asked.path, headers, _read(asked))
-        asked.close_connection |= answer is None or "content-length" in answer.headers
-        if answer is not None:
-            give(asked, answer.status, answer.content, answer.headers)
+        if answer is None:
+            asked.close_connection = True
+            return
+        kept = {name: answer.headers[name] for name in KEPT if name in answer.headers}
+        stated = int(answer.headers.get("content-length", 0))
+        if stated > len(answer.content):  # it breaks off
+            asked.close_connection, kept["content-length"] = True, str(stated)
+        give(asked, answer.status_code, answer.content, kept)
 
     with Loopback(respond) as server:
         yield server.url

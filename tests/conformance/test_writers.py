@@ -25,34 +25,10 @@ GO = "/usr/local/go/bin/go"
 PYTHON = (sys.executable, str(WRITERS / "python_writer.py"))
 
 FAULTS = {
-    "acknowledges early": ("A note covers its events", "does not know the writer"),
-    "counts too far": (
-        "A note covers its events",
-        "{'0': 2, '1': 2}, and only {'0': 1, '1': 1} are written",
-    ),
-    "hides exclusions": ("Exclusions are reported", "not excluded"),
-    "hides late notes": ("Late notes are reported", "not late"),
-    "ignores Retry-After": ("Busy answers are retried", "s after `Retry-After: 1`"),
-    "joins with its position": ("Leave and join again", "a join has a position"),
-    "leaves in silence": ("Leave and join again", "the writer is still live"),
-    "leaves without its events": (
-        "The last words cover all events",
-        "`idle` covers {'0': 5, '1': 1}",
-    ),
-    "looks up no ends": ("A crash says nothing", "`note 2000` covers {'0': 8, '1': 3}"),
-    "never repeats": ("Lost requests are repeated", "not accepted"),
-    "never takes over": ("An older process is fenced", '"fenced"}, not accepted'),
-    "new session for each request": ("A lost join is repeated", "sessions note after 1 joins"),
-    "no numbers": ("Late copies change nothing", "the controller has the writer as 'idle"),
-    "notes changed segments alone": ("A note covers its events", "has not the whole position"),
-    "numbers from 1": ("A crash says nothing", '"code": "superseded"'),
-    "one number for all": ("Late copies change nothing", "other notes have the sequence"),
-    "repeats at once": ("An outage is waited for", "requests without a final answer"),
-    "repeats refusals": ("Refusals end", "the same notes are sent again"),
-    "speaks after its end": ("A crash says nothing", "idle 1000 8 3"),
-    "takes the name back": ("An older process is fenced", "a fenced session notes again"),
+    fault: (script.name, account)
+    for script in read_scripts()
+    for fault, account in script.faults.items()
 }
-"""The trial that finds each fault of `http_writer.py`, and words of its account."""
 
 
 def find_broken(command: Sequence[str], only: str = "") -> dict[str, str]:

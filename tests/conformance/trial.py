@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
@@ -29,18 +29,21 @@ DATABASE, BACKUP = "noted-time.db", "backup"
 
 
 class Script(NamedTuple):
-    """A trial of `trials.txt`."""
+    """A trial of `trials.txt`; it finds these faults of a writer, with words of its account."""
 
     name: str
     law: str
-    steps: tuple[str, ...]
+    faults: Mapping[str, str]
+    steps: Sequence[str]
 
 
 def read_scripts() -> list[Script]:
     found = []
     for part in TRIALS.read_text(encoding="utf-8").split("\n== ")[1:]:
-        name, law, *steps = part.strip().splitlines()
-        found.append(Script(name, law, tuple(steps)))
+        name, law, *lines = part.strip().splitlines()
+        faults = dict(re.findall(r"^finds (.+?): (.+)$", part, re.MULTILINE))
+        steps = [line for line in lines if not line.startswith("finds ")]
+        found.append(Script(name, law, faults, steps))
     return found
 
 

@@ -130,7 +130,7 @@ def answers_follow_notes(said: Sequence[Said], requests: Sequence[Request]) -> I
     delivered = [
         (request.answered_at, note)
         for request in requests
-        if request.answer is not None and request.answer.status < 300
+        if request.answer is not None and request.answer.status_code < 300
         for note in request.notes
     ]
     for each in said:
@@ -154,7 +154,7 @@ def refusals_are_final(said: Sequence[Said], requests: Sequence[Request]) -> Ite
     """A writer sends no note again after a final refusal, and none at all once it is fenced."""
     for place, request in enumerate(requests):
         answer = request.answer
-        if answer is None or answer.status in REPEATED | CORRECTABLE:
+        if answer is None or answer.status_code in REPEATED | CORRECTABLE:
             continue
         statuses = [each.get("status") for results in request.results for each in results]
         later = requests[place + 1 :]
@@ -163,11 +163,11 @@ def refusals_are_final(said: Sequence[Said], requests: Sequence[Request]) -> Ite
             again = [n for r in later for n in r.notes if n.get("session") in sessions]
             if again:
                 yield f"a fenced session notes again: {again[0]}"
-        elif answer.status >= 400 and "superseded" not in statuses:
+        elif answer.status_code >= 400 and "superseded" not in statuses:
             next_at = min((s.at for s in said if s.at > request.answered_at), default=float("inf"))
             claims = _claims(request)
             if any(r.at < next_at and _claims(r) == claims for r in later):
-                yield f"after the final status {answer.status} the same notes are sent again"
+                yield f"after the final status {answer.status_code} the same notes are sent again"
 
 
 def _claims(request: Request) -> list[Json]:
@@ -180,7 +180,7 @@ def retries_are_paced(requests: Sequence[Request]) -> Iterator[str]:
     """Retries back off, and wait for `Retry-After`."""
     failed: list[float] = []
     for each in requests:
-        is_failed = each.answer is None or each.answer.status in REPEATED
+        is_failed = each.answer is None or each.answer.status_code in REPEATED
         failed = [*failed, each.at] if is_failed else []
         if any(len(failed) > n and each.at - failed[-n - 1] < s for s, n in MOST_FAILED.items()):
             pauses = ", ".join(f"{b - a:.2f}" for a, b in pairwise(failed[-9:]))
