@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demo.trials.waiting import PATIENCE_S
+from tests.support.paragraphs import ANY, REST, matches
 from tests.support.processes import environment
 from tests.support.terminals import run_on_terminal
 
@@ -25,7 +26,6 @@ BINDING = "http://127.0.0.1:7464"
 """The URL of the controller on the pages."""
 
 KILLED = -9
-ANYTHING = "…"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ", re.MULTILINE)
 ELSEWHERE = re.compile(
@@ -194,8 +194,8 @@ class Session:
 def agrees(shown: str, printed: str) -> bool:
     """Return whether the output is as shown, apart from `…` and varying parts."""
     if shown.startswith("{"):
-        return _fits(_without_changing(_parse(shown)), steady(printed))
-    parts = _squeeze(shown).split(ANYTHING)
+        return matches(_without_changing(_parse(shown)), steady(printed))
+    parts = _squeeze(shown).split(REST)
     return re.fullmatch(".*".join(map(re.escape, parts)), _squeeze(printed), re.DOTALL) is not None
 
 
@@ -215,7 +215,7 @@ def _without_changing(value: Any) -> Any:  # noqa: ANN401 - any JSON
     if isinstance(value, dict):
         return {
             name: type(each).__name__
-            if name in CHANGING and each != ANYTHING
+            if name in CHANGING and each != ANY
             else _without_changing(each)
             for name, each in value.items()
         }
@@ -223,26 +223,12 @@ def _without_changing(value: Any) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _parse(shown: str) -> Any:  # noqa: ANN401 - any JSON
-    """Decode JSON where `…` is a value, or more fields or elements."""
+    """Decode JSON where `…` is a value, or more fields or elements, for `matches`."""
     return json.loads(GAP.sub(_quote, shown))
 
 
 def _quote(found: re.Match[str]) -> str:
     string, value, end = found.groups()
     if string is not None:
-        return f'{string}: "{ANYTHING}"' if value else string
-    return f'"{ANYTHING}"' if end is None else f'"{ANYTHING}": "{ANYTHING}"{end}'
-
-
-def _fits(shown: Any, given: Any) -> bool:  # noqa: ANN401 - any JSON
-    if shown == ANYTHING:
-        return True
-    if isinstance(shown, dict) and isinstance(given, dict):
-        named = shown.keys() - {ANYTHING}
-        complete = ANYTHING in shown or named == given.keys()
-        return complete and all(n in given and _fits(shown[n], given[n]) for n in named)
-    if isinstance(shown, list) and isinstance(given, list):
-        first = shown[:-1] if shown and shown[-1] == ANYTHING else shown
-        complete = len(first) < len(shown) or len(first) == len(given)
-        return complete and len(first) <= len(given) and all(map(_fits, first, given))
-    return bool(shown == given)
+        return f'{string}: "{ANY}"' if value else string.replace(f'"{REST}"', f'"{ANY}"')
+    return f'"{REST}"' if end is None else f'"{ANY}": "{ANY}"{end}'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-ANY = "..."
+ANY, REST = "...", "…"
 
 
 def read_paragraphs(file: Path) -> list[Any]:
@@ -24,14 +24,20 @@ def read_paragraphs(file: Path) -> list[Any]:
 def matches(expected: Any, found: Any) -> bool:  # noqa: ANN401 - any JSON
     """Return whether a value is as expected, where `...` stands for any value or other fields.
 
+    At the end of a list, `…` stands for other elements.
+
     >>> matches({"a": "...", "b": [1]}, {"a": 5, "b": [1]}), matches({"a": 5, "...": 0}, {"a": 5})
     (True, True)
+    >>> matches([1, "…"], [1]), matches([1, "…"], [1, 2, 3]), matches([1, "…"], [2, 3])
+    (True, True, False)
     """
     if isinstance(expected, dict) and isinstance(found, dict):
         named = expected.keys() - {ANY}
         is_whole = ANY in expected or named == found.keys()
         return is_whole and all(k in found and matches(expected[k], found[k]) for k in named)
     if isinstance(expected, list) and isinstance(found, list):
+        if expected[-1:] == [REST]:
+            expected, found = expected[:-1], found[: len(expected) - 1]
         are_many = len(expected) == len(found)
         return are_many and all(map(matches, expected, found))
     return bool(expected in (ANY, found) and (expected == ANY or type(expected) is type(found)))

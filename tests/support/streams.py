@@ -92,10 +92,6 @@ def seal(
     return stream.sealed
 
 
-def expiries(stream: Aggregator, *moments: int) -> list[tuple[str, ...]]:
-    return [stream.expire(moment) for moment in moments]
-
-
 def lowers(marks: Iterable[Mark]) -> list[int]:
     return [mark.lower for mark in marks]
 

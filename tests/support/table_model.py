@@ -41,10 +41,9 @@ class State(Struct, frozen=True):
     kept_from: int = 0
     hidden: frozenset[int] = frozenset()
 
-    def history(self, *, is_numbered: bool) -> TableHistory:
-        """Return the history for a reader."""
-        kept = [c for c in self.commits[self.kept_from :] if c.id not in self.hidden]
-        return TableHistory(kept, {}, self.table, is_numbered)
+    @property
+    def kept(self) -> list[Commit]:
+        return [each for each in self.commits[self.kept_from :] if each.id not in self.hidden]
 
 
 class Batch(Struct, frozen=True):
@@ -128,7 +127,7 @@ class World:
     pending: list[tuple[Query, Claim, Batch]] = field(default_factory=list)
 
     def history(self) -> TableHistory:
-        return self.state.history(is_numbered=self.is_numbered)
+        return TableHistory(self.state.kept, {}, self.state.table, self.is_numbered)
 
     def commit(self, change: Change, rows: Iterable[Row], *claims: Claim) -> None:
         """Add a commit with these rows, or with all rows if it changes them."""
@@ -321,23 +320,15 @@ class World:
             query.saved.append(query.checkpoint)
 
     def names(self) -> set[str]:
-        kept = [
-            c for c in self.state.commits[self.state.kept_from :] if c.id not in self.state.hidden
-        ]
-        needs_table = self.is_numbered
-        records = [
-            r
-            for c in kept
-            for r in c.claims.values()
-            if r.id
-            and r.table
-            in (
-                {self.state.table}
-                if needs_table and c.parent is not None
-                else {"", self.state.table}
-            )
-        ]
-        return {name for r in records for name in (r.name, *r.names)}
+        """Return the queries of records that are of the present table, as far as they state it."""
+        found = set[str]()
+        for commit in self.state.kept:
+            is_stated = self.is_numbered and commit.parent is not None
+            tables = {self.state.table} if is_stated else {"", self.state.table}
+            for record in commit.claims.values():
+                if record.id and record.table in tables:
+                    found |= {record.name, *record.names}
+        return found
 
     def lacks(self, query: Query, holder: str, complete_to: int) -> Sequence[int]:
         """Return the places below a time that the table lacks, unless they were accepted."""
