@@ -23,6 +23,7 @@ class Daemon:
         variables: Mapping[str, str],
         *,
         printed: Path | None = None,
+        cwd: Path | None = None,
     ) -> None:
         """Start it; `printed` is the file of its output, by default the log."""
         self._log = log
@@ -33,6 +34,7 @@ class Daemon:
                 stdout=output,
                 stderr=logged,
                 env=dict(variables),
+                cwd=cwd,
                 start_new_session=True,
             )
         self.pid = self._process.pid
@@ -42,20 +44,25 @@ class Daemon:
         assert self._process.poll() is None, f"{self._log}:\n{self._log.read_text()[-3000:]}"
         return True
 
+    def poll(self) -> int | None:
+        """Return its exit status, `None` while it runs."""
+        return self._process.poll()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, and all of its group."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
     def kill(self) -> None:
         """Kill it (-9), and all of its group."""
-        self._signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         self._process.wait()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(PATIENCE_S)
         self.kill()
-
-    def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, number)

@@ -61,7 +61,7 @@ class SparkProgram(Daemon):
         return self._printed.read_text()
 
     def has_ended(self) -> bool:
-        return self._process.poll() is not None
+        return self.poll() is not None
 
     def has_said(self, text: str) -> bool:
         return text in self._log.read_text()

@@ -3,7 +3,6 @@
 import json
 import os
 import secrets
-import signal
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -13,6 +12,7 @@ from typing import Self
 import httpx
 
 from demo.trials.calls import HTTP
+from demo.trials.daemons import Daemon
 from demo.trials.ports import free_port
 from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time.client import Json
@@ -106,7 +106,10 @@ class Airflow:
         served = ["api-server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
         quiet = "--skip-serve-logs"
         for words in (served, ["scheduler", quiet], ["dag-processor"], ["triggerer", quiet]):
-            self._start(words)
+            command = [str(self._programs / "airflow"), *words]
+            log = self._home / f"{words[0]}.log"
+            process = Daemon(command, log, self._environment, cwd=self._home)
+            self._processes.enter_context(process)  # its workers end with it
         wait_until(self._answers)
         token = HTTP.get(f"{self._url}/auth/token").json()["access_token"]
         self._admin = {"authorization": f"Bearer {token}"}
@@ -114,18 +117,6 @@ class Airflow:
 
     def __exit__(self, *_: object) -> None:
         self._processes.close()
-
-    def _start(self, words: list[str]) -> None:
-        log = self._processes.enter_context((self._home / f"{words[0]}.log").open("wb"))
-        process = subprocess.Popen(
-            [str(self._programs / "airflow"), *words],
-            env=self._environment,
-            cwd=self._home,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # its workers end with it
-        )
-        self._processes.callback(_end, process)
 
     def _answers(self) -> bool:
         try:
@@ -173,14 +164,3 @@ class Airflow:
     def result(self, dag: str, task: str) -> object:
         path = f"/dags/{dag}/dagRuns/run/taskInstances/{task}/xcomEntries/return_value"
         return self.call("GET", path)["value"]
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for how in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, how)
-            process.wait(timeout=20)
-        except ProcessLookupError:
-            return
-        except subprocess.TimeoutExpired:
-            continue
