@@ -19,8 +19,7 @@ from tests.chaos.history import now
 from tests.chaos.kafka.faults import KAFKA_FAULTS
 from tests.chaos.kafka.queried import make_kafka_trial
 from tests.chaos.replicated import make_replica_trial
-from tests.chaos.trial import Trial
-from tests.chaos.turns import Killing, Plan, Turn, each_once, mix_faults
+from tests.chaos.trial import Killing, Plan, Trial, Turn, mix_faults
 from tests.chaos.verdict import build_tables
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
@@ -68,7 +67,7 @@ def chaos(  # noqa: PLR0913 - the options of a command
 
     def turns(arena: Killing) -> Iterator[Turn]:
         if quick:
-            return each_once(faults)
+            return ((fault,) for fault in faults)
         chance = random.Random(seed)
         return mix_faults(faults, chance, lambda: now() < until or arena.kills < kills)
 

@@ -8,7 +8,7 @@ from noted_time.client import Json, position_to_wire
 from noted_time.values import reaches
 from tests.chaos.calls import Caller, rest
 from tests.chaos.history import Chain, History, now
-from tests.chaos.scaling import ScaledStream
+from tests.chaos.load import ScaledStream
 from tests.trials.facts import Scaling, complete
 from tests.trials.laws import marks_begin, scalings_last
 

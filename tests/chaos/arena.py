@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import Counter
+from itertools import repeat
 from pathlib import Path
 from typing import Self
 
@@ -11,7 +12,7 @@ import httpx
 from demo.trials.postgres import Server
 from tests.chaos.calls import wait_until_true
 from tests.chaos.history import History
-from tests.chaos.replica import Replica
+from tests.chaos.replica import Replica, State
 from tests.trials.laws import LIVE
 
 REPLICAS = 3
@@ -40,9 +41,9 @@ class Arena:
             trust_env=False,
         )
         self._clients = [self.http]
-        database = server.make_database().rpartition("/")[2]
+        self.database = server.make_database().rpartition("/")[2]
         self.replicas = [
-            Replica(f"replica-{number}", directory, server, database)
+            Replica(f"replica-{number}", directory, server, self.database)
             for number in range(1, count + 1)
         ]
 
@@ -51,7 +52,7 @@ class Arena:
         for replica in self.replicas:
             await replica.open()
         try:
-            await self.start(self.replicas)
+            await self.start()
         except BaseException:
             await self.__aexit__()
             raise
@@ -73,9 +74,10 @@ class Arena:
         """The URLs of the replicas, for callers."""
         return [replica.url for replica in self.replicas]
 
-    async def start(self, replicas: list[Replica], *, ahead_ms: int = 0) -> None:
-        """Start these at once."""
-        await asyncio.gather(*(replica.start(ahead_ms=ahead_ms) for replica in replicas))
+    async def start(self, *ahead_ms: int) -> None:
+        """Start all replicas at once, on wall clocks that are so far ahead."""
+        clocks = zip(self.replicas, ahead_ms or repeat(0), strict=False)
+        await asyncio.gather(*(replica.start(ahead_ms=each) for replica, each in clocks))
 
     def kill(self, replica: Replica) -> None:
         """End a replica as a power cut would."""
@@ -92,25 +94,28 @@ class Arena:
 
     async def anyone(self) -> Replica:
         """Return a random replica that no fault affects, as soon as there is one."""
-        await wait_until_true(lambda: bool(self._idle()), BUSY_S)
-        return self.chance.choice(self._idle() or self.replicas)
+        return self.chance.choice(await self._find_idle())
 
     async def owner(self) -> Replica:
         """Return a replica that says it serves, by chance if several do, any if none does."""
-        ready = await asyncio.gather(*(each.is_ready(self.http) for each in self.replicas))
-        serving = [
-            replica
-            for replica, serves in zip(self.replicas, ready, strict=True)
-            if serves and replica in self._idle()
-        ]
+        states = await self._read_idle_states()
+        serving = [replica for replica, state in states if state.status == httpx.codes.OK]
         return self.chance.choice(serving) if serving else await self.anyone()
 
     async def busiest(self) -> Replica:
         """Return the unaffected replica with the most streams."""
-        await self.anyone()
-        idle = self._idle() or self.replicas
-        streams = await asyncio.gather(*(replica.streams(self.http) for replica in idle))
-        return max(zip(streams, idle, strict=True), key=lambda each: each[0])[1]
+        return max(await self._read_idle_states(), key=lambda each: each[1].streams)[0]
 
-    def _idle(self) -> list[Replica]:
-        return [replica for replica in self.replicas if not replica.busy.locked()]
+    async def _find_idle(self) -> list[Replica]:
+        """Return the replicas that no fault affects, as soon as there are any."""
+
+        def find() -> list[Replica]:
+            return [each for each in self.replicas if not each.busy.locked()]
+
+        await wait_until_true(lambda: bool(find()), BUSY_S)
+        return find() or self.replicas
+
+    async def _read_idle_states(self) -> list[tuple[Replica, State]]:
+        idle = await self._find_idle()
+        states = await asyncio.gather(*(each.read_state(self.http) for each in idle))
+        return [*zip(idle, states, strict=True)]

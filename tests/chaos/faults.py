@@ -5,18 +5,19 @@ import random
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 
 from controller.service.committer import COMMIT_TIMEOUT_S
 from tests.chaos.arena import Arena
-from tests.chaos.calls import DOCUMENTED
-from tests.chaos.history import now
+from tests.chaos.calls import DOCUMENTED, Caller
+from tests.chaos.history import History
 from tests.chaos.link import Mode
+from tests.chaos.load import streams
 from tests.chaos.replica import Replica
-from tests.chaos.scaling import SETTINGS
 from tests.support import power
 from tests.support.power_store import find_lost, note_until_kill
 from tests.support.processes import ServeProcess
@@ -26,8 +27,12 @@ Fault = Callable[[Arena], Awaitable[None]]
 LEASE_S = 3.0
 """How long an owner may not be heard of before another takes its place."""
 
+AWAY_S = (LEASE_S + 1.0, LEASE_S + 3.0)
+
 WRITER_TIMEOUT_S = 6.0
-"""Of the trial's streams: shorter than `database-outage`, longer than a writer needs to retry."""
+"""Of the trial's streams: longer than a writer needs to retry."""
+
+OUTAGE_S = (WRITER_TIMEOUT_S + 0.5, WRITER_TIMEOUT_S + 2.0)
 
 PATIENT_S = 60.0
 """The writer timeout while no writer can be heard, although the listening replica lives."""
@@ -46,24 +51,28 @@ POWER_CUTS = 20
 HOUR_MS = 3_600_000
 
 
-async def kill_owner(arena: Arena) -> None:
-    """Kill -9 the owner; start it again at once or a little later."""
-    await _kill_and_start(arena, await arena.owner())
+async def kill(arena: Arena, *, is_owner: bool = False) -> None:
+    """Kill -9 the owner, or any replica, serving or not; start it again soon."""
+    replica = await (arena.owner() if is_owner else arena.anyone())
+    async with replica.busy:
+        arena.kill(replica)
+        await asyncio.sleep(arena.chance.choice((0.0, 0.5, 2.0)))
+        await replica.start()
 
 
-async def kill_anyone(arena: Arena) -> None:
-    """Kill -9 any replica, serving or not."""
-    await _kill_and_start(arena, await arena.anyone())
-
-
-async def kill_all(arena: Arena) -> None:
-    """Kill -9 all of them, and start them at once."""
-    async with AsyncExitStack() as stack:
-        for replica in arena.replicas:
-            await stack.enter_async_context(replica.busy)
+async def kill_all(arena: Arena, *ahead_hours: int) -> None:
+    """Kill -9 all of them, and start them at once, on wall clocks that are so far ahead."""
+    async with _hold_all(arena):
         for replica in arena.replicas:
             arena.kill(replica)
-        await arena.start(arena.replicas)
+        await arena.start(*(each * HOUR_MS for each in ahead_hours))
+
+
+async def shift_clocks(arena: Arena) -> None:
+    """Kill -9 all, and start each on a wall clock that is wrong by hours in its own way."""
+    hours = [0, arena.chance.randint(1, 20), -arena.chance.randint(1, 20)]
+    arena.chance.shuffle(hours)
+    await kill_all(arena, *hours)
 
 
 async def pause(arena: Arena) -> None:
@@ -71,34 +80,30 @@ async def pause(arena: Arena) -> None:
     replica = await arena.owner()
     async with replica.busy:
         replica.pause()
-        await asyncio.sleep(LEASE_S + arena.chance.uniform(1.0, 3.0))
+        await asyncio.sleep(arena.chance.uniform(*AWAY_S))
         replica.wake()
 
 
-async def crash_database(arena: Arena) -> None:
-    """Crash PostgreSQL as its administrators would in an emergency, and start it again."""
-    await _restart_database(arena, signal.SIGQUIT, arena.chance.uniform(0.0, 2.0))
+async def restart_database(arena: Arena, how: signal.Signals, away_s: tuple[float, float]) -> None:
+    """End PostgreSQL, and start it again after a while."""
+    async with arena.database_busy:
+        await asyncio.to_thread(arena.server.stop, how)
+        await asyncio.sleep(arena.chance.uniform(*away_s))
+        await asyncio.to_thread(arena.server.start)
 
 
-async def lose_database(arena: Arena) -> None:
-    """Kill PostgreSQL, and leave it away for longer than the writer timeout."""
-    away_s = WRITER_TIMEOUT_S + arena.chance.uniform(0.5, 2.0)
-    await _restart_database(arena, signal.SIGKILL, away_s)
-
-
-async def cut(arena: Arena) -> None:
-    """Cut every connection between the owner and the database."""
-    await _fail_link(arena, "cut", arena.chance.uniform(0.5, LEASE_S + 2.0))
-
-
-async def half_open(arena: Arena) -> None:
-    """Swallow everything sent between the serving replica and the database."""
-    await _fail_link(arena, "swallowing", LEASE_S + arena.chance.uniform(1.0, 3.0))
-
-
-async def stall(arena: Arena) -> None:
-    """Delay everything sent between the serving replica and the database, and pass it on."""
-    await _fail_link(arena, "stalled", LEASE_S + arena.chance.uniform(1.0, 3.0))
+async def fail_links(
+    arena: Arena, mode: Mode, for_s: tuple[float, float] = AWAY_S, *, is_isolated: bool = False
+) -> None:
+    """Have the owner's link to the database fail, or all its links, as without a network."""
+    replica = await arena.owner()
+    links = [replica.database, replica.door] if is_isolated else [replica.database]
+    async with replica.busy:
+        for link in links:
+            link.turn(mode)
+        await asyncio.sleep(arena.chance.uniform(*for_s))
+        for link in links:
+            link.turn("whole")
 
 
 async def hang_database(arena: Arena) -> None:
@@ -106,19 +111,16 @@ async def hang_database(arena: Arena) -> None:
 
     Raises `AssertionError` if a replica does not show it.
     """
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(arena.database_busy)
-        for replica in arena.replicas:
-            await stack.enter_async_context(replica.busy)
+    async with arena.database_busy, _hold_all(arena):
         for replica in arena.replicas:
             replica.database.turn("stalled")
         try:
             await asyncio.sleep(HUNG_S)
-            shown = [await replica.show_state(arena.http) for replica in arena.replicas]
+            shown = [await each.read_state(arena.http, HUNG_S) for each in arena.replicas]
         finally:
             for replica in arena.replicas:
                 replica.database.turn("whole")
-    assert shown == [(503, 0, 0)] * len(shown), shown
+    assert {each[:3] for each in shown} == {(503, 0, 0)}, shown
 
 
 async def lose_answers(arena: Arena) -> None:
@@ -132,50 +134,25 @@ async def lose_answers(arena: Arena) -> None:
             await asyncio.sleep(arena.chance.uniform(0.0, 0.3))
 
 
-async def isolate(arena: Arena) -> None:
-    """Swallow everything the serving replica sends or receives, as without a network."""
-    replica = await arena.owner()
-    async with replica.busy:
-        for link in (replica.door, replica.database):
-            link.turn("swallowing")
-        await asyncio.sleep(LEASE_S + arena.chance.uniform(1.0, 3.0))
-        for link in (replica.door, replica.database):
-            link.turn("whole")
-
-
 async def unreach(arena: Arena) -> None:
     """Cut callers off from the replica with the most streams; it keeps database and streams.
 
     The others report this to callers that ask for one of those. Raises `AssertionError` if not.
     """
     replica = await arena.busiest()
-    async with replica.busy, _patience(arena):
+    async with replica.busy:
+        # the clock of silence runs while a replica serves
+        await _set_writer_timeout(arena, PATIENT_S)
         replica.door.turn(arena.chance.choice(("cut", "swallowing")))
         others = [each for each in arena.replicas if each is not replica]
         away_s = LEASE_S + arena.chance.uniform(1.0, 4.0)
-        asked = (_ask_for(arena, arena.chance.choice(others), stream) for stream in SETTINGS)
+        asked = (_ask_for(arena, arena.chance.choice(others), stream) for stream in streams())
         try:
             await asyncio.gather(asyncio.sleep(away_s), *asked)
         finally:
             replica.door.turn("whole")
         await asyncio.sleep(HEARD_AGAIN_S)
-
-
-async def shift_clocks(arena: Arena) -> None:
-    """Kill -9 all, and start each on a wall clock that is wrong by hours in its own way."""
-    async with AsyncExitStack() as stack:
-        for replica in arena.replicas:
-            await stack.enter_async_context(replica.busy)
-        for replica in arena.replicas:
-            arena.kill(replica)
-        hours = [0, arena.chance.randint(1, 20), -arena.chance.randint(1, 20)]
-        arena.chance.shuffle(hours)
-        await asyncio.gather(
-            *(
-                replica.start(ahead_ms=each * HOUR_MS)
-                for replica, each in zip(arena.replicas, hours, strict=True)
-            )
-        )
+        await _set_writer_timeout(arena, WRITER_TIMEOUT_S)
 
 
 async def start_on_nothing(arena: Arena) -> None:
@@ -206,23 +183,33 @@ async def cut_power(arena: Arena) -> None:
 
 
 FAULTS: Mapping[str, Fault] = {
-    "kill-owner": kill_owner,
-    "kill": kill_anyone,
+    "kill-owner": partial(kill, is_owner=True),
+    "kill": kill,
     "kill-all": kill_all,
     "pause": pause,
-    "database-crash": crash_database,
-    "database-outage": lose_database,
-    "cut": cut,
-    "half-open": half_open,
-    "stall": stall,
+    # as its administrators would in an emergency
+    "database-crash": partial(restart_database, how=signal.SIGQUIT, away_s=(0.0, 2.0)),
+    "database-outage": partial(restart_database, how=signal.SIGKILL, away_s=OUTAGE_S),
+    "cut": partial(fail_links, mode="cut", for_s=(0.5, LEASE_S + 2.0)),
+    "half-open": partial(fail_links, mode="swallowing"),
+    "stall": partial(fail_links, mode="stalled"),
     "database-hang": hang_database,
     "lost-answers": lose_answers,
-    "isolated": isolate,
+    "isolated": partial(fail_links, mode="swallowing", is_isolated=True),
     "unreached": unreach,
     "clocks": shift_clocks,
     "empty-start": start_on_nothing,
     "power": cut_power,
 }
+
+
+@asynccontextmanager
+async def _hold_all(arena: Arena) -> AsyncIterator[None]:
+    """Have no other fault affect a replica."""
+    async with AsyncExitStack() as stack:
+        for replica in arena.replicas:
+            await stack.enter_async_context(replica.busy)
+        yield
 
 
 def _cut_power(directory: Path, chance: random.Random) -> None:
@@ -237,47 +224,16 @@ def _cut_power(directory: Path, chance: random.Random) -> None:
         again.ready().post("flights", note)
 
 
-async def _kill_and_start(arena: Arena, replica: Replica) -> None:
-    async with replica.busy:
-        arena.kill(replica)
-        await asyncio.sleep(arena.chance.choice((0.0, 0.5, 2.0)))
-        await replica.start()
-
-
-async def _restart_database(arena: Arena, how: signal.Signals, away_s: float) -> None:
-    async with arena.database_busy:
-        await asyncio.to_thread(arena.server.stop, how)
-        await asyncio.sleep(away_s)
-        await asyncio.to_thread(arena.server.start)
-
-
-async def _fail_link(arena: Arena, mode: Mode, for_s: float) -> None:
-    replica = await arena.owner()
-    async with replica.busy:
-        replica.database.turn(mode)
-        await asyncio.sleep(for_s)
-        replica.database.turn("whole")
-
-
-@asynccontextmanager
-async def _patience(arena: Arena) -> AsyncIterator[None]:
-    """Use a long writer timeout: the clock of silence runs while a replica serves."""
-    await _set_writer_timeout(arena, PATIENT_S)
-    yield
-    await _set_writer_timeout(arena, WRITER_TIMEOUT_S)
-
-
 async def _set_writer_timeout(arena: Arena, seconds: float) -> None:
     """Change it for every stream; raises `TimeoutError` if that is not taken for long."""
-    body = {"writer_timeout_ms": int(seconds * 1000)}
     async with asyncio.timeout(PATIENT_S):
-        for stream in SETTINGS:
-            while True:
-                url = f"{arena.chance.choice(arena.replicas).url}/v1/streams/{stream}"
-                with suppress(httpx.TransportError):
-                    if (await arena.http.put(url, json=body, timeout=HELD_S)).is_success:
-                        break
-                await asyncio.sleep(0.2)
+        for stream in streams():
+            body = {"writer_timeout_ms": int(seconds * 1000)}
+            await _caller(arena).call("PUT", f"/v1/streams/{stream}", json=body)
+
+
+def _caller(arena: Arena) -> Caller:
+    return Caller(arena.http, arena.urls, History({}), arena.chance)
 
 
 async def _ask_for(arena: Arena, replica: Replica, stream: str) -> None:
@@ -296,20 +252,14 @@ async def _ask_for(arena: Arena, replica: Replica, stream: str) -> None:
 
 async def _make_a_mark(arena: Arena) -> None:
     """Make a stream, note to it and see the mark; raises `AssertionError` if none comes."""
-    until = now() + FIRST_MARK_S
-    while (seen := await _first_lowers(arena)) != [1]:
-        assert now() < until, f"the first note made the marks {seen}"
-        await asyncio.sleep(0.2)
-
-
-async def _first_lowers(arena: Arena) -> list[int]:
-    """Note the time 1 to some replica; returns the lowers of the marks it has then."""
-    stream = f"{(await arena.owner()).url}/v1/streams/first"
-    note = {"writer": "a", "time": 1, "position": {"0": 1}}
-    try:
-        await arena.http.put(stream, json={"mark_interval_ms": 0})
-        await arena.http.post(f"{stream}/notes", json={"notes": [note]})
-        marks = await arena.http.get(f"{stream}/marks", params={"wait_ms": 1000})
-    except httpx.TransportError:
-        return []
-    return [mark["lower"] for mark in marks.json()["marks"]] if marks.is_success else []
+    caller, stream = _caller(arena), "/v1/streams/first"
+    notes = [{"writer": "a", "time": 1, "position": {"0": 1}}]
+    async with asyncio.timeout(FIRST_MARK_S):
+        await caller.call("PUT", stream, json={"mark_interval_ms": 0})
+        await caller.call("POST", f"{stream}/notes", json={"notes": notes})
+        marks = ()
+        while not marks:
+            asked = {"wait_ms": 1000}
+            answer = await caller.call("GET", f"{stream}/marks", wait_s=1.0, params=asked)
+            marks = answer["marks"]
+    assert [mark["lower"] for mark in marks] == [1], marks

@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from noted_time.client import Json, position_from_wire
-from tests.chaos.scaling import ScaledStream
+from tests.chaos.load import ScaledStream
 from tests.trials.facts import Answer, Look, WindowSeen
 from tests.trials.judge import Broken
 from tests.trials.law import name_law

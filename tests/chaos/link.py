@@ -1,7 +1,8 @@
 """A network link on loopback that fails on demand."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Literal
 
 Mode = Literal["whole", "cut", "swallowing", "stalled", "mute"]
@@ -59,12 +60,12 @@ class Link:
         task.add_done_callback(self._connections.discard)
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async with _Kept(self._open, writer):
+        async with self._keep(writer):
             if not await self._passes(answer=False) or self.target is None:
                 return
             with suppress(OSError):
                 there = await asyncio.open_connection("127.0.0.1", self.target)
-                async with _Kept(self._open, there[1]):
+                async with self._keep(there[1]):
                     await self._both_ways((reader, writer), there)
 
     async def _both_ways(
@@ -107,19 +108,14 @@ class Link:
             return False
         return self.mode != "cut"
 
-
-class _Kept:
-    """Keeps a connection in a set while it is open, and ends it."""
-
-    def __init__(self, kept: set[asyncio.StreamWriter], writer: asyncio.StreamWriter) -> None:
-        self._kept = kept
-        self._writer = writer
-
-    async def __aenter__(self) -> None:
-        self._kept.add(self._writer)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._kept.discard(self._writer)
-        self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()
+    @asynccontextmanager
+    async def _keep(self, connection: asyncio.StreamWriter) -> AsyncIterator[None]:
+        """Have a turn to `cut` end a connection meanwhile, and end it."""
+        self._open.add(connection)
+        try:
+            yield
+        finally:
+            self._open.discard(connection)
+            connection.close()
+            with suppress(OSError):
+                await connection.wait_closed()

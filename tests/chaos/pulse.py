@@ -2,9 +2,9 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Self
 
 from demo.trials.descendants import MARK, PROCESSES, find_marked
@@ -57,18 +57,13 @@ class Share:
         )
 
 
-NOTHING_MEASURED = Share()
-
-
 class Pulse:
     """Beats in a thread while a trial is held, and measures the share that the trial gets."""
 
-    def __init__(self, clock: Callable[[], float] = now) -> None:
+    def __init__(self) -> None:
         self._longest_s = 0.0
         self._times: dict[tuple[int, str], tuple[int, int]] = {}
-        self._clock = clock
         self._stopping = threading.Event()
-        self._last = clock()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
 
     @property
@@ -79,19 +74,6 @@ class Pulse:
         )
         return Share(self._longest_s, ran, waited)
 
-    def beat(self) -> None:
-        """Notice how long ago the last beat should have been followed by this one."""
-        at = self._clock()
-        self._longest_s, self._last = max(self._longest_s, at - self._last - BEAT_S), at
-
-    def look(self, processes: Iterable[int]) -> None:
-        """Read for how long the threads of these processes ran and waited until now (Linux)."""
-        for process in processes:
-            for file in (PROCESSES / str(process) / "task").glob("*/schedstat"):
-                with suppress(OSError, ValueError):  # it has ended
-                    ran, waited, _ = map(int, file.read_text().split())
-                    self._times[process, file.parent.name] = (ran, waited)
-
     def __enter__(self) -> Self:
         self._thread.start()
         return self
@@ -101,16 +83,20 @@ class Pulse:
         self._thread.join()
 
     def _run(self) -> None:
-        beats = 0
-        while not self._stopping.wait(BEAT_S):
-            self.beat()
-            beats += 1
-            if beats % BEATS == 0:
-                self.look(_ours())
-                self._last = self._clock()  # a look does not count as a pause
+        last = now()
+        for beat in count(1):
+            if self._stopping.wait(BEAT_S):
+                return
+            self._longest_s = max(self._longest_s, now() - last - BEAT_S)
+            if beat % BEATS == 0:
+                self._look()  # which does not count as a pause
+            last = now()
 
-
-def _ours() -> set[int]:
-    """Return this process, and its children if they end with it."""
-    marks = os.environ.get(MARK, "").split()
-    return {os.getpid(), *(find_marked(marks[-1]) if marks else ())}
+    def _look(self) -> None:
+        """Read for how long the threads of all processes ran and waited until now (Linux)."""
+        marks = os.environ.get(MARK, "").split()  # children with the mark end with this process
+        for process in {os.getpid(), *(find_marked(marks[-1]) if marks else ())}:
+            for file in (PROCESSES / str(process) / "task").glob("*/schedstat"):
+                with suppress(OSError, ValueError):  # it has ended
+                    ran, waited, _ = map(int, file.read_text().split())
+                    self._times[process, file.parent.name] = (ran, waited)

@@ -9,7 +9,7 @@ from noted_time.client import Json, position_from_wire, position_to_wire
 from noted_time.values import reaches
 from tests.chaos.calls import Caller
 from tests.chaos.history import History, now
-from tests.chaos.scaling import ScaledStream, without_the_sealed
+from tests.chaos.load import ScaledStream, without_the_sealed
 from tests.trials.facts import Look, WindowSeen, complete
 
 WAIT_MS = 1000

@@ -1,21 +1,32 @@
 """One of several replicas, and the links to it and from it."""
 
 import asyncio
+import os
 import signal
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 
 from demo.trials.postgres import Server
-from demo.trials.waiting import PATIENCE_S
 from tests.chaos.link import Link
-from tests.support.processes import ServeProcess
+from tests.support.processes import ROOT, ServeProcess
 from tests.support.scrapes import samples
 
 START_PATIENCE_S = 300.0
 RESTART_S = 0.3
 READY_S = 0.5
-STREAMS = "noted_time_streams "
+METRICS = ("ready", "buckets", "streams")
+
+
+class State(NamedTuple):
+    """The status of `/readyz`, and three metrics: the numbers are of own buckets and streams."""
+
+    status: int
+    ready: float
+    buckets: float
+    streams: float
 
 
 class Replica:
@@ -53,24 +64,25 @@ class Replica:
         await self.door.close()
         await self.database.close()
 
-    async def start(self, *, ahead_ms: int = 0) -> None:
+    async def start(self, *, ahead_ms: int = 0, code: Path = ROOT) -> None:
         """Start the process, on a wall clock that is ahead, and wait until it listens.
 
         It ends by itself if it does not reach the database; then it is started again, as by a
         supervisor. Raises `TimeoutError` if that lasts too long.
         """
         async with asyncio.timeout(START_PATIENCE_S):
-            while not await self._try_to_start(ahead_ms):
+            while not await self._try_to_start(ahead_ms, code):
                 self.refused_starts += 1
                 await asyncio.sleep(RESTART_S)
 
-    async def _try_to_start(self, ahead_ms: int) -> bool:
+    async def _try_to_start(self, ahead_ms: int, code: Path) -> bool:
         through = self._server.url(self._database_name, port=self.database.port)
         self._process = process = ServeProcess(
             self._directory,
             *("--database", through, "--advertise", self.url),
             module="tests.chaos.shifted",
             WALL_CLOCK_AHEAD_MS=str(ahead_ms),
+            PYTHONPATH=os.pathsep.join(dict.fromkeys([str(code), str(ROOT)])),  # for this module
         )
         while not process.listens():
             if process.process.poll() is not None:
@@ -84,6 +96,12 @@ class Replica:
         self.door.target = None
         if self._process is not None:
             self._process.kill()
+
+    def stop(self) -> None:
+        """End the process as its administrators do."""
+        assert self._process is not None
+        self._process.stop()
+        self.door.target = None
 
     def pause(self) -> None:
         """Suspend the process."""
@@ -103,29 +121,12 @@ class Replica:
             return None
         return f"status {self._process.process.returncode}: {self._process.text()[-2000:]}"
 
-    async def streams(self, http: httpx.AsyncClient) -> int:
-        """Return how many streams it says it has, 0 if it does not answer."""
-        try:
-            url = f"http://127.0.0.1:{self.door.target}/metrics"
-            lines = (await http.get(url, timeout=READY_S)).text.splitlines()
-        except (httpx.TransportError, httpx.InvalidURL):
-            return 0
-        return sum(int(float(line.split()[1])) for line in lines if line.startswith(STREAMS))
-
-    async def show_state(self, http: httpx.AsyncClient) -> tuple[int, float, float]:
-        """Return the status of `/readyz`, and two metrics: whether it is ready, its buckets."""
+    async def read_state(self, http: httpx.AsyncClient, patience_s: float = READY_S) -> State:
+        """Return what it reports of itself, all 0 if it does not answer in time."""
         url = f"http://127.0.0.1:{self.door.target}"
-        ready = await http.get(f"{url}/readyz", timeout=PATIENCE_S)
-        text = (await http.get(f"{url}/metrics", timeout=PATIENCE_S)).text
-        shown = samples(text, "noted_time_ready"), samples(text, "noted_time_buckets")
-        return ready.status_code, shown[0][()], shown[1]["this",]
-
-    async def is_ready(self, http: httpx.AsyncClient) -> bool:
-        """Whether it reports that it serves."""
-        if self.door.target is None:
-            return False
-        try:
-            url = f"http://127.0.0.1:{self.door.target}/readyz"
-            return (await http.get(url, timeout=READY_S)).is_success
-        except httpx.TransportError:
-            return False
+        with suppress(httpx.TransportError, httpx.InvalidURL):
+            answer = await http.get(f"{url}/readyz", timeout=patience_s)
+            text = (await http.get(f"{url}/metrics", timeout=patience_s)).text
+            ready, buckets, streams = (samples(text, f"noted_time_{name}") for name in METRICS)
+            return State(answer.status_code, ready[()], buckets["this",], streams.get((), 0))
+        return State(0, 0, 0, 0)

@@ -13,8 +13,7 @@ import pytest
 from demo.trials.postgres import Server
 from tests.chaos.faults import FAULTS
 from tests.chaos.replicated import make_replica_trial
-from tests.chaos.turns import Plan, Turn
-from tests.chaos.verdict import Verdict
+from tests.chaos.trial import Plan, Turn
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.anyio]
 
@@ -50,20 +49,6 @@ HAPPENED = (
 """What there has to be some of, or nothing was proved."""
 
 
-def find_rarest(verdict: Verdict) -> int:
-    """Return how often the rarest of that happened."""
-    return min(verdict.tried[each] for each in HAPPENED)
-
-
-async def hold_trial(server: Server, directory: Path, turns: tuple[Turn, ...]) -> Verdict:
-    """Return the verdict of a trial with these turns, unless the machine did not run it in time."""
-    plan = Plan(1, turns=lambda _: turns)
-    verdict = await make_replica_trial(server, directory, plan).hold(directory)
-    if verdict.is_inconclusive or (verdict.share.is_starved and not find_rarest(verdict)):
-        pytest.skip(f"inconclusive: {verdict.share}")
-    return verdict
-
-
 @pytest.mark.parametrize(
     ("turns", "counted"), [(ENDS, ()), (SILENCES, ("reported as unreachable: no_owner",))]
 )
@@ -74,11 +59,15 @@ async def test_nothing_is_lost_or_wrong_after_faults(
 
     There was enough to hold it against. An unreachable owner keeps its streams.
     """
-    verdict = await hold_trial(server, tmp_path, turns)
+    plan = Plan(1, turns=lambda _: turns)
+    verdict = await make_replica_trial(server, tmp_path, plan).hold(tmp_path)
+    rarest = min(verdict.tried[each] for each in HAPPENED)
+    if verdict.is_inconclusive or (verdict.share.is_starved and not rarest):
+        pytest.skip(f"inconclusive: {verdict.share}")
 
     assert not verdict.violations, verdict.violations
     assert verdict.faults == count_faults(turns)
-    assert min([find_rarest(verdict), *(verdict.counts[each] for each in counted)]) > 0
+    assert min([rarest, *(verdict.counts[each] for each in counted)]) > 0
 
 
 def test_no_fault_is_excluded() -> None:

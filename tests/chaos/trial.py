@@ -2,19 +2,70 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Generic, Protocol
+from typing import Generic, Protocol, Self, TypeVar
 
 from tests.chaos.calls import wait_until_true
 from tests.chaos.history import History, Journal, Span, now
 from tests.chaos.pulse import Pulse
-from tests.chaos.turns import Arena, Faults, Plan, Turn
 from tests.chaos.verdict import Verdict, longest_gaps
 from tests.trials.laws import LIVE, watermarks_advance
+
+
+class Killing(Protocol):
+    """The place of a trial: processes that live as long as its block, and their counts."""
+
+    kills: int
+    counts: Counter[str]
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def mend(self, history: History) -> None:
+        """Start again what ended by itself, and have the history remember it."""
+
+
+Arena = TypeVar("Arena", bound=Killing)
+Faults = Mapping[str, Callable[[Arena], Awaitable[None]]]
+
+Turn = tuple[str, ...]
+"""Faults that begin one soon after the other."""
+
+KILLING = 0.55
+"""How often a turn of a mixed trial is a kill, if kills are among the faults."""
+
+TOGETHER = (16, 3, 1)
+"""How often one, two and three faults come together."""
+
+
+def mix_faults(
+    faults: Sequence[str], chance: random.Random, goes_on: Callable[[], bool]
+) -> Iterator[Turn]:
+    """Make faults by chance, often a kill and sometimes several, until the trial ends."""
+    kills = [fault for fault in faults if fault.startswith("kill")]
+    while goes_on():
+        (count,) = chance.choices(range(1, len(TOGETHER) + 1), TOGETHER)
+        chosen = (kills if kills and chance.random() < KILLING else faults for _ in range(count))
+        yield tuple(dict.fromkeys(map(chance.choice, chosen)))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The faults of a trial, by chance from a seed.
+
+    `quick_to_go_on` is how often the next turn begins before time has moved again everywhere.
+    """
+
+    seed: int
+    turns: Callable[[Killing], Iterable[Turn]]
+    quick_to_go_on: float = 0.0
+
 
 SOON_S = (0.0, 2.0)
 """How soon after one fault of a turn the next one begins."""

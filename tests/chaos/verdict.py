@@ -1,17 +1,18 @@
 """The verdict of a trial."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from rich.console import Group
+from rich.markup import escape
 from rich.table import Table
 
 from tests.chaos.collecting import Said
 from tests.chaos.history import Chain, History, Span, Violation
-from tests.chaos.pulse import NOTHING_MEASURED, Share
-from tests.chaos.scaling import ExcludingStream, ScaledStream
+from tests.chaos.load import ScaledStream
+from tests.chaos.pulse import Share
 from tests.trials import laws
 from tests.trials.facts import Answer, Claim, complete
 from tests.trials.judge import judge as judge_facts
@@ -66,7 +67,7 @@ class Verdict:
     counts: Counter[str]
     gaps_s: Mapping[str, float]
     violations: tuple[Violation, ...]
-    share: Share = NOTHING_MEASURED
+    share: Share
 
     @property
     def is_inconclusive(self) -> bool:
@@ -125,67 +126,39 @@ def _judge_domain(history: History, stream: ScaledStream, domain: str, said: Sai
     }
     if len(stream.domains) == 1 and not stream.shared:
         facts["declared"] = rows
-    if not isinstance(stream, ExcludingStream):  # which excludes any writer that returns late
+    if stream.returning_writer == "hold":  # the other excludes any that returns late
         facts["silent"] = history.silent.get(stream.name)
         facts["absences"] = history.absences.get(stream.name)
     history.add_broken(f"{stream.name}/{domain}", judge_facts(**facts))
 
 
 def build_tables(verdict: Verdict) -> Group:
-    """Return the counts, the standstills and the violations."""
-    return Group(
-        _build_counts(verdict),
-        _build_standstills(verdict),
-        *_show_violations(verdict),
-        *_show_doubt(verdict),
-    )
-
-
-def _build_counts(verdict: Verdict) -> Table:
-    """Return how much there was of everything."""
-    shown = Table(
-        title=f"Chaos, seed {verdict.seed}, {verdict.seconds:.0f} s", title_justify="left"
-    )
-    shown.add_column("what")
-    shown.add_column("how much", justify="right")
+    """Return the counts, the standstills by fault, and the violations."""
+    counts = Table("what", title=f"Chaos, seed {verdict.seed}, {verdict.seconds:.0f} s")
+    counts.add_column("how much", justify="right")
     broken = sum(n for name, n in verdict.counts.items() if name.startswith("broke "))
-    counted = {**verdict.tried, "faults": sum(verdict.faults.values()), "violations": broken}
-    for name, number in counted.items():
-        shown.add_row(name, f"{number:,}")
-    shown.add_row(
+    shown = {**verdict.tried, "faults": sum(verdict.faults.values()), "violations": broken}
+    shown |= {
+        name: number
+        for name, number in sorted(verdict.counts.items())
+        if name.startswith(("no answer: ", "reported as ", "ended: ", "power "))
+    }
+    for name, number in shown.items():
+        counts.add_row(name, f"{number:,}")
+    counts.add_row(
         "processes ran, of the time that they were ready", f"{verdict.share.of_ready:.0%}"
     )
-    for name, number in sorted(verdict.counts.items()):
-        if name.startswith(("no answer: ", "reported as ", "ended: ", "power ")):
-            shown.add_row(f"[dim]{name}[/dim]", f"[dim]{number:,}[/dim]")
-    return shown
-
-
-def _build_standstills(verdict: Verdict) -> Table:
-    """Return by fault how often there was one and the longest time without a mark."""
-    shown = Table("fault", "times", "longest standstill")
+    standstills = Table("fault", "times", "longest standstill")
     for kind in {**verdict.gaps_s, **verdict.faults}:
-        times = verdict.faults.get(kind)
-        gap = verdict.gaps_s.get(kind)
-        shown.add_row(kind, f"{times or ''}", "" if gap is None else f"{gap:.1f} s")
-    return shown
+        gap = f"{verdict.gaps_s[kind]:.1f} s" if kind in verdict.gaps_s else ""
+        standstills.add_row(kind, f"{verdict.faults.get(kind, '')}", gap)
+    return Group(counts, standstills, *_describe_violations(verdict))
 
 
-def _show_violations(verdict: Verdict) -> list[str]:
-    """Return each violation that was kept as a line."""
-    return [
-        f"[red]Law {LAWS[each.law].number}: {each.law}[/red], "
-        f"of {each.where}: {_escape(each.account)}"
-        for each in verdict.violations
-    ]
-
-
-def _show_doubt(verdict: Verdict) -> list[str]:
-    """Return the line that blames the machine instead of the service, if it may be the cause."""
-    if not verdict.is_inconclusive:
-        return []
-    return [f"[yellow]Inconclusive[/yellow]: {verdict.share}; try again on a machine less busy"]
-
-
-def _escape(text: str) -> str:
-    return text.replace("[", "\\[")
+def _describe_violations(verdict: Verdict) -> Iterator[str]:
+    for each in verdict.violations:
+        law = f"[red]Law {LAWS[each.law].number}: {each.law}[/red]"
+        yield f"{law}, of {each.where}: {escape(each.account)}"
+    if verdict.is_inconclusive:
+        again = "try again on a machine less busy"
+        yield f"[yellow]Inconclusive[/yellow]: {verdict.share}; {again}"

@@ -9,8 +9,7 @@ from noted_time.client import Json
 from tests.chaos.calls import Caller, rest
 from tests.chaos.faults import WRITER_TIMEOUT_S
 from tests.chaos.history import History, Journal, now
-from tests.chaos.scaling import UNNUMBERED, ScaledStream
-from tests.chaos.writers import LoadWriter
+from tests.chaos.load import UNNUMBERED, LoadWriter, ScaledStream
 from tests.trials.facts import Look
 from tests.trials.laws import ANSWERS
 

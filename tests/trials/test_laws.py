@@ -9,9 +9,8 @@ import pytest
 
 from tests.chaos.collecting import Said
 from tests.chaos.history import Chain, History
-from tests.chaos.scaling import ScaledStream
+from tests.chaos.load import LoadWriter, ScaledStream
 from tests.chaos.verdict import judge
-from tests.chaos.writers import LoadWriter
 from tests.trials.facts import Answer, Look, Scaling, WindowSeen
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import os
 import random
 import re
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,20 +14,24 @@ from pathlib import Path
 from typing import Self
 
 from demo.trials import java
+from demo.trials.calls import Calls
+from demo.trials.daemons import Daemon
 from demo.trials.kafka import Broker
+from demo.trials.ports import free_port
 from demo.trials.secured_kafka import SecuredBroker
 from demo.trials.waiting import wait_until
 from noted_time.kafka.noted_topic import name_noted_topic
 from tests.chaos.calls import wait_until_true
 from tests.chaos.history import History
-from tests.chaos.kafka import counting, landing, writing
+from tests.chaos.kafka import counting, writing
 from tests.chaos.kafka.tally import Batches, Counted
 from tests.chaos.kafka.writing import Kind
-from tests.support.processes import ServeProcess, environment
+from tests.support.processes import environment
 from tests.trials.laws import LIVE
 
 TOPIC = "flights"
 PARTITIONS = 3
+STRAY, LANDING = "stray", "landing"
 WRITERS: Mapping[str, Kind] = {
     "UA": "transactions",
     "DL": "transactions",
@@ -39,7 +42,6 @@ WRITERS: Mapping[str, Kind] = {
 FAR = f"{TOPIC}.far"
 """The stream of the topic of that name of another cluster."""
 
-STRAY = "stray"
 OBSERVED = "landings"
 """A topic whose broker stamps the records, and whose producers do not note."""
 
@@ -50,7 +52,7 @@ The delay is longer than a transaction lasts.
 """
 
 PATIENCE_S = 300.0
-"""A producer, the broker or a controller starts, or notices its end, within this time."""
+"""A producer notices its end within this time."""
 
 RESTART_S = 0.5
 ERROR = re.compile(r"^((?:\w+\.)+[A-Z]\w+): ", re.MULTILINE)
@@ -76,45 +78,40 @@ class Program:
         self._words = [sys.executable, "-m", *words]
         self._logs = directory / name
         self._logs.mkdir(parents=True)
-        self._runs = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._runs: list[Daemon] = []
 
     def start(self) -> None:
         """Start it."""
-        self._runs += 1
-        with self._file("printed").open("wb") as printed, self._file("log").open("wb") as log:
-            self._process = subprocess.Popen(
-                self._words,
-                env=environment(JAVA_TOOL_OPTIONS=os.environ.get("JAVA_TOOL_OPTIONS", QUICK)),
-                stdout=printed,
-                stderr=log,
-                start_new_session=True,
-            )
+        options = os.environ.get("JAVA_TOOL_OPTIONS", QUICK)
+        variables, run = environment(JAVA_TOOL_OPTIONS=options), len(self._runs)
+        log, printed = (self._logs / f"{run:03}.{kind}" for kind in ("log", "printed"))
+        self._runs.append(Daemon(self._words, log, variables, printed=printed))
 
     def status(self) -> int | None:
         """Return its exit status, `None` while it runs."""
-        assert self._process is not None
-        return self._process.poll()
+        return self._runs[-1].poll()
 
     def signal(self, what: signal.Signals) -> None:
         """Send it a signal, with all that it started."""
-        if self._process is not None and self.status() is None:
-            os.killpg(self._process.pid, what)
+        self._runs[-1].signal(what)
 
     def kill(self) -> None:
         """End it as a power cut would."""
-        self.signal(signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait()
+        for run in self._runs[-1:]:
+            run.kill()
 
     def log(self) -> str:
         """Return what its last run logged."""
-        return self._file("log").read_text(errors="replace")
+        return max(self._logs.glob("*.log")).read_text(errors="replace")
 
     def error(self) -> str:
         """Return the class of the error that ended its last run, with its modules, or nothing."""
         found: list[str] = ERROR.findall(self.log())
         return found[-1] if found else ""
+
+    def is_serving(self) -> bool:
+        """Whether its last run, of the controller, listens."""
+        return '"serving"' in self.log()
 
     def read_output(self) -> Iterator[object]:
         """Yield what all its runs printed, a line of JSON each; a line cut short is left out."""
@@ -122,9 +119,6 @@ class Program:
             for line in file.read_text().splitlines(keepends=True):
                 if line.endswith("\n"):
                     yield json.loads(line)
-
-    def _file(self, kind: str) -> Path:
-        return self._logs / f"{self._runs:03}.{kind}"
 
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -138,134 +132,98 @@ class KafkaArena:
     `kills` counts processes that were killed, `counts` what programs printed and how they ended.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        chance: random.Random,
-        writers: Mapping[str, Kind] = WRITERS,
-        *,
-        relayed: bool = False,
-    ) -> None:
+    def __init__(self, directory: Path, chance: random.Random, *, relayed: bool = False) -> None:
         self.chance = chance
         self.kills = 0
         self.counts: Counter[str] = Counter()
         self.partitions = PARTITIONS
         self.broker = Broker(directory / "broker")
         self.far = SecuredBroker(directory / "far")
-        self.broker_busy, self.controller_busy = asyncio.Lock(), asyncio.Lock()
-        self._directory = directory
+        self.broker_busy = asyncio.Lock()
+        self.calls = Calls(f"http://127.0.0.1:{free_port()}")
+        self._directory, self._relayed = directory, relayed
         self._end, self._output = directory / "end", directory / "output"
-        self.writers, self._relayed = writers, relayed
         self._programs: list[Program] = []
-        self.observers: list[Program] = []
         self._read: dict[str, list[Counted]] = {}
         self._strange: list[tuple[str, str]] = []
 
     async def __aenter__(self) -> Self:
         try:
-            await asyncio.to_thread(self.broker.start)
-            await asyncio.to_thread(self.broker.create, TOPIC, PARTITIONS)
-            if self._are_far:
-                await asyncio.to_thread(self.far.start)
-                await asyncio.to_thread(self.far.create, TOPIC, PARTITIONS)
-            self._controller_directory = self._directory / "controller"
-            self._controller_directory.mkdir()
-            self._output.mkdir()
-            self.controller = ServeProcess(self._controller_directory)
-            await asyncio.to_thread(self.controller.ready)
-            self.url, self._port = self.controller.url, self.controller.port
-            far = self._are_far
-            near = [name for name in self.writers if name not in far]
-            for stream, names in {TOPIC: near, **({FAR: far} if far else {})}.items():
-                self.controller.make(stream, mark_interval_ms=50, expected_writers=names)
-            self.producers = {
-                name: self._producer(name, kind) for name, kind in self.writers.items()
-            }
-            if far:
-                self.producers[STRAY] = self._producer(STRAY, "astray")
-            self.query = self._query()
-            await asyncio.to_thread(self._observe)
-            if self._relayed:
-                await asyncio.to_thread(self._relay)
-            stray = self.producers.get(STRAY)
-            for program in self._programs:
-                if program is not stray:
-                    program.start()
-            if stray:  # the first to note would say which log the stream is of
-                await asyncio.to_thread(wait_until, lambda: self.controller.get(TOPIC)["logs"])
-                stray.start()
+            await asyncio.to_thread(self._start)
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
         return self
 
+    def _start(self) -> None:
+        """Start the servers, then create streams and topics, then start the other programs."""
+        self._output.mkdir()
+        database = f"sqlite:///{self._directory / 'noted-time.db'}"
+        words = ["serve", "--port", self.calls.url.rpartition(":")[2], "--database", database]
+        self.controller = self._add_program("controller", "controller", *words)
+        self.controller.start()
+        for broker in (self.broker, self.far):
+            broker.start()
+            broker.create(TOPIC, PARTITIONS)
+        self.broker.create(OBSERVED, PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
+        wait_until(self.controller.is_serving)
+        near = [name for name, kind in WRITERS.items() if kind != "far"]
+        for stream, names in {TOPIC: near, FAR: WRITERS.keys() - near}.items():
+            self.calls.make(stream, mark_interval_ms=50, expected_writers=[*names])
+        self.calls.make(OBSERVED, mark_interval_ms=50, domains=["default", *OBSERVERS])
+        kinds: Mapping[str, Kind] = {**WRITERS, LANDING: "landing", STRAY: "astray"}
+        self.producers = {name: self._add_producer(name, kind) for name, kind in kinds.items()}
+        self.query = self._add_query()
+        self.observers = [*self._add_observers()]
+        for program in (*self.producers.values(), self.query, *self.observers):
+            if program is self.producers[STRAY]:
+                # the first to note would say which log the stream is of
+                wait_until(lambda: self.calls.get(TOPIC)["logs"])
+            program.start()
+
     async def __aexit__(self, *_: object) -> None:
         for program in self._programs:
             program.kill()
-            if program not in self.observers:
+            if program.name.startswith("producer"):
                 self.counts.update(str(each) for each in program.read_output())
-        if hasattr(self, "controller"):
-            self.controller.kill()
         self.broker.kill()
-        if self._are_far:
-            self.far.kill()
-
-    @property
-    def _are_far(self) -> list[str]:
-        """The writers of the other cluster."""
-        return [name for name, kind in self.writers.items() if kind == "far"]
+        self.far.kill()
 
     # Programs
 
-    def _producer(self, name: str, kind: Kind, beside: str = "") -> Program:
+    def _add_producer(self, name: str, kind: Kind, beside: str = "") -> Program:
         given = writing.Given(
             config=self.far.scram if kind in {"far", "astray"} else self.broker.config,
-            controller=self.url,
-            topic=TOPIC,
+            controller=self.calls.url,
+            topic=OBSERVED if kind == "landing" else TOPIC,
             stream=FAR if kind == "far" else TOPIC,
             writer=name,
             kind=kind,
             end=str(self._end),
         )
-        return self._add_module(f"producer-{name}{beside}", writing.__name__, asdict(given))
+        words = (writing.__name__, json.dumps(asdict(given)))
+        return self._add_program(f"producer-{name}{beside}", *words)
 
-    def _query(self) -> Program:
+    def _add_query(self) -> Program:
         given = counting.Given(
             bootstrap=self.broker.address,
-            controller=self.url,
+            controller=self.calls.url,
             topic=TOPIC,
             checkpoint=str(self._directory / "checkpoint"),
             output=str(self._output),
             relayed=self._relayed,
         )
-        return self._add_module("query", counting.__name__, asdict(given))
+        return self._add_program("query", counting.__name__, json.dumps(asdict(given)))
 
-    def _observe(self) -> None:
-        """Create the topic that is observed, and its producers and observers."""
-        stamped = {"message.timestamp.type": "LogAppendTime"}
-        self.broker.create(OBSERVED, PARTITIONS, stamped)
-        self.controller.make(OBSERVED, mark_interval_ms=50, domains=["default", *OBSERVERS])
-        given = {"bootstrap": self.broker.address, "topic": OBSERVED, "end": str(self._end)}
-        self.landing = self._add_module("landing", landing.__name__, given)
-        words = [self.broker.address, OBSERVED, "--url", self.url, "--poll", "200ms"]
-        self.observers = [
-            self._add_program(
-                f"observer-{by}",
-                "noted_time",
-                *("observe", "kafka", by, *words, "--domain", by, "--writer", by),
-                *("--timeout", "1h", *options),
-            )
-            for by, options in OBSERVERS.items()
-        ]
-
-    def _relay(self) -> None:
-        """Create the noted topic, without which the query would be refused, and the relay."""
-        self.broker.create(name_noted_topic(TOPIC), 1, {"cleanup.policy": "compact"})
-        words = ["relay", "kafka", self.broker.address, TOPIC, "--url", self.url]
-        self.observers.append(self._add_program("relay", "noted_time", *words))
-
-    def _add_module(self, name: str, module: str, given: object) -> Program:
-        return self._add_program(name, module, json.dumps(given))
+    def _add_observers(self) -> Iterator[Program]:
+        where, url = self.broker.address, ("--url", self.calls.url)
+        for by, options in OBSERVERS.items():
+            words = ("observe", "kafka", by, where, OBSERVED, *url, "--domain", by, "--writer", by)
+            timing = ("--poll", "200ms", "--timeout", "1h", *options)
+            yield self._add_program(f"observer-{by}", "noted_time", *words, *timing)
+        if self._relayed:  # without the noted topic, the query would be refused
+            self.broker.create(name_noted_topic(TOPIC), 1, {"cleanup.policy": "compact"})
+            yield self._add_program("relay", "noted_time", "relay", "kafka", where, TOPIC, *url)
 
     def _add_program(self, name: str, *words: str) -> Program:
         self._programs.append(Program(name, self._directory / "logs", *words))
@@ -274,15 +232,16 @@ class KafkaArena:
     async def supervise(self, stopping: asyncio.Event) -> None:
         """Start each program again that ended by itself, unless it is done."""
         while not stopping.is_set():
-            producers = (*self.producers.values(), self.landing)
-            for program in (*producers, self.query, *self.observers):
+            producers = self.producers.values()
+            for program in (self.controller, *producers, self.query, *self.observers):
                 if not program.busy.locked() and program.status():
                     self._note_end(program)
                     program.start()
             await asyncio.sleep(RESTART_S)
 
-    async def kill_and_start(self, program: Program) -> None:
-        """Kill -9 a program at some moment; start it again at once or a little later."""
+    async def kill_any(self, *programs: Program) -> None:
+        """Kill -9 one of the programs at some moment; start it again at once or a little later."""
+        program = self.chance.choice(programs)
         async with program.busy:
             await asyncio.sleep(self.chance.uniform(0.0, 3.0))
             program.kill()
@@ -297,7 +256,7 @@ class KafkaArena:
         """
         older = self.producers[name]
         async with older.busy:
-            twin = self._producer(name, self.writers[name], f"-{len(self._programs)}")
+            twin = self._add_producer(name, WRITERS[name], f"-{len(self._programs)}")
             async with twin.busy:
                 self.producers[name] = twin
                 twin.start()
@@ -310,7 +269,7 @@ class KafkaArena:
 
         A producer may end by an error that the product documents, and one that does not note by any
         of Kafka's. A query may not be refused: all that it relied on is still there. An observer
-        may not end at all.
+        or the controller may not end at all.
         """
         error, kind = program.error(), program.name.partition("-")[0]
         self.counts[f"ended: {kind}, {error.rpartition('.')[2]}"] += 1
@@ -318,11 +277,17 @@ class KafkaArena:
             is_strange = "Rejected" in program.log()
         else:
             is_documented = error in DOCUMENTED or LIBRDKAFKA_FAILED in program.log()
-            is_strange = kind != "landing" and not is_documented
+            is_strange = program is not self.producers[LANDING] and not is_documented
         if is_strange:
             self._strange.append((program.name, program.log()[-2000:]))
 
-    # Servers
+    async def mend(self, history: History) -> None:
+        """Have the history remember each program that ended for a reason of none of the faults."""
+        for name, words in self._strange:
+            history.broke(LIVE, name, words)
+        self._strange.clear()
+
+    # Brokers
 
     async def restart_broker(self, broker: Broker) -> None:
         """Kill -9 a broker; start it again at once or up to 3 s later, on its files."""
@@ -332,33 +297,12 @@ class KafkaArena:
             await asyncio.sleep(self.chance.uniform(0.0, 3.0))
             await asyncio.to_thread(broker.start)
 
-    async def restart_controller(self) -> None:
-        """Kill -9 the controller; start it again at once or up to 3 s later."""
-        async with self.controller_busy:
-            self.controller.kill()
-            self.kills += 1
-            await asyncio.sleep(self.chance.uniform(0.0, 3.0))
-            self.controller = ServeProcess(self._controller_directory, port=self._port)
-            await asyncio.to_thread(self.controller.ready)
-
     async def add_a_partition(self) -> None:
         """Add a partition to both topics, once the broker is up."""
         async with self.broker_busy:
             self.partitions += 1
             for topic in (TOPIC, OBSERVED):
                 await asyncio.to_thread(self.broker.grow, topic, self.partitions)
-
-    async def mend(self, history: History) -> None:
-        """Start the controller again if it ended by itself, which it may not.
-
-        Nor may a program for a reason that none of these faults gives.
-        """
-        for name, words in self._strange:
-            history.broke(LIVE, name, words)
-        self._strange.clear()
-        if self.controller.process.poll() is not None:
-            history.broke(LIVE, "the controller", self.controller.text()[-2000:])
-            await self.restart_controller()
 
     # What there is in the end
 
@@ -370,8 +314,7 @@ class KafkaArena:
 
     def list_unfinished(self) -> list[str]:
         """Return the producers that have not ended well."""
-        programs = (*self.producers.values(), self.landing)
-        return [each.name for each in programs if each.status() != 0]
+        return [each.name for each in self.producers.values() if each.status() != 0]
 
     def batches(self) -> Batches:
         """Return the output of the query."""

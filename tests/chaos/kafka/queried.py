@@ -2,36 +2,43 @@
 
 import asyncio
 import random
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
+from confluent_kafka import Consumer
 
 from demo.trials.kafka import Record
-from noted_time.client import Json
 from tests.chaos.calls import Caller, NoAnswerError, wait_until_true
 from tests.chaos.history import Chain, History, Journal, now
-from tests.chaos.kafka.arena import FAR, OBSERVED, OBSERVERS, STRAY, TOPIC, WRITERS, KafkaArena
+from tests.chaos.kafka.arena import FAR, OBSERVED, OBSERVERS, STRAY, TOPIC, KafkaArena
 from tests.chaos.kafka.faults import KAFKA_FAULTS
-from tests.chaos.kafka.seeing import Seeing, Seen
-from tests.chaos.kafka.tally import WINDOW_MS, Batches, count_records, find_output
-from tests.chaos.kafka.writing import Kind
+from tests.chaos.kafka.tally import WINDOW_MS, count_records, find_output
 from tests.chaos.reading import Reading
-from tests.chaos.trial import Trial
-from tests.chaos.turns import Plan
+from tests.chaos.trial import Plan, Trial
 from tests.trials.facts import Answer
 from tests.trials.judge import judge as judge_facts
 from tests.trials.laws import ANSWERS, watermarks_advance
 
-NOTED_FAR = (FAR, "default")
-MARKS, OUTPUT = (TOPIC, "default"), (TOPIC, "output")
-"""The chains that have to advance: the marks, and the windows of the query."""
+OUTPUT = (TOPIC, "output")
+"""The windows of the query, which have to advance like marks."""
+
+NOTED = ((TOPIC, "default"), (FAR, "default"))
+CHAINS = (*NOTED, *((OBSERVED, by) for by in OBSERVERS))
+WHOSE = {TOPIC: "of the topic", FAR: "of the other cluster", OBSERVED: "observed"}
 
 LOOK_S = 0.5
 END_MS = 60_000
 """So far ahead of the clock all ends: no record but the last ones is in the last window."""
+
+
+Seen = Mapping[tuple[int, int], int]
+"""When a record was in sight at the latest, in ms, by partition and offset."""
 
 
 class Queried:
@@ -40,9 +47,9 @@ class Queried:
     moves_s = 240.0
     """Longer than a driver takes to start on a busy machine."""
 
-    def __init__(self, arena: KafkaArena, chains: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, arena: KafkaArena) -> None:
         self._arena = arena
-        self.history = History({}, chains={each: Chain() for each in chains})
+        self.history = History({}, chains={each: Chain() for each in (*CHAINS, OUTPUT)})
         self._drained = asyncio.Event()
         self._seen: Seen = {}
 
@@ -50,45 +57,53 @@ class Queried:
     async def work(self, _: Journal, chance: random.Random) -> AsyncIterator[None]:
         """Follow marks and output, and have the query write all windows in the end."""
         arena = self._arena
-        seeing = Seeing(arena.broker.config, OBSERVED)
+        stopping = threading.Event()
         async with httpx.AsyncClient(trust_env=False) as http, asyncio.TaskGroup() as tasks:
-            caller = Caller(http, [arena.url], self.history, chance)
-            for chain in self.history.chains.keys() - {OUTPUT}:
+            caller = Caller(http, [arena.calls.url], self.history, chance)
+            for chain in CHAINS:
                 tasks.create_task(self._follow_marks(caller, *chain))
             tasks.create_task(self._follow_output())
-            seen = tasks.create_task(asyncio.to_thread(seeing.run))
+            seen = tasks.create_task(
+                asyncio.to_thread(see, arena.broker.config, OBSERVED, stopping)
+            )
             tasks.create_task(arena.supervise(self._drained))
             try:
                 yield
                 await self._drain()
             finally:
                 self._drained.set()
-                seeing.stop()
+                stopping.set()
         self._seen = seen.result()
 
     async def judge(self) -> None:
         """Hold marks and output against all committed records."""
-        arena = self._arena
-        records = await asyncio.to_thread(arena.broker.records, TOPIC)
-        judge(self.history, records, await _marks(arena, *MARKS), arena.batches())
-        landed = await asyncio.to_thread(arena.broker.records, OBSERVED)
-        for by in OBSERVERS:
-            judged = select_seen(landed, self._seen) if by == "ingestion" else landed
-            judge_others(self.history, (OBSERVED, by), judged, await _marks(arena, OBSERVED, by))
-        if NOTED_FAR in self.history.chains:
-            far = await asyncio.to_thread(arena.far.records, TOPIC)
-            judge_others(self.history, NOTED_FAR, far, await _marks(arena, *NOTED_FAR))
-            logs, members = arena.controller.get(TOPIC)["logs"], arena.controller.writers(TOPIC)
-            self.history.add_broken(TOPIC, judge_facts(logs=logs, members=members, stray=STRAY))
+        arena, history, counts = self._arena, self.history, self.history.counts
+        topics = {TOPIC: (arena.broker, TOPIC), OBSERVED: (arena.broker, OBSERVED)}
+        topics[FAR] = (arena.far, TOPIC)
+        records = {
+            stream: await asyncio.to_thread(broker.records, topic)
+            for stream, (broker, topic) in topics.items()
+        }
+        for stream, domain in CHAINS:
+            rows = records[stream]
+            if domain == "ingestion":
+                rows = select_seen(rows, self._seen)
+            marks = await asyncio.to_thread(arena.calls.all_marks, stream, domain)
+            answers = [*history.chains[stream, domain].answers, Answer(0, marks)]
+            found = judge_facts(marks=marks, rows=rows, answers=answers, silent=None)
+            history.add_broken(f"{stream}/{domain}", found)
+            counts[f"records {WHOSE[stream]}"] += len(rows)
+            counts[f"marks {WHOSE[stream]}"] += len(marks)
+        expected, batches = count_records(records[TOPIC]), arena.batches()
+        result = judge_facts(expected=expected, output=find_output(batches), batches=batches)
+        logs, members = arena.calls.get(TOPIC)["logs"], arena.calls.writers(TOPIC)
+        history.add_broken(TOPIC, [*result, *judge_facts(logs=logs, members=members, stray=STRAY)])
+        counts["windows checked"] = len(expected)
+        counts["batches run again"] = sum(len(runs) > 1 for runs in batches.values())
 
     def count_tried(self) -> dict[str, int]:
         """Return the counts of the trial."""
-        counts = self.history.counts
-        return {
-            **{each: counts[each] for each in TRIED},
-            "windows wrong": counts["broke results are exact"],
-            "records below a lower and beyond its cut": counts["broke marks are sound"],
-        }
+        return {each: self.history.counts[each] for each in TRIED}
 
     async def _follow_marks(self, caller: Caller, stream: str, domain: str) -> None:
         try:
@@ -113,51 +128,41 @@ class Queried:
         self._arena.end_at(end)
         if not await wait_until_true(lambda: not self._arena.list_unfinished(), self.moves_s):
             self.history.broke(watermarks_advance, "producers", self._arena.list_unfinished())
-        for where in (MARKS, OUTPUT, NOTED_FAR):
-            if where in self.history.chains:
-                await self._wait_for(where, end)
+        for where in (*NOTED, OUTPUT):
+            reached = partial(self._has_reached, where, end)
+            if not await wait_until_true(reached, self.moves_s):
+                lower = self.history.chains[where].lower
+                self.history.broke(watermarks_advance, "/".join(where), f"{lower}, not {end}")
 
-    async def _wait_for(self, where: tuple[str, str], end: int) -> None:
-        chain = self.history.chains[where]
-        if not await wait_until_true(lambda: (chain.lower or 0) >= end, self.moves_s):
-            self.history.broke(watermarks_advance, "/".join(where), f"{chain.lower}, not {end}")
-
-
-def judge(
-    history: History, records: Sequence[Record], marks: Sequence[Json], batches: Batches
-) -> None:
-    """Compare marks and output with all committed records, and note the broken laws."""
-    _judge_marks(history, MARKS, records, marks)
-    expected = count_records(records)
-    facts = {"expected": expected, "output": find_output(batches), "batches": batches}
-    history.add_broken(TOPIC, judge_facts(**facts))
-    history.counts["records committed"] = len(records)
-    history.counts["marks checked"] = len(marks)
-    history.counts["windows checked"] = len(expected)
-    history.counts["batches run again"] = sum(len(runs) > 1 for runs in batches.values())
+    def _has_reached(self, where: tuple[str, str], end: int) -> bool:
+        return (self.history.chains[where].lower or 0) >= end
 
 
-def judge_others(
-    history: History, where: tuple[str, str], records: Sequence[Record], marks: Sequence[Json]
-) -> None:
-    """Compare the marks of an observer, or of the other cluster, with the records they are of."""
-    _judge_marks(history, where, records, marks)
-    whose = "of the other cluster" if where == NOTED_FAR else "observed"
-    history.counts[f"records {whose}"] += len(records)
-    history.counts[f"marks {whose}"] += len(marks)
+def see(config: Mapping[str, Any], topic: str, stopping: threading.Event) -> Seen:
+    """Consume the committed records of a topic until asked to stop, and return all of them.
 
-
-def _judge_marks(
-    history: History, where: tuple[str, str], records: Sequence[Record], marks: Sequence[Json]
-) -> None:
-    answers = [*history.chains[where].answers, Answer(0, marks)]
-    found = judge_facts(marks=marks, rows=records, answers=answers, silent=None)
-    history.add_broken("/".join(where), found)
-
-
-async def _marks(arena: KafkaArena, stream: str, domain: str) -> list[Json]:
-    marks = await asyncio.to_thread(arena.controller.all_marks, stream, domain)
-    return [dict(mark) for mark in marks]
+    After an error of the group all comes once more.
+    """
+    seen: dict[tuple[int, int], int] = {}
+    own = {
+        "group.id": "seeing",
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "topic.metadata.refresh.interval.ms": 1000,
+        "log_level": 2,
+    }
+    consumer = Consumer({**config, **own})
+    consumer.subscribe([topic])
+    while not stopping.is_set():
+        found = consumer.consume(1000, 0.1)
+        at = time.time_ns() // 1_000_000
+        for message in found:
+            partition, offset = message.partition(), message.offset()
+            if message.error() is None and partition is not None and offset is not None:
+                seen.setdefault((partition, offset), at)
+    consumer.close()
+    return seen
 
 
 def select_seen(records: Sequence[Record], seen: Seen) -> list[Record]:
@@ -169,12 +174,7 @@ def select_seen(records: Sequence[Record], seen: Seen) -> list[Record]:
 TRIED = (
     "rounds written",
     "transactions aborted",
-    "records committed",
-    "marks checked",
-    "records observed",
-    "marks observed",
-    "records of the other cluster",
-    "marks of the other cluster",
+    *(f"{what} {whose}" for whose in WHOSE.values() for what in ("records", "marks")),
     "strays refused",
     "windows checked",
     "batches run again",
@@ -185,13 +185,9 @@ def make_kafka_trial(
     directory: Path,
     plan: Plan,
     announce: Callable[[str], None] = lambda _: None,
-    writers: Mapping[str, Kind] = WRITERS,
     *,
     relayed: bool = False,
 ) -> Trial[KafkaArena]:
-    """Return a trial of these writers, with a topic that is observed in each way."""
-    chance = random.Random(f"arena {plan.seed}")
-    arena = KafkaArena(directory, chance, writers, relayed=relayed)
-    far = [NOTED_FAR] if "far" in writers.values() else []
-    chains = [MARKS, OUTPUT, *far, *((OBSERVED, by) for by in OBSERVERS)]
-    return Trial(arena, KAFKA_FAULTS, Queried(arena, chains), plan, announce)
+    """Return a trial of producers of all kinds, with a topic that is observed in each way."""
+    arena = KafkaArena(directory, random.Random(f"arena {plan.seed}"), relayed=relayed)
+    return Trial(arena, KAFKA_FAULTS, Queried(arena), plan, announce)

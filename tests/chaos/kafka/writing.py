@@ -2,6 +2,7 @@
 
 A supervisor starts it again, under the same name. It writes and notes until the file `end` says at
 which time all is to end; then it writes a last record below that time, notes it and finishes.
+Producers to the observed topic do not note.
 """
 
 import json
@@ -15,12 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from confluent_kafka import Producer
+
 from demo.trials import java
 from demo.trials.java import JavaProducer
 from noted_time import AnotherLog
 from writer_client import KafkaNotedProducer
 
-Kind = Literal["transactions", "plain", "java", "far", "astray"]
+Kind = Literal["transactions", "plain", "java", "far", "astray", "landing"]
 
 TRANSACTION_MS = 10_000
 """After this long without a word of its producer the broker aborts a transaction."""
@@ -30,8 +33,8 @@ STRAY_S = 2.0
 PAUSE_S = (0.02, 0.25)
 """How long a producer rests between two rounds, and amid a transaction."""
 
-NOTES, ABORTS, FLUSHES = 0.6, 0.15, 0.1
-"""How often a round of records ends with a note, in an abort, or is flushed."""
+NOTES, ABORTS, FLUSHES, COMMITS = 0.6, 0.15, 0.1, 0.3
+"""How often a round of records ends with a note, in an abort, is flushed, or ends a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,33 @@ def write_astray(given: Given) -> None:
         time.sleep(STRAY_S)
 
 
+def land(given: Given) -> None:
+    """Write records that the broker stamps: two producers in transactions, which overlap."""
+    config = {**given.config, "topic.metadata.refresh.interval.ms": 1000, "linger.ms": 0}
+    limit = {"transaction.timeout.ms": TRANSACTION_MS}
+    plain, chance, begun = Producer(config), random.Random(), set[Producer]()
+    transactional = [
+        Producer({**config, **limit, "transactional.id": f"{given.writer}-{n}"}) for n in range(2)
+    ]
+    for each in transactional:
+        each.init_transactions(60)
+    while given.ends_at() is None:
+        producer = chance.choice([plain, *transactional])
+        if producer not in {plain, *begun}:
+            producer.begin_transaction()
+            begun.add(producer)
+        for _ in range(chance.choice(RECORDS)):
+            producer.produce(given.topic, b"")
+        producer.flush(60)
+        if producer in begun and chance.random() < COMMITS:
+            begun.remove(producer)
+            is_aborted = chance.random() < ABORTS
+            (producer.abort_transaction if is_aborted else producer.commit_transaction)(60)
+        time.sleep(chance.uniform(*PAUSE_S))
+    for each in begun:
+        each.commit_transaction(60)
+
+
 def _producer(given: Given) -> KafkaNotedProducer:
     config: dict[str, object] = dict(given.config)
     if given.kind == "transactions":
@@ -157,4 +187,4 @@ def _count(what: str) -> None:
 
 if __name__ == "__main__":
     asked = Given(**json.loads(sys.argv[1]))
-    {"java": write_in_java, "astray": write_astray}.get(asked.kind, write)(asked)
+    {"java": write_in_java, "astray": write_astray, "landing": land}.get(asked.kind, write)(asked)
