@@ -9,8 +9,8 @@ import tracemalloc
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import closing, suppress
-from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache, partial
+from http.server import BaseHTTPRequestHandler
 from itertools import chain, repeat
 
 import pytest
@@ -23,6 +23,7 @@ from noted_time.client.protocol import MOST_BYTES, Question
 from noted_time.client.transport import ANSWER_TOO_LATE, AsyncTransport, Transport
 from noted_time_cli.client.caller import Caller
 from reader_client import AsyncReaderClient, ReaderClient
+from tests.support.loopback import Loopback
 from tests.support.memory import MIB
 from writer_client import AsyncWriterClient, Pace, WriterClient
 
@@ -73,35 +74,23 @@ TRIES = 60
 """How many seconds an answer may take on a busy machine."""
 
 
-class Hostile(BaseHTTPRequestHandler):
-    """Answers slowly, or with more than a client can hold."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        """Send the answer of the path until the client hangs up."""
-        self.rfile.read(int(self.headers.get("content-length", 0)))
-        kind = self.path.split("/")[1]
-        try:
-            for piece in ANSWERS[kind]():
-                self.wfile.write(piece)
-        except OSError:
-            HUNG_UP.set()
-        self.close_connection = kind != "quick"
-
-    do_POST = do_PUT = do_GET  # noqa: N815 - the names that the server looks for
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+def answer(asked: BaseHTTPRequestHandler) -> None:
+    """Send the answer of the path until the client hangs up."""
+    asked.rfile.read(int(asked.headers.get("content-length", 0)))
+    kind = asked.path.split("/")[1]
+    try:
+        for piece in ANSWERS[kind]():
+            asked.connection.sendall(piece)
+    except OSError:
+        HUNG_UP.set()
+    asked.close_connection = kind != "quick"
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """The URL of a server that is not a controller."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Hostile) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with Loopback(answer) as server:
+        yield server.url
 
 
 async def wait_for_answer(wait: Callable[[float], object]) -> None:
@@ -116,18 +105,9 @@ async def wait_for_answer(wait: Callable[[float], object]) -> None:
                 raise
 
 
-async def write(url: str) -> None:
-    """Note with the client for threads."""
-    await note(WriterClient(url, "s", "UA"))
-
-
-async def write_on_a_loop(url: str) -> None:
-    """Note with the client for asyncio."""
-    await note(AsyncWriterClient(url, "s", "UA"))
-
-
-async def note(client: WriterClient | AsyncWriterClient) -> None:
+async def write(url: str, kind: type[WriterClient | AsyncWriterClient] = WriterClient) -> None:
     """Note a time until there was an answer."""
+    client = kind(url, "s", "UA")
     client.note_time(5, {0: 1})
     try:
         await wait_for_answer(client.flush)
@@ -152,6 +132,9 @@ async def command(url: str) -> None:
     """Ask as the commands do."""
     with closing(Transport(url)) as transport:
         Caller(transport).ask(Question("GET", "/v1/streams"))
+
+
+write_on_a_loop = partial(write, kind=AsyncWriterClient)
 
 
 @pytest.mark.parametrize("call", [write, write_on_a_loop, read, read_on_a_loop, command])

@@ -53,6 +53,7 @@ ROOMS = {
                 "bounds claims cut following missing readers relaying trend vouching whole windows"
             ),
             "tests/reader_client",
+            "tests/clients/test_sessions.py",
         ),
     ),
     "verdict": Room(
@@ -78,7 +79,12 @@ ROOMS = {
     ),
     "progress": Room(
         ("noted_time/progress/*",),
-        ("noted_time/progress", *_core("backlog readers"), "tests/reader_client"),
+        (
+            "noted_time/progress",
+            *_core("backlog readers"),
+            "tests/reader_client",
+            "tests/clients/test_sessions.py",
+        ),
         0.9,
     ),
     "aggregation": Room(
@@ -135,8 +141,9 @@ ROOMS = {
             "writer_client/sending",
             *_tests(
                 "tests/writer_client",
-                "answers delivery fencing notices observers outbox producer_state terms",
+                "answers client delivery fencing notices observers outbox producer_state",
             ),
+            "tests/clients/test_sessions.py",
         ),
         0.9,
     ),

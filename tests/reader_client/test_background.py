@@ -139,16 +139,6 @@ def test_a_fault_of_the_client_is_raised_by_every_later_call(
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
-def test_reader_taken_offline_reports_again(served: Served, stream: str) -> None:
-    """It reports all segments again, because the controller has forgotten them."""
-    with ReaderClient(served.url, stream, group="g", reader="r", refresh_ms=20) as client:
-        client.advance({0: 100, 1: 7})
-        eventually(lambda: list_readers(served, stream), {"r": {"0": 100, "1": 7}})
-        served.call("POST", f"/{stream}/reader-groups/g/readers/r/offline", {"position": {}})
-
-        eventually(lambda: list_readers(served, stream), {"r": {"0": 100, "1": 7}})
-
-
 @pytest.mark.parametrize("call", ["offline", "close"])
 def test_timed_out_reader_can_go_offline(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture, call: str

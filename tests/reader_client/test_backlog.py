@@ -26,41 +26,6 @@ def make_reader(served: Served, stream: str, name: str = "r") -> ReaderClient:
     return ReaderClient(served.url, stream, reader=name, **OPTIONS)
 
 
-def set_policy(served: Served, stream: str, behind_ms: int) -> None:
-    """Decide when the group has a backlog."""
-    served.call("PUT", f"/{stream}/reader-groups/g", {"backlog": {"behind_ms": behind_ms}})
-
-
-def test_a_reader_learns_of_its_backlog_and_of_its_end(served: Served, stream: str) -> None:
-    """Each change is reported once, with the reason."""
-    set_policy(served, stream, 5)
-    served.note(stream, 20, {"0": 200})
-    flags: list[bool] = []
-    with make_reader(served, stream) as reader:
-        reader.on_backlog(lambda state: flags.append(state.backlog))
-        eventually(lambda: reader.backlog().because, ("behind",))
-        eventually(lambda: flags, [True])
-        reader.advance({0: 200})
-        eventually(lambda: reader.backlog().backlog, expected=False)
-        eventually(lambda: flags, [True, False])
-
-
-def test_backlog_of_one_reader_reaches_all_readers(served: Served, stream: str) -> None:
-    """The backlog ends when the reader withdraws it or leaves."""
-    with make_reader(served, stream, "one") as one, make_reader(served, stream, "two") as two:
-        one.set_backlog(True)
-        at_once = one.backlog().because
-        eventually(lambda: two.backlog().because, ("reported",))
-        one.set_backlog(False)
-        eventually(lambda: two.backlog().backlog, expected=False)
-        one.set_backlog(True)
-        eventually(lambda: two.backlog().backlog, expected=True)
-        one.offline()
-        eventually(lambda: two.backlog().backlog, expected=False)
-
-    assert at_once == ("reported",)
-
-
 def test_backlog_report_survives_outage_and_group_removal(served: Served, stream: str) -> None:
     with make_reader(served, stream) as reader:
         reader.advance({0: 5})
@@ -124,7 +89,7 @@ def test_unknown_backlog_reason_is_ignored() -> None:
 
 async def test_async_reader_reports_its_backlog(served: Served, stream: str) -> None:
     """The callback runs in the event loop."""
-    set_policy(served, stream, 5)
+    served.call("PUT", f"/{stream}/reader-groups/g", {"backlog": {"behind_ms": 5}})
     served.note(stream, 20, {"0": 200})
     found: asyncio.Queue[BacklogState] = asyncio.Queue()
     async with (

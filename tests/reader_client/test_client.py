@@ -11,11 +11,9 @@ import pytest
 
 from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, wait_until
-from noted_time import ClientFailed, InvalidName, NotCompleteYet, Rejected, TimeWindow, Unreachable
+from noted_time import Rejected, TimeWindow, Unreachable
 from noted_time.client import Backoff
-from noted_time.values import UnknownDomain
 from reader_client import AsyncReaderClient, ReaderClient
-from reader_client.marks.follower import Follower
 from tests.reader_client.answers import list_readers
 from tests.support.faults import Faults
 from tests.support.http import as_json
@@ -24,33 +22,12 @@ from tests.trials.judge import judge
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 
-NO_WINDOW = TimeWindow(None, None)
-
 
 def reader(served: Served, stream: str, **options: Any) -> ReaderClient:  # noqa: ANN401
     """Return a reader that has caught up and retries quickly."""
     client = ReaderClient(served.url, stream, backoff=SOON, **options)
     client.catch_up()
     return client
-
-
-def test_reported_positions_accumulate(served: Served, stream: str) -> None:
-    """Segments without a new offset keep theirs; an offset may go back."""
-    with reader(served, stream) as client:
-        client.advance({0: 100, 1: 7})
-        client.advance({1: 5})
-
-        assert (client.position, client.get_time_window().lower) == ({0: 100, 1: 5}, 10)
-
-
-def test_cut_is_found_for_a_time(served: Served, stream: str) -> None:
-    """The first mark that completes a time has the cut; until then there is an error."""
-    with reader(served, stream) as client:
-        mark = client.cut_at(10)
-        with pytest.raises(NotCompleteYet, match="time 11 is not complete yet: the lower is 10"):
-            client.cut_at(11)
-
-    assert dict(mark.cut.offsets) == {0: 100}
 
 
 def test_marks_are_yielded_up_to_the_final_one(served: Served, stream: str) -> None:
@@ -81,38 +58,10 @@ def test_an_iterator_ends_with_its_client(served: Served, stream: str) -> None:
     assert (seen, thread.is_alive()) == ([1], False)
 
 
-def test_each_domain_is_followed(served: Served) -> None:
-    """By default a reader follows all declared domains, each with its own windows."""
-    served.create("orders", domains=["order_time", "ship_time"])
-    served.note("orders", 10, {"0": 100}, domain="order_time")
-    served.note("orders", 7, {"0": 120}, domain="ship_time")
-    with reader(served, "orders") as client:
-        client.advance({0: 100})
-        lowers = [client.get_time_window(domain).lower for domain in ("order_time", "ship_time")]
-        with pytest.raises(UnknownDomain, match="no domain 'default'"):
-            client.get_time_window()
-
-    assert lowers == [10, None]
-
-
-def test_group_window_covers_all_its_readers(served: Served, stream: str) -> None:
-    served.note(stream, 20, {"0": 100, "1": 50})
-    with (
-        reader(served, stream, group="g", reader="a", refresh_ms=20) as one,
-        reader(served, stream, group="g", reader="b", refresh_ms=20) as other,
-    ):
-        one.advance({0: 100})
-        wait_until(lambda: other.get_time_window().lower == 10)
-        other.advance({1: 50})
-        wait_until(lambda: one.get_time_window().lower == 20)
-
-        assert other.get_time_window() == TimeWindow(20, None, 2, None)
-
-
 def test_a_readers_own_progress_counts_at_once(served: Served, stream: str) -> None:
     """The reader does not wait for the answer to its report."""
     with reader(served, stream, group="g", reader="a") as client:
-        wait_until(lambda: client.get_time_window() != NO_WINDOW)
+        wait_until(lambda: client.get_time_window() != TimeWindow(None, None))
         client.advance({0: 100})
 
         assert client.get_time_window().lower == 10
@@ -127,28 +76,7 @@ def test_group_position_is_unknown_until_heard(served: Served, stream: str) -> N
     network.gate.set()
     client.close()
 
-    assert window == NO_WINDOW
-
-
-def test_a_reader_that_goes_offline_puts_its_segments_back(served: Served, stream: str) -> None:
-    """The next reader begins at the given position, so the window goes back."""
-    with reader(served, stream, group="g", reader="a") as client:
-        client.advance({0: 100})
-        client.offline({0: 60})
-        window = client.get_time_window()
-    group = served.call("GET", f"/{stream}/reader-groups/g")
-
-    assert (group["position"], group["readers"], window.lower) == ({"0": 60}, {}, None)
-
-
-def test_close_reports_the_last_position(served: Served, stream: str) -> None:
-    """The reader stays in its group."""
-    with reader(served, stream, group="g", reader="a") as client:
-        for offset in range(100):
-            client.advance({0: offset})
-    group = served.call("GET", f"/{stream}/reader-groups/g")
-
-    assert group["readers"] == {"a": {"0": 99}}
+    assert window == TimeWindow(None, None)
 
 
 def test_reports_outlast_a_controller_that_is_away() -> None:
@@ -167,14 +95,6 @@ def test_reports_outlast_a_controller_that_is_away() -> None:
             assert list_readers(served, "flights") == {"a": {"0": 50}}
 
 
-def test_a_reader_without_a_group_cannot_go_offline(served: Served, stream: str) -> None:
-    with (
-        reader(served, stream) as client,
-        pytest.raises(Rejected, match="does not belong to a group"),
-    ):
-        client.offline()
-
-
 def test_closing_does_not_wait_for_a_long_poll(served: Served, stream: str) -> None:
     """The reader and its threads end long before the poll."""
     client = reader(served, stream, group="g", reader="a")
@@ -187,14 +107,6 @@ def test_closing_does_not_wait_for_a_long_poll(served: Served, stream: str) -> N
     ]
 
     assert (left, time.monotonic() - began < 20) == ([], True)
-
-
-def test_invalid_names_are_refused_before_any_call(served: Served) -> None:
-    """A reader needs a valid name, and a group."""
-    with pytest.raises(InvalidName, match="group 'a/b'"):
-        ReaderClient(served.url, "flights", group="a/b", reader="r")
-    with pytest.raises(Rejected, match="a reader of a group needs both names"):
-        ReaderClient(served.url, "flights", group="g")
 
 
 # The client of asyncio
@@ -237,54 +149,9 @@ async def test_marks_are_an_async_iterator(served: Served, stream: str) -> None:
     assert (seen, known) == ([10, 20], [20])
 
 
-async def test_a_fault_of_the_client_is_raised_by_every_later_call(
-    served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With its cause."""
-    fault = ZeroDivisionError("a defect")
-
-    def take_marks(*_: object) -> None:
-        raise fault
-
-    monkeypatch.setattr(Follower, "take_marks", take_marks)
-
-    async with make_async_reader(served, stream) as reader:
-        with pytest.raises(ClientFailed) as raised:
-            await reader.wait_for(10, PATIENCE_S)
-        with pytest.raises(ClientFailed):
-            reader.get_time_window()
-
-    assert raised.value.__cause__ is fault
-
-
-async def test_closing_leaves_no_task_behind(served: Served, stream: str) -> None:
-    """It does not wait for the long poll; a second call does nothing."""
-    before = asyncio.all_tasks()
-    async with make_async_reader(served, stream, group="g", reader="r") as reader:
-        await reader.catch_up()
-        during = asyncio.all_tasks() - before
-    await reader.close()
-
-    names = {task.get_name() for task in during}
-    assert names >= {f"noted-time reader {stream} {each}" for each in ("default", "group")}
-    assert {task for task in during if not task.done()} == set()
-    with pytest.raises(Rejected, match="is closed"):
-        await reader.wait_for(99, PATIENCE_S)
-
-
 async def test_a_reader_that_is_not_open_explains_how_to_open_it(
     served: Served, stream: str
 ) -> None:
     """It would wait forever."""
     with pytest.raises(Rejected, match="use async with AsyncReaderClient"):
         await make_async_reader(served, stream).wait_for(10, PATIENCE_S)
-
-
-def test_only_the_chosen_domains_are_followed(served: Served) -> None:
-    """A reader of one domain need not pass it again."""
-    served.create("parcels", domains=["order_time", "ship_time"])
-    served.note("parcels", 7, {"0": 120}, domain="ship_time")
-    with reader(served, "parcels", domains=["ship_time"]) as client:
-        client.advance({0: 120})
-
-        assert client.get_time_window().lower == 7

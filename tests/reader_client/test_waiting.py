@@ -1,9 +1,7 @@
 """Waits that cannot succeed, reports over a bad network, and sealed streams."""
 
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -12,85 +10,15 @@ from msgspec.structs import replace
 
 from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, eventually
-from noted_time import (
-    Mark,
-    NotAllowed,
-    NotCompleteYet,
-    Rejected,
-    StreamCut,
-    TimeWindow,
-    UnknownDomain,
-    UnknownStream,
-    Unreachable,
-)
+from noted_time import Mark, NotCompleteYet, StreamCut, UnknownStream
 from noted_time.client import Backoff
 from reader_client import ReaderClient
 from reader_client.group.reports import Reports
 from reader_client.marks.follower import Follower
 from tests.reader_client.answers import marks_answer, stream_answer
-from tests.support.faults import Fault, Faults
+from tests.support.faults import Faults
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
-
-AWAY = "http://127.0.0.1:9"
-REFUSED: list[Fault] = ["refused"] * 1000
-
-
-def wait_for(client: ReaderClient, timeout: float) -> object:
-    """Wait for a time."""
-    return client.wait_for(10, timeout)
-
-
-def wait_for_marks(client: ReaderClient, timeout: float) -> object:
-    """Wait for a mark that does not exist yet."""
-    return list(client.marks(after=1, wait=timeout))
-
-
-def catch_up(client: ReaderClient, timeout: float) -> object:
-    """Wait for the present marks."""
-    client.catch_up(timeout)
-    return None
-
-
-waiting = pytest.mark.parametrize("wait", [wait_for, wait_for_marks, catch_up])
-
-
-@waiting
-@pytest.mark.parametrize(
-    ("asked", "error", "sentence"),
-    [
-        ({"stream": "nowhere"}, UnknownStream, "there is no stream 'nowhere': create it"),
-        ({"domains": ["bla"]}, UnknownDomain, "no domain 'bla'; it declares default"),
-        ({"transport": Faults(*REFUSED)}, NotAllowed, "403 Forbidden: no such door"),
-    ],
-    ids=["stream", "domain", "token"],
-)
-def test_wait_ends_at_once_if_only_others_can_help(  # noqa: PLR0913, PLR0917 - a table
-    served: Served,
-    stream: str,
-    wait: Callable[[ReaderClient, float], object],
-    asked: dict[str, Any],
-    error: type[Exception],
-    sentence: str,
-) -> None:
-    """The controller's reason names the declared domains."""
-    with (
-        ReaderClient(served.url, **{"stream": stream} | asked) as client,
-        pytest.raises(error, match=sentence),
-    ):
-        wait(client, PATIENCE_S)
-
-
-@waiting
-def test_wait_timeout_names_an_absent_controller(
-    wait: Callable[[ReaderClient, float], object],
-) -> None:
-    """It raises the last error, because completeness is unknown."""
-    with (
-        ReaderClient(AWAY, "flights", backoff=SOON) as client,
-        pytest.raises(Unreachable, match=r"127\.0\.0\.1:9 did not answer within .*refused"),
-    ):
-        wait(client, 0.05)
 
 
 def test_controller_that_is_back_answers_the_first_poll(served: Served, stream: str) -> None:
@@ -115,16 +43,6 @@ def test_a_refusal_that_was_fixed_does_not_end_the_wait(served: Served) -> None:
         assert client.wait_for(10, timeout=PATIENCE_S).lower == 10
 
 
-def test_local_questions_raise_the_refusal_if_nothing_is_known(served: Served, stream: str) -> None:
-    """A mistyped domain must not look like an empty window."""
-    with ReaderClient(served.url, stream, domains=["bla"]) as client:
-        with pytest.raises(UnknownDomain):
-            client.catch_up()
-        for ask in (client.get_time_window, client.last_mark, lambda: client.cut_at(5)):
-            with pytest.raises(UnknownDomain, match="no domain 'bla'; it declares default"):
-                ask()
-
-
 def test_times_may_be_dates(served: Served) -> None:
     """Dates may be in any zone; fractions of a millisecond are rounded up."""
     served.create("dated")
@@ -137,21 +55,6 @@ def test_times_may_be_dates(served: Served) -> None:
             client.cut_at(at + timedelta(microseconds=1))
 
     assert seqs == (1, 1)
-
-
-def test_a_closed_reader_raises(served: Served, stream: str) -> None:
-    client = ReaderClient(served.url, stream, group="g", reader="r")
-    client.close()
-    began = time.monotonic()
-    for call in (
-        lambda: client.wait_for(99, PATIENCE_S),
-        lambda: client.advance({0: 1}),
-        client.offline,
-    ):
-        with pytest.raises(Rejected, match="is closed; create a new one"):
-            call()
-
-    assert time.monotonic() - began < PATIENCE_S / 2
 
 
 # Reports over a bad network
@@ -222,21 +125,6 @@ def test_released_segment_belongs_to_its_next_reader(
 
 
 LAST = Mark(1, 20, 19, StreamCut({0: 5}), final=True)
-
-
-def test_a_window_at_the_final_cut_is_sealed(served: Served, stream: str) -> None:
-    """All times are complete there, and no call waits for another mark."""
-    with ReaderClient(served.url, stream, backoff=SOON) as client:
-        client.catch_up()
-        client.advance({0: 100})
-        before = client.get_time_window().sealed
-        served.call("POST", f"/{stream}/seal", {"cut": {"0": 150}, "final_times": {"default": 99}})
-        mark = client.wait_for(10**15, timeout=PATIENCE_S)
-        client.advance({0: 150})
-
-        assert (before, mark.final, mark.lower) == (False, True, 99)
-        assert client.get_time_window() == TimeWindow(99, None, 2, None, sealed=True)
-        assert [each.seq for each in client.marks(after=0, wait=60)] == [1, 2]
 
 
 def test_a_stream_is_sealed_once_all_its_marks_are_known() -> None:

@@ -10,6 +10,23 @@ from noted_time.filelog import segment_directory, start_of
 from writer_client import SegmentLogWriter
 
 
+class Now:
+    """A clock that a test moves."""
+
+    def __init__(self, now: Any) -> None:  # noqa: ANN401 - ms or seconds
+        self.now = now
+
+    def __call__(self) -> Any:  # noqa: ANN401 - likewise
+        """Read it."""
+        return self.now
+
+
+def append(root: Path, stream: str, segment: int, *times: int) -> None:
+    """Append rows with these times."""
+    log = SegmentLogWriter(root, stream, segments=[segment], event_time="time")
+    log.append([{"time": time} for time in times])
+
+
 def append_many(root: Path, name: str, appends: int) -> None:
     """Append 1 to 5 rows at a time, each with the writer's name and a number."""
     writer = SegmentLogWriter(root, "flights", event_time="time")
@@ -23,7 +40,7 @@ def append_many(root: Path, name: str, appends: int) -> None:
 def files(root: Path, segment: int = 0) -> list[tuple[int, int, Path]]:
     """Return start, end and path of each visible file, in order."""
     found = []
-    for path in segment_directory(root, "flights", segment).iterdir():
+    for path in segment_directory(root, "flights", segment).glob("*"):
         start = start_of(path.name, "flights", segment)
         if start is not None:
             found.append((start, start + pq.read_metadata(path).num_rows, path))

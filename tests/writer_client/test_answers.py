@@ -1,6 +1,5 @@
 """Answers to notes: refusals, foreign answers, and numbers of requests."""
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +9,10 @@ import pytest
 
 from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S
-from noted_time import InvalidName, InvalidNote, Rejected, UnknownStream, Unreachable
+from noted_time import UnknownStream, Unreachable
 from noted_time.values import Accepted, ClientFailed, SharedName
 from tests.support.faults import Faults
-from tests.writer_client.scripted import SOON, URL, Scripted, accepted, hasty, results
+from tests.writer_client.scripted import SOON, URL, Scripted, hasty, results
 from writer_client import Pace, WriterClient
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.exchange import unix_us
@@ -21,80 +20,10 @@ from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
 from writer_client.sending.posting import Posting
 
-PAGE = "<html>welcome to the hotel</html>"
-
-OURS = "urn:noted-time:problem:"
-
 
 def make_client(network: Scripted, **options: Any) -> WriterClient:  # noqa: ANN401 - its own
     """Return a client that retries quickly."""
     return WriterClient(URL, "s", "UA", pace=Pace(backoff=SOON), transport=network, **options)
-
-
-STRANGE: list[httpx.Response | dict[str, Any]] = [
-    *(
-        httpx.Response(status, html=PAGE, headers={"location": "http://x/"})
-        for status in (204, 301, 302, 307, 400, 404, 405, 410, 413, 418, 422, 451)
-    ),
-    httpx.Response(404, json={"title": "Not Found", "type": "about:blank"}),
-    httpx.Response(200, html=PAGE),
-    httpx.Response(200, json=[]),
-    {"results": None},
-    results(),
-    results(accepted(), accepted()),
-    {"results": ["accepted"]},
-    results({"status": "postponed", "last": 5}),
-    results({"status": None}),
-    results({"status": "invalid_time", "last": {"0": 5}}),
-    results({"status": "invalid_time"}),
-    results({"status": "invalid_position", "last": {"zero": 5}}),
-    results({"status": "invalid_position", "last": 5}),
-    results({"status": "not_vouched", "last": 5}),
-    results({"status": "superseded", "last": True}),
-    results({"status": "unknown_domain", "last": None}, domains="a"),
-    results(accepted(lower="5")),
-    results(accepted(position={"0": -1})),
-    results(accepted(excluded={"reason": "timed_out"})),
-    results(accepted(excluded="yes")),
-]
-
-
-@pytest.mark.parametrize("strange", STRANGE, ids=map(str, range(len(STRANGE))))
-def test_foreign_answer_loses_no_note(
-    strange: httpx.Response | dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    """The client retries, and logs the answer once."""
-    network = Scripted(strange, strange, strange)
-    with make_client(network) as client:
-        client.note_time(5, {0: 10})
-        client.flush()
-
-    warnings = [record.getMessage() for record in caplog.records if record.levelno >= 30]
-    assert ([note["time"] for note in network.notes], len(warnings)) == ([5, 5, 5, 5], 2)
-    assert "no answer of a controller: status" in warnings[0]
-    assert warnings[1].startswith(
-        "writer 'UA' of stream 's': the controller responds again, after "
-    )
-
-
-def test_invalid_stream_name_is_refused() -> None:
-    with pytest.raises(InvalidName, match="stream 'a/b'"):
-        WriterClient(URL, "a/b", "UA")
-
-
-@pytest.mark.parametrize(("status", "word"), [(422, "invalid_request"), (413, "too_large")])
-def test_note_refused_by_the_controller_is_not_retried(status: int, word: str) -> None:
-    """Later notes arrive."""
-    problem = {"type": f"{OURS}{word}", "title": "No", "detail": "not like that"}
-    network = Scripted(httpx.Response(status, json=problem))
-    with make_client(network) as client:
-        client.note_time(5, {0: 10})
-        with pytest.raises(Rejected, match=f"{status} No: not like that"):
-            client.flush()
-        client.note_time(6, {0: 10})
-        client.flush()
-
-    assert [note["time"] for note in network.notes] == [5, 6]
 
 
 def test_a_flush_posts_at_once_and_forgets_the_last_refusal() -> None:
@@ -123,32 +52,6 @@ def test_a_post_waits_for_the_clock_or_until_the_writer_is_idle() -> None:
     waits = [posting.wait_s(now) for now in (0, 0.75, 1, 1.4995, 1.5)]
 
     assert (waits, beats, outbox.state) == ([1, 0.25, 0.5, 0.001, 0], [1], "idle")
-
-
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [
-        ({"status": "unknown_writer", "last": None}, "refused as unknown_writer: it never joined"),
-        ({"status": "not_vouched", "last": ["a", "b"]}, "as not_vouched: it vouches for a, b; add"),
-        ({"status": "unknown_domain", "last": None}, "as unknown_domain: the stream declares a, b"),
-        ({"status": "too_many_writers", "last": 7}, "refused as too_many_writers: last is 7"),
-    ],
-)
-def test_a_refusal_is_raised_logged_once_and_stops_nothing(
-    result: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    network = Scripted(*[results(result, domains=["a", "b"])] * 2)
-    with make_client(network) as client:
-        for time in (5, 6):
-            client.note_time(time, {0: 10})
-            with pytest.raises(InvalidNote) as raised:
-                client.flush()
-            assert said in str(raised.value)
-        client.note_time(7, {0: 10})
-        client.flush()
-
-    logged = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert ([note["time"] for note in network.notes], len(logged)) == ([5, 6, 7], 1)
 
 
 def test_dead_sender_is_raised_by_every_call(

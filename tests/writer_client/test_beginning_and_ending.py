@@ -297,10 +297,3 @@ def test_exit_waits_two_seconds_for_all_clients() -> None:
     )
     # each in turn would take eight seconds more; half of that is left to a busy machine
     assert after_five - after_one < after_one - began + 4
-
-
-def test_exit_without_pending_notes_is_silent(caplog: pytest.LogCaptureFixture) -> None:
-    with WriterClient(URL, "s", "UA", transport=Scripted()) as client:
-        client.note_time(5, {0: 10})
-
-    assert caplog.records == []

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,8 @@ import pytest
 
 from demo.trials.served import Served
 from demo.trials.waiting import eventually, wait_until
-from noted_time import InvalidNote, Rejected, Unreachable
-from noted_time.values import ClientFailed, UnknownStream
+from noted_time import Rejected
+from noted_time.values import ClientFailed
 from tests.support.faults import Faults
 from tests.support.processes import run_python
 from tests.writer_client.scripted import SOON, URL, Scripted, hasty
@@ -28,17 +27,6 @@ def make_clock_client(served: Served, stream: str, **options: Any) -> WriterClie
     return WriterClient(
         served.url, stream, "UA", automatically_note_time=True, pace=pace, **options
     )
-
-
-def test_finished_writer_is_not_waited_for(served: Served, stream: str) -> None:
-    """The client stays open."""
-    with WriterClient(served.url, stream, "UA") as client:
-        client.note_time(5, {0: 10})
-        client.finish()
-        finished = served.writers(stream)["UA"]["state"]
-        client.note_time(6, {0: 10})
-
-    assert (finished, served.writers(stream)["UA"]["state"]) == ("finished", "live")
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -54,16 +42,6 @@ def test_block_end_keeps_the_writer(served: Served, stream: str, *, fails: bool)
         "times": {"default": 5},
         "position": {"0": 10},
     }
-
-
-def test_note_returns_the_lower_of_the_last_mark(served: Served, stream: str) -> None:
-    with WriterClient(served.url, stream, "UA") as client:
-        for _ in range(2):
-            client.note_time(5, {0: 10})
-            client.flush()
-        lower = client.lower()
-
-    assert lower == 5
 
 
 def test_noting_does_not_wait_for_the_network(served: Served, stream: str) -> None:
@@ -88,33 +66,6 @@ def test_retry_after_delays_the_next_post(served: Served, stream: str) -> None:
         client.flush()
 
         assert time.monotonic() - began >= 1.0
-
-
-def test_flush_raises_a_refused_note(served: Served, stream: str) -> None:
-    """The writer learns its stored time, and continues."""
-    with WriterClient(served.url, stream, "UA") as before:
-        before.note_time(9, {0: 10})
-    with WriterClient(served.url, stream, "UA") as client:
-        client.note_time(5, {0: 10})
-        with pytest.raises(InvalidNote) as raised:
-            client.flush()
-        client.note_time(10, {0: 10})
-        client.flush()
-
-        assert (raised.value.status, raised.value.last) == ("invalid_time", 9)
-
-
-def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
-    """`flush` reports the unknown stream; the notes are kept."""
-    client = hasty(served, "made-later")
-    client.note_time(5, {0: 10})
-    with pytest.raises(UnknownStream):
-        client.flush()
-    served.create("made-later")
-    wait_until(lambda: "UA" in served.writers("made-later"))  # a retry may just have been refused
-    client.close()
-
-    assert served.writers("made-later")["UA"]["times"] == {"default": 5}
 
 
 def test_noted_clock_stops_while_events_are_written(served: Served, stream: str) -> None:
@@ -178,6 +129,16 @@ def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) 
         assert served.writers(stream)["UA"]["state"] == "idle"
 
 
+def test_a_writer_is_not_idle_while_it_writes() -> None:
+    """An open block counts as writing, however long it takes."""
+    with WriterClient(URL, "s", "UA", idle_after_ms=20, transport=Scripted()) as client:
+        with client.writing():
+            client.join()
+            time.sleep(0.1)
+            assert client.state == "live"
+        wait_until(lambda: client.state == "idle")
+
+
 def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream: str) -> None:
     """Other notes are still posted, and `flush` raises the error."""
     pace = Pace(note_period_ms=60_000)
@@ -190,51 +151,16 @@ def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream
         assert served.writers(stream)["UA"]["position"] == {"0": 10}
 
 
-@pytest.mark.parametrize("position", [120, [120], {"0": 1}, {0: None}, None])
-def test_a_position_that_is_not_a_mapping_is_refused_at_once(
-    served: Served,
-    stream: str,
-    position: Any,  # noqa: ANN401 - what a caller may give by mistake
-) -> None:
-    """The error has the expected form."""
-    with (
-        WriterClient(served.url, stream, "UA") as client,
-        pytest.raises(Rejected, match="a position is a dict, segment → offset"),
-    ):
-        client.note_time(5, position)
-
-
-def test_manual_note_with_automatic_notes_is_refused(served: Served, stream: str) -> None:
-    """A note by another clock would stop the automatic ones without an error."""
-    with make_clock_client(served, stream) as client:
-        with pytest.raises(
-            Rejected, match="notes the clock automatically: report positions with wrote"
-        ):
-            client.note_time(5, {0: 10})
-        client.join({0: 10})
-        client.flush()
-
-        assert served.writers(stream)["UA"]["position"] == {"0": 10}
-
-
-def test_a_closed_client_raises(served: Served, stream: str) -> None:
-    """Its thread has ended; closing again does nothing."""
-    client = WriterClient(served.url, stream, "UA")
-    client.close()
-    client.close()
-
-    assert "noted-time writer UA" not in {thread.name for thread in threading.enumerate()}
-    with pytest.raises(Rejected, match="the client of writer 'UA' is closed"):
-        client.note_time(5, {})
-
-
 def test_forked_child_posts_nothing_for_its_parent(served: Served, stream: str) -> None:
     """In a forked child the parent's client raises, and posts nothing."""
     with WriterClient(served.url, stream, "UA") as client:
         client.join()
         child = os.fork()
         if child == 0:
-            _exit_with_refusal(client)
+            with contextlib.suppress(Rejected):
+                client.note_time(5, {})
+                os._exit(1)
+            os._exit(7)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     assert status == 7
@@ -253,48 +179,7 @@ def test_notes_are_flushed_at_exit(served: Served, stream: str) -> None:
     }
 
 
-def _exit_with_refusal(client: WriterClient) -> None:
-    try:
-        client.note_time(5, {})
-    except Rejected:
-        os._exit(7)
-    finally:
-        os._exit(1)
-
-
 # The client for asyncio
-
-
-async def test_a_note_is_durable_when_flush_returns(served: Served, stream: str) -> None:
-    """The end of the block keeps the writer a member; `finish` also flushes."""
-    async with AsyncWriterClient(served.url, stream, "UA") as client:
-        client.join()
-        await client.flush()
-        client.note_time(5, {0: 10}, max_time=8)
-        await client.flush()
-        flushed = await client.flush()
-    known = served.writers(stream)["UA"]
-    async with AsyncWriterClient(served.url, stream, "UA") as client:
-        await client.finish()
-        finished = served.writers(stream)["UA"]["state"]
-
-    assert known == {"state": "live", "times": {"default": 5}, "position": {"0": 10}}
-    assert (flushed.lower, finished) == (5, "finished")
-
-
-async def test_closed_client_raises_and_reports_unsent_notes(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Closing waits for its timeout at most; a second call does nothing."""
-    client = AsyncWriterClient("http://127.0.0.1:9", "s", "UA", pace=Pace(backoff=SOON))
-    client.note_time(5, {0: 10})
-    with pytest.raises(Unreachable):
-        await client.close(timeout=0.1)
-    await client.close()
-
-    with pytest.raises(Rejected, match="is closed"):
-        client.note_time(6, {0: 10})
-    assert "1 (last time 5)" in caplog.records[-1].getMessage()
 
 
 async def test_internal_fault_is_raised_by_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,10 +192,8 @@ async def test_internal_fault_is_raised_by_every_call(monkeypatch: pytest.Monkey
 
 
 async def test_cancelled_flush_still_sends_notes() -> None:
-    network = Scripted(*[httpx.Response(503)] * 3)
-    async with AsyncWriterClient(
-        URL, "s", "UA", pace=Pace(backoff=SOON), transport=network
-    ) as client:
+    network, pace = Scripted(*[httpx.Response(503)] * 3), Pace(backoff=SOON)
+    async with AsyncWriterClient(URL, "s", "UA", pace=pace, transport=network) as client:
         client.note_time(5, {0: 10})
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):

@@ -1,7 +1,6 @@
 """Two processes under one writer name: the younger takes over, the older stops with an error."""
 
 import json
-import logging
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from demo.trials.served import Served
-from noted_time import Fenced, InvalidNote
+from noted_time import Fenced
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import SegmentLogWriter, WriterClient
 
@@ -82,51 +81,6 @@ def test_successor_looks_up_the_ends_after_joining(tmp_path: Path, takeovers: in
         {"0": 2 * takeovers},
         8,
     )
-
-
-def test_notes_ask_to_take_over_until_one_is_accepted() -> None:
-    """Repeated notes have the same session; a later join does not take over."""
-    network = Scripted(results({"status": "invalid_time", "last": 3}))
-    client = WriterClient(URL, "s", "UA", transport=network)
-    client.note_time(2, {0: 1})
-    with pytest.raises(InvalidNote):
-        client.flush()
-    client.note_time(4, {0: 1})
-    client.flush()
-    client.join()
-    client.close()
-
-    notes = [note for post in network.posts for note in post]
-    assert [note.get("takes_over", False) for note in notes] == [True, True, False]
-    assert len({note["session"] for note in notes}) == 1
-
-
-def test_fenced_client_reports_its_successor_and_rows(caplog: pytest.LogCaptureFixture) -> None:
-    """The error, the state and one warning have them; it posts no more notes."""
-    network = Scripted(results(accepted()), results(FENCED))
-    client = WriterClient(URL, "s", "UA", transport=network)
-    for time in (3, 4):
-        client.wrote(time, position={0: time})
-    client.note_time(5, {0: 4})
-    client.flush()
-    client.wrote(6)
-    client.wrote(7, rows=2)
-    client.note_time(8, {0: 7})
-    with caplog.at_level(logging.WARNING, "noted_time.writer"), pytest.raises(Fenced) as raised:
-        client.flush()
-    for call in (partial(client.note_time, 9, {0: 8}), client.close):
-        with pytest.raises(Fenced):
-            call()
-
-    fenced = raised.value
-    assert (fenced.writer, fenced.session, fenced.label, fenced.since, fenced.rows) == (
-        "UA",
-        *HELD.values(),
-        3,
-    )
-    assert "host-b:1017 took its name over at 2026-11-20T" in str(fenced)
-    assert (client.state, len(network.posts)) == ("fenced", 2)
-    assert [record.message.endswith(str(fenced)) for record in caplog.records] == [True]
 
 
 def test_a_fenced_client_neither_notes_its_clock_nor_goes_idle() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from noted_time.filelog import ForeignFile, file_name, segment_directory
 from spark_integration.scan.files import LogFiles
 from tests.support.properties import costly
+from tests.writer_client.appending import append
 from tests.writer_client.scripted import URL, Scripted
 from writer_client import IngestionNoter, LogEnds, SegmentLogWriter, WriterClient
 
@@ -34,11 +35,6 @@ WITHOUT_ROWS = [
     *(f"{PARTITION}/{name}" for name in ("_temporary/0/a.parquet", "old/notes", "x_$folder$")),
     *("_SUCCESS", "README.md", "partition=1_$folder$", "docs/index.html"),
 ]
-
-
-def append(root: Path, *times: int) -> None:
-    log = SegmentLogWriter(root, "flights", event_time="time")
-    log.append([{"time": time} for time in times])
 
 
 def write(root: Path, start: int) -> None:
@@ -75,7 +71,7 @@ def look(ends: LogEnds, files: LogFiles) -> list[int | None]:
 
 @pytest.mark.parametrize("name", [*WITH_ROWS, *WITHOUT_ROWS])
 def test_log_is_refused_by_a_name_that_may_have_rows(tmp_path: Path, name: str) -> None:
-    append(tmp_path, 1)
+    append(tmp_path, "flights", 0, 1)
     touch(tmp_path, name)
     seen = look(LogEnds(tmp_path, "flights"), LogFiles(tmp_path, "flights"))
 
@@ -83,7 +79,7 @@ def test_log_is_refused_by_a_name_that_may_have_rows(tmp_path: Path, name: str) 
 
 
 def test_deeper_file_is_found_in_a_settled_directory(tmp_path: Path) -> None:
-    append(tmp_path, 1)
+    append(tmp_path, "flights", 0, 1)
     (tmp_path / "flights" / PARTITION / "old").mkdir()
     now_s = iter(range(0, 100, 5))
     ends = LogEnds(tmp_path, "flights", monotonic=lambda: float(next(now_s)))
@@ -124,7 +120,7 @@ def test_foreign_names_hide_no_row(tmp_path: Path, course: list[tuple[str, str]]
 
 
 def test_observer_of_foreign_file_is_alive_and_names_it(tmp_path: Path) -> None:
-    append(tmp_path, 1)
+    append(tmp_path, "flights", 0, 1)
     transport = Scripted()
     with WriterClient(URL, "flights", "observer", transport=transport) as client:
         noter = IngestionNoter(client, LogEnds(tmp_path, "flights"), poll_ms=10, clock=lambda: 1000)
@@ -143,10 +139,10 @@ def test_observer_of_foreign_file_is_alive_and_names_it(tmp_path: Path) -> None:
 
 
 def test_writer_refuses_foreign_file_unless_ignored(tmp_path: Path) -> None:
-    append(tmp_path, 1)
+    append(tmp_path, "flights", 0, 1)
     touch(tmp_path, f"{PARTITION}/{ROWS}.csv")
     with pytest.raises(ForeignFile, match=rf"ignore=\['{re.escape(ROWS)}.csv'\]"):
-        append(tmp_path, 2)
+        append(tmp_path, "flights", 0, 2)
 
     log = SegmentLogWriter(tmp_path, "flights", event_time="time", ignore=["*.csv"])
     assert log.append([{"time": 2}]) == 2

@@ -16,23 +16,8 @@ from noted_time.filelog import file_name, segment_directory
 from noted_time.observing import TimeForm
 from noted_time.values import EPOCH
 from tests.support.properties import costly
-from writer_client import LogEnds, LogTimes, Seen, SegmentLogWriter
-
-
-class Seconds:
-    """A clock that a test moves."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        """Read it."""
-        return self.now
-
-
-def append(root: Path, segment: int, *times: int) -> None:
-    """Append rows with these times to `flights`."""
-    log = SegmentLogWriter(root, "flights", segments=[segment], event_time="time")
-    log.append([{"time": time} for time in times])
+from tests.writer_client.appending import Now, append
+from writer_client import LogEnds, LogTimes, Seen
 
 
 def write(root: Path, segment: int, start: int, rows: int) -> Path:
@@ -48,9 +33,9 @@ def test_ends_match_the_last_files(tmp_path: Path) -> None:
     """Offsets may have gaps."""
     ends = LogEnds(tmp_path, "flights")
     seen = [ends().ends]
-    append(tmp_path, 0, 1, 2)
+    append(tmp_path, "flights", 0, 1, 2)
     seen.append(ends().ends)
-    append(tmp_path, 0, 3)
+    append(tmp_path, "flights", 0, 3)
     write(tmp_path, 7, 90, 5)
     seen.append(ends().ends)
 
@@ -69,10 +54,10 @@ def test_no_append_is_missed_between_looks(
 ) -> None:
     """Modification times may have whole seconds, which several appends share."""
     shutil.rmtree(tmp_path / "flights", ignore_errors=True)
-    clock, counts = Seconds(), dict[int, int]()
+    clock, counts = Now(0), dict[int, int]()
     ends = LogEnds(tmp_path, "flights", monotonic=clock)
     for segment, later, looks in course:
-        append(tmp_path, segment, 1)
+        append(tmp_path, "flights", segment, 1)
         counts[segment] = counts.get(segment, 0) + 1
         for directory in (tmp_path / "flights", segment_directory(tmp_path, "flights", segment)):
             os.utime(directory, (int(clock.now), int(clock.now)))
@@ -87,9 +72,9 @@ def test_unchanged_directory_is_not_listed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unchanged segment costs one look at its modification time."""
-    clock = Seconds()
+    clock = Now(0)
     ends = LogEnds(tmp_path, "flights", monotonic=clock)
-    append(tmp_path, 0, 1)
+    append(tmp_path, "flights", 0, 1)
     for _ in range(2):
         ends()
         clock.now += 2.5
@@ -101,7 +86,7 @@ def test_unchanged_directory_is_not_listed_again(
 
 def test_unreadable_layout_is_named_while_it_exists(tmp_path: Path) -> None:
     """Otherwise the log would look empty."""
-    clock = Seconds()
+    clock = Now(0)
     ends = LogEnds(tmp_path, "flights", monotonic=clock)
     (tmp_path / "flights" / "year=2026").mkdir(parents=True)
     for _ in range(3):
@@ -122,11 +107,11 @@ def test_missing_root_is_an_error(tmp_path: Path) -> None:
 def test_a_recreated_log_ends_where_it_ends_now(tmp_path: Path) -> None:
     """Its file may have the same name in another directory."""
     ends = LogEnds(tmp_path, "flights")
-    append(tmp_path, 0, 1, 2, 3)
+    append(tmp_path, "flights", 0, 1, 2, 3)
     before = ends().ends
     shutil.rmtree(tmp_path / "flights")
     gone = ends().ends
-    append(tmp_path, 0, 1)
+    append(tmp_path, "flights", 0, 1)
 
     assert [before, gone, ends().ends] == [{0: 3}, {}, {0: 1}]
 
@@ -134,11 +119,11 @@ def test_a_recreated_log_ends_where_it_ends_now(tmp_path: Path) -> None:
 def test_times_are_read_from_new_files_only(tmp_path: Path) -> None:
     """Each look returns the largest new time of each segment."""
     times = LogTimes(tmp_path, "flights", "time")
-    append(tmp_path, 0, 5, 9, 7)
-    append(tmp_path, 0, 4)
-    append(tmp_path, 3, 8)
+    append(tmp_path, "flights", 0, 5, 9, 7)
+    append(tmp_path, "flights", 0, 4)
+    append(tmp_path, "flights", 3, 8)
     seen = [times(), times()]
-    append(tmp_path, 3, 6)
+    append(tmp_path, "flights", 3, 6)
     seen.append(times())
 
     assert seen == [
@@ -150,7 +135,7 @@ def test_times_are_read_from_new_files_only(tmp_path: Path) -> None:
 
 def test_a_file_without_the_column_is_named_and_read_again(tmp_path: Path) -> None:
     """The times of other files still count."""
-    append(tmp_path, 0, 5)
+    append(tmp_path, "flights", 0, 5)
     path = write(tmp_path, 1, 0, 2)
     pq.write_table(pa.table({"other": [1, 2]}), path)
     times = LogTimes(tmp_path, "flights", "time")

@@ -1,9 +1,7 @@
 """Notices to a writer: exclusion, a sealed stream, and events too far ahead."""
 
-import logging
 import re
 import threading
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,8 @@ import pytest
 
 from demo.trials.served import Served
 from demo.trials.waiting import eventually
-from noted_time.values import Accepted, InvalidNote, Refused, Rejected, State
-from tests.writer_client.scripted import URL, Scripted, accepted, hasty, results
+from noted_time.values import Accepted, Refused, Rejected, State
+from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import Exclusion, Pace, SegmentLogWriter, WriterClient
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.notices import Notices
@@ -26,83 +24,10 @@ EXCLUDED = results(
 )
 
 
-def make_client(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
-    """Return the client of the slow writer."""
-    return WriterClient(served.url, stream, "slow", **options)
-
-
-def go_on_without(served: Served, stream: str, *, by_hand: bool = False) -> None:
-    """Let another writer note 90, and wait for a mark without the slow one."""
-    served.note(stream, 90, {"1": 9})
-    if by_hand:
-        served.call("DELETE", f"/{stream}/writers/slow")
-    marks = served.call("GET", f"/{stream}/marks?wait_ms=20000&after=1")["marks"]
-    assert [mark["excluded"] for mark in marks] == [["slow"]]
-
-
-def is_because(exclusion: Exclusion | None, reason: str) -> bool:
-    """Return whether the notice is recent, and has this reason and the other writer's lower."""
-    assert exclusion is not None
-    ago_ms = time.time_ns() // 1_000_000 - exclusion.since
-    return (exclusion.reason, exclusion.lower, 0 <= ago_ms < 60_000) == (reason, 90, True)
-
-
-@pytest.mark.parametrize("by_hand", [False, True], ids=["timed_out", "removed"])
-def test_an_excluded_writer_is_notified_in_every_way(
-    served: Served, stream: str, caplog: pytest.LogCaptureFixture, *, by_hand: bool
-) -> None:
-    """`flush`, the state, `on_excluded` and the log show each exclusion once."""
-    excluded: list[Exclusion] = []
-    timeout_ms = 60_000 if by_hand else 1
-    reason = "removed" if by_hand else "timed_out"
-    with make_client(served, stream, timeout_ms=timeout_ms, on_excluded=excluded.append) as client:
-        client.note_time(5, {0: 10})
-        first = client.flush()
-        eventually(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]), 1)
-        go_on_without(served, stream, by_hand=by_hand)
-        flushed = []
-        for noted in (6, 7, 91):
-            client.note_time(noted, {0: 10})
-            flushed.append((client.flush(), client.state))
-        client.note_time(92, {0: 10})
-        back = (client.flush().excluded, client.state)
-
-    assert (first.excluded, back) == (None, (None, "live"))
-    assert [state for _, state in flushed[:2]] == ["excluded", "excluded"]
-    assert is_because(flushed[0][0].excluded, reason)
-    assert excluded == [flushed[0][0].excluded]
-    warnings = [each.getMessage() for each in caplog.records if each.name == "noted_time.writer"]
-    assert len(warnings) == 1
-    assert "is excluded: the watermark has been advancing without it since 20" in warnings[0]
-    assert f"({reason}: " in warnings[0]
-
-
-def test_excluded_writer_is_notified_once_time_advances(
-    served: Served, stream: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Until another writer's time passes, none of its rows are late."""
-    excluded: list[Exclusion] = []
-    with make_client(served, stream, timeout_ms=1, on_excluded=excluded.append) as client:
-        client.note_time(5, {0: 10})
-        client.flush()
-        row = f"/{stream}/writers/slow"
-        eventually(lambda: served.call("GET", row)["state"], "excluded")
-        client.join()
-        alone, state = client.flush(), client.state
-        go_on_without(served, stream)
-        client.note_time(6, {0: 10})
-        passed = client.flush()
-
-    assert (alone.excluded, state) == (None, "live")
-    assert excluded == [passed.excluded]
-    assert is_because(passed.excluded, "timed_out")
-    assert caplog.text.count("is excluded") == 1
-
-
 def test_late_rows_are_reported_by_hour(tmp_path: Path, served: Served, stream: str) -> None:
     """Each window has exactly its own late rows; times may be finer than a millisecond."""
     hours = [datetime(2013, 1, 1, hour, 30, 0, 7, tzinfo=UTC) for hour in (8, 9, 9, 11)]
-    with make_client(served, stream) as client:
+    with WriterClient(served.url, stream, "UA") as client:
         log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
         log.note_time(datetime(2013, 1, 1, 8, tzinfo=UTC))
         client.flush()
@@ -115,33 +40,6 @@ def test_late_rows_are_reported_by_hour(tmp_path: Path, served: Served, stream: 
 
     found = [[(each["rows"], each["at_most"]) for each in window["late"]] for window in windows]
     assert found == [[(1, False)], [(2, False)], [], []]
-
-
-def test_late_rows_warning_names_the_latest_time(caplog: pytest.LogCaptureFixture) -> None:
-    """There is a warning at the first late row and one when the client closes."""
-    noted, hour = 1_357_034_400_000, 3_600_000
-    with WriterClient(URL, "s", "UA", transport=Scripted()) as client:
-        client.note_time(noted, {0: 10})
-        client.wrote_late(1, noted - 2 * hour)
-        client.wrote_late(1, noted - hour, noted - 1)
-        client.wrote_late(1, noted - 3 * hour)
-
-    after = (
-        "written after {} time had been noted. Check the clock, the zone, and whether the input "
-        "was sent twice"
-    )
-    said = [each for each in caplog.messages if " late, " in each]
-    assert [each.partition(": ")[2] for each in said] == [
-        f"1 row is late, by up to 2h (2013-01-01T08:00:00Z): it was {after.format('its')}",
-        f"3 rows are late, by up to 3h (2013-01-01T07:00:00Z): they were {after.format('their')}",
-    ]
-
-
-def test_late_rows_that_end_before_they_begin_are_refused() -> None:
-    client = WriterClient(URL, "s", "UA", transport=Scripted())
-
-    with client, pytest.raises(Rejected, match="`most` is before `least`: exchange them"):
-        client.wrote_late(2, 9, 8)
 
 
 def test_a_callback_that_fails_is_logged_and_stops_nothing(
@@ -186,28 +84,6 @@ def test_a_callback_may_note_and_cannot_wait() -> None:
 
 
 # Sealed streams
-
-
-def test_a_writer_learns_that_its_stream_is_sealed(
-    served: Served, stream: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """`flush` raises it, and the log has it; earlier notes stay durable."""
-    caplog.set_level(logging.WARNING)
-    with hasty(served, stream) as client:
-        client.note_time(5, {0: 10})
-        client.flush()
-        served.call("POST", f"/{stream}/seal")
-        client.note_time(6, {0: 11})
-        with pytest.raises(InvalidNote, match="takes no more notes") as caught:
-            client.flush()
-
-    known = served.writers(stream)["UA"]
-    assert (caught.value.status, known["state"], known["position"]) == (
-        "sealed",
-        "finished",
-        {"0": 10},
-    )
-    assert "the stream is sealed and takes no more notes" in caplog.text
 
 
 def test_the_only_writer_of_a_stream_may_seal_it(served: Served, stream: str) -> None:
@@ -284,22 +160,6 @@ def test_an_event_too_far_ahead_is_named_and_time_advances(
     )
 
 
-def test_max_time_is_declared_again_once_time_passes_the_event() -> None:
-    """Until then a smaller one would not bound all rows."""
-    outbox = Outbox("UA")
-    posted = []
-    for at, answers in ((NOON, [TOO_FAR]), (NOON + 1, [OK]), (FAR, [OK])):
-        outbox.record_write(FAR if at == NOON else at, None, {0: at - NOON})
-        outbox.note(at, {})
-        posted += post(outbox, *answers)
-
-    assert [(at, largest) for _, at, _, largest in posted] == [
-        (NOON, FAR),
-        (NOON + 1, None),
-        (FAR, FAR),
-    ]
-
-
 def test_repeated_note_has_the_latest_position() -> None:
     """Otherwise it would be behind the note of another domain in the same batch."""
     outbox = Outbox("UA")
@@ -321,14 +181,13 @@ def test_writer_with_only_refused_notes_sends_no_heartbeat() -> None:
     assert (bool(outbox), outbox.state) == (False, "live")
 
 
-@pytest.mark.parametrize("idle", [OK, Refused("unknown_writer", None)], ids=["idle", "forgotten"])
-def test_writer_that_is_not_live_joins_after_a_refusal(idle: Accepted | Refused) -> None:
-    """Otherwise its next rows may be late. A recreated stream has forgotten the writer."""
+def test_forgotten_writer_joins_after_a_refusal() -> None:
+    """Otherwise its next rows may be late. Its stream was recreated."""
     outbox = Outbox("UA")
     outbox.change_state("live", {0: 5})
     post(outbox, OK)
     outbox.change_state("idle", {})
-    post(outbox, idle)
+    post(outbox, Refused("unknown_writer", None))
     outbox.note(FAR, {0: 6})
     post(outbox, TOO_FAR)
 
@@ -352,22 +211,6 @@ SECONDS = 1_357_034_400
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the logged warnings."""
     return [record.getMessage() for record in caplog.records if record.levelno >= 30]
-
-
-def test_times_in_seconds_are_doubted_once(caplog: pytest.LogCaptureFixture) -> None:
-    """They are still noted, because a stream may have any clock."""
-    network = Scripted()
-    with WriterClient(URL, "s", "UA", transport=network) as client:
-        for at in (5, SECONDS, SECONDS + 1):
-            client.note_time(at, {0: 10})
-            client.flush()
-
-    assert [note["time"] for note in network.notes] == [5, SECONDS, SECONDS + 1]
-    said = (
-        "writer 'UA' of stream 's': it noted 1357034400, which is January 1970: are these seconds? "
-        "Times are Unix milliseconds, unless the stream has max_time_ahead_ms: null"
-    )
-    assert warnings(caplog) == [said]
 
 
 def test_a_clock_in_seconds_is_doubted_too(caplog: pytest.LogCaptureFixture) -> None:
@@ -394,14 +237,3 @@ def test_clock_behind_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> Non
         "this time until the clock has passed it. Events that are stamped below it are late"
     )
     assert warnings(caplog) == [said.format("30.0"), said.format("1.5")]
-
-
-@pytest.mark.parametrize(("factor", "unit"), [(10**3, "microseconds"), (10**6, "nanoseconds")])
-def test_time_too_far_ahead_suggests_its_unit(
-    served: Served, stream: str, factor: int, unit: str
-) -> None:
-    """The error has the distance from the limit."""
-    with WriterClient(served.url, stream, "UA") as client:
-        client.note_time(SECONDS * 1000 * factor, {0: 10})
-        with pytest.raises(InvalidNote, match=rf"time \d+ is \d+ years too far ahead: {unit}\? "):
-            client.flush()

@@ -11,32 +11,9 @@ from demo.trials.served import Served
 from demo.trials.waiting import eventually
 from noted_time import ClientFailed, Rejected, Unreachable
 from noted_time.client import polling
+from tests.writer_client.appending import Now, append
 from tests.writer_client.scripted import URL, Scripted, accepted, results
-from writer_client import (
-    EventTimeNoter,
-    IngestionNoter,
-    LogEnds,
-    LogTimes,
-    Seen,
-    SegmentLogWriter,
-    WriterClient,
-)
-
-
-class Now:
-    """A clock that a test moves, in ms."""
-
-    now = 1000
-
-    def __call__(self) -> int:
-        """Read it."""
-        return self.now
-
-
-def append(root: Path, stream: str, segment: int, *times: int) -> None:
-    """Append rows with these times."""
-    log = SegmentLogWriter(root, stream, segments=[segment], event_time="time")
-    log.append([{"time": time} for time in times])
+from writer_client import EventTimeNoter, IngestionNoter, LogEnds, LogTimes, Seen, WriterClient
 
 
 def make_client(transport: Scripted, **options: Any) -> WriterClient:  # noqa: ANN401 - its options
@@ -51,7 +28,7 @@ def list_notes(transport: Scripted) -> list[tuple[str, int | None, dict[str, int
 
 def test_observer_notes_nothing_while_ends_are_unreadable(caplog: pytest.LogCaptureFixture) -> None:
     """The error is logged once."""
-    clock, transport, broken = Now(), Scripted(), [True]
+    clock, transport, broken = Now(1000), Scripted(), [True]
 
     def ends() -> Seen:
         if broken[0]:
@@ -145,7 +122,7 @@ def test_restarted_observer_begins_at_its_last_time(
 ) -> None:
     """It waits for an idle segment with a lower time, but no note is refused."""
     served.create(stream, max_time_ahead_ms=None)
-    clock = Now()
+    clock = Now(1000)
     append(tmp_path, stream, 1, 100)
     with WriterClient(served.url, stream, "observer") as client:
         noter = event_times(client, tmp_path, clock)
@@ -170,7 +147,7 @@ def test_restarted_observer_begins_at_its_last_time(
 def test_observer_below_its_last_time_joins_as_heartbeat(tmp_path: Path) -> None:
     """A note with this time would be refused, and would not keep the observer alive."""
     known = accepted(position={"0": 1}, times={"default": 70})
-    clock, transport = Now(), Scripted(*[results(known)] * 3)
+    clock, transport = Now(1000), Scripted(*[results(known)] * 3)
     append(tmp_path, "flights", 0, 50)
     with make_client(transport) as client:
         noter = event_times(client, tmp_path, clock)
@@ -195,7 +172,7 @@ def test_explain_names_empty_segments_that_are_waited_for(
 ) -> None:
     """Segments with a time or idle ones are left out."""
     served.create(stream, max_time_ahead_ms=None)
-    clock = Now()
+    clock = Now(1000)
     said: list[list[str]] = []
     for segment in (1, 2):
         (tmp_path / stream / f"partition={segment}").mkdir(parents=True)
@@ -236,7 +213,7 @@ def test_observer_without_new_rows_goes_idle_and_returns(tmp_path: Path) -> None
 
     Meanwhile it notes every ten seconds that it is idle: its process is live.
     """
-    clock, transport = Now(), Scripted()
+    clock, transport = Now(1000), Scripted()
     with make_client(transport) as client:
         times_of = LogTimes(tmp_path, "flights", "time")
         noter = EventTimeNoter(client, times_of, delay_ms=0, idle_timeout_ms=5000, clock=clock)
@@ -262,7 +239,7 @@ def test_observer_without_new_rows_goes_idle_and_returns(tmp_path: Path) -> None
 
 def test_observer_with_unchanged_time_sends_heartbeats(tmp_path: Path) -> None:
     """It sends them every ten seconds, even before its first time."""
-    clock, transport = Now(), Scripted()
+    clock, transport = Now(1000), Scripted()
     with make_client(transport) as client:
         times_of = LogTimes(tmp_path, "flights", "time")
         noter = EventTimeNoter(client, times_of, delay_ms=0, idle_timeout_ms=0, clock=clock)

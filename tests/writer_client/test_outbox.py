@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noted_time import InvalidNote, Rejected, Unreachable
+from noted_time import InvalidNote, Unreachable
 from noted_time.client import Reply, position_to_wire
 from noted_time.values import HOUR_MS, MOST_LATE, Accepted, LateRows, Note, Refused, list_reports
 from tests.writer_client.posting import DOMAINS, Act, PostOnce, Run, Say, acts
@@ -172,17 +172,6 @@ def test_undeclared_domain_is_dropped_from_notes() -> None:
     assert (posted, refused.status, outbox.pop_refused()) == ([(5, None)], "unknown_domain", None)
 
 
-def test_refusal_has_the_stored_value() -> None:
-    outbox = Outbox("UA")
-    outbox.note(5, {})
-    outbox.record_answer(outbox.take(), NotesReply((Refused("invalid_time", 9),)))
-    refused = outbox.pop_refused()
-
-    assert isinstance(refused, InvalidNote)
-    assert (refused.writer, refused.status, refused.last) == ("UA", "invalid_time", 9)
-    assert outbox.vouched.get_known_time(None) == 9  # so that a clock behind it notes that
-
-
 @pytest.mark.parametrize("answered", [True, False], ids=["refused", "lost"])
 def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> None:
     """Late rows go with the next note of their domain."""
@@ -260,29 +249,6 @@ def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
     assert parts == [[f"k{n}" for n in range(20)], [f"k{n}" for n in range(20, 30)] + ["k29"]]
 
 
-@pytest.mark.parametrize(
-    ("time", "position", "said"),
-    [
-        (4, {}, "refused as invalid_time: it noted 5 before, and a time may not go back"),
-        (6, {0: 9}, "refused as invalid_position: it was at {0: 10} before, and a position may"),
-        (-(2**63) - 1, {}, "time -9223372036854775809 is not an int64"),
-        (2**63, {}, "time 9223372036854775808 is not an int64"),
-        (2**63 - 1, {}, "time 9223372036854775807 is not an int64 within its ends"),
-        (6, {0: -1}, "offset -1 of segment 0 is not from 0 to 9223372036854775807"),
-    ],
-)
-def test_decreasing_notes_are_refused_at_once(
-    time: int, position: dict[int, int], said: str
-) -> None:
-    """The call raises, and changes nothing."""
-    outbox = Outbox("UA")
-    outbox.note(5, {0: 10})
-    with pytest.raises(Rejected) as raised:
-        outbox.note(time, position)
-
-    assert (said in str(raised.value), notes(outbox)) == (True, [(None, 5, {0: 10}, "live")])
-
-
 def test_positions_may_come_as_numpy_numbers() -> None:
     """They are sent as integers."""
     outbox = Outbox("UA")
@@ -308,11 +274,3 @@ def test_writer_vouching_for_undeclared_domains_gives_up() -> None:
 
     assert (posts, outbox.durable_through) == (3, 2)
     assert isinstance(outbox.pop_refused(), InvalidNote)
-
-
-def test_write_makes_an_idle_writer_live() -> None:
-    outbox = Outbox("UA")
-    outbox.change_state("idle", {})
-    outbox.record_write(5, None, {0: 1})
-
-    assert outbox.state == "live"

@@ -79,7 +79,7 @@ def test_processes_share_a_segment_without_loss_or_overlap(tmp_path: Path) -> No
         process.start()
     seen = 0
     while any(process.is_alive() for process in processes):
-        seen = max(seen, len(_whole_files(tmp_path)))
+        seen = max(seen, len(files(tmp_path)))
         time.sleep(0.01)
     for process in processes:
         process.join()
@@ -92,12 +92,12 @@ def test_processes_share_a_segment_without_loss_or_overlap(tmp_path: Path) -> No
     assert found == sorted((name, number) for name in names for number in range(75))
 
 
-def test_a_writer_killed_at_any_moment_leaves_whole_files(tmp_path: Path) -> None:
+def test_a_writer_killed_at_any_moment_leavesfiles(tmp_path: Path) -> None:
     """After kill -9 all visible files are whole, and other writers continue."""
     spawn = multiprocessing.get_context("spawn")
     process = spawn.Process(target=append_many, args=(tmp_path, "UA", 100_000))
     process.start()
-    while len(_whole_files(tmp_path)) < 20:
+    while len(files(tmp_path)) < 20:
         time.sleep(0.005)
     os.kill(process.pid or 0, signal.SIGKILL)
     process.join()
@@ -168,6 +168,15 @@ def test_schema_unlike_the_segments_is_refused(tmp_path: Path, appended: object,
     assert str(raised.value) == f"the rows differ from the segment's schema: {said}"
 
 
+def test_concurrent_first_appends_agree_on_the_schema(tmp_path: Path) -> None:
+    """Two writers that open an empty segment cannot write two schemas."""
+    one, other = writer(tmp_path), writer(tmp_path)
+    one.append([{"time": 1, "carrier": "UA"}])
+
+    with pytest.raises(Rejected, match="column carrier is missing"):
+        other.append([{"time": 1}])
+
+
 def test_columns_may_come_in_another_order(tmp_path: Path) -> None:
     """The segment keeps its order."""
     log = writer(tmp_path)
@@ -185,15 +194,6 @@ def test_a_given_schema_holds_from_the_first_row(tmp_path: Path) -> None:
         log.append([{"time": INSTANT.replace(tzinfo=None), "carrier": carrier}])
 
     assert [row["carrier"] for row in rows(tmp_path)] == [None, "UA"]
-
-
-def test_concurrent_first_appends_agree_on_the_schema(tmp_path: Path) -> None:
-    """Two writers that open an empty segment cannot write two schemas."""
-    one, other = writer(tmp_path), writer(tmp_path)
-    one.append([{"time": 1, "carrier": "UA"}])
-
-    with pytest.raises(Rejected, match="column carrier is missing"):
-        other.append([{"time": 1}])
 
 
 @pytest.mark.parametrize(
@@ -382,11 +382,6 @@ def test_each_domain_has_its_column(tmp_path: Path, served: Served) -> None:
 def test_a_writer_without_a_client_cannot_note(tmp_path: Path) -> None:
     with pytest.raises(Rejected, match="create it with a client"):
         writer(tmp_path).note_time(5)
-
-
-def _whole_files(root: Path) -> list[tuple[int, int, Path]]:
-    """Return the visible rows; raises if a file is not whole."""
-    return files(root) if (root / "flights" / "partition=0").exists() else []
 
 
 # Batches that are run again, and appended once

@@ -1,0 +1,201 @@
+"""Sessions of programs that write and read; see `sessions/*.txt`.
+
+A paragraph of these files has a fact, more about it, and acts, indented. Each session runs twice:
+with the clients for threads, and with the clients for asyncio. There is a stream `s` that marks
+every advance, without writers:
+
+    UA = Writer("s", "UA", domains=["ship"])      a client, open to the end of the session
+    UA.note_time(5, {0: 10})                      a call in Python, with literals for arguments
+    UA.flush() -> {"lower": 5, "...": 0}          the JSON of its result: these fields, and others
+    r = Reader("s", group="g", reader="r")
+    r.marks(after=1) -> []                        all that an iterator yields
+    r.position ~> {"0": 10}                       an attribute, sooner or later
+    r.cut_at(6) raises NotCompleteYet time 6 …    an error, where `…` stands for any text
+    note {"writer": "w"}, {"writer": "v"}         notes of others in the stream `s`, accepted
+    PUT s {"domains": ["ship"]}                   a call of the API that succeeds
+    GET s/writers/UA -> {"state": "live", "...": 0}
+    logged writer 'UA' of stream 's': …           the next warning; all are shown, unless a
+                                                  session shows none and has an error
+    excluded -> [{"...": 0}]                      what `on_excluded` of all writers was called with
+
+Instead of the controller, answers of the session may be given:
+
+    answer {"status": "accepted", "lower": 9}     the result of the next post of a note
+    answer 422 {"title": "No"}                    the next answer; `always 403 {}` is every one
+    posted -> [{"writer": "UA", "...": 0}]        all notes so far; others are accepted
+"""
+
+import ast
+import asyncio
+import json
+import re
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import noted_time
+from demo.trials.served import Served
+from demo.trials.waiting import PATIENCE_S, wait_until
+from noted_time import Lag, TimeWindow
+from reader_client import AsyncReaderClient, ReaderClient
+from tests.support.http import as_json
+from tests.support.paragraphs import matches, read_paragraphs
+from tests.writer_client.scripted import SOON, URL, Scripted, results
+from writer_client import AsyncWriterClient, Pace, WriterClient
+
+FILES = sorted(Path(__file__).with_name("sessions").glob("*.txt"))
+KINDS: dict[str, dict[str, type[Any]]] = {
+    "threads": {"Writer": WriterClient, "Reader": ReaderClient},
+    "asyncio": {"Writer": AsyncWriterClient, "Reader": AsyncReaderClient},
+}
+ACT = re.compile(r"(.+?)(?: (->|~>|raises) (.+))?")
+CALL = re.compile(r"(?:(\w+) = )?(?:(\w+)\.)?(\w+)(?:\((.*)\))?")
+
+
+class Session(AsyncExitStack):
+    """The clients of a session, by name; those for threads block the event loop."""
+
+    def __init__(
+        self, served: Served, kinds: dict[str, type[Any]], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        super().__init__()
+        self.served, self.kinds, self.caplog = served, kinds, caplog
+        self.clients: dict[str, Any] = {}
+        self.excluded: list[object] = []
+        self.warnings_shown = 0
+        self.network: Scripted | None = None
+
+    async def perform(self, act: str) -> None:
+        """Perform an act, and compare its outcome with the expected one."""
+        parsed = ACT.fullmatch(re.sub(r"\n +", " ", act))
+        assert parsed, act
+        said, how, expected = parsed.groups()
+        if how == "raises":
+            name, _, text = expected.partition(" ")
+            with pytest.raises(getattr(noted_time, name), match=as_pattern(text)):
+                await self.ask(said)
+            return
+        found, until = await self.ask(said), time.monotonic() + PATIENCE_S
+        while how == "~>" and not matches(json.loads(expected), found):
+            assert time.monotonic() < until, (act, found)
+            await asyncio.sleep(0.01)
+            found = await self.ask(said)
+        assert how is None or matches(json.loads(expected), found), (act, found)
+
+    async def ask(self, said: str) -> Any:  # noqa: ANN401 - any JSON
+        """Return the outcome of an act."""
+        verb, _, rest = said.partition(" ")
+        path, _, body = rest.partition(" ")
+        if verb in {"GET", "PUT", "POST", "DELETE"}:
+            return self.served.call(verb, f"/{path}", json.loads(body or "null"))
+        found: object = None
+        if verb == "note":
+            self.served.post("s", *json.loads(f"[{rest}]"))
+        elif verb in {"answer", "always"}:
+            self.plan(verb, rest)
+        elif verb == "logged":
+            await self.expect_warning(rest)
+        elif verb == "posted":
+            assert self.network is not None
+            found = [note for post in self.network.posts for note in post]
+        else:
+            found = self.excluded if verb == "excluded" else await self.call(said)
+        return as_json(found._asdict() if isinstance(found, TimeWindow | Lag) else found)
+
+    def plan(self, verb: str, given: str) -> None:
+        """Plan an answer in place of the controller's."""
+        self.network = self.network or Scripted()
+        status, _, body = given.partition(" ")
+        if verb == "always":
+            self.network.handler = lambda _: httpx.Response(int(status), text=body)
+        elif status.isdigit():
+            elsewhere = {"location": "http://elsewhere/"}
+            self.network.planned.append(httpx.Response(int(status), text=body, headers=elsewhere))
+        else:
+            self.network.planned.append(results(json.loads(given)))
+
+    async def expect_warning(self, text: str) -> None:
+        shown = self.warnings_shown
+        await asyncio.to_thread(wait_until, lambda: len(self.caplog.messages) > shown)
+        said = self.caplog.messages[shown]
+        assert re.search(as_pattern(text), said), said
+        self.warnings_shown += 1
+
+    async def call(self, said: str) -> object:
+        """Open a client, call it, or return an attribute."""
+        parsed = CALL.fullmatch(said)
+        assert parsed, said
+        name, client, target, given = parsed.groups()
+        values, options = read_arguments(given or "")
+        if client is None:
+            await self.open(name, target, values, options)
+            return None
+        found = getattr(self.clients[client], target)
+        found = found if given is None else found(*values, **options)
+        if isinstance(found, Awaitable):
+            return await found
+        if isinstance(found, AsyncIterator):
+            return [each async for each in found]
+        return list(found) if isinstance(found, Iterator) else found
+
+    async def open(
+        self, name: str | None, kind: str, values: list[Any], options: dict[str, Any]
+    ) -> None:
+        """Open a client that retries quickly."""
+        url = options.pop("url", URL if self.network else self.served.url)
+        if kind == "Writer":
+            options = {"pace": Pace(backoff=SOON), "on_excluded": self.excluded.append, **options}
+        else:
+            options = {"backoff": SOON, "refresh_ms": 20, **options}
+        client = self.kinds[kind](url, *values, transport=self.network, **options)
+        is_async = hasattr(client, "__aenter__")
+        await self.enter_async_context(client) if is_async else self.enter_context(client)
+        self.clients[name or ""] = client
+
+
+def read_arguments(given: str) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a call.
+
+    >>> read_arguments("5, {0: 10}, domain='ship'")
+    ([5, {0: 10}], {'domain': 'ship'})
+    """
+    call = ast.parse(f"f({given})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    named = {each.arg or "": ast.literal_eval(each.value) for each in call.keywords}
+    return [ast.literal_eval(each) for each in call.args], named
+
+
+def as_pattern(text: str) -> str:
+    """Return a pattern of a whole text, where `…` stands for any part."""
+    return rf"(?s)\A{re.escape(text).replace('…', '.*')}\Z" if text else ""
+
+
+def list_own_work() -> set[object]:
+    """Return the threads and tasks of clients."""
+    work = {each: each.name for each in threading.enumerate()}
+    tasks = {each: each.get_name() for each in asyncio.all_tasks()}
+    return {each for each, name in (work | tasks).items() if name.startswith("noted-time")}
+
+
+@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
+@pytest.mark.parametrize("kinds", KINDS.values(), ids=KINDS)
+async def test_sessions(
+    served: Served, caplog: pytest.LogCaptureFixture, kinds: dict[str, type[Any]], acts: list[str]
+) -> None:
+    """Closed clients leave no thread or task behind."""
+    before = list_own_work()
+    served.ask("DELETE", "/streams/s")
+    served.create("s")
+    async with Session(served, kinds, caplog) as session:
+        for act in acts:
+            await session.perform(act)
+    assert session.network is None or session.network.planned == []
+    if session.warnings_shown or not any(" raises " in act for act in acts):
+        assert caplog.messages[session.warnings_shown :] == []
+    assert list_own_work() - before == set()
