@@ -14,24 +14,14 @@ from demo.trials.waiting import wait_until
 from noted_time.client import Json
 from noted_time.installation import install_command
 from noted_time_cli.app import app
-from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset
-from spark_integration.marks.released import Released
 from tests.access.test_served import CERTIFICATE, TLS
 from tests.cli.conftest import Commands, Console, Result
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess, environment, run_command
 
-NOWHERE = "http://127.0.0.1:9"
-BEGUN = {"batchWatermarkMs": 0}
 WITHOUT_BROKER = [
     *("doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--checkpoint", "none", "--json")
 ]
-
-
-def make_offset(stream: str, stream_id: str) -> Json:
-    """Return an offset of a query of that stream."""
-    read = StreamOffset(Released(stream_id, 1, 5), facts=StreamFacts("default"))
-    return NotedOffset({stream: read}, root="/log").to_json()
 
 
 def now() -> int:
@@ -78,19 +68,6 @@ def test_doctor_suggests_the_right_scheme(tmp_path: Path, listens: list[str], as
     assert then["outcome"] == ("wrong" if listens else "ok")
     assert ("set SSL_CERT_FILE to" in then["fact"]) is bool(listens)
     assert last.returncode == 0, last.stdout
-
-
-def test_each_of_several_controllers_is_asked(run: Console) -> None:
-    """One is unreachable, and the other one answers the remaining checks."""
-    run.served.create("several")
-    run.served.post("several", {"writer": "UA", "time": now(), "position": {"0": 1}})
-
-    done = run("doctor", "several", "--url", f"{NOWHERE},{run.served.url}", "--json")
-
-    assert (done.status, outcomes(done, "controller", "clock", "stream", "writers")) == (
-        1,
-        ["wrong, ok", "ok", "ok", "ok"],
-    )
 
 
 def test_each_stream_problem_has_a_remedy(run: Console) -> None:

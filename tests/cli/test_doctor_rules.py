@@ -97,6 +97,21 @@ def find_writer_faults(changed: Json) -> str:
     return "; ".join(f"{fault}: {detail}" for fault, detail in found) or "no fault"
 
 
+def judge_stream(rows: list[Json], explained: dict[str, Json]) -> str:
+    """Return the problems of a stream whose domains `explain` explains so."""
+    answer = {"sentences": ["It holds.", "So."], "lower": NOON, "silence": "", "hints": []}
+    page = {"now": NOON, "writers": [LIVE | each for each in rows], "states": {}}
+    domains = {domain: answer | each for domain, each in explained.items()}
+    found = stream_rules.judge_stream(ExaminedStream(STREAM, page, domains))
+    wrong = [f"{each.check}: {each.fact}" for each in found if each.outcome == "wrong"]
+    return "; ".join(wrong) or "no problem"
+
+
+def find_age(mark: Json | None, newest: int | None) -> str:
+    look = TopicLook("a", {}, newest={} if newest is None else {0: Stamp(newest, 4)})
+    return f"{topic_rules.find_age_ms(look, examine([], marks={'default': mark}), NOON)} ms"
+
+
 RULES: dict[str, Callable[..., str | list[Finding]]] = {
     "clock": lambda *at: controller_rules.judge_clock(DATE, *(NOON + each for each in at)),
     "token": lambda permits: controller_rules.judge_token(ACCESS | permits, "flights"),
@@ -108,6 +123,8 @@ RULES: dict[str, Callable[..., str | list[Finding]]] = {
     "observed": judge_stamped,
     "log": lambda log, logs: topic_rules.judge_log(TopicLook(log, {0: 5}), examine([], logs=logs)),
     "segments": judge_segments,
+    "problems": judge_stream,
+    "age": find_age,
     "checkpoint": lambda own, ids: list(
         spark_rules.judge_checkpoint("c", [("flights", "ship", own)], ids)
     ),
@@ -127,85 +144,6 @@ def test_rules(acts: list[str]) -> None:
 def test_without_a_date_the_clock_is_not_checked() -> None:
     """A proxy may drop the header."""
     assert controller_rules.judge_clock(None, 0, 1)[0].outcome == "not checked"
-
-
-def explain(*hints: tuple[str, str], lower: int | None = NOON, silence: str = "") -> Json:
-    """Return what `explain` answers, with these hints of the writer UA."""
-    named = [{"writer": writer, "hint": hint} for writer, hint in hints]
-    return {"sentences": ["It holds.", "So."], "lower": lower, "silence": silence, "hints": named}
-
-
-def judge(*rows: Json, **explained: Json) -> list[tuple[str, str]]:
-    """Return the problems of a stream and its domains."""
-    page = {"now": NOON, "writers": rows, "states": {}}
-    found = stream_rules.judge_stream(ExaminedStream(STREAM, page, explained))
-    return [(each.check, each.fact) for each in found if each.outcome == "wrong"]
-
-
-def test_writers_with_the_same_fault_share_a_line() -> None:
-    rows = [LIVE | {"writer": f"w{n}", "is_silent": True, "silent_ms": 45_000} for n in range(7)]
-    fenced = explain(("UA", "fenced"), ("DL", "taken_over"))
-
-    found = judge(*rows, default=fenced, ship=fenced)
-
-    named = ", ".join(f"w{n} (45s of 1m)" for n in range(5))
-    assert found == [
-        ("writers", f"silent: {named} and 2 more"),
-        ("writers", "shared name: UA and DL"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("explained", "is_wrong"),
-    [
-        (explain(), False),
-        (explain(lower=None), True),
-        (explain(silence="missing"), True),
-        (explain(silence="silent"), True),
-        (explain(silence="ended"), False),
-    ],
-)
-def test_domain_without_mark_or_silent_is_wrong(explained: Json, *, is_wrong: bool) -> None:
-    assert judge(LIVE, ship=explained) == [("domain ship", "It holds. So.")] * is_wrong
-
-
-def test_stream_without_writers_is_wrong_once() -> None:
-    assert judge(default=explain(lower=None), ship=explain(lower=None)) == [
-        ("domain default", "It holds. So.")
-    ]
-
-
-@pytest.mark.parametrize(
-    ("mark", "newest", "age_ms"),
-    [
-        ({"lower": NOON - 9, "written_at": NOON}, NOON, 9),
-        ({"lower": NOON, "written_at": NOON - 9}, NOON, 0),
-        (None, NOON - 7, 7),
-        (None, None, 0),
-    ],
-)
-def test_event_age_of_mark_or_newest(mark: Json | None, newest: int | None, age_ms: int) -> None:
-    look = TopicLook("a", {}, newest={} if newest is None else {0: Stamp(newest, 4)})
-
-    assert topic_rules.find_age_ms(look, examine([], marks={"default": mark}), NOON) == age_ms
-
-
-@pytest.mark.parametrize(("placed", "found"), [(1, []), (5, [("writers", "no position: shop0")])])
-def test_no_position_is_ok_if_most_have_none(placed: int, found: list[tuple[str, str]]) -> None:
-    """Five shops upload files, and one or more writers note positions."""
-    shops = [LIVE | {"writer": f"shop{n}", "position": {}} for n in range(5)]
-
-    assert judge(*shops, *[LIVE] * placed, default=explain(("shop0", "no_position"))) == found
-
-
-def test_late_records_name_the_record_that_moved_time() -> None:
-    """The observer is not at fault, because it notes what it reads."""
-    fact = {"kind": "moved_by", "segment": 0, "offset": 7, "time": NOON, "by": "d07"}
-    row = LIVE | {"observes": True, "because": [fact]}
-
-    found = judge(row, default=explain(("UA", "late")))
-
-    assert found == [("writers", "moved by: UA"), ("writers", "late records: UA")]
 
 
 def test_named_pages_have_that_title() -> None:

@@ -13,7 +13,6 @@ from tests.cli.conftest import Commands
 from tests.cli.test_doctor_rules import LIVE
 from tests.cli.test_doctor_rules import STREAM as FLIGHTS
 from tests.support.claimed import TEN, Orders
-from tests.support.http import as_json
 from tests.support.odd_controller import odd_controller
 
 EVIL = "\x1b]0;owned\x07\x9b2J\u202elive\r\nnoted-time: all is well"
@@ -34,27 +33,16 @@ WITHOUT = (
     *("held_by", "held_for", "silent_ms"),
 )
 WRITER = dict.fromkeys(WITHOUT) | LIVE | {"late": {}, "session": None, "vouching": {}}
-EXPLAINED = as_json(
-    Explanation(
-        now=5,
-        decision="advance",
-        condition="advancing",
-        lower=None,
-        written_at=None,
-        next_lower=None,
-        waiting_for=(),
-        holders=0,
-        overtaking=None,
-        lower_without={},
-        by_itself=None,
-        would=None,
-        hints=(),
-        silence=None,
-        vouched=None,
-        reader=None,
-        sentences=("Quiet.",),
-    )
-)
+EXPLAINED: dict[str, Any] = dict.fromkeys(Explanation.__struct_fields__) | {
+    "now": 5,
+    "decision": "advance",
+    "condition": "advancing",
+    "waiting_for": [],
+    "holders": 0,
+    "lower_without": {},
+    "hints": [],
+    "sentences": ["Quiet."],
+}
 ANSWERS: dict[str, Any] = {
     "/access": ACCESS,
     "/controllers": {"controllers": [], "risk": None},

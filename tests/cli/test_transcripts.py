@@ -6,6 +6,7 @@ behind exclamation marks, and last its status, unless that is 0:
 
     note flights UA=10:00 DL=5        writers note times, of 2013-01-01 or any, at position 0:10
     write flights 0 10:05 10:09       rows of a segment of a file log have times in column `at`
+    rows flights 0 [{"at": 5}]        rows of any other columns, in one file
     PUT flights {"domains": ["a"]}    a call of the API that succeeds, below `/v1/streams/`
     claim orders 10:00 {"since": 5}   a commit to a Delta table has a claim; see `Orders.claim`
     append orders                     a commit has none; so does `overwrite orders`
@@ -27,12 +28,14 @@ behind exclamation marks, and last its status, unless that is 0:
       sold,shop
       2013-01-01T10:00Z,berlin
     $ export NOTED_TIME_URL=http://127.0.0.1:9                for the commands that follow
+    $ cd query                                                likewise
 
 A line continues on lines that are indented by four more. A mistyped command shows the text of its
 frame, without the usage above it.
 """
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -50,11 +53,12 @@ from tests.cli.conftest import Commands, Result, note, write
 from tests.support.asking import ask
 from tests.support.claimed import ROWS, Orders
 from tests.support.paragraphs import matches, read_paragraphs
+from writer_client import SegmentLogWriter
 
 FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
 
 
-VERBS = "ask|find|note|write|claim|append|overwrite|PUT|POST|DELETE"
+VERBS = "ask|find|note|write|rows|claim|append|overwrite|PUT|POST|DELETE"
 
 
 def split_session(acts: list[str], verbs: str = VERBS) -> list[str]:
@@ -124,6 +128,10 @@ class Session:
         elif verb == "write":
             segment, *at = given.split()
             write(Path.cwd(), path, int(segment), *map(read_time, at))
+        elif verb == "rows":
+            segment, _, rows = given.partition(" ")
+            log = SegmentLogWriter(Path.cwd(), path, segments=[int(segment)], event_time="at")
+            log.append(json.loads(rows))
         elif verb == "claim":
             time, _, more = given.partition(" ")
             claimed = None if time == "none" else read_time(time)
@@ -152,7 +160,8 @@ class Session:
             self.found = self.found.replace(name, value)
 
     def _type(self, line: str, expected: list[str]) -> None:
-        echo, _, command = line[2:].replace("$FOUND", self.found).rpartition(" | ")
+        line = line.replace("$FOUND", self.found).replace("$NOTED_TIME_URL", self.run.url)
+        echo, _, command = line[2:].rpartition(" | ")
         word, *words = shlex.split(command)
         if word == "noted-time":
             typed = " ".join(shlex.split(echo)[1:])
@@ -161,6 +170,8 @@ class Session:
             compare(done, line, expected)
         elif word == "export":
             self.run.url = words[0].partition("=")[2]
+        elif word == "cd":
+            os.chdir(words[0])
         else:
             rows = "".join(f"{each.strip()}\n" for each in expected)
             subprocess.run(["sh", "-c", command], input=rows, text=True, check=True)
