@@ -23,7 +23,7 @@ from writer_client import WriterClient
 WRITER_RATES = {"berlin": 40, "nairobi": 25, "osaka": 10, "lima": 5}
 
 STALLED_WRITER, WRITER_TIMEOUT_S, ROUND_S = "lima", 20, 60
-SILENT_S, BACK_S = 5, 50  # the seconds of a round in which the stalled writer does not note
+SILENT_S, BACK_S = 5, 50  # the seconds of a round while the stalled writer does not note
 
 STALL_MESSAGES = {
     SILENT_S: f"{STALLED_WRITER} has stalled: the watermark waits for it, for {WRITER_TIMEOUT_S}s.",

@@ -38,7 +38,7 @@ class OwnedStreams:
 
     def __init__(self) -> None:
         self.buckets = 1
-        self.clocks: dict[int, int] = {}  # ms by which an owned bucket's service clock is ahead
+        self.clocks: dict[int, int] = {}  # how far (ms) an owned bucket's service clock is ahead
         self._by_name: dict[str, StreamState] = {}
         self._by_id: dict[str, StreamState] = {}
 

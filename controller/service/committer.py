@@ -348,7 +348,7 @@ class Committer:
             self._calls_began.remove(began_at)
 
     def _refuse_overdue(self) -> None:
-        """Answer the callers, as the database may never do; what was written stays written."""
+        """Answer the callers, as the database may never do; written rows stay written."""
         _refuse(self._running, StoreUnavailable(OVERDUE))
         self._refuse_waiting(StoreUnavailable(OVERDUE))
 

@@ -136,7 +136,7 @@ def _is_new(url: str) -> bool:
 
 @contextmanager
 def _migrating(url: str) -> Iterator[Connection]:
-    """Open a transaction in which no other process migrates."""
+    """Open a transaction that keeps other processes from migrating."""
     if is_postgres(url):
         engine = create_postgres_engine(url)
         with lock_migration(url), _connect(engine) as connection, connection.begin():

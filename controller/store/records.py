@@ -299,7 +299,7 @@ RECORD_KINDS: tuple[type[Record], ...] = (
     Change,
     BucketClock,
 )
-"""The order in which a commit writes records."""
+"""The order of the records in a commit."""
 
 
 class ChangeSet:

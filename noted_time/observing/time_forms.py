@@ -187,7 +187,7 @@ class TimeForm:
 
 
 IN_MS = TimeForm("ms", bounds=ANY_TIME)
-"""Numbers as they are, also those that are not Unix ms."""
+"""Numbers as they are, also if they are not Unix ms."""
 
 
 def describe_skipped(zone: tzinfo | str | None) -> str:
@@ -239,7 +239,7 @@ def _parse_format(text: str, form: str) -> datetime:
 
 
 def _find_format(numbers: Sequence[float | Decimal], now: int) -> str | None:
-    """Return the format of digits in which most numbers are dates up to next year."""
+    """Return the format of digits that makes most numbers dates up to next year."""
     this_year = (EPOCH + timedelta(milliseconds=now)).year
     for form in (*DIGIT_FORMATS, SHORT_FORMAT):
         first_year = this_year - 2 if form == SHORT_FORMAT else FIRST_YEAR

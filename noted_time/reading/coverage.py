@@ -80,7 +80,7 @@ class Coverage(Struct, frozen=True):
         return self._assess(first, mark.lower - 1, self.missing.find_at_mark(mark), late)
 
     def assess_windows(self, borders: Sequence[int]) -> Iterator[Gaps]:
-        """Yield what each window between two adjacent `borders` may lack."""
+        """Yield the gaps of each window between two adjacent `borders`."""
         starts = borders[:-1]
         missing = self.missing.find_in_windows(borders)
         late = self.late.find_in_windows(borders)
@@ -199,7 +199,7 @@ class _NameLists:
 
 
 def find_stated_end(spells: Spells) -> int | None:
-    """Return the time below which the writer's first note said that it has no rows."""
+    """Return the time before the writer's rows begin, as its first note said."""
     is_stated = len(spells) > 1 and spells[-1].from_seq < spells[0].from_seq
     return spells[-1].until if is_stated else None
 

@@ -17,7 +17,7 @@ class ReaderGroup(Struct):
     >>> group.position
     {0: 10, 1: 7}
 
-    A reader that goes offline resets its segments, except those that another reader reported since:
+    A reader that goes offline resets its segments, unless another reader reported them since:
 
     >>> group.report("b", {0: 12})
     >>> group.offline("a", {0: 8}); group.offline("b", {0: 11, 1: 5})

@@ -15,7 +15,7 @@ back below the lower. A member is *narrowed* if it dropped the domain after the 
 | idle | counted | it is live again, from the next mark on |
 
 The facts of a member are its `Timeline`, one value for each domain. A timeline that changes is
-stored as a row of its own, and a restart reads it.
+stored as one row, and a restart reads it.
 
 The last mark of a sealed stream names the members that are absent, and as `sealed` those live ones
 that noted no time in the domain. Who is counted is not named: the final cut has its rows.
@@ -26,7 +26,7 @@ Invariants, with their tests in `tests/core`:
    spells rise and do not overlap, and the last two are kept.
 2. Every absence that a mark passed is reported by exactly one mark (`test_missing`).
 3. `missing` has the writers that the last mark lacks, removed ones excepted (`test_agreement`).
-4. A restart changes nobody in the roster (`test_agreement`).
+4. A restart changes no member of the roster (`test_agreement`).
 
 It keeps invariant 5 of docs/explain/theory.md.
 """

@@ -114,7 +114,7 @@ class KnownSegments:
 class SegmentWriters:
     """The member that writes to each segment, in memory that grows with segments only.
 
-    A member that has reached the end of a sealed segment is no longer its writer.
+    A member stops being the writer of a sealed segment once it has reached its end.
     """
 
     __slots__ = ("_final", "_passed", "_shared", "_writers")

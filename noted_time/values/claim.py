@@ -152,7 +152,7 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
 
     @property
     def all_counts(self) -> tuple[Mapping[str, int], ...]:
-        """The counts of writers of this claim and of those that it inherits, empty if not known."""
+        """The counts of writers of this and the inherited claims, empty if not known."""
         return (self.vouched, *(each for one in self.inherits for each in one.vouched))
 
     def to_json(self) -> str:

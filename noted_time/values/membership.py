@@ -389,7 +389,7 @@ STATUS_WORDS = {
 
 
 def suggest_ending(stream: str, writer: str, domain: str) -> str:
-    """Return how a writer that dropped a domain is no longer missing in it."""
+    """Return how to end a writer's absence in a domain that it dropped."""
     command = f"{name_program()} remove {stream} {writer} --domain {domain}"
     return f"let {writer} note {domain} again, or end this with `{command}`"
 

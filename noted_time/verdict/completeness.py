@@ -54,7 +54,7 @@ _STATUS_ORDER = list_names(VerdictStatus)
 
 
 class Requirement(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The time to which a dataset must be complete, the writers that must vouch, and its reader.
+    """How far a dataset must be complete, the writers that must vouch, and its reader.
 
     - `to`: all rows below this time (Unix ms) must be there. If null, the greatest such time is
       the answer, rounded down to a window of `floor_ms`, which are on the clock of the `zone`.
@@ -132,7 +132,7 @@ class Completeness(Struct, frozen=True, kw_only=True):
     - `complete_to`: the greatest time (Unix ms) to which it is complete as required, or null.
     - `mark`: the first mark that has all rows below the time, or null.
     - `vouched`: the writers that vouch for the time.
-    - `first_lower`: the lower of the domain's first mark, below which nobody vouches.
+    - `first_lower`: the lower of the domain's first mark. No writer vouches below it.
     - `sentence`, `remedy`: the answer in words, and what to do.
     - `version`: the first version of a table that is complete to the time, or null.
     """

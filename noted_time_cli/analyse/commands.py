@@ -147,7 +147,7 @@ def files(  # noqa: PLR0913 - one parameter for each flag
     ] = None,
     order: Annotated[
         FileOrder | None,
-        typer.Option(help="The order in which several files came in, without --arrival."),
+        typer.Option(help="The order of arrival of several files, without --arrival."),
     ] = None,
     written: WrittenTimes,
     how: Judging,

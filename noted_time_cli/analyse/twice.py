@@ -52,7 +52,7 @@ def resolve_twice(
 
 
 def describe_hours(times: Times, second: Times, zone: tzinfo) -> Iterator[str]:
-    """Say in which hours rows lie, of each autumn."""
+    """Name the hours with rows, of each autumn."""
     for at in _split_hours(np.arange(len(times)), times):
         length = int(second[at[0]] - times[at[0]])
         floor = floor_time(int(times[at[0]]), length, zone)

@@ -125,7 +125,7 @@ def inherit_claims(  # noqa: PLR0913 - one parameter for each option
         int | None, option("VERSION", "The version that the job wrote, else the current one.")
     ] = None,
 ) -> None:
-    """Let a table claim what the sources of its batch job claim.
+    """Let a table claim the same as the sources of its batch job.
 
     1. Before the job, run `claim pin` with its sources, and keep the lines.
     2. Run the job. It must leave the table as if it had read the pinned versions anew.

@@ -46,7 +46,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
 
     A stream is complete when all these events are written, and a group or checkpoint when it has
     read them. A table is judged by the claims in its commits. If these do not name the writers that
-    vouch, the controller is asked.
+    vouch, the command asks the controller.
 
     Exit statuses:
 

@@ -104,7 +104,7 @@ def judge_settings(
 
 
 def judge_replication(settings: Mapping[str, str], replicas: int) -> list[Finding]:
-    """Find the settings of a replicated topic by which acknowledged records can be lost.
+    """Find the settings of a replicated topic that can lose acknowledged records.
 
     >>> lossy = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
     >>> [[each.remedy for each in judge_replication(lossy, count)] for count in (1, 3)]

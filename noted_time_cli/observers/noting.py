@@ -65,7 +65,7 @@ class SkippedRecords:
         option("PARTITION", "Skip without waiting. Or PARTITION:OFFSET. Repeatable.", "--pass"),
     ] = None
     unreadable: Annotated[
-        Literal["hold", "idle"], typer.Option(help="What a partition is after a skipped record.")
+        Literal["hold", "idle"], typer.Option(help="A partition's state after a skipped record.")
     ] = "hold"
 
     @property

@@ -82,7 +82,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         str | None,
         _option(
             "ADVERTISE",
-            "URL at which other controllers of the database reach this one. Default: the address "
+            "URL where other controllers of the database reach this one. Default: the address "
             "to bind to, or the machine's name if --host is a wildcard address.",
             metavar="URL",
         ),
@@ -115,9 +115,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     log_format: Annotated[
         Literal["auto", "console", "json"],
         _option(
-            "LOG_FORMAT",
-            "console or json; auto is json where there is no terminal.",
-            metavar="FORMAT",
+            "LOG_FORMAT", "console or json; auto is json without a terminal.", metavar="FORMAT"
         ),
     ] = "auto",
 ) -> None:

@@ -43,7 +43,7 @@ class ReportedBacklog:
     >>> backlog.due, backlog.take()
     (False, {})
 
-    A report without an answer may have arrived, so the next one is sent whatever its value:
+    A report without an answer may have arrived, so the next one is sent with any value:
 
     >>> backlog.set_backlog(backlog=False); backlog.take()
     {'backlog': False}

@@ -1,4 +1,4 @@
-"""Judges datasets: streams, what has read them, and tables that claim."""
+"""Judges datasets: streams, their readers, and tables that claim."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class OpenDataset:
     """A dataset that can be judged.
 
     `readers` are the offsets that it has read, by stream. `names` are the claims that count in a
-    table, and `asks` says whether its streams are asked, or only if a controller answers.
+    table. `asks`: whether to ask its streams, or only if a controller answers.
     """
 
     dataset: Dataset
@@ -85,7 +85,7 @@ class OpenDataset:
         )
 
     def judge_source(self, stream: str, asked: Requirement) -> Steps:
-        """Judge what has been read of one stream.
+        """Judge the rows that have been read of one stream.
 
         Ask for the stream first, whose cut limits what must be looked up of the offsets.
         """
@@ -176,8 +176,8 @@ def open_dataset(
 ) -> OpenDataset:
     """Return a stream, a table, a consumer group or the checkpoint of a query, by its name.
 
-    `stream` is what a group or a checkpoint reads, if the topic has another name. Raises `Rejected`
-    for a name of another form, and `ImportError` if a package must be installed.
+    `stream` names the stream of a group or a checkpoint, if the topic has another name. Raises
+    `Rejected` for a name of another form, and `ImportError` if a package must be installed.
     """
     dataset = name if isinstance(name, Dataset) else Dataset(name)
     match dataset.kind:

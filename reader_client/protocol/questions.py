@@ -42,7 +42,7 @@ def ask_marks(
 def ask_windows(
     stream: str, tiling: Tiling, after: int | None, domain: str | None, **more: int
 ) -> Question[CompleteWindowsPage]:
-    """Ask for the windows from the one that contains `after` on."""
+    """Ask for the windows, beginning with the window of `after`."""
     query = {"size_ms": tiling.size_ms, "origin": tiling.origin} | _build_query(domain)
     query |= {} if after is None else {"after": after}
     query |= {} if tiling.zone is UTC_ZONE else {"zone": str(tiling.zone)}

@@ -24,7 +24,7 @@ from spark_integration.marks.arguments import SAFE_POLICY, WatermarkPolicy
 from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset
 from spark_integration.marks.time_range import ALL_TIMES
 
-NEW_LOG = WholeFrom()  # until the first micro-batch shows what the log lacks
+NEW_LOG = WholeFrom()  # until the first micro-batch shows the log's gaps
 
 LAG_REMEDY = "pass Ingestion(max_event_time_lag_ms=…), or name the domain of the event times"
 

@@ -15,7 +15,7 @@ from spark_integration.marks.time_range import ALL_TIMES, TimeRange
 
 
 class StreamFacts(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What the claims of a query need to know of a stream; a change starts no micro-batch."""
+    """The facts of a stream that a query claims; a change starts no micro-batch."""
 
     domain: str | None = None
     lag_ms: int = 0

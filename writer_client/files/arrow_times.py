@@ -1,4 +1,4 @@
-"""Reads the times of Arrow columns as those of single rows are read."""
+"""Reads the times of Arrow columns by the rules of single rows."""
 
 from __future__ import annotations
 

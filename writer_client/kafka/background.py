@@ -69,7 +69,7 @@ class WaitingCalls:
         return False
 
     def end(self) -> None:
-        """Make the calls, of which none may raise."""
+        """Make the calls. None of them may raise."""
         with self._lock:
             self._caller_thread = threading.get_ident()
         while self._calls:

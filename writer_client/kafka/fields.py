@@ -186,7 +186,7 @@ class RecordTimes(TopicPoller):
             self._reader.unusable, self.without_value, self.without_time, self.twice = counts
 
     def _find_newest(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> set[int]:
-        """Return the partitions with a record there that is no tombstone."""
+        """Return the partitions with a record there that has a value."""
         self._reader.restart(starts)
         found, read = set[int](), Counter[int]()
         for partition, offset, message in self._reader.read(ends):

@@ -157,7 +157,7 @@ class _RecordDecoder:
         return self._by_type[kind]
 
     def _check_schema(self, schema: Schema, name: object) -> None:
-        """Check a schema, and those to which it refers."""
+        """Check a schema, and the schemas that it refers to."""
         text = schema.schema_str
         if not isinstance(text, str) or len(text) > ANSWER_CHARACTERS:
             raise TypeError("not a schema of at most 32 MiB")

@@ -208,7 +208,7 @@ class LateHours:
 
 
 class NoteExtras:
-    """What a client adds to every note: its process, its terms and its late rows.
+    """The parts that a client adds to every note: its process, its terms and its late rows.
 
     Until the first note is accepted, each one asks to take over the writer's name. Terms are sent
     with each live note, because the stream may be recreated.

@@ -279,11 +279,11 @@ class Writer(ABC, Generic[Network]):
         return self._outbox.writer
 
     def lower(self, domain: str | None = None) -> int | None:
-        """Return the lower of the last mark, below which rows are late, if known."""
+        """Return the lower of the last mark, if known. Rows below it are late."""
         return self._outbox.lower(self._resolve_domain(domain))
 
     def late_below(self, domain: str | None = None) -> int | None:
-        """Return the time below which rows written now are late, or `None`.
+        """Return the bound of late rows that are written now, or `None`.
 
         It is the largest of the lower, the writer's notes, and the notes of an earlier process.
         """

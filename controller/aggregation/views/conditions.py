@@ -23,7 +23,7 @@ WAITING_MS = 10_000
 
 
 def is_recent(written_at: Sequence[int], now: int) -> bool:
-    """Return whether the last mark is no older than three times the median gap of the last marks.
+    """Return whether the last mark is at most as old as three median gaps of the last marks.
 
     A mark is recent for at least 5 s. A single mark never is.
 

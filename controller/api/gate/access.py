@@ -119,7 +119,7 @@ class AccessDenied(Exception):
 
 
 class RequestInfo(NamedTuple):
-    """The request's head, and what it needs.
+    """The request's head, and the right that it needs.
 
     Header names are in lower case, and `remote` is the caller's address.
     """

@@ -12,7 +12,7 @@ from prometheus_client import Gauge
 log = structlog.get_logger()
 
 LOOK_EVERY_S = 1.0
-EXPIRED_AT = 1.0  # 0 means that there is no certificate
+EXPIRED_AT = 1.0  # 0 without a certificate
 
 
 async def watch_certificate(context: ssl.SSLContext, cert: Path, key: Path, expiry: Gauge) -> None:
@@ -39,7 +39,7 @@ def _load(context: ssl.SSLContext, cert: Path, key: Path, expiry: Gauge) -> None
 
 
 def read_expiry(context: ssl.SSLContext, cert: Path) -> float:
-    """Return the Unix time at which the certificate of `context` expires.
+    """Return the Unix time when the certificate of `context` expires.
 
     Only a client that trusts a certificate can read it, so this shakes hands in memory.
     """

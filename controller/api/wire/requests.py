@@ -181,7 +181,7 @@ _Requirement: Any = request_of(
 
 
 class CompletenessRequest(_Requirement):  # type: ignore[misc]
-    """The time to which a stream must be complete, the writers that must vouch, and its reader."""
+    """How far a stream must be complete, the writers that must vouch, and its reader."""
 
     def __post_init__(self) -> None:
         check_names([*self.require, *([] if self.domain is None else [self.domain])])

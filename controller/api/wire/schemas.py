@@ -78,7 +78,7 @@ def _describe_cut(kind: type[Any]) -> Schema:
 
 
 def _complete(name: str, schema: Schema) -> Schema:
-    """Make all fields required, except those that an answer omits."""
+    """Make all fields required that an answer never omits."""
     text = FOR_READERS_OF_CODE.split(cleandoc(schema["description"]))[0]
     if name == TimeWindow.__name__:  # a tuple whose JSON is an object
         properties = dict(zip(TimeWindow._fields, schema.pop("prefixItems"), strict=True))

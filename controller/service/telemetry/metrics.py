@@ -98,7 +98,7 @@ class Metrics:
         )
         self.certificate_expiry = gauge(
             "certificate_expiry_seconds",
-            "Unix time at which the TLS certificate expires, 0 without one",
+            "Unix time when the TLS certificate expires, 0 without one",
         )
         self._ready = gauge("ready", "1 while the controller serves, 0 while its database is away")
         self._buckets = gauge("buckets", "Buckets of streams by owner", ["owner"])
