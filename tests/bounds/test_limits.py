@@ -87,14 +87,11 @@ async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits, what: 
     """While a commit takes long, excess requests are refused at once; accepted ones are kept."""
     store = WatchedMemory()
     async with serve(limits, store) as call:
-        store.watch.open.clear()
-        notes = [{"writer": "a"}, {"writer": "b"}]
-        tasks = [asyncio.create_task(call.post(NOTES, {"notes": notes}))]
-        await wait_until_async(lambda: store.watch.attempts == 2)
-        tasks += [asyncio.create_task(call.post(NOTES, {"notes": notes})) for _ in range(5)]
-        await wait_until_async(lambda: any(task.done() for task in tasks))
-        store.watch.open.set()
-        answers = [await task for task in tasks]
+        body = {"notes": [{"writer": "a"}, {"writer": "b"}]}
+        async with store.watch.hold(call.post(NOTES, body)) as first:
+            tasks = [asyncio.create_task(call.post(NOTES, body)) for _ in range(5)]
+            await wait_until_async(lambda: any(task.done() for task in tasks))
+        answers = await asyncio.gather(first, *tasks)
 
     refused = [answer for answer in answers if answer.status_code == 503]
     assert len(refused) == (2 if limits.waiting_requests == 3 else 3)

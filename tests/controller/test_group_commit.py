@@ -40,12 +40,9 @@ async def test_notes_during_commit_share_next(
     """A commit has a limited number of notes."""
     monkeypatch.setattr(committer, "BATCH_NOTES", 30)
     async with serve_stream(store) as controller:
-        store.watch.open.clear()
-        first = asyncio.create_task(deliver(controller, Note("first")))
-        await wait_until_async(lambda: store.watch.attempts == 2)
-        rest = [asyncio.create_task(deliver(controller, Note(f"w{i}"))) for i in range(50)]
-        await asyncio.sleep(0)
-        store.watch.open.set()
+        async with store.watch.hold(deliver(controller, Note("first"))) as first:
+            rest = [asyncio.create_task(deliver(controller, Note(f"w{i}"))) for i in range(50)]
+            await asyncio.sleep(0)
         await asyncio.gather(first, *rest)
 
         assert [len(list_members(batch)) for batch in store.watch.batches[1:]] == [1, 30, 20]
@@ -62,12 +59,9 @@ async def test_mark_is_committed_with_its_notes(store: Watched) -> None:
 
 async def test_cancelled_caller_does_not_delay_others(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
-        memory.watch.open.clear()
-        gone = asyncio.create_task(deliver(controller, Note("gone", 5)))
-        stays = asyncio.create_task(deliver(controller, Note("stays", 5)))
-        await wait_until_async(lambda: memory.watch.attempts == 2)
-        gone.cancel()
-        memory.watch.open.set()
+        async with memory.watch.hold(deliver(controller, Note("gone", 5))) as gone:
+            stays = asyncio.create_task(deliver(controller, Note("stays", 5)))
+            gone.cancel()
         await stays
 
         assert sorted(controller.stream("s").aggregator.writers()) == ["gone", "stays"]
@@ -192,12 +186,9 @@ async def test_note_after_failed_commit_is_judged_by_durable_state(
 async def test_waiting_callers_get_error_of_failed_batch(store: Watched) -> None:
     async with serve_stream(store) as controller:
         store.watch.failures = [DISK_FULL]
-        store.watch.open.clear()
-        first = asyncio.create_task(catch_error(deliver(controller, Note("a"))))
-        await wait_until_async(lambda: store.watch.attempts == 2)
-        behind = asyncio.create_task(catch_error(deliver(controller, Note("b"))))
-        await asyncio.sleep(0)
-        store.watch.open.set()
+        async with store.watch.hold(catch_error(deliver(controller, Note("a")))) as first:
+            behind = asyncio.create_task(catch_error(deliver(controller, Note("b"))))
+            await asyncio.sleep(0)
 
         assert [await first, await behind] == [StoreUnavailable] * 2
 
@@ -246,11 +237,8 @@ async def test_writers_do_not_time_out_without_database(
         await deliver(controller, Note("a", 1), Note("b"))
         before = controller._clocks.read().service
         memory.watch.failures = [DISK_FULL]
-        memory.watch.open.clear()
-        failing = asyncio.create_task(catch_error(deliver(controller, Note("b", 1))))
-        await wait_until_async(lambda: memory.watch.attempts == 3)
-        serve_for(controller, time, 60_000)
-        memory.watch.open.set()
+        async with memory.watch.hold(catch_error(deliver(controller, Note("b", 1)))) as failing:
+            serve_for(controller, time, 60_000)
         await failing
         await wait_until_ready(controller)
 

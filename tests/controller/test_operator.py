@@ -7,15 +7,7 @@ import pytest
 from controller.aggregation import operations
 from controller.aggregation.operations import Order
 from noted_time.values import Note, NotedMeanwhile
-from tests.support.controllers import (
-    GivenTime,
-    Watched,
-    deliver,
-    member,
-    serve_for,
-    serve_stream,
-    wait_until_async,
-)
+from tests.support.controllers import GivenTime, Watched, deliver, member, serve_for, serve_stream
 from tests.support.http import Caller
 
 OPS = Order("ops", "it is slow")
@@ -26,14 +18,12 @@ async def test_removal_sees_note_of_its_commit(store: Watched, time: GivenTime) 
     async with serve_stream(store, time) as controller:
         await deliver(controller, Note("a", 1))
         seen = member(controller, "a").noted_at
-        store.watch.open.clear()
-        under_way = asyncio.ensure_future(deliver(controller, Note("b", 1)))
-        await wait_until_async(lambda: store.watch.attempts == 3)
-        serve_for(controller, time, 50)
-        noted = controller.note("s", [Note("a", 2)])
-        removal = asyncio.ensure_future(controller.change("s", operations.remove, OPS, "a", seen))
-        await asyncio.sleep(0)
-        store.watch.open.set()
+        async with store.watch.hold(deliver(controller, Note("b", 1))) as under_way:
+            serve_for(controller, time, 50)
+            noted = controller.note("s", [Note("a", 2)])
+            removing = controller.change("s", operations.remove, OPS, "a", seen)
+            removal = asyncio.ensure_future(removing)
+            await asyncio.sleep(0)
         await asyncio.gather(under_way, noted)
 
         with pytest.raises(NotedMeanwhile):

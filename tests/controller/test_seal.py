@@ -26,14 +26,11 @@ OPS = Order("ops", "the carrier is gone")
 
 async def test_note_before_seal_of_its_commit_counts(store: Watched) -> None:
     async with serve_stream(store, mark_interval_ms=60_000) as controller:
-        store.watch.open.clear()
-        first = asyncio.create_task(deliver(controller, Note("b", 1, {1: 1})))
-        await wait_until_async(lambda: store.watch.attempts == 2)
-        before = controller.note("s", [Note("a", 5, {0: 9})])
-        seal = asyncio.create_task(controller.seal("s", OPS, NOTHING))
-        await asyncio.sleep(0)
-        after = controller.note("s", [Note("a", 7, {0: 11}), Note("new")])
-        store.watch.open.set()
+        async with store.watch.hold(deliver(controller, Note("b", 1, {1: 1}))) as first:
+            before = controller.note("s", [Note("a", 5, {0: 9})])
+            seal = asyncio.create_task(controller.seal("s", OPS, NOTHING))
+            await asyncio.sleep(0)
+            after = controller.note("s", [Note("a", 7, {0: 11}), Note("new")])
         answers = [await first, await before, await after]
         _, made = await seal
 
@@ -45,12 +42,9 @@ async def test_note_before_seal_of_its_commit_counts(store: Watched) -> None:
 async def test_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         await deliver(controller, Note("a", 5, {0: 9}))
-        memory.watch.open.clear()
-        seal = asyncio.create_task(controller.seal("s", OPS, NOTHING))
-        await wait_until_async(lambda: memory.watch.attempts == 3)
-        shown = controller.stream("s").window({0: 9}, None).sealed
-        memory.watch.failures.append(StoreUnavailable("no"))
-        memory.watch.open.set()
+        async with memory.watch.hold(controller.seal("s", OPS, NOTHING)) as seal:
+            shown = controller.stream("s").window({0: 9}, None).sealed
+            memory.watch.failures.append(StoreUnavailable("no"))
         with pytest.raises(StoreUnavailable):
             await seal
         await wait_until_async(lambda: controller._committer.ready)

@@ -1,7 +1,6 @@
 """A replica in the test's process; the test simulates leases and the other replica."""
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import Any
 
 import httpx
 import msgspec
+from msgspec.structs import replace
 
 from controller.aggregation.owned_streams import bucket_of
 from controller.api.gate.access import FORWARDED_PATH, Gate
@@ -18,9 +18,7 @@ from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
 from controller.service.limits import Limits
 from controller.store.port import Leases
-from controller.store.records import ChangeSet
-from demo.trials.memory_store import MemoryStore
-from tests.support.controllers import wait_until_async
+from tests.support.controllers import WatchedMemory, wait_until_async
 from tests.support.http import serve_app
 
 BUCKETS = 64
@@ -29,7 +27,7 @@ MINE = frozenset(range(0, BUCKETS, 2))
 RESULTS = Answer.of(200, b'{"results":[{"status":"accepted","lower":5}]}')
 
 
-class Shared(MemoryStore):
+class Shared(WatchedMemory):
     """A database where this replica owns every second bucket, and another replica the rest."""
 
     local = False
@@ -38,15 +36,6 @@ class Shared(MemoryStore):
         super().__init__()
         self._clocks = dict.fromkeys(range(BUCKETS), 0)
         self.leases = Leases(BUCKETS, MINE, dict.fromkeys(range(1, BUCKETS, 2), OTHER), 2)
-        self.open = threading.Event()
-        self.open.set()
-        self.commits = 0
-
-    def commit(self, batch: ChangeSet) -> None:
-        """Wait while the test blocks the database."""
-        self.commits += 1
-        assert self.open.wait(90)
-        super().commit(batch)
 
     def heartbeat(self) -> Leases:
         """Return the answer that the test gives."""
@@ -55,18 +44,15 @@ class Shared(MemoryStore):
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         """Acquire free buckets."""
         taken = self.leases.free & set(buckets)
-        mine = self.leases.mine | taken
-        self.leases = Leases(BUCKETS, mine, self.leases.others, self.leases.replicas)
+        self.leases = replace(self.leases, mine=self.leases.mine | taken)
         return taken
 
     def release(self, buckets: Iterable[int]) -> None:
-        mine = self.leases.mine - set(buckets)
-        self.leases = Leases(BUCKETS, mine, self.leases.others, self.leases.replicas)
+        self.leases = replace(self.leases, mine=self.leases.mine - set(buckets))
 
     def leave(self) -> None:
         """Release all buckets to no replica."""
-        others, replicas = self.leases.others, self.leases.replicas - 1
-        self.leases = Leases(BUCKETS, frozenset(), others, replicas)
+        self.leases = replace(self.leases, mine=frozenset(), replicas=self.leases.replicas - 1)
 
 
 def encode_frame(items: list[Item]) -> bytes:
@@ -159,29 +145,24 @@ class Replica:
 
     def set_owner(self, owner: str | None, *, replicas: int = 2) -> None:
         """Set the owner of bucket 1 and the number of replicas."""
-        was = self.store.leases
-        others = {each: url for each, url in was.others.items() if each != 1}
+        others = {each: url for each, url in self.store.leases.others.items() if each != 1}
         if owner is not None:
             others[1] = owner
-        self.store.leases = Leases(BUCKETS, was.mine, others, replicas)
+        self.store.leases = replace(self.store.leases, others=others, replicas=replicas)
         self.controller.ownership.refresh_soon()
 
     async def lose(self, *asked: Callable[[], Coroutine[Any, Any, httpx.Response]]) -> list[Any]:
         """Lose bucket 0 while these requests wait for a commit, and return their answers."""
-        self.store.open.clear()
-        before = self.store.commits
-        held_up = asyncio.create_task(self.controller.put_stream(HERE, {}))
-        await wait_until_async(lambda: self.store.commits > before)
-        self.controller.ownership.refresh_soon()
         ownership, clocks = self.controller.ownership, self.controller._clocks
-        await wait_until_async(
-            lambda: ownership.is_due(clocks.read())
-        )  # a turn comes before the next batch
-        waiting = [asyncio.create_task(each()) for each in asked]
-        await wait_until_async(lambda: self.controller._committer.depth >= len(asked))
-        was = self.store.leases
-        self.store.leases = Leases(BUCKETS, was.mine - {0}, {**was.others, 0: OTHER}, was.replicas)
-        self.store.open.set()
+        async with self.store.watch.hold(self.controller.put_stream(HERE, {})) as held_up:
+            ownership.refresh_soon()
+            # a turn comes before the next batch
+            await wait_until_async(lambda: ownership.is_due(clocks.read()))
+            waiting = [asyncio.create_task(each()) for each in asked]
+            await wait_until_async(lambda: self.controller._committer.depth >= len(asked))
+            was = self.store.leases
+            others = {**was.others, 0: OTHER}
+            self.store.leases = replace(was, mine=was.mine - {0}, others=others)
         await asyncio.wait([held_up])
         return list(await asyncio.gather(*waiting))
 

@@ -1,14 +1,12 @@
 """Replicas that stop or die release their streams and answer open requests."""
 
 import asyncio
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from controller.store.port import LEASE_MS, Leases, StoreUnavailable
-from controller.store.records import ChangeSet
 from demo.trials.calls import HTTP
 from demo.trials.ports import listens
 from demo.trials.postgres import PASSWORD
@@ -29,18 +27,14 @@ EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
 
 async def test_waiting_notes_are_committed_before_release(this: Replica) -> None:
     """The callers get their answers from this replica."""
-    this.store.open.clear()
-    before = this.store.commits
-    asked = [asyncio.create_task(this.note(HERE, f"w{n}")) for n in range(3)]
-    await wait_until_async(lambda: this.store.commits > before)
-    asked += [asyncio.create_task(this.note(HERE, f"v{n}")) for n in range(3)]
-    await wait_until_async(lambda: this.controller._committer.depth == 3)
-    this.controller.prepare_to_stop()
-    this.store.open.set()
-    answers = await asyncio.gather(*asked)
+    async with this.store.watch.hold(this.note(HERE)) as first:
+        asked = [asyncio.create_task(this.note(HERE, f"v{n}")) for n in range(3)]
+        await wait_until_async(lambda: this.controller._committer.depth == 3)
+        this.controller.prepare_to_stop()
+    answers = await asyncio.gather(first, *asked)
     await wait_until_async(lambda: not this.controller.owns(HERE))
 
-    assert ([each.status_code for each in answers], this.owner.frames) == ([200] * 6, [])
+    assert ([each.status_code for each in answers], this.owner.frames) == ([200] * 4, [])
 
 
 async def test_requests_after_release_go_to_new_owner(this: Replica) -> None:
@@ -82,26 +76,14 @@ async def test_stopping_replica_acquires_no_bucket(this: Replica) -> None:
     assert (this.controller._committer.streams.clocks, this.store.leases.mine) == ({}, frozenset())
 
 
-async def test_streams_are_released_after_failed_commit(
-    this: Replica, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_streams_are_released_after_failed_commit(this: Replica) -> None:
     """The callers of this commit and of the waiting ones get the error."""
-    opened = threading.Event()
-
-    def fail(_: ChangeSet) -> None:
-        assert opened.wait(90)
-        monkeypatch.undo()
-        raise StoreUnavailable("away")
-
-    monkeypatch.setattr(this.store, "commit", fail)
-    committer = this.controller._committer
-    asked = [asyncio.create_task(this.note(HERE))]
-    await wait_until_async(lambda: bool(committer._running))
-    asked.append(asyncio.create_task(this.note(HERE)))
-    await wait_until_async(lambda: committer.depth == 1)
-    this.controller.prepare_to_stop()
-    opened.set()
-    answers = await asyncio.gather(*asked)
+    this.store.watch.failures = [StoreUnavailable("away")]
+    async with this.store.watch.hold(this.note(HERE)) as first:
+        behind = asyncio.create_task(this.note(HERE))
+        await wait_until_async(lambda: this.controller._committer.depth == 1)
+        this.controller.prepare_to_stop()
+    answers = await asyncio.gather(first, behind)
     await wait_until_async(lambda: not this.store.leases.mine)
 
     assert [problem(each)[:2] for each in answers] == [(503, "unavailable")] * 2
@@ -109,14 +91,11 @@ async def test_streams_are_released_after_failed_commit(
 
 async def test_long_commit_does_not_extend_lease(this: Replica) -> None:
     """A lease begins when the commit is sent, not when it is answered."""
-    clocks, store = this.controller._clocks, this.store
-    store.open.clear()
-    before = store.commits
-    held_up = asyncio.create_task(this.controller.put_stream(HERE, {"mark_interval_ms": 1}))
-    await wait_until_async(lambda: store.commits > before)
-    steady_ms = clocks.steady_ms
-    clocks.steady_ms = lambda: steady_ms() + LEASE_MS
-    store.open.set()
+    clocks = this.controller._clocks
+    changing = this.controller.put_stream(HERE, {"mark_interval_ms": 1})
+    async with this.store.watch.hold(changing) as held_up:
+        steady_ms = clocks.steady_ms
+        clocks.steady_ms = lambda: steady_ms() + LEASE_MS
     await held_up
 
     assert not this.controller.ownership.is_sure

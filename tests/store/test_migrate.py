@@ -27,7 +27,7 @@ from controller.store.open import open_store
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import is_postgres
 from controller.store.schema import SCHEMA_REVISION, VERSION_TABLE, metadata
-from controller.store.sqlite import check_references, create_migration_engine, parse_file
+from controller.store.sqlite import check_references, parse_file
 from demo.trials.postgres import Server
 from noted_time import Rejected
 from tests.store.conftest import DURABLE
@@ -60,7 +60,7 @@ def set_revision(url: str, number: str) -> str:
 @contextmanager
 def connect(url: str) -> Iterator[Connection]:
     """Connect as a migration does."""
-    engine = create_migration_engine(parse_file(url))
+    engine = engine_to_migrate(url)
     with engine.connect() as connection:
         yield connection
     engine.dispose()
@@ -160,15 +160,13 @@ def test_failed_migration_leaves_file_unchanged(url: str) -> None:
 def test_database_with_tables_of_other_programs_is_shared(empty: str) -> None:
     """Other tables may have common names, or be Alembic's."""
     others = ("alembic_version", "stream", "token", "secret", "change")
-    engine = engine_to_migrate(empty)
-    with engine.begin() as connection:
+    with connect(empty) as connection, connection.begin():
         for name in others:
             connection.exec_driver_sql(f"CREATE TABLE {name} (colour TEXT)")
     migrate(empty)
 
-    with engine.connect() as connection:
+    with connect(empty) as connection:
         tables = inspect(connection).get_table_names()
-    engine.dispose()
     assert set(tables) == {*others, *metadata.tables, VERSION_TABLE}
 
 
@@ -209,13 +207,10 @@ def test_migrations_make_tables_of_schema(empty: str) -> None:
     """Alembic finds no difference."""
     migrate(empty)
 
-    engine = engine_to_migrate(empty)
-    with engine.connect() as connection:
+    with connect(empty) as connection:
         opts = {"compare_server_default": True, "version_table": VERSION_TABLE}
         context = MigrationContext.configure(connection, opts=opts)
-        differences = compare_metadata(context, metadata)
-    engine.dispose()
-    assert differences == []
+        assert compare_metadata(context, metadata) == []
 
 
 def test_schema_names_last_revision() -> None:

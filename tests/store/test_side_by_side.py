@@ -13,7 +13,6 @@ from controller.store.migrate import (
     MIGRATIONS_DIRECTORY,
     WrongSchema,
     check,
-    engine_to_migrate,
     migrate,
     read_revision,
 )
@@ -23,6 +22,7 @@ from controller.store.records import ChangeSet
 from controller.store.schema import SCHEMA_REVISION
 from demo.trials.postgres import Server
 from tests.store.conftest import DURABLE
+from tests.store.test_migrate import connect
 from tests.store.test_moved import make_moving_marks
 from tests.support.next_version import NEXT, NextVersion
 from tests.support.processes import run_command
@@ -133,16 +133,13 @@ def test_migrations_name_oldest_code_that_works() -> None:
 
 def read_columns(url: str) -> dict[tuple[str, str], bool]:
     """Return whether a row may omit each column of each table."""
-    engine = engine_to_migrate(url)
-    with engine.connect() as connection:
+    with connect(url) as connection:
         found = inspect(connection)
-        columns = {
+        return {
             (table, each["name"]): bool(each["nullable"] or each["default"])
             for table in found.get_table_names()
             for each in found.get_columns(table)
         }
-    engine.dispose()
-    return columns
 
 
 def test_expansion_keeps_columns_and_fills_new_ones(later: NextVersion, tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.aggregation.views.inspection import build_writer_row, explain
 from controller.aggregation.views.view import View
@@ -20,6 +20,8 @@ from demo.trials.memory_store import MemoryStore
 from demo.trials.waiting import PATIENCE_S
 from noted_time.answers import Explanation, WriterRow
 from noted_time.values import Accepted, Mark, Note, Refused
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -41,8 +43,7 @@ class GivenTime:
 class Watch:
     """The batches of a watched store, and its planned failures.
 
-    A commit raises the next of `failures`, or writes and raises the next of `lies`. It waits while
-    `open` is not set.
+    A commit raises the next of `failures`, or writes and raises the next of `lies`.
     """
 
     batches: list[ChangeSet] = field(default_factory=list)
@@ -50,14 +51,26 @@ class Watch:
     lies: list[Exception] = field(default_factory=list)
     loads: list[Exception] = field(default_factory=list)
     attempts: int = 0
-    open: threading.Event = field(default_factory=threading.Event)
+    _open: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self.open.set()
+        self._open.set()
+
+    @asynccontextmanager
+    async def hold(self, request: Awaitable[T]) -> AsyncIterator[asyncio.Future[T]]:
+        """Start a request, and let its commit wait until the end of the block."""
+        before = self.attempts
+        self._open.clear()
+        started = asyncio.ensure_future(request)
+        try:
+            await wait_until_async(lambda: self.attempts > before)
+            yield started
+        finally:
+            self._open.set()
 
     def commit(self, batch: ChangeSet, commit: Callable[[ChangeSet], None]) -> None:
         self.attempts += 1
-        self.open.wait()
+        self._open.wait()
         if self.failures:
             raise self.failures.pop(0)
         commit(batch)
@@ -121,8 +134,6 @@ async def run_controller(
     try:
         yield controller
     finally:
-        if isinstance(store, Watched):
-            store.watch.open.set()  # or a failed test would never end
         async with asyncio.timeout(PATIENCE_S):
             await controller.close()
 

@@ -89,14 +89,11 @@ async def test_notes_are_answered_while_database_hangs(
         monkeypatch.setattr(committer, name, seconds)
     names = ("noted_time_ready", "noted_time_commit_age_seconds")
     body = {"notes": [{"writer": "a", "time": 5}]}
-    memory.watch.open.clear()
-    noting = asyncio.create_task(call.post(f"{S}/notes", body))
-    await wait_until_async(lambda: memory.watch.attempts == 2)
-    ready, noted = await call.get("/readyz"), await noting
-    later = await call.post(f"{S}/notes", body)
-    state, age = (scrape(call.controller, name)[()] for name in names)
-    monkeypatch.setattr(committer, "PING_TIMEOUT_S", 60)
-    memory.watch.open.set()
+    async with memory.watch.hold(call.post(f"{S}/notes", body)) as noting:
+        ready, noted = await call.get("/readyz"), await noting
+        later = await call.post(f"{S}/notes", body)
+        state, age = (scrape(call.controller, name)[()] for name in names)
+        monkeypatch.setattr(committer, "PING_TIMEOUT_S", 60)
     await wait_until_async(lambda: not scrape(call.controller, names[1])[()])
     repeated = await call.post(f"{S}/notes", body)
 

@@ -7,7 +7,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
-from threading import Barrier, current_thread, main_thread
+from threading import Barrier, Thread, current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -96,43 +96,42 @@ def test_files_of_page_are_small() -> None:
     assert sorted(found) == sorted(pages.DASHBOARD_FILES.values())
 
 
-async def test_api_is_described_when_controller_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread builds the description, because it takes half a second."""
+@pytest.fixture
+def described_by(monkeypatch: pytest.MonkeyPatch) -> list[Thread]:
+    """The threads that build the description, each for a moment."""
     threads = []
 
     def describe(_: Api) -> dict[str, Any]:
         threads.append(current_thread())
+        time.sleep(0.05)
         return {}
 
     monkeypatch.setattr(Api, "document", None)
     monkeypatch.setattr(Api, "_build_document", describe)
+    return threads
+
+
+async def test_api_is_described_when_controller_starts(described_by: list[Thread]) -> None:
+    """A thread builds the description, because it takes half a second."""
     api = create_api(Controller(MemoryStore()))
     async with api.router.lifespan_context(api):
         pass
 
-    assert [thread is main_thread() for thread in threads] == [False]
+    assert [thread is main_thread() for thread in described_by] == [False]
 
 
-def test_concurrent_calls_build_one_description(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_calls_build_one_description(described_by: list[Thread]) -> None:
     """The first call and the thread ask at once."""
-    both, described = Barrier(2), []
-
-    def describe(_: Api) -> dict[str, Any]:
-        described.append(current_thread())
-        time.sleep(0.05)
-        return {}
+    both, api = Barrier(2), create_api(Controller(MemoryStore()))
 
     def ask() -> dict[str, Any]:
         both.wait()
         return api.openapi()
 
-    monkeypatch.setattr(Api, "document", None)
-    monkeypatch.setattr(Api, "_build_document", describe)
-    api = create_api(Controller(MemoryStore()))
     with ThreadPoolExecutor(2) as threads:
         asked = [threads.submit(ask) for _ in range(2)]
 
-    assert (len(described), len({str(each.result()) for each in asked})) == (1, 1)
+    assert (len(described_by), len({str(each.result()) for each in asked})) == (1, 1)
 
 
 def test_describing_api_logs_nothing() -> None:

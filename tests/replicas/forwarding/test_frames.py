@@ -125,12 +125,9 @@ async def test_misdirected_request_is_not_forwarded_again(
     assert (answer.status_code, asked, this.store.streams()[1:]) == (421, ([], []), [])
 
 
-async def test_failed_commit_is_reported_to_each_caller(
-    this: Replica, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_commit_is_reported_to_each_caller(this: Replica) -> None:
     """No note of the frame is accepted."""
-    full = StoreUnavailable("the disk is full")
-    monkeypatch.setattr(this.store, "commit", Mock(side_effect=full))
+    this.store.watch.failures = [StoreUnavailable("the disk is full")]
     found = await send_items(this, make_item(), make_item())
 
     assert [read_code(each) for each in found] == [(503, "unavailable")] * 2
