@@ -116,9 +116,7 @@ ROOMS = {
         ("spark_integration/marks_source/*",),
         (
             "spark_integration/marks_source",
-            *_tests(
-                "tests/spark", "ahead asking other_checkpoint query_progress release topic_backlog"
-            ),
+            *_tests("tests/spark", "ahead asking query_progress release topic_backlog"),
             "tests/spark/test_tokens.py::test_workers_are_given_no_secret",
             "tests/spark/test_tokens.py::test_planner_uses_the_secrets_of_its_query",
             *WITH_SPARK,
@@ -129,7 +127,9 @@ ROOMS = {
         ("spark_integration/marks/*",),
         (
             "spark_integration/marks",
-            *_tests("tests/spark", "ahead asking feed query_progress release topic_backlog"),
+            *_tests(
+                "tests/spark", "ahead asking batches feed query_progress release topic_backlog"
+            ),
             "tests/spark/test_fed_claims.py::test_batch_after_each_stated_lower_is_due_once",
             *WITH_SPARK,
         ),

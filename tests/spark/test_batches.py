@@ -1,29 +1,194 @@
-"""The batches of a query over a file log, without Spark; some logs lack rows of their marks."""
+"""Queries on a file log, without Spark; see `batches/*.txt`.
+
+A paragraph of these files has a fact, more about it, and acts on the log of the stream `flights`,
+indented. Behind an arrow is the answer of an act, in which `…` stands for any text:
+
+    append 0 a@1000 b@2000       a file of segment 0 has the rows a and b of these times, in ms
+    note 1500                    the writer notes a time for all rows; `note 1500 0:9` for others
+    query rows=2 start=1000      from here on, a new query reads, with these options
+    restart rows=5               the query continues from its checkpoint, with other options
+    read -> a 999; b,c 1499      the rows and the watermark of all batches that there are
+    read backlog -> True; False  these fields of them
+    first -> a 999               likewise, but the query continues after the first batch
+    run -> 1 1500 0:2            the number, the lower and the end of each batch that a run plans
+    window 0 5 -> a,b of 3       the rows of a complete window, and how many are read to find them
+    logged missing -> …          the messages with this word that are logged
+"""
 
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from demo.trials.calls import wire
 from demo.trials.served import Served
-from noted_time import BacklogPolicy
-from noted_time.filelog import segment_directory
-from noted_time.filelog.layout import UnreadableFile
-from noted_time.values import Rejected, ScaleEvent, UnknownStream
-from spark_integration import Batches, CatchUp, Ingestion, ReadRange
+from noted_time import BacklogPolicy, Rejected
+from noted_time.filelog import file_name, segment_directory
+from noted_time.values import ScaleEvent
+from spark_integration import Batches, BatchRead, CatchUp, Columns, Ingestion, Noted, ReadRange
+from spark_integration.complete.source import CompleteSource, WindowQuery
+from spark_integration.complete.window import wait_for_window
 from spark_integration.log.options import Option
-from spark_integration.marks.watermark import LAST_MS
-from tests.spark.conftest import write_rows
+from spark_integration.marks.offset import NotedOffset
+from spark_integration.marks.time_range import TimeRange
+from spark_integration.scan.files import CutRange, LogFile, find_first_offsets
+from spark_integration.session.sources import build_options
+from tests.core.test_scenarios import show_value
 from tests.support.disorder import disorder, replay
-from tests.support.log_reading import Batch, build_query, open_reader, read_batches, replay_batch
-from tests.support.noted_stream import NotedStream
+from tests.support.log_reading import (
+    Batch,
+    build_query,
+    open_reader,
+    plan_run,
+    read_batches,
+    replay_batch,
+)
+from tests.support.noted_stream import NotedStream, table
+from tests.support.paragraphs import read_paragraphs
+from tests.support.scenarios import Scenario
 
-YEAR_MS = 365 * 24 * 3600 * 1000
+FILES = sorted(Path(__file__).with_name("batches").glob("*.txt"))
+
+SHOWN: dict[str, Callable[[Batch], object]] = {
+    "rows": lambda batch: [name for _, name in batch.rows],
+    "watermark": lambda batch: batch.watermark,
+    "begin": lambda batch: batch.end.begin,
+    "backlog": lambda batch: batch.end.backlog,
+}
 
 
-def names(found: list[Batch]) -> list[list[str]]:
-    """Return the names of the rows of each batch."""
-    return [[name for _, name in batch.rows] for batch in found]
+def choose_options(asked: dict[str, Any]) -> list[Option]:
+    """Return the options of a query, which are removed from the words."""
+    chosen: list[Option] = []
+    if "rows" in asked:
+        chosen.append(Batches(asked.pop("rows")))
+    if {"start", "end"} & asked.keys():
+        chosen.append(ReadRange(asked.pop("start", None), asked.pop("end", None)))
+    if "behind" in asked:
+        behind = BacklogPolicy(behind_ms=asked.pop("behind"))
+        chosen.append(CatchUp(behind, asked.pop("most", None)))
+    if "lag" in asked:
+        chosen.append(Ingestion(asked.pop("lag")))
+    return chosen
+
+
+class LogScenario(Scenario):
+    """A file log, and a query on it."""
+
+    def __init__(
+        self, flights: NotedStream, server: Served, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        super().__init__(caplog)
+        self.flights, self.server, self.subject = flights, server, flights.marks
+        self.lost = server.lose_writes()
+        self.stop, self.start = server.stop, server.start
+        self.query()
+
+    def backup(self) -> None:
+        """Copy the controller's database."""
+        self.lost.__enter__()
+
+    def restore(self) -> None:
+        """Restart the controller with the copy."""
+        self.lost.__exit__(None, None, None)
+
+    def stream(self, *domains: str) -> None:
+        """Create the stream again, with these domains."""
+        self.subject = self.server.stream("flights", *domains)
+
+    def append(self, segment: int, *rows: str) -> None:
+        parts = (row.split("@") for row in rows)
+        self.flights.append(segment, *((int(time), name) for name, time in parts))
+
+    def skip(self, segment: int, offset: int) -> None:
+        """Continue a segment at an offset, as after compaction."""
+        self.flights.position[segment] = offset
+
+    def columns(self, segment: int, **values: object) -> None:
+        """Append a row with these columns."""
+        self.flights.append_table(segment, pa.table({n: [v] for n, v in values.items()}))
+
+    def note(self, time: int | None, cut: dict[int, int] | None = None, **fields: object) -> None:
+        position = wire(cut or self.flights.position)
+        note = {"writer": "w", "time": time, "position": position, **fields}
+        self.server.post("flights", note)
+
+    def scale(self, sealed: dict[int, int], **created: int) -> None:
+        after = {int(segment): (before,) for segment, before in created.items()}
+        self.flights.marks.scale(ScaleEvent(sealed, after))
+
+    def delete(self, segment: int, *starts: int) -> None:
+        """Delete the files of a segment that begin at these offsets, or all."""
+        directory = segment_directory(self.flights.root, "flights", segment)
+        for start in starts:
+            (directory / file_name("flights", segment, start)).unlink()
+        if not starts:
+            shutil.rmtree(directory)
+
+    def drop(self) -> None:
+        """Delete the stream."""
+        self.server.call("DELETE", "/flights")
+
+    def remove(self, writer: str) -> None:
+        self.server.call("DELETE", f"/flights/writers/{writer}")
+
+    def query(self, **asked: Any) -> None:  # noqa: ANN401 - any option
+        self.end: NotedOffset | None = None
+        self.restart(**asked)
+
+    def restart(self, **asked: Any) -> None:  # noqa: ANN401 - any option
+        options = choose_options(asked)
+        self.asked = build_query(self.flights, *options, **asked)
+
+    def read(self, *fields: str) -> str:
+        return self._read(fields, slice(None))
+
+    def run(self) -> str:
+        """Show the number, the lower and the end of each batch that one run plans."""
+        found = plan_run(self.asked, self.end)
+        self.end = found[-1]
+        reads = ((each.run, each.streams["flights"]) for each in found)
+        return "; ".join(
+            f"{n} {show_value(of.mark.lower)} {show_value(of.segments)}" for n, of in reads
+        )
+
+    def first(self, *fields: str) -> str:
+        return self._read(fields, slice(1))
+
+    def _read(self, fields: tuple[str, ...], taken: slice) -> str:
+        found = read_batches(self.asked, self.end)[taken]
+        self.end = found[-1].end if found else self.end
+        shown = fields or ("rows", "watermark")
+        batches = (" ".join(show_value(SHOWN[name](each)) for name in shown) for each in found)
+        return "; ".join(batches) or "-"
+
+    def window(self, start: int, end: int, **asked: Any) -> str:  # noqa: ANN401 - any argument
+        """Show the rows of a complete window, and how many rows its tasks read."""
+        late, read = asked.pop("late", "warn"), BatchRead(**asked)
+        noted, root = Noted(self.server.url, "flights"), str(self.flights.root)
+        found = wait_for_window(noted, start, end, domain=None, read=read, late=late)
+        between = CutRange(found.from_cut.offsets, found.to_cut.offsets, "time")
+        query = WindowQuery(root, "flights", start, end, between, read.own_segments)
+        source = CompleteSource(build_options(query))
+        reader = source.reader(source.schema())
+        tasks: Any = reader.partitions()
+        batches = (batch for task in tasks for batch in reader.read(task))
+        rows = sorted(name for batch in batches for name in batch["name"].to_pylist())
+        count = sum(each.rows for task in tasks for each in task.work)
+        columns = "" if rows else f" with {show_value(source.schema().names)}"
+        return f"{show_value(rows)} of {count}{columns}"
+
+
+@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
+def test_scenario(
+    flights: NotedStream, controller: Served, caplog: pytest.LogCaptureFixture, acts: list[str]
+) -> None:
+    LogScenario(flights, controller, caplog).play(acts)
 
 
 @pytest.mark.parametrize(
@@ -54,208 +219,126 @@ def test_rerun_batch_is_identical_and_needs_no_controller(
     assert (again, len(planned) > 3) == (planned, True)
 
 
-@pytest.mark.parametrize(("most", "large"), [(40, [40, 40, 20]), (None, [100])])
-def test_batches_are_larger_while_the_query_is_behind(
-    flights: NotedStream, most: int | None, large: list[int]
-) -> None:
-    """They are small again once the query is near the end."""
-    query = build_query(flights, Batches(5), CatchUp(BacklogPolicy(behind_ms=1500), most))
-    for second in range(10):
-        flights.append(0, *((second * 1000 + ms, "a") for ms in range(10)))
-        flights.note((second + 1) * 1000)
-    found = read_batches(query)
-    for second in range(10, 12):
-        flights.append(0, *((second * 1000 + ms, "a") for ms in range(10)))
-    flights.note(11_000)
-    found += read_batches(query, found[-1].end)
-
-    read = [(len(batch.rows), batch.end.backlog) for batch in found if batch.rows]
-    assert read == [*((size, True) for size in large), *[(5, False)] * 4]
-
-
-def test_rows_are_read_while_the_controller_is_away(
-    flights: NotedStream, controller: Served
-) -> None:
-    """The watermark stays until the controller is back."""
-    query = build_query(flights)
-    flights.append(0, (1000, "a"))
-    flights.note(1500)
-    found = read_batches(query)
-    controller.stop()
-    flights.append(0, (1600, "b"))
-    found += read_batches(query, found[-1].end)
-    controller.start()
-    flights.note(2000)
-    found += read_batches(query, found[-1].end)
-
-    assert names(found) == [["a"], ["b"], []]
-    assert [batch.watermark for batch in found] == [1499, 1499, 1999]
-
-
-def test_query_ahead_of_its_stream_continues_at_the_last_mark(
-    flights: NotedStream, controller: Served, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The controller's database went back.
-
-    The watermark waits for later times, and no row comes twice.
-    """
-    query = build_query(flights)
-    flights.append(0, (1000, "a"))
-    flights.note(1500)
-    with controller.lose_writes():
-        flights.append(0, (2500, "b"))
-        for time in (2600, 2800, 3000):
-            flights.note(time)
-        found = read_batches(query)
-    for time in (2000, 5000):
-        flights.append(0, (3500, "c"))
-        flights.note(time)
-        found += read_batches(query, found[-1].end)
-
-    assert names(found) == [["a", "b"], ["c"], ["c"]]
-    assert [batch.watermark for batch in found] == [2999, 2999, 4999]
-    assert "do not continue those known here" in caplog.text
-
-
-def test_each_domain_moves_the_watermark_of_its_own_time(
-    flights: NotedStream, controller: Served
-) -> None:
-    """A query on ship time waits, although order time is far ahead."""
-    flights.marks = controller.stream("flights", "order", "ship")
-    flights.append(0, (1000, "a"))
-    flights.marks.note("w", 9000, {0: 1}, "order")
-    flights.marks.note("w", 1500, {0: 1}, "ship")
-    found = [read_batches(build_query(flights, domain=domain))[-1] for domain in ("order", "ship")]
-
-    assert [batch.watermark for batch in found] == [8999, 1499]
-
-
-def test_successor_is_read_after_the_end_of_its_predecessor(flights: NotedStream) -> None:
-    """No mark that names the successor is admitted before."""
-    flights.append(0, (1000, "a"), (1100, "b"), (1200, "c"))
-    flights.note(1050)
-    flights.marks.scale(ScaleEvent({0: 3}, {1: (0,), 2: (0,)}))
-    flights.append(1, (2500, "d"))
-    flights.append(2, (1300, "e"), (2600, "f"))
-    flights.note(2000)
-    found = read_batches(build_query(flights, Batches(1)))
-    before = [batch for batch in found if batch.read.segments.get(0, 0) < 3]
-
-    assert {batch.watermark for batch in before} <= {None, 1049}
-    assert found[-1].watermark == 1999
-
-
-def test_unknown_stream_fails_the_query_at_its_start(
-    flights: NotedStream, controller: Served
-) -> None:
-    """Otherwise its watermark would never advance."""
-    flights.append(0, (1000, "a"))
-    query = build_query(flights)
-    controller.call("DELETE", "/flights")
-
-    with pytest.raises(UnknownStream, match="there is no stream 'flights'"):
-        read_batches(query)
-
-
-def test_file_without_a_column_is_named(flights: NotedStream) -> None:
-    flights.append(0, (1000, "a"))
-    flights.append_table(0, pa.table({"time": [1], "x": [1]}))
-
-    with pytest.raises(UnreadableFile, match=r"flights\+0\+0000000001.parquet: has no column name"):
-        read_batches(build_query(flights))
-
-
-def test_watermark_follows_ingestion_by_the_lag(flights: NotedStream) -> None:
-    """A row that was older than the lag on ingestion is late."""
-    flights.marks = flights.server.stream(flights.name, "ingestion")
-    flights.append(0, (2500, "a"), (4500, "b"))
-    flights.note(5000)
-    query = build_query(flights, Ingestion(2000), domain="ingestion", event_time="time")
-
-    assert [batch.watermark for batch in read_batches(query)] == [2999]
-
-
-def test_seal_counts_once_the_final_cut_is_read(flights: NotedStream) -> None:
-    """Several runs read the final cut. The last rows came after the seal."""
-    query = build_query(write_rows(flights, 2000), Batches(2))
-    first = read_batches(query)
-    flights.marks.seal(cut={0: 3, 1: 2})
-    sealed = read_batches(query, first[-1].end)
-    flights.append(0, (9700, "d"))
-    flights.append(1, (9900, "e"))
-    last = read_batches(query, first[-1].end)
-
-    assert sealed == []
-    assert [row for batch in last for row in batch.rows] == [(9700, "d"), (9900, "e")]
-    assert [batch.watermark for batch in (first[-1], last[-1])] == [1999, LAST_MS]
-    assert read_batches(query, last[-1].end) == []
-
-
 SECOND = 1000
+EVERY_OPTION = (
+    Batches(20),
+    Columns(late="keep"),
+    CatchUp(BacklogPolicy(behind_ms=SECOND), max_rows_per_trigger=30),
+)
 
 
-def scale(flights: NotedStream) -> NotedStream:
-    """Seal segment 0 at two rows, write a row to its successor, and return the stream."""
-    flights.append(0, (100, "a"), (200, "b"))
-    flights.note(SECOND)
-    flights.marks.scale(ScaleEvent({0: 2}, {1: (0,)}))
-    flights.append(1, (1500, "c"))
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("options", [(), (Batches(7),), EVERY_OPTION])
+def test_streams_over_consecutive_ranges_give_each_row_once(
+    flights: NotedStream, seed: int, options: tuple[Option, ...]
+) -> None:
+    """Two writers share a segment, rows are up to 8 s late, and each batch is a restart."""
+    steps = disorder(seed, events=25)
+    replay(flights, steps)
+    bounds = [None, 3 * SECOND, 8 * SECOND, 8 * SECOND + 1, None]
+    found = []
+    for start, end in pairwise(bounds):
+        query = build_query(flights, ReadRange(start, end), *options, on_seal="hold")
+        rows = [row for batch in read_batches(query) for row in batch.rows]
+        assert all((start or 0) <= time < (end or time + 1) for time, _ in rows)
+        found += rows
+
+    assert sorted(found) == sorted(row for step in steps for row in step.rows)
+
+
+def test_finished_range_does_not_change(flights: NotedStream) -> None:
+    """Later rows and notes do not change it, and it is not behind."""
+    flights.append(0, (100, "a"), (2500, "b"))
     flights.note(2 * SECOND)
-    return flights
-
-
-def delete_files(flights: NotedStream, segment: int) -> NotedStream:
-    """Delete all files of a segment, as retention does."""
-    shutil.rmtree(segment_directory(flights.root, flights.name, segment))
-    return flights
-
-
-@pytest.mark.parametrize(("ending", "lower"), [("scaled", 2 * SECOND), ("sealed", 2 * SECOND + 1)])
-def test_sealed_segment_without_files_is_not_waited_for(
-    flights: NotedStream, ending: str, lower: int
-) -> None:
-    """A new query begins with the existing rows. The segment or the stream is sealed."""
-    if ending == "scaled":
-        scale(flights)
-    else:
-        flights.append(0, (100, "a"))
-        flights.append(1, (1500, "c"))
-        flights.note(2 * SECOND)
-        flights.marks.seal()
-    delete_files(flights, 0)
-
-    (batch,) = read_batches(build_query(flights, on_seal="hold", strict=False))
-    assert (batch.rows, batch.watermark) == ([(1500, "c")], lower)
-
-
-def test_unread_rows_of_a_sealed_segment_are_named(flights: NotedStream) -> None:
-    """The query has read the first of two rows."""
-    query = build_query(scale(flights), Batches(1))
-    first = read_batches(query)[0]
-    delete_files(flights, 0)
-
-    with pytest.raises(Rejected, match="offsets 1 to 2 are missing"):
-        read_batches(query, first.end)
-
-
-def test_log_without_the_rows_of_a_mark_is_reported_once(
-    flights: NotedStream, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Rows of an open segment may be elsewhere or deleted. The watermark does not advance."""
-    flights.append(0, (100, "a"), (200, "b"))
-    flights.append(1, (300, "c"))
-    flights.note(SECOND)
-    reader = open_reader(build_query(delete_files(flights, 0)))
-    start = reader.initialOffset()
-    for _ in range(2):
-        start = reader.latestOffset(start, reader.getDefaultReadLimit())
+    query = build_query(flights, ReadRange(end_at=2 * SECOND))
+    (batch,) = read_batches(query)
+    flights.note(7 * SECOND)
+    flights.append(0, (7100, "c"))
+    flights.note(9 * SECOND)
+    reader = open_reader(query)
+    reader.latestOffset(batch.end.to_json(), reader.getDefaultReadLimit())
+    latest = reader.reportLatestOffset()
     reader.stop()
 
-    messages = [each.getMessage() for each in caplog.records if each.name == "noted_time.spark"]
-    warning, waits = messages
-    assert warning == (
-        "flights: the last mark needs segment 0 up to offset 2, and the log under "
-        f"{flights.root} has it up to 0: the watermark does not advance past the marks before"
+    assert read_batches(query, batch.end) == []
+    assert latest is not None
+    assert (latest["segments"], latest["last_lower"]) == ({"0": 2}, 2 * SECOND)
+    assert (latest["watermark"], latest["because"]) == (
+        2 * SECOND,
+        "the range is read to its end_at",
     )
-    assert "needs segment 0 to 2, as " in waits
-    assert "mark" not in start["noted_streams"]["flights"]
+
+
+def test_segment_without_statistics_is_read_from_its_beginning(flights: NotedStream) -> None:
+    """The log may also end before the start cut, or be empty."""
+    path = flights.append_table(0, table((1, "a"), (9, "b")), write_statistics=False)
+    files = {0: [LogFile(path, 0, 2)], 1: []}
+
+    assert find_first_offsets(files, "time", 5, {0: 7, 1: 40}) == {0: 0}
+
+
+@pytest.mark.parametrize(
+    ("from_cut", "final", "sentence"),
+    [
+        ({0: 40}, {}, "segment 0: offsets 40 to 50 are missing"),
+        ({}, {}, "segment 0: offsets 0 to 50 are missing"),
+        ({0: 60, 1: 3}, {1: 9}, "segment 1: offsets 3 to 9 are missing"),
+    ],
+)
+def test_deleted_rows_of_the_range_fail_the_query(
+    from_cut: dict[int, int], final: dict[int, int], sentence: str
+) -> None:
+    """Rows above the start cut must exist, or all rows if it is unknown.
+
+    Sealed segments are checked, too.
+    """
+    files = {0: [LogFile(Path("late"), 50, 60)], 1: []}
+
+    with pytest.raises(Rejected, match=sentence):
+        find_first_offsets(files, "time", 5, from_cut, final)
+
+
+def test_rows_without_a_time_are_in_no_range() -> None:
+    """They are read without bounds."""
+    instant = pa.timestamp("us", "UTC")
+    rows = pa.record_batch({"at": pa.array([1000, 2000, None, 3000], instant)})
+
+    def count_kept(times: TimeRange) -> list[int]:
+        return [batch.num_rows for batch in times.filter_rows(iter([rows]), "at")]
+
+    asked = [TimeRange(), TimeRange(2), TimeRange(None, 2), TimeRange(2, 3)]
+    assert [count_kept(times) for times in asked] == [[4], [2], [1], [1]]
+
+
+def test_checkpoint_of_another_log_is_refused(
+    flights: NotedStream, controller: Served, tmp_path: Path
+) -> None:
+    """The stream, domain or root differs, in a new batch or a rerun. The error names both."""
+    flights.append(0, (1000, "a"), (2000, "b"))
+    flights.note(1500)
+    query = build_query(flights)
+    (batch,) = read_batches(query)
+    others = {
+        "landings": replace(query, stream="landings"),
+        "order_time": replace(query, domain="order_time"),
+        f"{tmp_path}/moved": replace(query, root=str(tmp_path / "moved")),
+    }
+    for name in ("landings", "flights"):
+        for root in (flights.root, tmp_path / "moved"):
+            NotedStream(root, name, controller, "default", "order_time").append(0, (1, "c"))
+    mine = f"stream 'flights', domain 'default', under {flights.root}, and"
+    for name, other in others.items():
+        with pytest.raises(Rejected, match=f"the checkpoint is of {mine} the query reads .*{name}"):
+            read_batches(other, batch.end)
+        with pytest.raises(Rejected, match="start a query with a new checkpoint"):
+            replay_batch(other, other.beginning, batch.end)
+
+
+def test_root_of_a_log_may_be_spelled_otherwise(flights: NotedStream) -> None:
+    flights.append(0, (1000, "a"), (2000, "b"))
+    flights.note(1500)
+    query = build_query(flights, Batches(1))
+    first, second = read_batches(query)
+    otherwise = replace(query, root=f"{flights.root}/../log/")
+
+    assert read_batches(otherwise, first.end) == [second]

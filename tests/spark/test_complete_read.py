@@ -2,7 +2,7 @@
 
 import json
 import socket
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from demo.trials.served import Served
-from noted_time import NotCompleteYet, Rejected, RowsMissing, UnknownStream
+from noted_time import Rejected, RowsMissing
 from noted_time.client import position_from_wire
 from noted_time.filelog import file_name, segment_directory
-from spark_integration import BatchRead, Noted, read_complete
+from spark_integration import BatchRead, Noted
 from spark_integration.complete.source import CompleteSource, WindowQuery, WindowReader
 from spark_integration.complete.window import wait_for_window
 from spark_integration.log.rows import RowShape
@@ -85,24 +85,6 @@ def test_consecutive_hours_give_each_row_once(
 
 
 @pytest.mark.spark
-def test_rows_beyond_the_cut_belong_to_no_window(spark: SparkSession, log: HourlyLog) -> None:
-    """A window that was complete before a late row does not get it."""
-    log.files.append(0, (1, "a"), (5, "at the end"), (3, "b"), writer="w")
-    log.note("w", 5, {0: 3}, 5)
-    before = log.read(spark, 0, 5).collect()
-    log.files.append(0, (2, "late"), writer="w")
-    log.note("w", 9, {0: 4}, 5)
-    after = log.read(spark, 0, 5).collect()
-    wider = log.read(spark, 0, 9).collect()
-
-    assert [sorted(row.name for row in rows) for rows in (before, after, wider)] == [
-        ["a", "b"],
-        ["a", "b"],
-        ["a", "at the end", "b", "late"],
-    ]
-
-
-@pytest.mark.spark
 def test_recreated_stream_has_every_row_after_a_wrong_offset(
     spark: SparkSession, log: HourlyLog, tmp_path: Path
 ) -> None:
@@ -137,16 +119,6 @@ def test_columns_and_schema_are_those_asked_for(spark: SparkSession, log: Hourly
 
 
 @pytest.mark.spark
-def test_window_without_rows_is_empty(spark: SparkSession, log: HourlyLog) -> None:
-    """It has the columns of the log."""
-    log.files.append(0, (1, "a"), writer="w")
-    log.note("w", 50, {0: 1}, 1)
-    frame = log.read(spark, 10, 50, own_segments=True)
-
-    assert (frame.columns, frame.collect()) == (["time", "name"], [])
-
-
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("gone", "says"),
     [
@@ -168,112 +140,18 @@ def test_file_missing_on_a_worker_is_named_with_its_host(
         rows.collect()
 
 
-@pytest.mark.parametrize("own", [{}, {"own_segments": True}])
-def test_window_without_marks_and_files_is_refused(log: HourlyLog, own: dict[str, bool]) -> None:
-    """Its start cut is unknown, so the deleted files may have had rows of it."""
-    paths = [log.files.append(0, (hour * HOUR, "a"), (hour * HOUR + 1, "b")) for hour in range(3)]
-    log.note("w", 3 * HOUR, {0: 6}, 2 * HOUR + 1)
-    query = {"start": 2 * HOUR, "end": 3 * HOUR, **own}
-    before = count_planned_rows(log, query)
-    for path in paths[:2]:
-        path.unlink()
+def test_refused_window_has_its_missing_writers_and_late_rows(served: Served) -> None:
+    served.post("flights", {"writer": "shop", "time": 1}, {"writer": "depot", "time": 5})
+    served.call("DELETE", "/flights/writers/shop")
+    served.post("flights", {"writer": "depot", "time": 9})
+    served.post("flights", {"writer": "depot", "late": {"rows": 112, "least": 5, "most": 6}})
+    noted, read = Noted(served.url, "flights"), BatchRead(missing="fail")
+    with pytest.raises(RowsMissing) as refused:
+        wait_for_window(noted, 1, 9, domain=None, read=read, late="warn")
 
-    assert before == 2
-    with pytest.raises(Rejected, match="offsets 0 to 4 are missing: before flights"):
-        count_planned_rows(log, query)
-
-
-def test_incomplete_window_is_refused(log: HourlyLog) -> None:
-    """The error names the holder. An invalid window is refused, too."""
-    log.files.append(0, (1, "a"), writer="w")
-    log.note("w", 5, {0: 1}, 1)
-    nothing: Any = None
-    noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
-
-    for start, end, error, says in (
-        (0, 6, NotCompleteYet, "not known to be complete to 6: its lower is 5, and it waits for w"),
-        (5, 5, Rejected, "its start 5 is not before its end 5"),
-        (0, 10**18, Rejected, "not one that Spark can express"),
-        (noon, noon + timedelta(microseconds=1500), Rejected, "sub-millisecond precision"),
-    ):
-        with pytest.raises(error, match=says):
-            log.read(nothing, start, end)
-    with pytest.raises(UnknownStream):
-        read_complete(nothing, "log", Noted(log.served.url, "nope"), 0, 1, event_time="time")
-
-
-def test_window_after_the_end_of_a_sealed_stream_is_refused(log: HourlyLog) -> None:
-    """It is refused at once, because no mark follows."""
-    log.files.append(0, (1, "a"), writer="w")
-    log.note("w", 5, {0: 1}, 1)
-    log.served.call("POST", "/flights/seal", {})
-    nothing: Any = None
-
-    with pytest.raises(Rejected, match="flights is sealed at 5: no window follows"):
-        log.read(nothing, 10, 20)
-
-
-def look_up_window(url: str, start: int, end: int, **asked: Any) -> None:  # noqa: ANN401
-    """Look a window up, as each read does before Spark plans anything."""
-    late = asked.pop("late", "warn")
-    noted, read = Noted(url, "flights"), BatchRead(**asked)
-    wait_for_window(noted, start, end, domain=None, read=read, late=late)
-
-
-def test_window_with_a_missing_writer_is_read_with_a_warning(
-    served: Served, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An accepted missing writer causes no warning. The warning has readable times."""
-    ten = 1_357_034_400_000
-    for time in (ten - HOUR, ten):
-        served.post("flights", *({"writer": name, "time": time} for name in ("shop", "depot")))
-    served.call("DELETE", "/flights/writers/depot")
-    served.post("flights", {"writer": "shop", "time": ten + HOUR})
-    with caplog.at_level("WARNING"):
-        look_up_window(served.url, ten - HOUR, ten)
-        look_up_window(served.url, ten, ten + HOUR, missing="accept")
-        quiet = list(caplog.messages)
-        look_up_window(served.url, ten, ten + HOUR)
-    with pytest.raises(RowsMissing, match="without depot: removed by an operator") as refused:
-        look_up_window(served.url, ten, ten + HOUR, missing="fail")
-    with pytest.raises(Rejected, match="start 2013-01-01T11:00:00Z is not before its end 2013-"):
-        look_up_window(served.url, ten + HOUR, ten)
-
-    assert [each.time for each in refused.value.missing.writers] == [ten]
-    says = "is complete, without depot: removed by an operator"
-    window = "from 2013-01-01T10:00:00Z to 2013-01-01T11:00:00Z"
-    assert (quiet, caplog.messages) == ([], [f"stream 'flights' {window} {says}"])
-
-
-def test_window_with_late_rows_is_read_with_a_warning(
-    served: Served, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It is refused or read without a warning on request.
-
-    A window before the first mark is treated alike.
-    """
-    for time in (1, 9):
-        served.note("flights", time, {"0": 1})
-    served.post("flights", {"writer": "w", "late": {"rows": 112, "least": 5, "most": 6}})
-    with pytest.raises(RowsMissing, match=r"complete, with late rows of w \(112\)$") as refused:
-        look_up_window(served.url, 1, 9, late="fail")
-    with pytest.raises(Rejected, match="late must be 'warn' or 'fail' or 'accept'"):
-        look_up_window(served.url, 1, 9, late="no")
-    look_up_window(served.url, 1, 9, late="accept")
-    look_up_window(served.url, 1, 5)
-    quiet = list(caplog.messages)
-    look_up_window(served.url, 1, 6)
-    look_up_window(served.url, 0, 5)
-
-    unknown = "who is missing is not known: it is older than the ledger or the first mark"
-    assert [each.rows for each in refused.value.late.writers] == [112]
-    assert (quiet, caplog.messages) == (
-        [],
-        [
-            "stream 'flights' from 1 to 6 is complete, with late rows of w (at most 112)",
-            f"stream 'flights' from 0 to 5 is complete, but {unknown}",
-        ],
-    )
+    missing, late = refused.value.missing, refused.value.late
+    assert [(each.writer, each.time) for each in missing.writers] == [("shop", 1)]
+    assert [(each.writer, each.rows) for each in late.writers] == [("depot", 112)]
 
 
 def test_window_survives_outage_after_verdict(served: Served) -> None:

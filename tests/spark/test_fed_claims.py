@@ -7,13 +7,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from demo.trials.starting import start_query
-from noted_time.client import Json
-from noted_time.values import MIN_INT64
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
-from spark_integration.log.query import LogQuery
 from spark_integration.marks.released import Released, RestatedBatches
 from tests.spark.conftest import Reads, write_rows
-from tests.support.log_reading import build_query, open_reader
+from tests.support.log_reading import build_query, open_reader, plan_run
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import list_batches
 from tests.support.query_output import QueryOutput
@@ -52,66 +49,13 @@ def test_batch_after_each_stated_lower_is_due_once(
     assert (due(RestatedBatches()), due(RestatedBatches(batch_after_mark=True))) == (usual, feeding)
 
 
-def plan_run(query: LogQuery, start: Json | None = None) -> list[Json]:
-    """Return the ends of the batches of one run."""
-    reader, found = open_reader(query), list[Json]()
-    end = start or reader.initialOffset()
-    try:
-        while (following := reader.latestOffset(end, reader.getDefaultReadLimit())) != end:
-            found.append(end := following)
-    finally:
-        reader.stop()
-    return found
-
-
-def build_end(flights: NotedStream, run: int) -> Json:
-    """Return the end of all batches of a log that was not read before."""
-    stream_id = flights.server.call("GET", f"/{flights.name}")["id"]
-    return {
-        "run": run,
-        "root": str(flights.root),
-        "noted_streams": {
-            "flights": {
-                "mark": {"stream_id": stream_id, "seq": 1, "lower": 2001},
-                "segments": {"0": 2, "1": 1},
-                "facts": {"domain": "default", "whole": {"time": MIN_INT64}, "first_lower": 2001},
-            }
-        },
-    }
-
-
-def test_one_more_batch_follows_the_last_mark_of_each_run(flights: NotedStream) -> None:
-    """Each run states the lower again at its start, and one more batch follows."""
-    query = build_query(write_rows(flights, 2001), batch_after_mark=True)
-    first = plan_run(query)
-    second = plan_run(query, first[-1])
-
-    assert [first, second] == [
-        [build_end(flights, run=run) for run in runs] for runs in ([1, 2], [3, 4])
-    ]
-
-
 def test_additional_batch_states_the_mark_again_without_rows(flights: NotedStream) -> None:
     """A rerun has the same task, although only its offsets are known."""
     query = build_query(write_rows(flights, 2001), batch_after_mark=True)
     first, more = plan_run(query)
-    tasks = [open_reader(query).partitions(first, more) for _ in range(2)]
+    tasks = [open_reader(query).partitions(first.to_json(), more.to_json()) for _ in range(2)]
 
     assert [[(t.work, t.mark_ms) for t in each] for each in tasks] == [[((), 2000)]] * 2  # type: ignore[attr-defined]
-
-
-def test_checkpoint_continues_when_batch_after_mark_changes(flights: NotedStream) -> None:
-    write_rows(flights, 2001)
-    usual, feeding = (build_query(flights, batch_after_mark=fed) for fed in (False, True))
-    old = plan_run(usual)
-    fed = plan_run(feeding, old[-1])
-    ended = plan_run(usual, fed[-1])
-
-    assert [old, fed, ended] == [
-        [build_end(flights, run=1)],
-        [build_end(flights, run=run) for run in (2, 3)],
-        [build_end(flights, run=4)],
-    ]
 
 
 def plans(checkpoint: Path) -> list[PlannedBatch]:

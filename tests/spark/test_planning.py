@@ -15,7 +15,6 @@ from spark_integration.scan.admission import (
     compute_shares,
     divide_into_tasks,
     find_slices,
-    select_below,
 )
 from spark_integration.scan.files import LogFile
 
@@ -53,29 +52,9 @@ def test_offset_advanced_by_rows_has_these_rows_below_it(
     assert sum(each.rows for each in find_slices(files, start, end)) == min(rows, there)
 
 
-@pytest.mark.parametrize(("start", "rows", "end"), [(0, 2, 2), (0, 3, 9), (3, 0, 9), (3, 1, 10)])
-def test_unused_offsets_are_read_with_the_row_before_them(start: int, rows: int, end: int) -> None:
-    """The rows are 0 to 2 and 9 to 10, so a cut at 5 is reached after the third row."""
-    assert advance_offset([LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)], start, rows) == end
-
-
-def test_position_with_all_rows_below_a_cut_reaches_it() -> None:
-    """The cut may lie among unused offsets."""
-    files = [LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)]
-
-    assert [advance_offset(select_below(files, cut), 0, 99) for cut in (0, 2, 3, 5, 9, 10, 20)] == [
-        0, 2, 3, 5, 9, 10, 11,
-    ]  # fmt: skip
-
-
-def files(*ends: tuple[int, int]) -> dict[int, list[LogFile]]:
-    """Return one segment of files from one offset to another."""
-    return {0: [LogFile(Path(f"{start}"), start, end) for start, end in ends]}
-
-
 def test_files_end_at_a_cut_or_where_they_were_read() -> None:
     """Segments that the cut does not name are not read."""
-    log = files((0, 10), (10, 20), (20, 30))
+    log = {0: [LogFile(Path(f"{start}"), start, start + 10) for start in (0, 10, 20)]}
 
     assert [
         [(each.start, each.end) for each in Unread(log, start).limit_to_cut(cut).files[0]]

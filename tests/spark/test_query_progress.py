@@ -1,12 +1,15 @@
 """The offsets of a query, as stored in its offset log; no Spark runs here."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.datasource import InputPartition
 
+from demo.trials.served import Served
 from noted_time import Rejected
 from noted_time.reading import WholeFrom
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
@@ -15,6 +18,8 @@ from spark_integration.marks.offset import MarkAhead, NotedOffset, StreamFacts, 
 from spark_integration.marks.released import Released
 from spark_integration.marks.time_range import TimeRange
 from spark_integration.marks.watermark import FIRST_MS, LAST_MS
+from spark_integration.marks_source.query import MarksQuery
+from spark_integration.marks_source.source import MarksReader
 from tests.support.offset_log import plan
 
 FLIGHTS = KafkaTopic("flights")
@@ -156,3 +161,28 @@ def test_offset_survives_its_json_text(offset: NotedOffset) -> None:
 
     facts = [{n: of.facts for n, of in each.streams.items()} for each in (read, offset)]
     assert (read, facts[0]) == (offset, facts[1])
+
+
+@pytest.mark.parametrize(
+    ("stream", "domain", "own"), [("flights", None, "'flights'"), ("ticks", "ship", "'ticks', .*")]
+)
+def test_checkpoint_with_other_marks_is_refused(
+    controller: Served, tmp_path: Path, stream: str, domain: str | None, own: str
+) -> None:
+    """The stream or domain differs."""
+    query = MarksQuery({"ticks": KafkaTopic("ticks")}, controller.url, str(tmp_path), "left")
+    reader = MarksReader(query)
+    read = StreamOffset(facts=StreamFacts(domain))
+    other = NotedOffset({stream: read}, "5b1e", run=1).to_json()
+
+    with pytest.raises(Rejected, match=f"is of stream {own}, and the query reads"):
+        reader.latestOffset(other, reader.getDefaultReadLimit())
+    reader.stop()
+
+
+def test_task_of_the_marks_source_is_one_row() -> None:
+    """The time is the watermark, in microseconds."""
+    reader = MarksReader(MarksQuery({}, "", ""))
+    (rows,) = reader.read(InputPartition(1500))
+
+    assert rows.to_pydict() == {"time": [datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)]}

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 from msgspec import convert, structs
 
-from noted_time import Mark, Rejected, StreamCut
+from noted_time import Mark, StreamCut
 from noted_time.values import MIN_INT64
 from spark_integration.marks.arguments import OnSeal
 from spark_integration.marks.feed import FeedMarks
@@ -59,38 +59,6 @@ def test_feed_continues_after_the_mark_that_was_admitted() -> None:
     assert feed.begun_at == [Released("a", 7, 70)]
 
 
-def test_recreated_stream_admits_only_higher_lowers() -> None:
-    """Its marks begin at seq 1. The lower stays until they exceed it."""
-    feed = GivenFeed(
-        FeedMarks("a", (mark(9, 90, s0=1),)), FeedMarks("b", (mark(1, 50, s0=1), mark(2, 95, s0=2)))
-    )
-    releaser = Releaser(feed)
-    before = Released("a", 8, 80)
-    releaser.follow(before)
-    at_90 = releaser.release(before, {0: 1})
-    releaser.follow(at_90)
-
-    assert [releaser.release(at_90, {0: 1}), releaser.release(at_90, {0: 2})] == [
-        at_90,
-        Released("b", 2, 95),
-    ]
-
-
-def test_end_of_a_sealed_stream_comes_with_its_final_cut() -> None:
-    """A query with `hold` keeps the last lower."""
-    found = []
-    for on_seal in get_args(OnSeal):
-        marks = (mark(1, 10, s0=1), mark(2, 20, s0=9))
-        releaser = Releaser(GivenFeed(FeedMarks("a", marks, final_cut={0: 3})), on_seal)
-        releaser.follow(Released())
-        first = releaser.release(Released(), {0: 1})
-        last = releaser.release(first, {0: 3})
-        found += [(each, releaser.get_cut(each)) for each in (first, last)]
-
-    held = (Released("a", 1, 10), {0: 1})
-    assert found == [held, (Released("a", 1, LAST_MS, sealed=True), {0: 3}), held, held]
-
-
 def test_no_time_is_before_the_first_mark_after_the_final_one() -> None:
     """This holds with `hold`, too. A feed without an answer changes nothing."""
     for on_seal in get_args(OnSeal):
@@ -102,34 +70,6 @@ def test_no_time_is_before_the_first_mark_after_the_final_one() -> None:
         found = [releaser.find_first_lower(each, 5) for each in at]
         releaser.follow(at[0])
         assert [*found, releaser.find_first_lower(at[0], 5)] == [7, MIN_INT64, 5]
-
-
-def test_query_closed_by_a_seal_has_no_more_marks() -> None:
-    """A recreated stream would have only late rows."""
-    end = Released("a", 1, LAST_MS, sealed=True)
-    answers = FeedMarks(), FeedMarks("a", final_cut={0: 3}), FeedMarks("b", (mark(1, 10, s0=1),))
-    releaser = Releaser(GivenFeed(*answers))
-    for _ in range(2):
-        releaser.follow(end)
-        assert (releaser.release(end, {0: 3}), releaser.has_more(end)) == (end, False)
-    releaser.follow(end)
-
-    with pytest.raises(Rejected) as raised:
-        releaser.release(end, {0: 3})
-    assert str(raised.value) == (
-        "the stream was recreated after its seal had closed all windows of this query, "
-        "which would drop the new rows: start a query with a new checkpoint"
-    )
-
-
-def test_marks_that_are_no_longer_kept_are_skipped() -> None:
-    """A query that paused for longer than the retention continues with the kept marks."""
-    feed = GivenFeed(FeedMarks("a", (mark(3, 30, s0=1),)), FeedMarks("a", (mark(7, 70, s0=4),)))
-    releaser = Releaser(feed)
-    for _ in range(2):
-        releaser.follow(Released())
-
-    assert releaser.release(Released(), {0: 4}) == Released("a", 7, 70)
 
 
 def test_first_lower_counts_until_a_mark_is_read() -> None:
@@ -191,18 +131,6 @@ def test_marks_beyond_the_year_9999_are_skipped_and_named_once(
             f"stream 'flights', domain 'default': mark 2 with lower {lower} {LEFT_OUT}",
         )
     ]
-
-
-@pytest.mark.parametrize("lower", [-(2**63), -62_135_596_800_000])
-def test_time_advances_with_the_first_expressible_mark(
-    caplog: pytest.LogCaptureFixture, lower: int
-) -> None:
-    """Spark has no year 0. The next mark is admitted."""
-    releaser = Releaser(GivenFeed(FeedMarks("a", (mark(1, lower, s0=1), mark(2, 10, s0=1)))))
-    releaser.follow(Released())
-
-    assert releaser.release(Released(), {0: 1}) == Released("a", 2, 10)
-    assert f"mark 1 with lower {lower} {LEFT_OUT}" in caplog.text
 
 
 def test_inexpressible_mark_of_the_offset_log_is_named(caplog: pytest.LogCaptureFixture) -> None:

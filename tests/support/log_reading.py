@@ -63,6 +63,19 @@ def read_batches(query: LogQuery, start: NotedOffset | None = None) -> list[Batc
         begun = ended
 
 
+def plan_run(query: LogQuery, start: NotedOffset | None = None) -> list[NotedOffset]:
+    """Return the ends of the batches of one run."""
+    reader, found = open_reader(query), list[NotedOffset]()
+    end = (start or query.beginning).to_json()
+    try:
+        while (following := reader.latestOffset(end, reader.getDefaultReadLimit())) != end:
+            end = following
+            found.append(NotedOffset.from_json(end))
+    finally:
+        reader.stop()
+    return found
+
+
 def replay_batch(query: LogQuery, begun: NotedOffset, ended: NotedOffset) -> Batch:
     """Return a batch that was planned before, read by a run that asks for no marks."""
     reader, rows, watermark = open_reader(query), list[tuple[int, str]](), None

@@ -1,0 +1,62 @@
+"""Performs scenarios in text: acts, and behind an arrow the answer to an act."""
+
+import re
+from collections.abc import Iterable
+
+import pytest
+from pyspark.errors import PySparkException
+
+from noted_time import NotedTimeError
+from tests.core.test_scenarios import parse_words
+
+
+def is_answer(expected: str, found: str) -> bool:
+    """Return whether an answer is as expected, where `…` stands for any text.
+
+    >>> is_answer("Rejected: …is away…", "Rejected: the broker is away, sadly")
+    True
+    """
+    return bool(re.fullmatch(re.escape(expected).replace("…", ".*"), found, re.DOTALL))
+
+
+class Scenario:
+    """Performs each act by the method of its first word, of this object or of its `subject`.
+
+    The method returns the answer. An error is an answer, too: its name and how it begins. Acts
+    without answers share a line, between semicolons.
+    """
+
+    subject: object
+    expected = ""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self._caplog = caplog
+
+    def play(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._perform(line)
+
+    def logged(self, *words: str) -> str:
+        """Return the messages with these words."""
+        sought = " ".join(map(str, words))
+        return "; ".join(each for each in self._caplog.messages if sought in each) or "-"
+
+    def _perform(self, line: str) -> None:
+        acts, has_answer, expected = re.sub(r"\n +", " ", line).partition(" -> ")
+        *before, last = acts.split("; ")
+        for act in before:
+            self._act(act)
+        self.expected = expected
+        try:
+            found = self._act(last)
+        except (NotedTimeError, PySparkException) as error:
+            if not has_answer:
+                raise
+            found, expected = f"{type(error).__name__}: {error}", f"{expected}…"
+        assert not has_answer or is_answer(expected, str(found)), (line, found)
+
+    def _act(self, act: str) -> object:
+        verb, *words = act.split()
+        values, named = parse_words(words)
+        performer = self if hasattr(self, verb) else self.subject
+        return getattr(performer, verb)(*values, **named)
