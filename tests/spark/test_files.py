@@ -1,7 +1,7 @@
 """The files that belong to a log, also in archives of Kafka Connect; no Spark runs here."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
@@ -13,8 +13,11 @@ from noted_time import Rejected
 from noted_time.filelog import ForeignFile, SegmentDirectory, UnreadableFile
 from noted_time.values import Recreated
 from spark_integration.scan.files import LogFiles
+from tests.core.test_scenarios import show_value
 from tests.support.log_reading import build_query, open_reader
 from tests.support.noted_stream import NotedStream
+from tests.support.paragraphs import read_paragraphs
+from tests.support.scenarios import is_answer
 from writer_client import LogEnds, SegmentLogWriter
 
 
@@ -32,34 +35,6 @@ def test_files_that_come_later_are_found(flights: NotedStream) -> None:
         seen.append(ends(files))
 
     assert seen == [{}, {0: 2}, {0: 4}, {0: 4, 5: 2}]
-
-
-def test_hidden_and_other_files_are_skipped(flights: NotedStream) -> None:
-    """Examples are unfinished writes, checksums and success markers."""
-    directory = flights.append(0, (1, "a")).parent
-    for name in (".x.parquet", "_y.parquet", "_SUCCESS", "flights+0+0000000001.crc"):
-        (directory / name).write_bytes(b"")
-    (flights.root / "flights" / "_temporary").mkdir()
-
-    found = ends(LogFiles(flights.root, "flights")), LogEnds(flights.root, "flights")().ends
-    assert found == ({0: 1}, {0: 1})
-
-
-@pytest.mark.parametrize("foreign", ["part-00000.parquet", "other+0+0000000009.parquet"])
-def test_file_with_a_foreign_name_is_refused(flights: NotedStream, foreign: str) -> None:
-    flights.append(0, (1, "a")).with_name(foreign).write_bytes(b"")
-
-    with pytest.raises(UnreadableFile, match=f"{re.escape(foreign)}: may have rows"):
-        LogFiles(flights.root, "flights").refresh()
-
-
-def test_files_that_overlap_are_refused(flights: NotedStream) -> None:
-    """Otherwise the same offsets would come twice."""
-    path = flights.append(0, (1, "a"), (2, "b"))
-    path.with_name("flights+0+0000000001.parquet").write_bytes(path.read_bytes())
-
-    with pytest.raises(UnreadableFile, match=r"overlaps .*: remove it if .* rotate\.schedule\."):
-        LogFiles(flights.root, "flights").refresh()
 
 
 def test_unreadable_file_is_tried_again(flights: NotedStream) -> None:
@@ -132,145 +107,65 @@ def test_file_below_rows_that_were_read_is_named(
         files.check_kept({0: 6})
 
 
+def test_files_that_overlap_are_refused(flights: NotedStream) -> None:
+    """Otherwise the same offsets would come twice."""
+    path = flights.append(0, (1, "a"), (2, "b"))
+    path.with_name("flights+0+0000000001.parquet").write_bytes(path.read_bytes())
+
+    with pytest.raises(UnreadableFile, match=r"overlaps .*: remove it if .* rotate\.schedule\."):
+        LogFiles(flights.root, "flights").refresh()
+
+
 def test_empty_file_is_named_as_such(flights: NotedStream) -> None:
-    path = flights.append(0, (1, "a"))
-    path.write_bytes(b"")
+    flights.append(0, (1, "a")).write_bytes(b"")
     for look in (LogFiles(flights.root, "flights").refresh, LogEnds(flights.root, "flights")):
         with pytest.raises(UnreadableFile, match=r"0000000000\.parquet: is empty$"):
             look()
 
 
-S3 = "flights/partition=0/flights+0+"
-HOURS = "flights/year=2026/month=11/day=21/hour=20/flights+0+0000000000.parquet"
+def list_ends(root: Path, stream: str) -> list[str]:
+    """Return the ends that a query and an observer find, or their errors."""
+    files, observed = LogFiles(root, stream, frozenset({"time"})), LogEnds(root, stream)
+    looks: list[Callable[[], object]] = [lambda: ends(files), lambda: observed().ends]
+    found = []
+    for look in looks:
+        try:
+            found.append(show_value(look()))
+        except Rejected as error:
+            found.append(str(error))
+    return found
 
 
-def write_files(root: Path, names: Iterable[str]) -> Path:
-    """Write ten rows under each of these names, as a sink would; return the root."""
-    for name in names:
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.table({"time": range(10)}), path)
-    return root
+@pytest.mark.parametrize("acts", read_paragraphs(Path(__file__).with_name("layouts.txt")))
+def test_layout(tmp_path: Path, acts: list[str]) -> None:
+    for number, act in enumerate(acts):
+        words, _, expected = act.partition(" -> ")
+        options = dict(re.findall(r"(?:^| )(stream|root)=(\S+)", words))
+        stream, top = options.get("stream", "flights"), tmp_path / str(number)
+        for name in words.split()[len(options) :]:
+            path = top / (name if "/" in name else f"{stream}/partition=0/{name}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.table({"time": range(10)}), path)
+        found = list_ends(top / options.get("root", "."), stream)
+
+        assert [is_answer(expected, each) for each in found] == [True, True], (act, found)
 
 
-def offsets(root: Path, stream: str = "flights") -> dict[int, list[tuple[int, int]]]:
-    """Return the range of the files of each segment."""
-    found = LogFiles(root, stream, frozenset({"time"})).refresh()
-    return {segment: [(file.start, file.end) for file in run] for segment, run in found.items()}
+def test_new_log_has_an_empty_segment(tmp_path: Path) -> None:
+    SegmentLogWriter(tmp_path, "flights", event_time="time")
 
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["0000000000.parquet", "0000000010.parquet"],
-        ["0000000000.snappy.parquet", "0000000010.gz.parquet"],
-        ["000000000000.parquet", "000000000010.zstd.parquet"],
-        ["0.parquet", "10.parquet"],
-        ["00000000000000000000.parquet", "00000000000000000010.parquet"],
-        ["0000000000+0000000009.parquet", "0000000010+0000000019.parquet"],
-        ["0000000000+0000000014.snappy.parquet", "0000000010.parquet"],
-    ],
-)
-def test_names_of_the_sinks_are_read(tmp_path: Path, names: list[str]) -> None:
-    """Any codec, padding and last offset is accepted. The rows of a file decide."""
-    root = write_files(tmp_path, (S3 + name for name in names))
-
-    assert (offsets(root), LogEnds(root, "flights")().ends) == ({0: [(0, 10), (10, 20)]}, {0: 20})
-
-
-@pytest.mark.parametrize("topic", ["flights", "flights.keys"])
-@pytest.mark.parametrize(
-    ("rows", "others"),
-    [
-        ("0.parquet", ["0.keys.parquet", "0.headers.parquet"]),
-        ("0.snappy.parquet", ["0.keys.snappy.parquet", "0.headers.snappy.parquet"]),
-        ("0.snappy.parquet", ["0.keys.avro", "0.headers.json.gz"]),
-        ("0+9.parquet", ["0+9.keys.parquet"]),
-    ],
-)
-def test_files_of_keys_and_headers_are_skipped(
-    tmp_path: Path, topic: str, rows: str, others: list[str]
-) -> None:
-    """A sink keeps them in separate files (store.kafka.keys, store.kafka.headers)."""
-    root = write_files(
-        tmp_path, (f"{topic}/partition=0/{topic}+0+{name}" for name in (rows, *others))
-    )
-
-    assert (offsets(root, topic), LogEnds(root, topic)().ends) == ({0: [(0, 10)]}, {0: 10})
-
-
-@pytest.mark.parametrize(
-    ("name", "root", "sentence"),
-    [
-        (HOURS, "", "flights/year=2026: may have rows, .*DefaultPartitioner"),
-        (
-            "flights/carrier=UA/flights+0+0000000000.parquet",
-            "",
-            "flights/carrier=UA: may have rows",
-        ),
-        ("flights/2026/flights+0+0000000000.parquet", "", "flights/2026/flights.*: may have rows"),
-        (f"{S3}0000000000.json", "", "=0/flights.0.0000000000.json: .*ParquetFormat"),
-        (f"{S3}0000000000.json.gz", "", "=0/flights.0.0000000000.json.gz: "),
-        (f"{S3}0000000000.avro", "", "=0/flights.0.0000000000.avro: "),
-        (
-            "flights/partition=0/hour=20/flights+0+0000000000.parquet",
-            "",
-            "=0/hour=20/flights.*: may have rows",
-        ),
-        (f"topics/{S3}0000000000.parquet", "", "is below topics: the root is .*/topics$"),
-        (f"{S3}0000000000.parquet", "flights", "holds partition=0, .* the root is .*[0-9]$"),
-    ],
-)
-def test_other_layouts_are_refused_by_name(
-    tmp_path: Path, name: str, root: str, sentence: str
-) -> None:
-    """Otherwise a query and an observer would find an empty log."""
-    write_files(tmp_path, [name])
-
-    with pytest.raises(Rejected, match=sentence):
-        offsets(tmp_path / root)
-    with pytest.raises(Rejected, match=sentence):
-        LogEnds(tmp_path / root, "flights")()
-
-
-@pytest.mark.parametrize("partitioner", ["flights/year=2026/x+0+0000000000.parquet", "flights/9"])
-def test_later_partitioner_with_named_directories_is_refused(
-    tmp_path: Path, partitioner: str
-) -> None:
-    """Rows written after the change would be missed.
-
-    Directories without a name and value are ignored.
-    """
-    root = write_files(tmp_path, [f"{S3}0000000000.parquet", partitioner])
-    is_refused = "=" in partitioner
-
-    if is_refused:
-        with pytest.raises(Rejected, match="flights/year=2026: "):
-            offsets(root)
-    else:
-        assert offsets(root) == {0: [(0, 10)]}
-
-
-@pytest.mark.parametrize(
-    "names", [[], ["other/partition=0/other+0+0.parquet"], ["_temporary/x", ".tmp/x"]]
-)
-def test_log_without_files_is_empty(tmp_path: Path, names: list[str]) -> None:
-    """A query may start before the first append."""
-    root = write_files(tmp_path, names)
-    before = [offsets(root), LogEnds(root, "flights")().ends]
-    (root / "flights").mkdir()
-    (root / "flights" / "_SUCCESS").touch()
-    created = [offsets(root), LogEnds(root, "flights")().ends]
-    SegmentLogWriter(root, "flights", event_time="time")
-
-    assert [*before, *created] == [{}] * 4
-    assert (offsets(root), LogEnds(root, "flights")().ends) == ({0: []}, {0: 0})
+    assert LogFiles(tmp_path, "flights").refresh() == {0: []}
+    assert LogEnds(tmp_path, "flights")().ends == {0: 0}
 
 
 @pytest.mark.parametrize("names", [[".snappy.parquet"], [".parquet", ".keys.parquet"]])
-def test_nothing_is_appended_to_an_archive(tmp_path: Path, names: list[str]) -> None:
+def test_nothing_is_appended_to_an_archive(flights: NotedStream, names: list[str]) -> None:
     """An offset has one name with our writers, and several with a sink."""
-    root = write_files(tmp_path, [f"{S3}0000000000{name}" for name in names])
+    path = flights.append(0, (1, "a"))
+    rows = path.read_bytes()
+    path.unlink()
+    for name in names:
+        path.with_suffix(name).write_bytes(rows)
 
     with pytest.raises(Rejected, match=r"is a file of an archive, .*: use another root"):
-        SegmentLogWriter(root, "flights", event_time="time")
+        SegmentLogWriter(flights.root, "flights", event_time="time")
