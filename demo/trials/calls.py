@@ -140,9 +140,10 @@ class CalledStream:
         position: dict[int, int],
         domain: str | None = None,
         state: State = "live",
+        **more: object,
     ) -> None:
-        """Note; a refusal does not raise."""
-        note = {"writer": writer, "time": time, "position": wire(position), "state": state}
+        """Note, with `more` fields; a refusal does not raise."""
+        note = {"writer": writer, "time": time, "position": wire(position), "state": state, **more}
         body = {"notes": [note if domain is None else note | {"domain": domain}]}
         self.calls.ask("POST", f"/streams/{self.name}/notes", body)
 

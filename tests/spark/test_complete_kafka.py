@@ -46,17 +46,12 @@ class Hourly:
     def __init__(self, spark: SparkSession, broker: Broker, controller: Served) -> None:
         self.spark, self.broker, self.served = spark, broker, controller
         self.name = f"windows-{uuid4().hex[:8]}"
-        controller.create(self.name)
+        self.note = controller.stream(self.name).note
         broker.create(self.name)
 
     def send(self, *rows: tuple[int, int]) -> None:
         """Write (partition, event time); the time is the timestamp and the value."""
         self.broker.send(self.name, [(partition, str(time), time) for partition, time in rows])
-
-    def note(self, writer: str, time: int, position: Mapping[int, int], max_time: int) -> None:
-        wire = {str(partition): offset for partition, offset in position.items()}
-        note = {"writer": writer, "time": time, "position": wire, "max_time": max_time}
-        self.served.post(self.name, note)
 
     def read(self, second: int, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         """Read the window of a second, by default by the timestamps."""
@@ -88,7 +83,7 @@ class Hourly:
             for writer in (0, 1):
                 position = dict(enumerate(ends)) if shared else {writer: ends[writer]}
                 newest = max(largest) if shared else largest[writer]
-                self.note(str(writer), START + 1000 * (second + 1), position, newest)
+                self.note(str(writer), START + 1000 * (second + 1), position, max_time=newest)
         return sent
 
 
@@ -171,7 +166,7 @@ def test_windows_have_each_committed_record_once(hourly: Hourly) -> None:
 @pytest.mark.acceptance
 def test_added_partition_has_no_record_of_the_window(hourly: Hourly) -> None:
     hourly.send((1, START + 1), (1, START + 2))
-    hourly.note("w", START + 1000, {1: 2}, START + 2)
+    hourly.note("w", START + 1000, {1: 2}, max_time=START + 2)
     hourly.broker.grow(hourly.name, 3)
     hourly.send((0, START + 1), (2, START + 1))
 
@@ -185,7 +180,7 @@ def test_records_deleted_from_inside_the_window_are_an_error(
 ) -> None:
     """Earlier deleted records are not an error. The remaining ones can be requested."""
     hourly.send(*((0, START + 500 * n) for n in range(6)))
-    hourly.note("w", START + 3000, {0: 6}, START + 2500)
+    hourly.note("w", START + 3000, {0: 6}, max_time=START + 2500)
     hourly.broker.truncate(hourly.name, {0: 1})
     before = hourly.times(1)
     hourly.broker.truncate(hourly.name, {0: 3})
@@ -206,7 +201,7 @@ def test_unreadable_window_says_why(hourly: Hourly, monkeypatch: pytest.MonkeyPa
     committed = {"options": {"kafka.isolation.level": "read_committed"}}
     hanging = begin_transaction(broker, name, "hangs", partition=0, timestamp=START)
     hourly.send((0, START + 1))
-    hourly.note("w", START + 1000, {0: 2}, START + 1)
+    hourly.note("w", START + 1000, {0: 2}, max_time=START + 1)
 
     with pytest.raises(NotCompleteYet):
         hourly.read(1)

@@ -7,18 +7,13 @@ import pytest
 from pyspark.sql import DataFrame
 
 from demo.trials.waiting import eventually
-from noted_time import Rejected
 from noted_time.reading import NoClaim, TableClaim
 from noted_time.reading.claims import START_UNKNOWN
 from noted_time.tables import standing
-from noted_time.values import MIN_INT64
 from spark_integration import NotedTable, TableClaims
 from tests.support.clock import START_MS, Clock, MakeClock
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
-
-FROM_FOURTH = START_MS + 3401
-"""Above all rows of the seconds 0 to 3, which the second mark covers."""
 
 
 @pytest.fixture
@@ -30,31 +25,6 @@ def clock(make_clock: MakeClock) -> Clock:
         clock.note_all(second + 2)
     clock.broker.truncate(clock.name, {0: 6})
     return clock
-
-
-def test_partial_windows_are_given_and_bounded_in_the_offset_log(clock: Clock) -> None:
-    """The first mark whose cut covers the deleted rows bounds their times."""
-    clock.run()
-
-    assert clock.counts == [(0, 2), (1, 2), (2, 2), (3, 4), (4, 4), (5, 4)]
-    assert clock.whole == {"time": FROM_FOURTH}
-
-
-def test_skip_leaves_out_windows_that_may_lack_rows(
-    clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    """This holds for a run that continues, too. The call logs it once."""
-    clock.run(first_windows="skip")
-    clock.write(2, 6)
-    clock.note_all(7)
-    clock.run(first_windows="skip")
-
-    messages = [each.getMessage() for each in caplog.records if "deleted" in each.getMessage()]
-    lost = f"Kafka topic '{clock.name}': rows before offsets {{0: 6}} were deleted before the query"
-    assert messages == [
-        f"{lost} began; windows that begin before 2013-01-01T00:26:43.401Z may lack rows"
-    ]
-    assert (clock.counts, clock.whole) == ([(4, 4), (5, 4), (6, 4)], {"time": FROM_FOURTH})
 
 
 def test_skip_waits_until_the_first_whole_window_is_known(
@@ -78,34 +48,11 @@ def test_skip_waits_until_the_first_whole_window_is_known(
     assert (began, clock.counts, clock.whole) == (False, [], {"time": START_MS + 8401})
 
 
-def test_first_whole_window_of_a_compacted_topic_is_unknown(clock: Clock) -> None:
-    clock.broker.create(clock.name, settings={"cleanup.policy": "compact"})
-    clock.broker.send(clock.name, [(0, "a", START_MS)], key="k")
-    clock.marks.calls.ask("DELETE", f"/streams/{clock.name}")
-    clock.marks.calls.stream(clock.name).note("w", START_MS + 1000, {0: 1})
-    clock.run()
-
-    assert clock.whole == {
-        "unknown": "it is compacted, so rows are missing wherever their key came again"
-    }
-    with pytest.raises(Rejected, match="it is compacted"):
-        clock.read(first_windows="skip")
-
-
 def test_start_chosen_by_the_user_is_not_judged(clock: Clock) -> None:
     start = f'{{"{clock.name}": {{"0": 6, "1": -2}}}}'
     clock.run(options={"startingOffsets": start})
 
     assert clock.whole is None
-
-
-def test_offset_of_a_whole_topic_says_that_it_is_whole(make_clock: MakeClock) -> None:
-    clock = make_clock(Clock)
-    clock.write(0, 1)
-    clock.note(2)
-    clock.run(first_windows="skip")
-
-    assert (clock.counts, clock.whole) == ([(0, 4), (1, 4)], {"time": MIN_INT64})
 
 
 def test_claim_says_since_when_no_row_is_missing(clock: Clock, tmp_path: Path) -> None:

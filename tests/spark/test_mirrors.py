@@ -23,12 +23,6 @@ SOURCE = "l-Nn1Hl_QmqdyIVaRTaVpA"
 class Mirror(Clock):
     """A topic with the copied records of another one."""
 
-    def note_of(self, log: str, second: int, controller: Served) -> None:
-        """Note a second, with positions of a log."""
-        wire = {str(partition): end for partition, end in self.ends.items()}
-        time = START_MS + 1000 * second
-        controller.post(self.name, {"writer": "w", "time": time, "position": wire, "log": log})
-
     @property
     def id(self) -> str:
         """The topic's own id."""
@@ -45,11 +39,9 @@ def mirror(make_clock: MakeClock) -> Mirror:
     return topic
 
 
-def test_each_call_refuses_a_topic_of_another_log(
-    mirror: Mirror, controller: Served, broker: Broker
-) -> None:
+def test_each_call_refuses_a_topic_of_another_log(mirror: Mirror, broker: Broker) -> None:
     """The error comes before a row is read. `test_asking` has the call for any source."""
-    mirror.note_of(SOURCE, 1, controller)
+    mirror.note(1, log=SOURCE)
     noted = Noted(mirror.url, mirror.name)
     records = KafkaRecords(mirror.name, mirror.broker.address)
     broker.create(name_noted_topic(mirror.name), 1)
@@ -62,15 +54,13 @@ def test_each_call_refuses_a_topic_of_another_log(
         )
 
 
-def test_running_query_fails_once_the_stream_names_another_log(
-    mirror: Mirror, controller: Served
-) -> None:
+def test_running_query_fails_once_the_stream_names_another_log(mirror: Mirror) -> None:
     """The producers of the mirrored topic begin to name their log."""
     mirror.note(1)
     query = mirror.output.start(count_per_second(mirror.read(), "timestamp"))
     query.processAllAvailable()
     mirror.write(2)
-    mirror.note_of(SOURCE, 3, controller)
+    mirror.note(3, log=SOURCE)
 
     with pytest.raises(PySparkException, match=f"is of another log: .*this is log {mirror.id}"):
         query.processAllAvailable()

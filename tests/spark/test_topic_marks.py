@@ -15,14 +15,14 @@ from demo.trials.waiting import wait_until
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from reader_client import KafkaRelay
-from spark_integration import Ingestion, WatermarkPolicy
-from spark_integration.checkpoint.query_progress import QueryProgress
+from spark_integration import WatermarkPolicy
 from spark_integration.kafka.topic_marks import WantedMarks
 from spark_integration.marks.watermark import LAST_MS
 from tests.support.clock import START_MS, Clock, MakeClock, Option
 from tests.support.offset_log import read_plan
 from tests.support.queries import count_per_second
 from tests.support.spark_sessions import FAILED
+from tests.support.topic_scenarios import play, read_scenarios
 
 pytestmark = [
     pytest.mark.spark,
@@ -164,15 +164,6 @@ def test_unnamed_domain_must_be_the_default(spark: SparkSession) -> None:
         read_lowers(spark, rows, named=False)
 
 
-def test_watermark_is_ingestion_less_a_lag(clock: NotedClock) -> None:
-    """The observer's mark covers all records before the fourth second."""
-    clock.write(0, 1, 2)
-    clock.note(4, "ingestion")
-    clock.run(Ingestion(2000), domain="ingestion")
-
-    assert clock.counts == [(0, 4), (1, 4)]
-
-
 def test_mark_comes_in_the_batch_of_its_rows_without_python(
     clock: NotedClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,34 +197,6 @@ def test_tombstone_fails_a_query_without_columns_of_the_marks(clock: NotedClock)
         query.processAllAvailable()
 
 
-def test_spark_judges_late_rows_by_the_batch_before_the_last(clock: NotedClock) -> None:
-    """Rows may come one micro-batch after a mark that covers them, but not two."""
-    clock.spark = clock.spark.newSession()
-    clock.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-    clock.write(0)
-    clock.note(9)
-    query = clock.output.start(count_per_second(clock.read(), "timestamp"))
-    for second in (1, 2):
-        query.processAllAvailable()
-        at = START_MS + 1000 * second  # one record, which no micro-batch divides
-        clock.broker.send(clock.name, [(0, str(second), at)])
-    query.processAllAvailable()
-    query.stop()
-
-    assert clock.counts == [(0, 4), (1, 1)]
-
-
-def test_added_partitions_lose_nothing_over_a_restart(clock: NotedClock) -> None:
-    """Partitions are added during a run and between runs. A crash and availableNow follow."""
-    clock.grow_while_read()
-    clock.write(2, 3, partitions=(0, 1, 2))
-    clock.note(4)
-    clock.output.forget_commit()
-    clock.output.catch_up(count_per_second(clock.read(), "timestamp"))
-
-    assert clock.counts == [(0, 4), (1, 6), (2, 6), (3, 6)]
-
-
 def test_relay_waits_for_a_transaction_that_a_mark_covers(make_clock: MakeClock) -> None:
     """A query that reads only committed records loses none of them, over a restart."""
     clock = make_clock(Clock)
@@ -245,7 +208,6 @@ def test_relay_waits_for_a_transaction_that_a_mark_covers(make_clock: MakeClock)
         wait_until(lambda: relay_marks(relay, clock) == 1)
         hanging = clock.begin(0, 1)
         clock.write(0, 1)
-        clock.ends[0] += 2
         clock.note(2)
         clock.run(**asked)
         held = clock.counts, relay_marks(relay, clock)
@@ -262,23 +224,6 @@ def relay_marks(relay: KafkaRelay, clock: Clock) -> int:
     relay.look()
     there = relay.noted.name in clock.broker.topics()
     return len(clock.broker.records(relay.noted.name)) if there else 0
-
-
-def test_least_lower_counts_if_one_topic_is_quiet(clock: NotedClock, other: NotedClock) -> None:
-    """Spark's checkpoint does not keep the watermark of each topic."""
-    both = {"topic": [clock.name, other.name]}
-    clock.write(0, 1)
-    clock.note(2)
-    other.write(0, 1, 2)
-    other.note(3)
-    clock.run(**both)
-    held = clock.counts
-    clock.write(2)
-    clock.note(3)
-    clock.run(**both)
-
-    assert held == [(0, 8), (1, 8)]
-    assert clock.counts == [(0, 8), (1, 8), (2, 8)]
 
 
 def test_join_of_two_topics_is_exact_and_closed_by_seals(
@@ -304,76 +249,24 @@ def test_join_of_two_topics_is_exact_and_closed_by_seals(
     assert clock.output.rows == pairs
 
 
-@pytest.mark.parametrize("deleted", [False, True])
-def test_checkpoint_shows_if_its_topic_was_read_from_offset_0(
-    clock: NotedClock, *, deleted: bool
-) -> None:
-    """Spark keeps the first offsets of its Kafka source."""
-    clock.write(0, 1)
-    clock.note(1)
-    if deleted:
-        clock.broker.truncate(clock.name, {0: 2})
-    clock.run()
-    found = QueryProgress(str(clock.output.checkpoint)).begins_at_zero
-
-    assert found == {clock.name: not deleted, clock.noted: True}
-
-
-def test_query_from_the_latest_offsets_reads_all_marks(clock: NotedClock) -> None:
-    """A mark is a lower bound for any rows, so the second after the first mark comes out."""
-    clock.write(0)
-    clock.note(1)
-    query = clock.output.start(
-        count_per_second(clock.read(options={"startingOffsets": "latest"}), "timestamp")
-    )
-    query.processAllAvailable()
-    clock.write(1)
-    clock.note(2)
-    query.processAllAvailable()
-    query.stop()
-
-    assert clock.counts == [(1, 4)]
-
-
-UNCHECKED = {"url": ""}
+@pytest.mark.parametrize("acts", read_scenarios("noted"))
+def test_scenario(make_clock: MakeClock, caplog: pytest.LogCaptureFixture, acts: list[str]) -> None:
+    """See `topics/noted.txt`."""
+    play(make_clock, NotedClock, caplog, acts)
 
 
 @pytest.mark.parametrize(
-    ("asked", "setting", "says"),
+    ("asked", "says"),
     [
-        (
-            {"options": {"maxoffsetspertrigger": 3}},
-            {},
-            'maxOffsetsPerTrigger may .*read with marks="comm',
-        ),
-        ({}, {"statefulOperator.allowMultiple": "false"}, "allowMultiple=false may leave rows"),
-        (
-            {},
-            {"kafka.useDeprecatedOffsetFetching": "true"},
-            "Spark finds new partitions minutes later",
-        ),
-        ({"topic": ["a", "b"]}, {"multipleWatermarkPolicy": "max"}, "Policy=max would drop rows"),
-        ({"topic": ["a", "b", "c"]}, {}, 'reads 2 topics at most, not 3: .*marks="ahead"'),
-        (
-            {"batch_after_mark": True},
-            {},
-            'batch_after_mark has no effect: leave it out, .*marks="comm',
-        ),
-        ({"first_windows": "skip"}, {}, "does not look for rows deleted before its query"),
-        ({"stream": "no-such"}, {}, "no-such"),
-        ({"domain": "no-such"}, {}, "no-such"),
-        ({"topic": "no-such", **UNCHECKED}, {}, "no Kafka topic 'no-such': create it"),
-        ({"topic": "unnoted", **UNCHECKED}, {}, "run `noted-time relay kafka 127.* unnoted`"),
+        ({"stream": "no-such"}, "no-such"),
+        ({"domain": "no-such"}, "no-such"),
+        ({"topic": "unnoted", "url": ""}, "run `noted-time relay kafka 127.* unnoted`"),
     ],
 )
-def test_option_that_could_lose_rows_is_refused_in_the_call(
-    clock: NotedClock, asked: dict[str, Any], setting: dict[str, str], says: str
+def test_unknown_name_is_refused_in_the_call(
+    clock: NotedClock, asked: dict[str, Any], says: str
 ) -> None:
-    clock.spark = clock.spark.newSession()
-    for name, value in setting.items():
-        clock.spark.conf.set(f"spark.sql.streaming.{name}", value)
-    if asked.get("topic") == "unnoted":
-        clock.broker.create("unnoted")
+    clock.broker.create("unnoted")
 
     with pytest.raises(Rejected, match=says):
         clock.read(**{"url": clock.url, **asked})

@@ -8,11 +8,9 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from demo.trials.calls import wire
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.starting import retry_start
-from demo.trials.waiting import eventually
 from spark_integration import CatchUp, Ingestion, KafkaRecords, read_noted_kafka
 from tests.support.bundles import take_fields, take_noted
 from tests.support.offset_log import read_plan
@@ -55,18 +53,18 @@ class Clock:
     def begin(self, partition: int, second: int) -> Producer:
         """Write a record in a transaction, which stays open."""
         time, name = START_MS + 1000 * second, f"{self.name}-{partition}"
+        self.ends[partition] = self.ends.get(partition, 0) + 2  # the second ends the transaction
         return begin_transaction(
             self.broker, self.name, "", name=name, partition=partition, timestamp=time
         )
 
-    def note(self, second: int) -> None:
+    def note(self, second: int, **more: Any) -> None:  # noqa: ANN401 - any of a note
         """Note that all records before a second are written."""
-        self.marks.note("w", START_MS + 1000 * second, self.ends)
+        self.marks.note("w", START_MS + 1000 * second, self.ends, **more)
 
     def note_all(self, second: int) -> None:
         """Note the same with the largest event time, which bounds the mark."""
-        note = {"writer": "w", "time": START_MS + 1000 * second, "position": wire(self.ends)}
-        self.marks.calls.post(self.name, {**note, "max_time": START_MS + 1000 * second - 600})
+        self.note(second, max_time=START_MS + 1000 * second - 600)
 
     def read(self, *given: Option, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         chosen = {
@@ -86,18 +84,6 @@ class Clock:
             query.processAllAvailable()
         finally:
             query.stop()
-
-    def grow_while_read(self) -> None:
-        """Add a third partition while a query runs, which counts all records of two seconds."""
-        self.write(0)
-        self.note(1)
-        query = self.output.start(count_per_second(self.read(), "timestamp"))
-        query.processAllAvailable()
-        self.broker.grow(self.name, 3)
-        self.write(1, partitions=(0, 1, 2))
-        self.note(2)
-        assert eventually(lambda: self.counts, [(0, 4), (1, 6)])
-        query.stop()
 
     @property
     def whole(self) -> object:
