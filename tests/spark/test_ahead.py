@@ -25,9 +25,12 @@ from spark_integration.marks_source import topics
 from spark_integration.marks_source.ahead import TopicPlan
 from spark_integration.marks_source.begins import find_whole_from
 from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
-from spark_integration.marks_source.topics import NO_IDS, TopicPlanner, WatchedTopic
+from spark_integration.marks_source.topics import TopicPlanner, WatchedTopic
+from tests.core.test_scenarios import show_value
 from tests.support.feeds import LocalFeed
 from tests.support.offset_log import plan
+from tests.support.paragraphs import read_paragraphs
+from tests.support.scenarios import Scenario
 
 
 @dataclass
@@ -303,47 +306,56 @@ def test_lost_rows_make_no_covered_row_late(
         assert query.late == []
 
 
-@pytest.fixture
-def query(tmp_path: Path) -> Query:
+def begin_query(checkpoint: Path) -> Query:
     """Return a query that has read three rows of each partition, of a topic without an id."""
-    query = Query(GivenTopic({0: 3, 1: 3}, id=None), str(tmp_path))
+    query = Query(GivenTopic({0: 3, 1: 3}, id=None), str(checkpoint))
     query.plan({}, set())
     return query
 
 
-def test_mark_fails_the_query_while_its_rows_have_no_leader(query: Query) -> None:
-    """Spark looked at the topic before the rows were written."""
-    query.plan({0: 1}, set(), last=True)
-    query.topic.leaderless = frozenset({0})
-    with pytest.raises(Unreachable) as raised:
-        query.plan({}, set())
-    assert str(raised.value) == (
-        "partition 0 of Kafka topic 'flights' has no leader, and the last mark needs its rows: "
-        "start the query again once it has a leader; no rows are lost"
-    )
-    query.topic.leaderless = frozenset()
-    query.plan({}, set())
+class AheadScenario(Scenario):
+    """Acts on a query and its topic.
 
-    assert query.batches[-1][1] == {0: 4, 1: 3}
+    `plan 0:1` plans a batch, and Spark reads a new row of partition 0; with `last=1`, its mark is
+    noted before Spark asks for the marks. The answer is the end of the batch.
+    """
+
+    def __init__(self, query: Query, caplog: pytest.LogCaptureFixture) -> None:
+        super().__init__(caplog)
+        self.subject = self.query = query
+        self.topic = query.topic
+
+    def plan(self, rows: dict[int, int] | None = None, last: int = 0) -> str:
+        self.query.plan(rows or {}, set(), last=bool(last))
+        return show_value(self.query.batches[-1][1])
+
+    def restart(self, limit: str = "") -> None:
+        self.query.restart(AheadLimit[limit] if limit else None)
+
+    def unwatch(self) -> None:
+        self.query._planner._watched = {}
+
+    def ends(self, ends: dict[int, int]) -> None:
+        self.topic.ends = ends
+
+    def leaderless(self, *partitions: int) -> None:
+        self.topic.leaderless = frozenset(partitions)
+
+    def broker(self, state: str) -> None:
+        self.topic.fault = Unreachable("the broker is away") if state == "away" else None
+
+    def looks(self) -> int:
+        """Show how often the broker was asked."""
+        return self.topic.looks
+
+    def tasks(self) -> str:
+        """Show the watermarks of each batch."""
+        return "; ".join(map(show_value, self.query.tasks))
 
 
-@pytest.mark.parametrize(
-    ("ends", "says"),
-    [
-        ({0: 3, 1: 2}, "lost records: partition 1 ends at 2, and the query has read to 3"),
-        ({0: 3}, "lost records: it has no partition 1"),
-    ],
-)
-def test_smaller_offsets_show_another_topic_without_ids(
-    query: Query, caplog: pytest.LogCaptureFixture, ends: dict[int, int], says: str
-) -> None:
-    """The log says once in a run that offsets do not always show it."""
-    query.topic.ends = ends
-    query.mark()
-
-    with pytest.raises(Recreated, match=says):
-        query.plan({}, set())
-    assert [each.getMessage() for each in caplog.get_records("setup")] == [NO_IDS % "flights"]
+@pytest.mark.parametrize("acts", read_paragraphs(Path(__file__).with_name("ahead.txt")))
+def test_scenario(tmp_path: Path, caplog: pytest.LogCaptureFixture, acts: list[str]) -> None:
+    AheadScenario(begin_query(tmp_path), caplog).play(acts)
 
 
 LACK = (
@@ -371,35 +383,12 @@ def test_mark_with_rows_unread_a_batch_later_fails_the_query() -> None:
     ]
 
 
-def test_mark_ahead_is_refused_if_its_rows_may_come_later(query: Query) -> None:
-    """A limit of rows may delay them, or the query does not watch the topic any more."""
-    query.plan({0: 1}, set(), last=True)
-    query.restart(AheadLimit.MOST_ROWS)
-    refused = []
-    for _ in range(2):
-        with pytest.raises(Rejected) as raised:
-            query.plan({}, set())
-        refused.append(str(raised.value))
-        query.restart()
-        query._planner._watched = {}
-
-    limited = (
-        "mark 1 of Kafka topic 'flights' came before its rows were read, and maxOffsetsPerTrigger "
-        "may now leave them to a later micro-batch, which would drop them as late: run the query "
-        "without maxOffsetsPerTrigger until it has read {0: 4}, and set it then"
-    )
-    unwatched = (
-        "mark 1 of stream 'flights' came before its rows were read: start the query with "
-        "read_noted_kafka, as before"
-    )
-    assert refused == [limited, unwatched]
-
-
 @pytest.mark.parametrize("now", [False, True])
 def test_ends_that_briefly_go_back_are_polled_again(
-    query: Query, monkeypatch: pytest.MonkeyPatch, *, now: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, now: bool
 ) -> None:
     """A killed broker reports lower ends once it is back. Its topic keeps its id."""
+    query = begin_query(tmp_path)
     monkeypatch.setattr(topics, "PAUSE_S", 0.0)
     query.topic.id, query.patience_s = "a", 60.0
     query.mark()
@@ -412,23 +401,6 @@ def test_ends_that_briefly_go_back_are_polled_again(
     query.restart()
     with pytest.raises(Recreated, match="its id is b, and the query has read a"):
         query.plan({}, set())
-
-
-def test_broker_is_asked_only_while_a_mark_waits(
-    query: Query, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Each run asks once at first. Without an answer, the mark comes later."""
-    query.plan({0: 1}, set())
-    without = query.topic.looks
-    query.mark()
-    query.topic.fault = Unreachable("the broker is away")
-    query.plan({1: 1}, set())
-    query.topic.fault = None
-    query.plan({}, set())
-
-    assert (without, query.topic.looks) == (1, 3)
-    assert caplog.messages == ["marks come after their rows for now: the broker is away"]
-    assert query.tasks == [[], [], [], [9]]
 
 
 @pytest.mark.parametrize(
