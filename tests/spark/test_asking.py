@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import ANY, MagicMock, call
@@ -54,6 +52,7 @@ from spark_integration.marks_source.read import read_marks
 from spark_integration.session.settings import build_source_name
 from spark_integration.session.sources import build_options
 from tests.support.bundles import take_fields
+from tests.support.loopback import Loopback, give
 from tests.support.noted_stream import NotedStream
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
@@ -229,22 +228,19 @@ def test_marks_source_is_named_where_sources_need_names() -> None:
     assert spark.readStream.mock_calls == asked.load().call_list()
 
 
-@pytest.mark.parametrize("call", ["read_noted_log", "read_complete"])
+def begin_feed(url: str, **_: object) -> None:
+    """Ask for marks as a Connect server does once the query starts."""
+    ControllerFeed(url, "seen", None).begin(Released())
+
+
+@pytest.mark.parametrize("call", ["read_noted_log", "read_complete", "begin_feed"])
 def test_unnamed_marks_of_ingestion_are_refused(call: str, served: Served) -> None:
     """Without a name, the call means the only domain of a stream."""
+    calls = {**ALL, "begin_feed": begin_feed}
     served.create("seen", domains=["ingestion"])
     served.note("seen", 10, {"0": 1}, domain="ingestion")
     with pytest.raises(Rejected, match="promise nothing of event times"):
-        ALL[call](served.url, event_time="departure")
-
-
-def test_planning_process_refuses_marks_of_ingestion(served: Served) -> None:
-    """A Connect server asks the controller once the query starts."""
-    served.create("seen", domains=["ingestion"])
-    served.note("seen", 10, {"0": 1}, domain="ingestion")
-    feed = ControllerFeed(served.url, "seen", None)
-    with pytest.raises(Rejected, match="promise nothing of event times"):
-        feed.begin(Released())
+        calls[call](served.url, event_time="departure")
 
 
 def test_options_of_a_source_carry_its_query(tmp_path: Path) -> None:
@@ -267,14 +263,11 @@ def test_log_without_files_asks_for_a_schema(flights: NotedStream, controller: S
 
 
 def test_address_of_another_server_is_refused(tmp_path: Path) -> None:
-    other = HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
-    Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        with pytest.raises(UnexpectedAnswer, match="check the URL and its proxies"):
-            ask_for_stream(tmp_path, f"http://127.0.0.1:{other.server_port}")
-    finally:
-        other.shutdown()
-        other.server_close()
+    with (
+        Loopback(lambda asked: give(asked, 404, b"<html>", {})) as other,
+        pytest.raises(UnexpectedAnswer, match="check the URL and its proxies"),
+    ):
+        ask_for_stream(tmp_path, other.url)
 
 
 def test_end_in_seconds_is_refused(tmp_path: Path, served: Served) -> None:

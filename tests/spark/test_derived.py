@@ -7,7 +7,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +22,7 @@ from spark_integration.marks.watermark import LAST_MS
 from tests.support.offset_log import plan
 from tests.support.page import Session
 from tests.support.query_output import QueryOutput
-from writer_client import Flushed, SegmentLogWriter, WriterClient
+from writer_client import SegmentLogWriter, WriterClient
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("NotedLogSink")]
 
@@ -46,12 +46,6 @@ class Sinks:
     def make_client(self) -> WriterClient:
         """Return a client for the writer `counter`, as each run of the program makes one."""
         return WriterClient(self.served.url, "counts", "counter")
-
-    def die_before(self, step: str) -> None:
-        """End the client's process before one of its calls, or after the seal."""
-        self.client.close()
-        self.client = Dying(self.served.url, "counts", "counter")
-        self.client.dies_before = step
 
     def __call__(
         self,
@@ -116,31 +110,16 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-class Dying(WriterClient):
-    """The client of a process that ends before one of these calls."""
+def build_death(step: str) -> Callable[..., NoReturn]:
+    """Return a call of a client that ends the process, before the call or after the seal."""
+    seal = WriterClient.seal
 
-    dies_before = ""
+    def die(client: WriterClient, *_: object, **__: object) -> NoReturn:
+        if step == "commit":
+            seal(client)
+        raise Killed
 
-    def note_time(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as it is
-        """Note, or end the process."""
-        self._live("note_time")
-        super().note_time(*args, **options)
-
-    def finish(self, *args: Any, **options: Any) -> Flushed:  # noqa: ANN401 - as it is
-        """Finish, or end the process."""
-        self._live("finish")
-        return super().finish(*args, **options)
-
-    def seal(self) -> bool:
-        """Seal, and end the process before or after that."""
-        self._live("seal")
-        get_seal_cut = super().seal()
-        self._live("commit")
-        return get_seal_cut
-
-    def _live(self, step: str) -> None:
-        if step == self.dies_before:
-            raise Killed
+    return die
 
 
 def test_rerun_batch_only_notes(sinks: Sinks) -> None:
@@ -200,9 +179,11 @@ def test_end_of_a_sealed_source_ends_the_derived_stream(sinks: Sinks, step: str)
     sinks.take(0, 5000, 3)
     sinks.plan(1, LAST_MS)
     if step:
-        sinks.die_before(step)
-        with pytest.raises(Killed):
-            sinks(seal=True)(sinks.windows(6, 7), 1)
+        method = "seal" if step == "commit" else step
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(WriterClient, method, build_death(step))
+            with pytest.raises(Killed):
+                sinks(seal=True)(sinks.windows(6, 7), 1)
         sinks.client.close()
     for rows, batch_id in (((6, 7), 1), ((), 2)):
         sinks.client = sinks.make_client()

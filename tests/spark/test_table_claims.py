@@ -200,12 +200,6 @@ class Table:
         self.output._take = NotedTable(self.url, self.claims())  # type: ignore[assignment, method-assign]
         self.output.catch_up(self.read(self.flights, batch_after_mark=True, strict=strict))
 
-    def run_with(self, time: int, name: str) -> None:
-        """Append a row, note the time after it, and write the table again."""
-        self.flights.append(0, (time, name))
-        self.flights.note(time + 1)
-        self.run()
-
     @property
     def rows(self) -> list[str]:
         """The names of the rows in the table."""
@@ -262,7 +256,9 @@ def test_rerun_batch_is_not_appended_again(table: Table) -> None:
     """The driver was killed between the commits of the table and of Spark."""
     table.run()
     table.output.forget_commit()
-    table.run_with(3000, "d")
+    table.flights.append(0, (3000, "d"))
+    table.flights.note(3001)
+    table.run()
 
     assert (table.rows, table.last().complete_to) == (["a", "b", "c", "d"], 3001)
 
