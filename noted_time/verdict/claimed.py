@@ -116,7 +116,16 @@ def judge_claim(
 def add_writers(
     claim: Claim, source: ClaimSource, answer: Completeness, max_time_ahead_ms: int | None
 ) -> Claim:
-    """Return the claim of a source's only reader, with the writers that its stream names."""
+    """Return the claim of a source's only reader, with the writers that its stream names.
+
+    >>> from noted_time.values import VouchedBy
+    >>> by = VouchedBy(2, ("lima", "oslo"), expected=3, expected_vouching=2)
+    >>> lack = Lack(kind="missing", status="complete", sentence="", writer="paris")
+    >>> answer = Completeness(status="complete", vouched=by, lacks=(lack,), sentence="", remedy="")
+    >>> claim = add_writers(Claim("a", 5), ClaimSource("orders", "default"), answer, None)
+    >>> claim.missing, claim.vouched
+    (('paris',), {'count': 2, 'expected': 3, 'expected_vouching': 2})
+    """
     names = tuple(each.writer for each in answer.lacks if each.kind == "missing" and each.writer)
     is_known = not any(
         each.kind in {"ledger_too_short", "before_first_mark"} for each in answer.lacks

@@ -90,7 +90,11 @@ def describe_standstill(who: str, lower: int | None, why: str) -> str:
 
 
 def describe_silence(out: int, last_at: int | None, *, are_silent: bool, is_rest: bool) -> str:
-    """Describe a stream whose writers are all excluded, except for finished ones (`is_rest`)."""
+    """Describe a stream whose writers are all excluded, except for finished ones (`is_rest`).
+
+    >>> describe_silence(2, None, are_silent=True, is_rest=True)
+    'all writers that have not finished are silent'
+    """
     last = "" if last_at is None else f"{', the last' * (out > 1)} since {format_time(last_at)}"
     who = f"{name_all(out)} writers are" if out > 1 else "its only writer is"
     who = "all writers that have not finished are" if is_rest else who
@@ -98,6 +102,11 @@ def describe_silence(out: int, last_at: int | None, *, are_silent: bool, is_rest
 
 
 def describe_never_noted(number: int) -> str:
+    """Describe a stream without a note.
+
+    >>> describe_never_noted(1), describe_never_noted(1200)
+    ('its only writer has never noted', 'none of its 1,200 writers has ever noted')
+    """
     who = "its only writer has never" if number == 1 else f"none of its {number:,} writers has ever"
     return f"{who} noted"
 
