@@ -15,6 +15,7 @@ from spark_integration.scan.admission import (
     compute_shares,
     divide_into_tasks,
     find_slices,
+    select_below,
 )
 from spark_integration.scan.files import LogFile
 
@@ -50,6 +51,22 @@ def test_offset_advanced_by_rows_has_these_rows_below_it(
     end = advance_offset(files, start, min(rows, there))
 
     assert sum(each.rows for each in find_slices(files, start, end)) == min(rows, there)
+
+
+GAP = [LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)]
+"""The files of a segment without rows at offsets 3 to 8."""
+
+
+@pytest.mark.parametrize(("start", "rows", "end"), [(0, 2, 2), (0, 3, 9), (3, 0, 9), (3, 1, 10)])
+def test_unused_offsets_are_read_with_the_row_before_them(start: int, rows: int, end: int) -> None:
+    """So a cut at 5 is reached after the third row."""
+    assert advance_offset(GAP, start, rows) == end
+
+
+@pytest.mark.parametrize("cut", [0, 2, 3, 5, 9, 10, 20])
+def test_position_with_all_rows_below_a_cut_reaches_it(cut: int) -> None:
+    """The cut may lie among unused offsets."""
+    assert advance_offset(select_below(GAP, cut), 0, 99) == min(cut, 11)
 
 
 def test_files_end_at_a_cut_or_where_they_were_read() -> None:

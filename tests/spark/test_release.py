@@ -72,6 +72,16 @@ def test_no_time_is_before_the_first_mark_after_the_final_one() -> None:
         assert [*found, releaser.find_first_lower(at[0], 5)] == [7, MIN_INT64, 5]
 
 
+def test_marks_that_are_no_longer_kept_are_skipped() -> None:
+    """A query that paused for longer than the retention continues with the kept marks."""
+    feed = GivenFeed(FeedMarks("a", (mark(3, 30, s0=1),)), FeedMarks("a", (mark(7, 70, s0=4),)))
+    releaser = Releaser(feed)
+    for _ in range(2):
+        releaser.follow(Released())
+
+    assert releaser.release(Released(), {0: 4}) == Released("a", 7, 70)
+
+
 def test_first_lower_counts_until_a_mark_is_read() -> None:
     """Without marks, the lower is unknown."""
     releaser = Releaser(GivenFeed(FeedMarks("a", (mark(1, 10, s0=1), mark(2, 20, s0=9)))))
