@@ -82,6 +82,7 @@ ROOMS = {
         (
             "noted_time/progress",
             *_core("backlog readers"),
+            "tests/cli/test_transcripts.py",
             "tests/reader_client",
             "tests/clients/test_sessions.py",
         ),

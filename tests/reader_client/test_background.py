@@ -139,27 +139,6 @@ def test_a_fault_of_the_client_is_raised_by_every_later_call(
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
-@pytest.mark.parametrize("call", ["offline", "close"])
-def test_timed_out_reader_can_go_offline(
-    served: Served, stream: str, caplog: pytest.LogCaptureFixture, call: str
-) -> None:
-    """The controller has forgotten it, which is what `offline` is for."""
-    served.create(stream, reader_timeout_ms=1)
-    client = ReaderClient(
-        served.url, stream, group="g", reader="r", domains=(), refresh_ms=60_000, backoff=SOON
-    )
-    client.advance({0: 7})
-    readers = f"/{stream}/reader-groups/g"
-    reporting = client._reporting
-    assert reporting is not None
-    eventually(lambda: reporting.is_reported, expected=True)
-    eventually(lambda: served.call("GET", readers)["readers"], {})
-    getattr(client, call)()
-    client.close()
-
-    assert (served.call("GET", readers)["readers"], caplog.messages) == ({}, [])
-
-
 def test_offline_reader_stays_offline(served: Served, stream: str) -> None:
     """Only its own call brings it back."""
     network = Faults()

@@ -26,24 +26,6 @@ def make_reader(served: Served, stream: str, name: str = "r") -> ReaderClient:
     return ReaderClient(served.url, stream, reader=name, **OPTIONS)
 
 
-def test_backlog_report_survives_outage_and_group_removal(served: Served, stream: str) -> None:
-    with make_reader(served, stream) as reader:
-        reader.advance({0: 5})
-        eventually(lambda: reader.backlog().since is None, expected=True)
-        served.stop()
-        reader.set_backlog(True)
-        served.start()
-
-        def list_backlogs() -> list[tuple[bool, dict[str, int]]]:
-            rows = served.call("GET", f"/{stream}/reader-groups")["groups"]
-            found = [served.call("GET", f"/{stream}/reader-groups/{row['group']}") for row in rows]
-            return [(each["backlog"], each["position"]) for each in found]
-
-        assert eventually(list_backlogs, [(True, {"0": 5})])
-        served.call("DELETE", f"/{stream}/reader-groups/g")
-        assert eventually(list_backlogs, [(True, {"0": 5})])
-
-
 def fails(state: BacklogState) -> None:
     raise ValueError(state)
 

@@ -11,10 +11,9 @@ import pytest
 
 from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, wait_until
-from noted_time import Rejected, TimeWindow, Unreachable
+from noted_time import Rejected, TimeWindow
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
-from tests.reader_client.answers import list_readers
 from tests.support.faults import Faults
 from tests.support.http import as_json
 from tests.trials.facts import Answer
@@ -58,15 +57,6 @@ def test_an_iterator_ends_with_its_client(served: Served, stream: str) -> None:
     assert (seen, thread.is_alive()) == ([1], False)
 
 
-def test_a_readers_own_progress_counts_at_once(served: Served, stream: str) -> None:
-    """The reader does not wait for the answer to its report."""
-    with reader(served, stream, group="g", reader="a") as client:
-        wait_until(lambda: client.get_time_window() != TimeWindow(None, None))
-        client.advance({0: 100})
-
-        assert client.get_time_window().lower == 10
-
-
 def test_group_position_is_unknown_until_heard(served: Served, stream: str) -> None:
     network = Faults()
     network.gate.clear()
@@ -77,22 +67,6 @@ def test_group_position_is_unknown_until_heard(served: Served, stream: str) -> N
     client.close()
 
     assert window == TimeWindow(None, None)
-
-
-def test_reports_outlast_a_controller_that_is_away() -> None:
-    """Positions are reported when the controller is back."""
-    with Served() as served:
-        served.create("flights")
-        with reader(served, "flights", group="g", reader="a", refresh_ms=20) as client:
-            served.stop()
-            client.advance({0: 40})
-            with pytest.raises(Unreachable, match="reader 'a' of group 'g' may still be"):
-                client.offline(timeout=0.1)
-            client.advance({0: 50})
-            served.start()
-            wait_until(lambda: list_readers(served, "flights") not in (None, {"a": {}}))
-
-            assert list_readers(served, "flights") == {"a": {"0": 50}}
 
 
 def test_closing_does_not_wait_for_a_long_poll(served: Served, stream: str) -> None:
@@ -126,27 +100,6 @@ async def test_async_reader_waits_for_a_time(served: Served, stream: str) -> Non
         served.note(stream, 20, {"0": 200})
 
         assert (await waiting).seq == 2
-
-
-async def test_marks_are_an_async_iterator(served: Served, stream: str) -> None:
-    """It yields known marks, then new ones, until the client is closed."""
-    seen: list[int] = []
-    reader = make_async_reader(served, stream)
-
-    async def follow() -> None:
-        async for mark in reader.marks(wait=None):
-            seen.append(mark.lower)
-            if mark.lower == 20:
-                await reader.close()
-
-    async with reader:
-        following = asyncio.create_task(follow())
-        await reader.catch_up()
-        served.note(stream, 20, {"0": 200})
-        await following
-        known = [mark.lower async for mark in reader.marks(after=1)]
-
-    assert (seen, known) == ([10, 20], [20])
 
 
 async def test_a_reader_that_is_not_open_explains_how_to_open_it(

@@ -20,12 +20,12 @@ from noted_time.client import Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown, build_performer
 from noted_time.lineage import Dataset
-from noted_time.progress import ReadOffsets, check_known, find_lookup_starts, parse_offsets
+from noted_time.progress import ReadOffsets, check_known, find_lookup_starts
 from noted_time.reading import MarkHistory
 from noted_time.values import Mark, Note, Rejected
 from noted_time.verdict import Requirement
 from reader_client import complete_to
-from reader_client.protocol.datasets import OpenDataset, open_dataset
+from reader_client.protocol.datasets import OpenDataset
 from tests.support.judged import Domain
 from tests.support.streams import advance_all, deliver, make_stream
 
@@ -216,33 +216,6 @@ def test_rows_below_the_reached_time_were_read(seed: int) -> None:
     assert advanced > HISTORIES // 20
 
 
-FORM = 'write {"0": 25, "1": 12}, an offset for each partition'
-BOUNDS = "it has to be from 0 to 9223372036854775806; leave out a partition that was not read"
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", f"the offsets are not JSON (Expecting value: line 1 column 1 (char 0)): {FORM}"),
-        ("[25, 12]", f"the offsets are '[25, 12]', which is not a JSON object: {FORM}"),
-        ('{"0": -1}', f"the offset of partition 0 is -1: {BOUNDS}"),
-        ('{"0": 1.5}', "the offset of partition 0 is 1.5: it has to be an integer"),
-        ('{"0": true}', "the offset of partition 0 is True: it has to be an integer"),
-        ('{"flights": {"0": 25}}', "partition 'flights' is not a number: write 0, 1, 2 …"),
-        ('{"00": 2}', "partition '00' is not a number: write 0, 1, 2 …"),
-        ('{"0": 2, "0": 3}', "the offsets name a partition twice: remove one of both"),
-        (
-            '{"0": 9223372036854775807}',
-            f"the offset of partition 0 is 9223372036854775807: {BOUNDS}",
-        ),
-    ],
-)
-def test_malformed_offsets_are_refused(text: str, says: str) -> None:
-    """The error has the partition, the value and the valid form."""
-    with pytest.raises(Rejected, match=f"^{re.escape(says)}$"):
-        parse_offsets(text)
-
-
 def test_offsets_outside_the_log_are_refused() -> None:
     """They were deleted, are beyond the end, or have an unknown partition."""
     deleted = (
@@ -327,9 +300,3 @@ def test_group_is_asked_about_the_offsets_below_a_mark(served: Served, stream: s
     assert [each.status for each in answers] == ["complete", "complete", "incomplete"]
     assert cuts == [{0: 10, 1: 4}, {0: 20, 1: 4}]
     assert "read by group 'g'" in answers[0].sentence
-
-
-@pytest.mark.parametrize("name", ["group:billing", "group:billing@host", "group:@host/orders"])
-def test_group_without_brokers_or_topic_is_refused(name: str) -> None:
-    with pytest.raises(Rejected, match="does not name a group and its topic: group:NAME@BROKERS"):
-        open_dataset(name)

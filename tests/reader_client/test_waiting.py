@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, eventually
-from noted_time import Mark, NotCompleteYet, StreamCut, UnknownStream
+from noted_time import Mark, NotCompleteYet, StreamCut
 from noted_time.client import Backoff
 from reader_client import ReaderClient
 from reader_client.group.reports import Reports
@@ -29,18 +29,6 @@ def test_controller_that_is_back_answers_the_first_poll(served: Served, stream: 
         eventually(lambda: len(network.bodies) > 5, expected=True)
         with pytest.raises(NotCompleteYet, match="the lower is 10"):
             client.wait_for(99, timeout=0.2)
-
-
-def test_a_refusal_that_was_fixed_does_not_end_the_wait(served: Served) -> None:
-    """A new wait asks again at once, despite the backoff."""
-    hour = Backoff(first_s=3600, cap_s=3600)
-    with ReaderClient(served.url, "created-late", backoff=hour) as client:
-        with pytest.raises(UnknownStream):
-            client.catch_up()
-        served.create("created-late")
-        served.note("created-late", 10, {"0": 100})
-
-        assert client.wait_for(10, timeout=PATIENCE_S).lower == 10
 
 
 def test_times_may_be_dates(served: Served) -> None:

@@ -153,19 +153,6 @@ def test_each_controller_is_sent_a_higher_number(served: Served, stream: str) ->
     assert first < second
 
 
-def test_request_numbers_survive_a_clock_set_back() -> None:
-    """A writer continues from the number of the former process."""
-    former = unix_us() + YEAR_US
-    network = Scripted(build_overtaken(former))
-    with make_client(network) as client:
-        for time in (5, 6):
-            client.note_time(time, {0: 10})
-            client.flush()
-
-    sent = [note["sequence"] for (note,) in network.posts]
-    assert sent[1:] == [former + 1, former + 2]
-
-
 def test_two_processes_of_one_name_are_reported() -> None:
     """The notes arrive once the other process has ended."""
     network = Twin(2)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noted_time import InvalidNote, Unreachable
-from noted_time.client import Reply, position_to_wire
+from noted_time import InvalidNote
+from noted_time.client import position_to_wire
 from noted_time.values import HOUR_MS, MOST_LATE, Accepted, LateRows, Note, Refused, list_reports
 from tests.writer_client.posting import DOMAINS, Act, PostOnce, Run, Say, acts
-from writer_client.sending.answers import NotesReply, decode_reply
+from writer_client.sending.answers import NotesReply
 from writer_client.sending.outbox import Outbox
 
 laws = settings(deadline=None)
@@ -148,30 +148,6 @@ def test_a_note_declares_all_domains_of_its_writer() -> None:
     assert posted == [("ship", 9, {"default": 7}), (None, 7, {"ship": 9})]
 
 
-def test_unnamed_domain_means_the_streams_only_domain() -> None:
-    """The first refusal of another domain's note shows its name."""
-    outbox = Outbox("UA")
-    outbox.record_write(7, None, {0: 1})
-    outbox.note(5, {}, domain="ship", max_time=9)
-    outbox.record_answer(outbox.take(), NotesReply((Refused("unknown_domain", ("ship",)),)))
-
-    posted = [(p.note.time, p.note.max_time, p.note.max_times) for p in outbox.take()]
-    assert (posted, outbox.pop_refused()) == ([(5, 9, {"ship": 7})], None)
-
-
-def test_undeclared_domain_is_dropped_from_notes() -> None:
-    """The caller gets one error, and the notes are posted again without the domain."""
-    outbox = Outbox("UA")
-    outbox.record_write(7, "shpi", {0: 1})
-    outbox.note(5, {}, domain="ship")
-    outbox.record_answer(outbox.take(), NotesReply((Refused("unknown_domain", ("ship", "order")),)))
-
-    posted = [(p.note.time, p.note.max_times) for p in outbox.take()]
-    refused = outbox.pop_refused()
-    assert isinstance(refused, InvalidNote)
-    assert (posted, refused.status, outbox.pop_refused()) == ([(5, None)], "unknown_domain", None)
-
-
 @pytest.mark.parametrize("answered", [True, False], ids=["refused", "lost"])
 def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> None:
     """Late rows go with the next note of their domain."""
@@ -217,21 +193,6 @@ def test_late_rows_are_reported_by_full_hours() -> None:
     assert reports[-1] == LateRows(2, 29 * HOUR_MS, 29 * HOUR_MS + 5)
     assert reports[1] == LateRows(1, 7 * HOUR_MS, 7 * HOUR_MS + 5)
     assert (reports[0].least, reports[0].most) == (0, 6 * HOUR_MS + 5)
-
-
-def test_malformed_answer_changes_nothing() -> None:
-    """It is decoded as a whole before the outbox gets it."""
-    outbox = Outbox("UA")
-    outbox.note(5, {0: 10})
-    batch = outbox.take()
-    with pytest.raises(Unreachable):
-        decode_reply(
-            Reply(200, {}, b'{"results": [{"status": "accepted", "lower": null}, 7]}'), 2, "s"
-        )
-
-    assert (outbox.durable_through, outbox.pop_refused()) == (0, None)
-    with pytest.raises(ValueError, match="shorter"):
-        outbox.record_answer(batch, NotesReply(()))
 
 
 def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
