@@ -1,65 +1,23 @@
 """The examples of CONTRIBUTING.md, applied to a copy of the tree."""
 
-import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from controller.store.migrate import WrongSchema, migrate
+from controller.store.open import open_store
+from demo.trials.calls import HTTP
+from tests.support.processes import ServeProcess, run_command, run_python
+
 STEP = re.compile(r"^ *```diff\n *\+\+\+ (\S+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
-MIGRATE = "import sys; from controller.store.migrate import migrate; migrate(sys.argv[1])"
-
-OPEN = "import sys; from controller.store.open import open_store; open_store(sys.argv[1])"
-
-PLAY = """
-import asyncio, json, sys
-import httpx
-from typer.testing import CliRunner
-from controller.api.app import create_app
-from controller.service.controller import Controller
-from controller.store.open import open_store
+DECODE = """
+import sys
 from noted_time.answers import Explanation
 from noted_time.coding import build_decoder
-from noted_time_cli.app import app
-
-async def ask(*requests):
-    controller = Controller(open_store(sys.argv[1]))
-    await controller.start()
-    transport = httpx.ASGITransport(create_app(controller))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-        answers = [await client.request(method, path, json=body) for method, path, body in requests]
-    await controller.close()
-    return answers
-
-put = lambda **body: ("PUT", "/v1/streams/s", body)
-note = {"writer": "UA", "time": 10, "position": {"0": 9, "1": 4}}
-explain = ("GET", '/v1/streams/s/explain?position={"0":7}', None)
-created, refused, noted, explained, documented = asyncio.run(ask(
-    put(contact="ops", mark_interval_ms=0, max_time_ahead_ms=None),
-    put(contact="x" * 129),
-    ("POST", "/v1/streams/s/notes", {"notes": [note]}),
-    explain,
-    ("GET", "/openapi.json", None),
-))
-restarted, disabled = asyncio.run(ask(("GET", "/v1/streams/s", None), put(contact=None)))
-schemas = documented.json()["components"]["schemas"]
-print(json.dumps({
-    "created": created.json()["contact"],
-    "refused": refused.status_code,
-    "restarted": restarted.json()["contact"],
-    "disabled": disabled.json()["contact"],
-    "option": "--contact" in CliRunner().invoke(
-        app, ["stream", "create", "--help"], env={"COLUMNS": "120"}).output,
-    "rows": explained.json()["reader"]["rows"],
-    "decoded": build_decoder(Explanation).decode(explained.content).reader.rows,
-    "documented": ["contact" in schemas["StreamChanges"]["properties"],
-                   "rows" in schemas["ReaderPlace"]["properties"]],
-}))
+print(build_decoder(Explanation).decode(sys.argv[1].encode()).reader.rows)
 """
 
 
@@ -75,17 +33,6 @@ def list_steps(page: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def run_program(program: str, tree: Path, url: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program, url],
-        cwd=tree,
-        env=os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.fixture
 def tree_with_examples(root: Path, tmp_path: Path) -> Path:
     for top in ("controller", "noted_time", "noted_time_cli", "migrations"):
@@ -98,23 +45,28 @@ def tree_with_examples(root: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_examples_add_a_field_and_a_setting(root: Path, tree_with_examples: Path) -> None:
+def test_examples_add_a_field_and_a_setting(tree_with_examples: Path) -> None:
     """The setting is kept in a database that the code before the change has created."""
-    url = f"sqlite:///{tree_with_examples / 'noted.db'}"
-    done = [run_program(MIGRATE, tree, url) for tree in (root, tree_with_examples)]
-    played = run_program(PLAY, tree_with_examples, url)
-    older = run_program(OPEN, root, url)
+    tree, code = tree_with_examples, {"PYTHONPATH": str(tree_with_examples)}
+    database = f"sqlite:///{tree / 'noted-time.db'}"
+    migrate(database)
+    run_command("migrate", cwd=tree, **code).check_returncode()
+    with ServeProcess(tree, **code).ready() as controller:
+        created = controller.create("s", contact="ops", max_time_ahead_ms=None)
+        refused = controller.ask("PUT", "/streams/s", {"contact": "x" * 129})
+        controller.post("s", {"writer": "UA", "time": 10, "position": {"0": 9, "1": 4}})
+        explained = controller.ask("GET", "/streams/s/explain", position='{"0":7}')
+        schemas = HTTP.get(f"{controller.url}/openapi.json").json()["components"]["schemas"]
+    with ServeProcess(tree, **code).ready() as controller:
+        restarted, disabled = controller.get("s"), controller.create("s", contact=None)
+    decoded = run_python("-c", DECODE, explained.text, cwd=tree, **code).stdout
+    options = run_command("stream", "create", "--help", cwd=tree, **code).stdout
 
-    assert [each.returncode for each in done] == [0, 0], done
-    assert played.returncode == 0, played.stderr
-    assert json.loads(played.stdout.splitlines()[-1]) == {
-        "created": "ops",
-        "refused": 422,
-        "restarted": "ops",
-        "disabled": None,
-        "option": True,
-        "rows": 6,
-        "decoded": 6,
-        "documented": [True, True],
-    }
-    assert "is at 0002, newer than 0001" in older.stderr
+    contacts = [each["contact"] for each in (created, restarted, disabled)]
+    assert (contacts, refused.status_code) == (["ops", "ops", None], 422)
+    assert (explained.json()["reader"]["rows"], decoded) == (6, "6\n")
+    assert "--contact" in options
+    assert "contact" in schemas["StreamChanges"]["properties"]
+    assert "rows" in schemas["ReaderPlace"]["properties"]
+    with pytest.raises(WrongSchema, match="is at 0002, newer than 0001"):
+        open_store(database)
