@@ -41,11 +41,7 @@ async def test_every_call_needs_a_token(method: str, path: str) -> None:
         answers = [await door.answer(method, path, token) for token in shown]
 
     told = {(a.status_code, a.headers["www-authenticate"], a.text) for a in answers}
-    assert (len(told), answers[0].status_code, answers[0].headers["www-authenticate"]) == (
-        1,
-        401,
-        "Bearer",
-    )
+    assert [each[:2] for each in told] == [(401, "Bearer")]
 
 
 @pytest.mark.parametrize("path", sorted({"/healthz", "/readyz", "/openapi.json"} | PAGE_PATHS))
@@ -128,11 +124,8 @@ async def test_token_is_required_once_the_first_is_created() -> None:
     calls = ((path, call) for path, of in document["paths"].items() for call in of.values())
     is_open = {path for path, call in calls if call.get("security") == []}
     assert told == [((200, ""), [{"token": []}, {}]), ((401, "unauthenticated"), [{"token": []}])]
-    assert (scheme["type"], scheme["scheme"], is_open) == (
-        "http",
-        "bearer",
-        {"/healthz", "/readyz"},
-    )
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    assert is_open == {"/healthz", "/readyz"}
 
 
 def test_only_operators_changes_need_the_right_to_administer() -> None:
@@ -188,11 +181,10 @@ async def test_a_refusal_is_counted_and_logged_at_debug() -> None:
     (line,) = logs
     text = line["what"] + line["stream"]
     assert (line["log_level"], counted._value.get() - before) == ("debug", 1)
-    assert (text.isascii() and text.isprintable(), len(text) < 700, "secret" in text) == (
-        True,
-        True,
-        False,
-    )
+    assert text.isascii()
+    assert text.isprintable()
+    assert len(text) < 700
+    assert "secret" not in text
 
 
 async def test_two_headers_count_as_no_token() -> None:

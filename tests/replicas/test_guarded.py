@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.service.tokens import mint
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
 from demo.trials.calls import Calls
 from demo.trials.postgres import Server
-from noted_time.answers.permissions import Grant
 from tests.replicas.replica_processes import Two, find_owned_name, make_stream, wait_until_shared
+from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess
 
 pytestmark = pytest.mark.acceptance
@@ -20,11 +19,6 @@ pytestmark = pytest.mark.acceptance
 ACCESS = Path(__file__).resolve().parents[1] / "access" / "certificate"
 CERTIFICATE, KEY = str(ACCESS / "certificate.pem"), str(ACCESS / "key.pem")
 JOINING = {"notes": [{"writer": "UA"}]}
-GRANTS: Mapping[str, tuple[tuple[str, ...], dict[str, list[str]]]] = {
-    "admin": (("admin",), {}),
-    "writes": (("write",), {"streams": ["s*"]}),
-    "reads": (("read",), {}),
-}
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +32,14 @@ def database(server: Server) -> str:
 @pytest.fixture(scope="module")
 def tokens(database: str) -> Mapping[str, str]:
     """Tokens by their names; all are valid except `unknown`."""
-    shown = {"unknown": f"nt_0123456789ab_{43 * 's'}"}
     with closing(open_tokens(database)) as kept:
-        for name, (scopes, bounds) in GRANTS.items():
-            grant = Grant.of(scopes, **bounds)
-            shown[name], record = mint(grant, label=name, now_ms=1, lifetime_ms=None)
-            kept.add(record)
-    return shown
+        guarded = Guarded(kept)
+        return {
+            "admin": guarded.token("admin"),
+            "writes": guarded.token("write", streams=["s*"]),
+            "reads": guarded.token("read"),
+            "unknown": f"nt_0123456789ab_{43 * 's'}",
+        }
 
 
 @pytest.fixture(scope="module")

@@ -78,10 +78,8 @@ def test_whole_cuts_at_most_double_rows(sql_store: SqlStore) -> None:
 
         whole = [length > 20 for length in read_cut_lengths(sql_store)]
         assert (whole[:20], sum(whole)) == ([True, *[False] * 18, True], 11)
-        assert read_all(sql_store) == (
-            {"default": marks, "ship_time": []},
-            [{"default": marks[-1].mark}],
-        )
+        expected = {"default": marks, "ship_time": []}, [{"default": marks[-1].mark}]
+        assert read_all(sql_store) == expected
 
 
 def test_first_kept_mark_has_all_segments(sql_store: SqlStore) -> None:
@@ -112,10 +110,8 @@ def test_mark_is_compared_with_last_mark_of_another_store(
             commit(one, *marks[1:2])
         commit(one, *marks[2:])
 
-        assert read_all(other) == (
-            {"default": marks, "ship_time": []},
-            [{"default": marks[-1].mark}],
-        )
+        expected = {"default": marks, "ship_time": []}, [{"default": marks[-1].mark}]
+        assert read_all(other) == expected
 
 
 segments = st.sampled_from([0, 1, 2, 3, 200])

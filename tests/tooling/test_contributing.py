@@ -3,6 +3,7 @@
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,8 @@ def tree_with_examples(root: Path, tmp_path: Path) -> Path:
 
 def test_examples_add_a_field_and_a_setting(tree_with_examples: Path) -> None:
     """The setting is kept in a database that the code before the change has created."""
-    tree, code = tree_with_examples, {"PYTHONPATH": str(tree_with_examples)}
+    tree = tree_with_examples
+    code: dict[str, Any] = {"PYTHONPATH": str(tree)}
     database = f"sqlite:///{tree / 'noted-time.db'}"
     migrate(database)
     run_command("migrate", cwd=tree, **code).check_returncode()

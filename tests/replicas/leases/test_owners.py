@@ -6,6 +6,7 @@ from contextlib import closing
 import pytest
 
 from controller.store.migrate import migrate
+from controller.store.port import Leases
 from controller.store.postgres import PostgresStore
 from demo.trials.postgres import PASSWORD, Server
 from demo.trials.waiting import wait_until
@@ -26,22 +27,11 @@ def test_heartbeat_shows_owners(
     a.release(range(10))
     taken = b.acquire(range(5))
 
+    of_a, of_b = frozenset(range(10, 64)), frozenset(range(5))
     seen_by_a, seen_by_b = a.heartbeat(), b.heartbeat()
-    assert (taken, seen_by_a.free, seen_by_b.free) == (
-        frozenset(range(5)),
-        frozenset(range(5, 10)),
-        frozenset(range(5, 10)),
-    )
-    assert (seen_by_a.mine, seen_by_a.others, seen_by_a.replicas) == (
-        frozenset(range(10, 64)),
-        dict.fromkeys(range(5), "http://b"),
-        2,
-    )
-    assert (seen_by_b.mine, set(seen_by_b.others.values()), seen_by_b.replicas) == (
-        frozenset(range(5)),
-        {"http://a"},
-        2,
-    )
+    assert (taken, seen_by_a.free) == (of_b, frozenset(range(5, 10)))
+    assert seen_by_a == Leases(64, of_a, dict.fromkeys(of_b, "http://b"), 2)
+    assert seen_by_b == Leases(64, of_b, dict.fromkeys(of_a, "http://a"), 2)
     server.execute("DELETE FROM noted_time_replica", url)
     assert a.heartbeat().others == dict.fromkeys(range(5), "")
 
