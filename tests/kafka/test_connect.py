@@ -1,18 +1,18 @@
 """An unchanged Kafka Connect notes by its worker's configuration alone."""
 
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from demo.trials import classes, java, kafka
+from demo.trials.daemons import Daemon
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
 from demo.trials.waiting import wait_until
-from noted_time.kafka.topic import Topic
-from tests.support.kafka_judge import count_covered, judge_marks
+from tests.kafka.conftest import Flights
+from tests.support.kafka_judge import count_covered
 from tests.support.page import BINDING, BLOCK, read_page
+from tests.support.processes import environment
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -20,7 +20,6 @@ pytestmark = [
     pytest.mark.skipif(not kafka.connect(), reason=kafka.MISSING),
 ]
 
-TOPIC = "lines"
 LINES = 300
 WORKER = """
 bootstrap.servers={broker.address}
@@ -40,78 +39,54 @@ topic={topic}
 """
 
 
-class Worker:
-    """A standalone worker with one task, which sends the lines of a file."""
+class SentLines(Flights):
+    """A topic, and a file whose lines a standalone worker of Kafka Connect sends to it."""
 
-    def __init__(self, directory: Path, broker: Broker, served: Served) -> None:
-        """Write the configuration, including the settings of the page on Java producers."""
-        given = {"directory": directory, "broker": broker, "topic": TOPIC}
-        self._directory = directory
-        self._sent = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        of_worker, of_connector = (
+    def __init__(self, broker: Broker, served: Served, topic: str, directory: Path) -> None:
+        """Configure the worker, also by the settings of the page on Java producers."""
+        super().__init__(broker, served, topic)
+        self._directory, self._file, self._written = directory, directory / topic, 0
+        given = {"directory": directory, "broker": broker, "topic": topic}
+        printed = (
             block.replace(BINDING, served.url)
             for language, block in BLOCK.findall(read_page("docs/guides/java.md"))
             if language == "properties" and block.startswith("producer.")
         )
-        (directory / "worker").write_text(WORKER.format(**given) + of_worker)
-        (directory / "connector").write_text(CONNECTOR.format(**given) + of_connector)
+        for name, own in ("worker", WORKER), ("connector", CONNECTOR):
+            (directory / name).write_text(own.format(**given) + next(printed))
         self.append()
 
     def append(self) -> None:
-        with (self._directory / TOPIC).open("a") as file:
-            file.writelines(f"{self._sent + each}\n" for each in range(LINES))
-        self._sent += LINES
+        with self._file.open("a") as file:
+            file.writelines(f"{self._written + each}\n" for each in range(LINES))
+        self._written += LINES
 
-    def start(self) -> None:
+    def start_worker(self) -> Daemon:
         path = f"{kafka.connect()}:{java.interceptor_jar()}"
         words = [classes.java(), "-cp", path, "org.apache.kafka.connect.cli.ConnectStandalone"]
-        with (self._directory / "out").open("ab") as out:
-            self._process = subprocess.Popen(
-                [*words, "worker", "connector"],
-                cwd=self._directory,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
+        words += [str(self._directory / name) for name in ("worker", "connector")]
+        return Daemon(words, self._directory / "log", environment())
 
-    def kill(self) -> None:
-        """Kill the process, if there is one."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-
-@pytest.fixture
-def worker(tmp_path: Path, broker: Broker, served: Served) -> Iterator[Worker]:
-    """Create topic and stream, and return a worker that is not started."""
-    broker.create(TOPIC)
-    served.create(TOPIC)
-    worker = Worker(tmp_path, broker, served)
-    yield worker
-    worker.kill()
+    def wait_for(self, lines: int) -> None:
+        wait_until(lambda: sum(self.look().ends.values()) >= lines)
 
 
 def test_killed_connect_worker_notes_every_line(
-    worker: Worker, broker: Broker, served: Served
+    broker: Broker, served: Served, topic: str, tmp_path: Path
 ) -> None:
     """The next process reads the file again, because the first one had stored no offset."""
+    lines = SentLines(broker, served, topic, tmp_path)
+    with lines.start_worker() as killed:
+        lines.wait_for(LINES)
+        lines.append()
+        lines.wait_for(2 * LINES)
+        killed.kill()
+    with lines.start_worker():
+        lines.wait_for(4 * LINES)
+        lines.append()  # a later stamp, so that the next mark covers all before
+        wait_until(lambda: count_covered(served, topic) >= 4 * LINES)
+        lines.wait_for(5 * LINES)
 
-    def wrote(lines: int) -> None:
-        wait_until(lambda: sum(topic.look().ends.values()) >= lines)
-
-    topic = Topic(broker.config, TOPIC)
-    worker.start()
-    wrote(LINES)
-    worker.append()
-    wrote(2 * LINES)
-    worker.kill()
-    worker.start()
-    wrote(4 * LINES)
-    worker.append()  # a later stamp, so that the next mark covers all before
-    wait_until(lambda: count_covered(served, TOPIC) >= 4 * LINES)
-    wrote(5 * LINES)
-
-    values = {record.value for record in broker.records(TOPIC)}
-    assert judge_marks(broker, TOPIC, controller=served).violations == ()
-    assert values == {b"%d" % line for line in range(3 * LINES)}
-    assert list(served.writers(TOPIC)) == ["connector-producer-files-0"]
+    assert lines.check_marks()
+    assert {*lines.list_values()} == {b"%d" % line for line in range(3 * LINES)}
+    assert list(lines.read_writers()) == ["connector-producer-files-0"]

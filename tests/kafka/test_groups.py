@@ -3,190 +3,125 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
 import sys
 from concurrent.futures import Future
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    ShareConsumer,
-)
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
+from demo.trials.calls import wire
+from demo.trials.daemons import Daemon
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
-from demo.trials.waiting import PATIENCE_S, wait_until
+from demo.trials.waiting import wait_until
 from noted_time import Unreachable
 from noted_time.client.waiting import NothingKnown
-from noted_time.kafka import Topic
-from noted_time.kafka.connecting import FATAL_ONLY
 from noted_time.kafka.groups import GroupOffsets
 from reader_client import committed_position
-from tests.cli.conftest import Commands
-from tests.support.processes import environment
+from tests.cli.conftest import Commands, Result
+from tests.kafka.conftest import Flights, complete
+from tests.support.processes import environment, run_python
 
 pytestmark = pytest.mark.acceptance
 TEN = 1_357_034_400_000
 SINK = Path(__file__).with_name("programs") / "sqlite_sink.py"
 
 
-def name_group(broker: Broker, topic: str, group: str = "") -> str:
-    """Return the name of the group's dataset."""
-    return f"group:{group or topic}@{broker.address}/{topic}"
+class SunkFlights(Flights):
+    """Flights, and sinks that write them to a database as one consumer group."""
+
+    def __init__(self, broker: Broker, served: Served, topic: str, directory: Path) -> None:
+        super().__init__(broker, served, topic)
+        self._log, self._database = directory / "log", directory / "sink.db"
+        self.sink = (SINK, broker.address, topic, self._database)
+
+    def start_sink(self) -> Daemon:
+        return Daemon([sys.executable, *map(str, self.sink), ""], self._log, environment())
+
+    def count_rows(self) -> int:
+        with closing(sqlite3.connect(self._database)) as connection:
+            ((count,),) = connection.execute("SELECT count(*) FROM events")
+        return int(count)
+
+    def list_shares(self) -> list[int]:
+        """Return how many partitions each member of the group has."""
+        admin = AdminClient(self.broker.config)  # its calls end with it
+        members = admin.describe_consumer_groups([self.topic])[self.topic].result(30).members
+        return [len(each.assignment.topic_partitions) for each in members]
+
+    def note(self, time: int, ends: dict[int, int]) -> None:
+        """Note a time at these ends, with the topic's id."""
+        note = {"writer": "shop", "time": time, "position": wire(ends), "log": self.look().id}
+        self.served.post(self.topic, note)
+
+    def wait(self, time: int, timeout: str) -> Result:
+        """Wait until the group has read all before a time."""
+        group = f"group:{self.topic}@{self.broker.address}/{self.topic}"
+        return Commands(self.served.url)("wait", group, time, "--timeout", timeout)
 
 
-def note(broker: Broker, served: Served, topic: str, time: int, ends: dict[int, int]) -> None:
-    """Note a time at these ends, with the topic's id."""
-    position = {str(each): end for each, end in ends.items()}
-    log = Topic(broker.config, topic).look().id
-    note = {"writer": "shop", "time": time, "position": position, "log": log}
-    served.call("POST", f"/{topic}/notes", {"notes": [note]})
+@pytest.fixture
+def flights(broker: Broker, served: Served, topic: str, tmp_path: Path) -> SunkFlights:
+    """Return the topic, its stream and its sinks."""
+    return SunkFlights(broker, served, topic, tmp_path)
 
 
-def acknowledge(broker: Broker, group: str, topic: str, records: int) -> None:
-    """Let a share group read and acknowledge some records of a topic."""
-    entry = ConfigEntry(
-        "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
-    )
-    settings = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
-    broker.change(lambda admin: admin.incremental_alter_configs([settings]))
-    read = 0
-    with ShareConsumer({**broker.config, "group.id": group, "log_level": FATAL_ONLY}) as consumer:
-        consumer.subscribe([topic])
-        while read < records:
-            read += sum(message.error() is None for message in consumer.poll(PATIENCE_S))
-            consumer.commit_sync()
-
-
-def test_share_group_is_named_as_share_group(
-    broker: Broker, served: Served, topic: str, run: Commands
-) -> None:
-    """Share groups commit no offsets; the error names the tool that shows their state."""
-    broker.send(topic, [(0, str(n), TEN) for n in range(40)])
-    note(broker, served, topic, TEN, {0: 40})
-    acknowledge(broker, topic, topic, 40)
-    found = run("complete-to", name_group(broker, topic))
-
-    assert (found.status, found.out) == (3, "")
-    assert f"'{topic}' is a share group, or one of Kafka Streams" in found.err
-    assert f"kafka-share-groups.sh --describe --group {topic} shows them" in found.err
-
-
-def test_group_before_its_first_commit_is_not_a_share_group(broker: Broker, topic: str) -> None:
+def test_group_before_its_first_commit_is_not_a_share_group(flights: SunkFlights) -> None:
     """Both protocols of consumer groups may have no offset yet."""
-    said = []
     for protocol in ("classic", "consumer"):
-        group = f"{topic}-{protocol}"
-        settings = {**broker.config, "group.id": group, "group.protocol": protocol}
+        group = f"{flights.topic}-{protocol}"
+        settings = {**flights.broker.config, "group.id": group, "group.protocol": protocol}
         with closing(Consumer(settings)) as consumer:
-            consumer.subscribe([topic])
+            consumer.subscribe([flights.topic])
             wait_until(lambda: consumer.poll(0.1) or consumer.assignment())
-            with pytest.raises(NothingKnown) as caught:
-                committed_position(broker.config, group, topic)
-        said.append(str(caught.value).partition(":")[0])
-
-    assert said == [
-        f"group '{topic}-{protocol}' has committed no offset"
-        for protocol in ("classic", "consumer")
-    ]
+            with pytest.raises(NothingKnown, match=f"group '{group}' has committed no offset:"):
+                committed_position(flights.broker.config, group, flights.topic)
 
 
-def rows(database: Path) -> set[str]:
-    """Return the values that the sink has written."""
-    with closing(sqlite3.connect(database)) as connection:
-        return {value for (value,) in connection.execute("SELECT value FROM events")}
-
-
-def sink(
-    broker: Broker, topic: str, database: Path, *, dies: bool = False
-) -> subprocess.Popen[bytes]:
-    """Start the sink; if it `dies`, it ends between its first write and its commit."""
-    words = [sys.executable, str(SINK), broker.address, topic, str(database), "dies" * dies]
-    return subprocess.Popen(words, env=environment())
-
-
-def test_wait_ends_when_the_sink_has_written_and_committed(
-    broker: Broker, served: Served, topic: str, run: Commands, tmp_path: Path
-) -> None:
+def test_wait_ends_when_the_sink_has_written_and_committed(flights: SunkFlights) -> None:
     """A write without a commit is not enough; a rewind takes the answer back."""
-    database = tmp_path / "sink.db"
-    broker.send(topic, [(p, f"{p}.{n}", TEN) for n in range(3) for p in range(2)])
-    note(broker, served, topic, TEN, {0: 3, 1: 3})
-    wait = ("wait", name_group(broker, topic), str(TEN))
-    assert sink(broker, topic, database, dies=True).wait(PATIENCE_S) == 9
-    killed = run(*wait, "--timeout", "0s")
-    written = rows(database)
-    process = sink(broker, topic, database)
-    try:
-        found = run(*wait, "--timeout", "60s")
-        at_the_end = rows(database)
-    finally:
-        process.kill()
-        process.wait()
-    wait_until(lambda: not shares(broker, topic))
-    broker.commit(topic, topic, {0: 1})
-    rewound = run(*wait, "--timeout", "0s")
+    flights.send(*((p, f"{p}.{n}", TEN) for n in range(3) for p in range(2)))
+    flights.note(TEN, {0: 3, 1: 3})
+    assert run_python(*flights.sink, "dies").returncode == 9
+    killed, written = flights.wait(TEN, "0s"), flights.count_rows()
+    with flights.start_sink():
+        found, at_the_end = flights.wait(TEN, "60s"), flights.count_rows()
+    wait_until(lambda: not flights.list_shares())
+    flights.broker.commit(flights.topic, flights.topic, {0: 1})
+    rewound = flights.wait(TEN, "0s")
 
-    assert (killed.status, len(written)) == (124, 1)
-    assert (found.status, len(at_the_end)) == (0, 6)
-    assert f"read by group '{topic}'" in found.out
+    assert (killed.status, written) == (124, 1)
+    assert (found.status, at_the_end) == (0, 6)
+    assert f"read by group '{flights.topic}'" in found.out
     assert rewound.status == 124
 
 
-def test_wait_holds_while_a_group_is_rebalanced(
-    broker: Broker, served: Served, topic: str, run: Commands, tmp_path: Path
-) -> None:
+def test_wait_holds_while_a_group_is_rebalanced(flights: SunkFlights) -> None:
     """A second sink joins and the first is killed: no answer comes before the rows."""
-    database, found = tmp_path / "sink.db", []
-    wait = ("wait", name_group(broker, topic))
-    with ExitStack() as sinks:
+    found = []
 
-        def join() -> subprocess.Popen[bytes]:
-            process = sink(broker, topic, database)
-            sinks.callback(process.wait)
-            sinks.callback(process.kill)
-            return process
+    def read(step: int) -> None:
+        flights.send(*((p, f"{p}.{step}.{n}", TEN) for n in range(50) for p in range(2)))
+        flights.note(TEN + step, dict.fromkeys(range(2), 50 * step))
+        found.append((flights.wait(TEN + step, "120s").status, flights.count_rows()))
 
-        def read(step: int) -> None:
-            broker.send(topic, [(p, f"{p}.{step}.{n}", TEN) for n in range(50) for p in range(2)])
-            note(broker, served, topic, TEN + step, dict.fromkeys(range(2), 50 * step))
-            waited = run(*wait, str(TEN + step), "--timeout", "120s")
-            found.append((waited.status, len(rows(database))))
-
-        first = join()
+    with flights.start_sink() as first:
         read(1)
-        join()
-        wait_until(lambda: shares(broker, topic) == [1, 1])
-        read(2)
-        first.kill()
-        read(3)
+        with flights.start_sink():
+            wait_until(lambda: flights.list_shares() == [1, 1])
+            read(2)
+            first.kill()
+            read(3)
 
     assert found == [(0, 100), (0, 200), (0, 300)]
 
 
-def shares(broker: Broker, topic: str) -> list[int]:
-    admin = AdminClient(broker.config)  # its calls end with it
-    members = admin.describe_consumer_groups([topic])[topic].result(30).members
-    return [len(each.assignment.topic_partitions) for each in members]
-
-
-@pytest.fixture
-def run(served: Served) -> Commands:
-    """Return a runner of commands with the controller's URL."""
-    return Commands(served.url)
+def refuse(code: int) -> Future[Any]:
+    return complete(KafkaException(KafkaError(code)))
 
 
 class Refusing:
@@ -201,22 +136,14 @@ class Refusing:
     def list_consumer_group_offsets(
         self, asked: list[ConsumerGroupTopicPartitions], **_: object
     ) -> dict[str, Future[Any]]:
-        return {each.group_id: _complete(next(self._codes)) for each in asked}
+        return {each.group_id: refuse(next(self._codes)) for each in asked}
 
     def describe_consumer_groups(self, groups: list[str], **_: object) -> dict[str, Future[Any]]:
-        return dict.fromkeys(groups, _complete(self._error))
+        answer = complete(None) if self._error is None else refuse(self._error)
+        return dict.fromkeys(groups, answer)
 
     def list_groups(self, *_: object, **__: object) -> list[object]:
         return []
-
-
-def _complete(code: int | None) -> Future[Any]:
-    future = Future[Any]()
-    if code is None:
-        future.set_result(None)
-    else:
-        future.set_exception(KafkaException(KafkaError(code)))
-    return future
 
 
 LOADS, UNKNOWN = KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.GROUP_ID_NOT_FOUND

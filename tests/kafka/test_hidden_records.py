@@ -2,26 +2,15 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from demo.trials.waiting import wait_until
+from noted_time.client import Json
 from noted_time.values import LogFact
-from tests.support.kafka_judge import judge_marks
+from tests.kafka.conftest import Flights
 from tests.support.transactions import begin_transaction
-from writer_client import (
-    EventTimeNoter,
-    KafkaEnds,
-    KafkaFields,
-    KafkaResolved,
-    KafkaTimes,
-    Seen,
-    WriterClient,
-)
+from writer_client import EventTimeNoter, KafkaEnds, KafkaFields, KafkaResolved, KafkaTimes, Seen
 from writer_client.kafka.event_times import get_timestamp
 
 pytestmark = pytest.mark.acceptance
@@ -34,54 +23,48 @@ STREAM = {"max_time_ahead_ms": None}
 AHEAD = LogFact("unreadable", 1, 1, NINE, count=1)
 
 
-def watch_field(broker: Broker, topic: str) -> KafkaFields:
-    """Observe a field of the records."""
-    return KafkaFields(broker.config, topic, "at", start="earliest", clock=lambda: NINE)
+WATCHED: dict[str, Callable[..., Callable[[], Seen]]] = {
+    "a field": partial(KafkaFields, field="at", start="earliest"),
+    "all timestamps": partial(KafkaFields, field=get_timestamp, start="earliest"),
+    "newest timestamps": KafkaTimes,
+}
 
 
-def watch_read_timestamps(broker: Broker, topic: str) -> KafkaFields:
-    """Observe the timestamps of all records."""
-    return KafkaFields(broker.config, topic, get_timestamp, start="earliest", clock=lambda: NINE)
+def encode(time: int) -> str:
+    """Return the value of a record of that time."""
+    return f'{{"at": {time}}}'
 
 
-def watch_newest_timestamps(broker: Broker, topic: str) -> KafkaTimes:
-    """Observe the newest timestamps."""
-    return KafkaTimes(broker.config, topic, clock=lambda: NINE)
-
-
-def row(partition: int, time: int, key: str | None = None) -> dict[str, Any]:
-    """Return the arguments for a record with the time in its value and timestamp."""
-    value = f'{{"at": {time}}}'
-    return {"value": value, "partition": partition, "timestamp": time, "key": key}
-
-
-@pytest.mark.parametrize("look_at", [watch_field, watch_read_timestamps, watch_newest_timestamps])
+@pytest.mark.parametrize("watch", WATCHED.values(), ids=WATCHED)
 def test_partition_with_an_open_transaction_is_not_idle(
-    broker: Broker, served: Served, topic: str, look_at: Callable[[Broker, str], Callable[[], Seen]]
+    flights: Flights, watch: Callable[..., Callable[[], Seen]]
 ) -> None:
     """No lower passes its hidden record, and `explain` names the transaction."""
-    times, now = look_at(broker, topic), 0
-    with WriterClient(served.url, topic, "observer") as client:
+    times, now = watch(*flights.place, clock=lambda: NINE), 0
+    with flights.observe() as client:
         noter = EventTimeNoter(
             client, times, delay_ms=0, idle_timeout_ms=IDLE_MS, clock=lambda: now
         )
 
-        def look() -> dict[str, Any]:
+        def look() -> Json:
             noter.look()
             client.flush()
-            return dict(served.get(f"{topic}/explain"))
+            return flights.served.get(f"{flights.topic}/explain")
 
-        broker.send(topic, [(p, row(p, NINE - MINUTE)["value"], NINE - MINUTE) for p in (0, 1)])
-        wait_until(lambda: look()["lower"] == NINE - MINUTE)
-        producer = begin_transaction(broker, topic, **row(0, NINE - MINUTE + 1))
-        broker.send(topic, [(1, row(1, NINE)["value"], NINE)])
+        before = NINE - MINUTE
+        flights.send(*((p, encode(before), before) for p in (0, 1)))
+        wait_until(lambda: look()["lower"] == before)
+        hidden = begin_transaction(
+            flights.broker, flights.topic, encode(before + 1), partition=0, timestamp=before + 1
+        )
+        flights.send((1, encode(NINE), NINE))
         held = []
         for _ in range(3):
             now += IDLE_MS
             held.append(look())
-        facts = served.get(f"{topic}/writers/observer")["because"]
-        producer.commit_transaction(60)
-        wait_until(lambda: bool(times().ends[0] == 3))
+        facts = flights.read_writer("observer")["because"]
+        hidden.commit_transaction(60)
+        wait_until(lambda: times().ends[0] == 3)
         look()
 
         def ends_idle() -> bool:
@@ -91,23 +74,20 @@ def test_partition_with_an_open_transaction_is_not_idle(
 
         wait_until(ends_idle)
 
-    assert [each["lower"] for each in held] == [NINE - MINUTE] * 3
+    assert [each["lower"] for each in held] == [before] * 3
     assert "observer: segment 0 has an open transaction" in " ".join(held[-1]["sentences"])
     assert [(each["kind"], each["segment"], each["offset"]) for each in facts] == [
         ("open_transaction", 0, 1)
     ]
-    assert judge_marks(broker, topic, controller=served).violations == ()
+    assert flights.check_marks()
 
 
-def test_every_observer_names_an_open_transaction(broker: Broker, topic: str) -> None:
+def test_every_observer_names_an_open_transaction(flights: Flights) -> None:
+    broker, topic = flights.broker, flights.topic
     broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
-    looks: list[Callable[[], Seen]] = [
-        KafkaEnds(broker.config, topic),
-        KafkaTimes(broker.config, topic),
-        KafkaFields(broker.config, topic, "at"),
-        KafkaResolved(broker.config, topic),
-    ]
-    producer = begin_transaction(broker, topic, **row(0, NINE))
+    fields: Callable[..., KafkaFields] = partial(KafkaFields, field="at")
+    looks = [kind(*flights.place) for kind in (KafkaEnds, KafkaTimes, fields, KafkaResolved)]
+    producer = begin_transaction(broker, topic, encode(NINE), partition=0)
     while_open = [[(f.kind, f.segment, f.offset) for f in look().because] for look in looks]
     producer.commit_transaction(60)
     wait_until(lambda: looks[0]().ends == {0: 2})
@@ -117,49 +97,36 @@ def test_every_observer_names_an_open_transaction(broker: Broker, topic: str) ->
     assert afterwards == [[]] * len(looks)
 
 
-def test_record_ahead_of_the_clock_is_named(broker: Broker, topic: str) -> None:
+def test_record_ahead_of_the_clock_is_named(flights: Flights) -> None:
     """Observers name its offset and key until the clock passes it, and skip records far ahead."""
-    now = NINE
-    times = KafkaFields(broker.config, topic, "at", start="earliest", clock=lambda: now)
-    producer = Producer(broker.config)
-    for each in (row(0, NINE, "a1"), row(0, NINE + 3 * MINUTE, "d07"), row(1, NINE, "a1")):
-        producer.produce(topic, **each)
-    producer.produce(topic, **row(1, NINE + 6 * MINUTE, "e01"))
-    assert producer.flush(60) == 0
-
-    seen: list[Seen] = []
-
-    def is_read() -> bool:
-        seen.append(times())
-        return seen[-1].ends == {0: 2, 1: 2}
-
-    wait_until(is_read)
+    now, soon, far = NINE, NINE + 3 * MINUTE, NINE + 6 * MINUTE
+    times = KafkaFields(*flights.place, "at", start="earliest", clock=lambda: now)
+    for partition, time, key in (0, NINE, "a1"), (0, soon, "d07"), (1, NINE, "a1"), (1, far, "e01"):
+        flights.broker.send(flights.topic, [(partition, encode(time), time)], key)
+    seen = times()
     now = NINE + 4 * MINUTE
     later = times()
-    assert (seen[-1].because, later.because) == (
-        (AHEAD, LogFact("moved_by", 0, 1, NINE + 3 * MINUTE, "d07")),
-        (AHEAD,),
-    )
-    assert (seen[-1].newest, times.unusable) == ({0: NINE + 3 * MINUTE, 1: NINE}, 1)
+
+    assert seen.because == (AHEAD, LogFact("moved_by", 0, 1, soon, "d07"))
+    assert (seen.newest, times.unusable, later.because) == ({0: soon, 1: NINE}, 1, (AHEAD,))
 
 
 @pytest.mark.parametrize(
     ("value", "tombstones", "offset"),
-    [("no JSON", 20, 0), (f'{{"at": {NINE + 6 * MINUTE}}}', 1, 0), ('{"at": 1}', 1100, 1101)],
+    [("no JSON", 20, 0), (encode(NINE + 6 * MINUTE), 1, 0), ('{"at": 1}', 1100, 1101)],
 )
 def test_restarted_observer_still_skips_the_record_ahead(
-    broker: Broker, topic: str, value: str, tombstones: int, offset: int
+    flights: Flights, value: str, tombstones: int, offset: int
 ) -> None:
     """Markers and tombstones may follow it."""
     now, end = NINE, tombstones + 2
-    producer = begin_transaction(broker, topic, value, partition=0)
+    producer = begin_transaction(flights.broker, flights.topic, value, partition=0)
     for _ in range(tombstones):
-        producer.produce(topic, None, "k", 0)
+        producer.produce(flights.topic, None, "k", 0)
     producer.commit_transaction(60)
-    ends = KafkaEnds(broker.config, topic)
-    wait_until(lambda: ends().ends[0] == end)
-    connected = partial(KafkaFields, broker.config, topic, "at")
-    restart = partial(connected, known=lambda: {0: end}, clock=lambda: now)
+    wait_until(lambda: flights.look(committed=True).ends[0] == end)
+    observed = partial(KafkaFields, *flights.place, "at")
+    restart = partial(observed, known=lambda: {0: end}, clock=lambda: now)
     times = restart()
     first, passed = times(), restart(passes={0: offset})()
     now += 7 * MINUTE

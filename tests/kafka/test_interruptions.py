@@ -16,12 +16,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from demo.trials.waiting import wait_until
 from noted_time import Rejected
-from tests.kafka.conftest import Start
-from tests.support.kafka_judge import judge_marks
+from tests.kafka.conftest import Flights
 from tests.support.processes import environment
 
 pytestmark = pytest.mark.acceptance
@@ -31,19 +28,18 @@ PROGRAMS = Path(__file__).parent / "programs"
 SERVICES = int(os.environ.get("NOTED_TIME_SERVICES", "4"))
 
 
-def run(program: str, *words: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, str(PROGRAMS / program), *words]
+def run(program: str, flights: Flights, last: str) -> "subprocess.Popen[str]":
+    place = (flights.broker.address, flights.topic, flights.served.url)
+    command = [sys.executable, str(PROGRAMS / program), *place, last]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=environment(), stdout=pipe, stderr=pipe, text=True)
 
 
-def test_callbacks_produce_failed_events_again_in_an_outage(
-    broker: Broker, served: Served, topic: str, start: Start
-) -> None:
+def test_callbacks_produce_failed_events_again_in_an_outage(flights: Flights) -> None:
     """The outage is longer than the events' timeout; a callback cannot wait for a full queue."""
     count, refused, again = 300, threading.Event(), deque[tuple[str, int]]()
     quick = {"message.timeout.ms": 1000, "queue.buffering.max.messages": 50}
-    producer = start(config=quick, on_failure="hold")
+    producer = flights.start(config=quick, on_failure="hold")
 
     def send(value: str, time: int) -> None:
         deliver = partial(send_failed_again, value, time)
@@ -62,11 +58,11 @@ def test_callbacks_produce_failed_events_again_in_an_outage(
             send(str(n), NOON + n)
         producer.note_time(NOON + count)
 
-    broker.stop()
+    flights.broker.stop()
     producing = threading.Thread(target=produce)
     producing.start()
     assert refused.wait(60)
-    broker.start()
+    flights.broker.start()
     while producing.is_alive() or len(producer) or again:
         producer.poll(0.1)
         while again:
@@ -74,14 +70,13 @@ def test_callbacks_produce_failed_events_again_in_an_outage(
     producer.forgive()
 
     assert producer.flush(60).lower == NOON + count
-    verdict = judge_marks(broker, topic, controller=served)
-    assert {each.value for each in broker.records(topic)} == {b"%d" % n for n in range(count)}
-    assert verdict.violations == ()
+    assert {*flights.list_values()} == {b"%d" % n for n in range(count)}
+    assert flights.check_marks()
 
 
-def test_a_callback_cannot_wait_for_other_deliveries(start: Start) -> None:
+def test_a_callback_cannot_wait_for_other_deliveries(flights: Flights) -> None:
     """A callback that waits would wait for itself."""
-    producer, said = start(config={"linger.ms": 50}), list[str]()
+    producer, said = flights.start(config={"linger.ms": 50}), list[str]()
 
     def deliver(*_: object) -> None:
         said.append(str(producer.poll()))
@@ -97,20 +92,18 @@ def test_a_callback_cannot_wait_for_other_deliveries(start: Start) -> None:
     assert said == ["0", "on_delivery runs inside a poll: it cannot wait for deliveries"]
 
 
-def test_a_signal_handler_may_raise_inside_any_call(
-    broker: Broker, served: Served, topic: str
-) -> None:
+def test_a_signal_handler_may_raise_inside_any_call(flights: Flights) -> None:
     """Events are counted correctly, and notes cover their events."""
-    with run("interrupted.py", broker.address, topic, served.url, "400") as program:
+    with run("interrupted.py", flights, "400") as program:
         said = program.communicate(timeout=120)
 
     assert (said, program.returncode) == (("0 True\n", ""), 0)
-    assert judge_marks(broker, topic, controller=served).violations == ()
+    assert flights.check_marks()
 
 
-def test_signal_before_a_delivery_report_raises_in_program(start: Start) -> None:
+def test_signal_before_a_delivery_report_raises_in_program(flights: Flights) -> None:
     """The signal comes while librdkafka waits; its handler runs when a callback begins."""
-    producer, main = start(config={"linger.ms": 1000}), threading.get_ident()
+    producer, main = flights.start(config={"linger.ms": 1000}), threading.get_ident()
     raised: list[BaseException] = []
     producer.produce(value="first", event_time=NOON, partition=0)
     producer.flush(60)
@@ -131,30 +124,28 @@ def test_signal_before_a_delivery_report_raises_in_program(start: Start) -> None
     assert producer.finish(60).lower == NOON + 1
 
 
-def test_a_service_that_is_terminated_finishes_its_writer(
-    broker: Broker, served: Served, topic: str
-) -> None:
+def test_a_service_that_is_terminated_finishes_its_writer(flights: Flights) -> None:
     """It ends soon, with its own status."""
     chance, ends = random.Random(), []
     for number in range(SERVICES):
-        with run("service.py", broker.address, topic, served.url, str(number)) as service:
+        with run("service.py", flights, str(number)) as service:
             assert service.stdout is not None
             assert service.stdout.readline() == "begun\n"
             time.sleep(0.1 * chance.random())
             service.send_signal(signal.SIGTERM)
             _, errors = service.communicate(timeout=60)
-        state = served.get(f"{topic}/writers/{number}")["state"]
+        state = flights.read_writer(str(number))["state"]
         ends.append((service.returncode, errors, state))
 
     assert ends == [(0, "", "finished")] * SERVICES
 
 
-def test_a_forked_child_cannot_use_its_parents_producer(start: Start, tmp_path: Path) -> None:
+def test_a_forked_child_cannot_use_its_parents_producer(flights: Flights, tmp_path: Path) -> None:
     """Every call raises; librdkafka would accept events and never send them."""
     gc.collect()
     gc.freeze()  # a child that frees a client of librdkafka ends by a signal
     for number, wait in enumerate((10.0, 0)):
-        producer, said = start(f"berlin-{number}", wait=wait), tmp_path / f"said-{number}"
+        producer, said = flights.start(f"berlin-{number}", wait=wait), tmp_path / f"said-{number}"
         calls: list[Callable[[], object]] = [
             partial(producer.produce, value="a", event_time=NOON),
             partial(producer.note_time, NOON),

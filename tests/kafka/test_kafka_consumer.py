@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import ExitStack, suppress
+from itertools import islice
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -11,23 +12,21 @@ from demo.trials.served import Served
 from demo.trials.waiting import wait_until
 from noted_time import Recreated, Rejected
 from reader_client import KafkaNotedConsumer, ReaderClient
+from tests.kafka.conftest import Flights
 from tests.support.transactions import begin_transaction
 
 pytestmark = pytest.mark.acceptance
 
+PARTITIONS = 1
 
-class Flights:
-    """A topic, its stream, and consumers that share it."""
 
-    def __init__(self, broker: Broker, served: Served, topic: str, partitions: int) -> None:
-        self.broker, self.served, self.topic = broker, served, topic
-        broker.create(topic, partitions)
-        served.create(topic)
+class ReadFlights(Flights):
+    """Flights, and consumers that share them."""
 
-    def send(self, partitions: int, each: int) -> None:
-        """Write `each` records to every partition."""
-        rows = [(p, f"{p}.{n}", 1000 + n) for n in range(each) for p in range(partitions)]
-        self.broker.send(self.topic, rows)
+    def send_to_each(self, count: int) -> None:
+        """Write so many records to every partition."""
+        partitions = self.look().partitions
+        self.send(*((p, f"{p}.{n}", 1000 + n) for n in range(count) for p in partitions))
 
     def consumer(self, name: str, **settings: object) -> KafkaNotedConsumer:
         """Return a consumer whose reader has the name."""
@@ -50,27 +49,19 @@ class Flights:
 
 
 @pytest.fixture
-def flights(
-    request: pytest.FixtureRequest, broker: Broker, served: Served, partitions: int = 1
-) -> Flights:
-    """Return a topic named after the test, with one partition by default."""
-    partitions = getattr(request, "param", 1)
-    return Flights(broker, served, request.node.originalname.removeprefix("test_"), partitions)
+def flights(broker: Broker, served: Served, topic: str) -> ReadFlights:
+    """Return the topic and its stream."""
+    return ReadFlights(broker, served, topic)
 
 
 def values(consumer: KafkaNotedConsumer, number: int) -> list[bytes | None]:
     """Return the values of the next messages, read one by one."""
-    found: list[bytes | None] = []
-    for message in consumer:
-        found.append(message.value())
-        if len(found) == number:
-            break
-    return found
+    return [message.value() for message in islice(consumer, number)]
 
 
-def test_message_counts_once_the_next_is_requested(flights: Flights) -> None:
+def test_message_counts_once_the_next_is_requested(flights: ReadFlights) -> None:
     """The last message that was handed out comes again."""
-    flights.send(1, 5)
+    flights.send_to_each(5)
     flights.served.note(flights.topic, 2000, {"0": 5})
     with flights.consumer("one") as one:
         first = values(one, 3)
@@ -91,13 +82,13 @@ def test_message_counts_once_the_next_is_requested(flights: Flights) -> None:
     assert flights.read_group() == ({"0": 5}, {})
 
 
-@pytest.mark.parametrize("flights", [4], indirect=True)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_two_consumers_share_and_hand_over_partitions(flights: Flights, strategy: str) -> None:
+def test_two_consumers_share_and_hand_over_partitions(flights: ReadFlights, strategy: str) -> None:
     """Each reports its own partitions; no record is skipped when one leaves."""
     settings = {"partition.assignment.strategy": strategy}
     seen = set[bytes | None]()
-    flights.send(4, 50)
+    flights.broker.create(flights.topic, 4)
+    flights.send_to_each(50)
     with ExitStack() as stack:
         consumers = [stack.enter_context(flights.consumer("one", **settings))]
 
@@ -115,20 +106,20 @@ def test_two_consumers_share_and_hand_over_partitions(flights: Flights, strategy
 
         read_until(50)
         consumers.append(stack.enter_context(flights.consumer("two", **settings)))
-        flights.send(4, 50)
+        flights.send_to_each(50)
         read_until(100)
         consumers.pop(0).close()
-        flights.send(4, 50)
+        flights.send_to_each(50)
         read_until(150)
 
     assert len(seen) == 4 * 50
 
 
 def test_consumer_does_not_report_revoked_partitions(
-    flights: Flights, caplog: pytest.LogCaptureFixture
+    flights: ReadFlights, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A consumer loses partitions when it exceeds `max.poll.interval.ms`."""
-    flights.send(1, 5)
+    flights.send_to_each(5)
     with flights.consumer("one") as one:
         values(one, 3)
         one.consumer.unassign()
@@ -138,7 +129,7 @@ def test_consumer_does_not_report_revoked_partitions(
         assert (one.reader.position, "[0] were taken" in caplog.text) == ({0: 2}, True)
 
 
-def test_aborted_records_at_the_end_count_as_read(flights: Flights) -> None:
+def test_aborted_records_at_the_end_count_as_read(flights: ReadFlights) -> None:
     """A cut covers an aborted transaction, but no reader gets its records."""
     begin_transaction(flights.broker, flights.topic, "aborted").abort_transaction(60)
     flights.served.note(flights.topic, 2000, {"0": 2})
@@ -147,10 +138,10 @@ def test_aborted_records_at_the_end_count_as_read(flights: Flights) -> None:
 
 
 def test_records_deleted_unread_are_named(
-    flights: Flights, caplog: pytest.LogCaptureFixture
+    flights: ReadFlights, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Kafka's own consumer silently begins at the first record left."""
-    flights.send(1, 9)
+    flights.send_to_each(9)
     with flights.consumer("one") as one:
         values(one, 3)
         one.processed()
@@ -161,27 +152,17 @@ def test_records_deleted_unread_are_named(
     assert "partition 0: the records from 3 to 7 were deleted" in caplog.text
 
 
-def kill_consumer(flights: Flights, read: int, **settings: object) -> None:
-    """Let a consumer process messages, report them, and end without a commit."""
-    one = flights.consumer("one", **{"enable.auto.commit": False, **settings})
-    values(one, read + 1)
-    wait_until(lambda: flights.read_group()[1] == {"one": {"0": read}})
-    one.consumer.close()
-    one.reader.close()
-
-
 BEGINS = [("earliest", 2, None), ("Smallest", 2, 1), ("latest", 5, 99)]
 BEGINS += [("largest", 5, None), ("error", 0, 1), ("earliest", 2, 99)]
 
 
 @pytest.mark.parametrize(("reset", "begin", "committed"), BEGINS)
 def test_partition_without_valid_commit_starts_at_its_begin(
-    broker: Broker, served: Served, reset: str, begin: int, committed: int | None
+    flights: ReadFlights, reset: str, begin: int, committed: int | None
 ) -> None:
     """The commit is missing, at a deleted record, or beyond the end."""
-    flights = Flights(broker, served, f"begins-{reset}-{committed}", 1)
-    flights.send(1, 5)
-    broker.truncate(flights.topic, {0: 2})
+    flights.send_to_each(5)
+    flights.broker.truncate(flights.topic, {0: 2})
     with flights.consumer("earlier") as earlier:
         if committed is not None:
             at = TopicPartition(flights.topic, 0, committed)
@@ -193,13 +174,17 @@ def test_partition_without_valid_commit_starts_at_its_begin(
         assert one.reader.position == {0: begin}
 
 
-def test_foreign_consumer_starts_at_kafkas_first_message(flights: Flights) -> None:
+def test_foreign_consumer_starts_at_kafkas_first_message(flights: ReadFlights) -> None:
     """Its `auto.offset.reset` cannot be read: until the first message the position is 0."""
-    flights.send(1, 5)
-    kill_consumer(flights, 4)
+    flights.send_to_each(5)
+    former = flights.consumer("one", **{"enable.auto.commit": False})
+    values(former, 5)
+    wait_until(lambda: flights.read_group()[1] == {"one": {"0": 4}})
+    former.consumer.close()  # without a commit, as if it was killed
+    former.reader.close()
     flights.broker.truncate(flights.topic, {0: 2})
-    config = {"group.id": flights.topic, "auto.offset.reset": "earliest"}
-    own = Consumer({**flights.broker.config, **config, **KafkaNotedConsumer.SETTINGS})
+    config = {**flights.broker.config, "group.id": flights.topic, "auto.offset.reset": "earliest"}
+    own = Consumer({**config, **KafkaNotedConsumer.SETTINGS})
     reader = ReaderClient(flights.served.url, flights.topic, group="g", reader="two")
     with KafkaNotedConsumer(own, reader) as two:
         first = values(two, 1)
@@ -207,9 +192,9 @@ def test_foreign_consumer_starts_at_kafkas_first_message(flights: Flights) -> No
         assert (first, two.reader.position) == ([b"0.2"], {0: 2})
 
 
-def test_open_transaction_is_not_skipped_by_latest(flights: Flights) -> None:
+def test_open_transaction_is_not_skipped_by_latest(flights: ReadFlights) -> None:
     """`latest` begins at the end of committed records."""
-    flights.send(1, 2)
+    flights.send_to_each(2)
     producer = begin_transaction(flights.broker, flights.topic, "open", partition=0)
     with flights.consumer("one", **{"auto.offset.reset": "latest"}) as one:
         wait_until(lambda: one.consume(1, 0.1) or one.reader.position)
@@ -219,9 +204,9 @@ def test_open_transaction_is_not_skipped_by_latest(flights: Flights) -> None:
     assert begin == {0: 2}
 
 
-def test_consumer_with_auto_offset_store_is_refused(flights: Flights) -> None:
+def test_consumer_with_auto_offset_store_is_refused(flights: ReadFlights) -> None:
     """It would commit messages that are not processed yet."""
-    flights.send(1, 2)
+    flights.send_to_each(2)
     config = {**flights.broker.config, "group.id": "own", "auto.offset.reset": "earliest"}
     reader = ReaderClient(flights.served.url, flights.topic)
     consumer = KafkaNotedConsumer(Consumer(config), reader)
@@ -244,16 +229,14 @@ def test_missing_topic_raises_for_consumers(broker: Broker, served: Served) -> N
 
 
 def test_topic_recreated_under_a_consumer_is_named(
-    broker: Broker, served: Served, monkeypatch: pytest.MonkeyPatch
+    flights: ReadFlights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka's own consumer would wait forever at an offset of the former topic."""
     monkeypatch.setattr("reader_client.kafka.consumer.CHECK_INTERVAL_S", 0.0)
-    flights = Flights(broker, served, "recreated-below", 1)
-    flights.send(1, 3)
+    flights.send_to_each(3)
     with flights.consumer("a") as consumer:
         wait_until(lambda: consumer.consume(10, 0.1))
-        broker.delete(flights.topic)
-        broker.create(flights.topic, 1)
+        flights.broker.create(flights.topic, 1)
 
         with pytest.raises(Recreated, match=r"was deleted and .* another group\.id"):
             wait_until(lambda: consumer.consume(10, 0.1))

@@ -11,6 +11,7 @@ from demo.trials.waiting import wait_until
 from noted_time import AnotherLog
 from noted_time.kafka import Topic
 from reader_client import KafkaNotedConsumer, KafkaRelay, ReaderClient
+from tests.kafka.conftest import Flights
 from writer_client import (
     EventTimeNoter,
     IngestionNoter,
@@ -24,120 +25,104 @@ from writer_client import (
 pytestmark = pytest.mark.acceptance
 
 NOON = 1_357_041_600_000
+STREAM = {"domains": ["default", "ingestion"], "max_time_ahead_ms": None}
 ODD = {"-", "_"}
 """Kafka's ids have these in place of + and /, unlike its clients in C and Python."""
 
 
-@pytest.fixture
-def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
-    """Return a topic with its stream; the topic's id has a `-` or `_`."""
-    name = str(request.node.originalname)
-    served.stream(name, "default", "ingestion")
-    broker.create(name, 2)
-    while ODD.isdisjoint(read_id(broker, name)):
-        broker.create(name, 2)
-    return name
+class MirroredFlights(Flights):
+    """Flights that `berlin` noted, and a topic with the same records and another id."""
+
+    def __init__(self, broker: Broker, served: Served, topic: str) -> None:
+        super().__init__(broker, served, topic)
+        while ODD.isdisjoint(str(self.look().id)):
+            broker.create(topic, 2)
+        self.mirror = f"{topic}-mirror"
+        broker.create(self.mirror, 2)
+        broker.send(self.mirror, [(0, "a", NOON)])
+        self.id, self.mirror_id = (Topic(broker.config, t).look().id for t in (topic, self.mirror))
+        self.berlin = self.start()
+        self.berlin.produce(value="a", event_time=NOON, partition=0)
+        self.berlin.note_time(NOON + 1)
+        self.berlin.flush(60)
+
+    def start_on_mirror(self, writer: str) -> KafkaNotedProducer:
+        place = self.broker.config, self.mirror, self.served.url
+        return KafkaNotedProducer(*place, writer, stream=self.topic)
+
+    def relay_mirror(self) -> None:
+        place = self.broker.config, self.mirror, self.served.url
+        with closing(KafkaRelay(*place, stream=self.topic)) as relay:
+            relay.look()
 
 
 @pytest.fixture
-def mirror(broker: Broker, topic: str) -> str:
-    """Return a topic with the same records and another id."""
-    name = f"{topic}-mirror"
-    broker.create(name, 2)
-    broker.send(name, [(0, "a", NOON)])
-    return name
+def flights(broker: Broker, served: Served, topic: str) -> Iterator[MirroredFlights]:
+    """Return the topic with its stream and its mirror."""
+    with closing(MirroredFlights(broker, served, topic)) as flights:
+        yield flights
 
 
-@pytest.fixture
-def producer(broker: Broker, served: Served, topic: str) -> Iterator[KafkaNotedProducer]:
-    """Return a producer that has noted."""
-    with KafkaNotedProducer(broker.config, topic, served.url, "berlin") as producer:
-        producer.produce(value="a", event_time=NOON, partition=0)
-        producer.note_time(NOON + 1)
-        producer.flush(60)
-        yield producer
-
-
-def read_id(broker: Broker, topic: str) -> str:
-    return str(Topic(broker.config, topic).look().id)
-
-
-@pytest.mark.usefixtures("producer")
-def test_producer_and_observers_note_the_same_topic_id(
-    broker: Broker, served: Served, topic: str
-) -> None:
+def test_producer_and_observers_note_the_same_topic_id(flights: MirroredFlights) -> None:
     """The first client sets the id, and the others agree."""
-    known = read_id(broker, topic)
-    streams = [f"{topic}-{n}" for n in range(3)]
-    for stream in streams:
-        served.stream(stream, "default", "ingestion")
-    clients = [WriterClient(served.url, each, "observer") for each in (topic, *streams)]
+    streams = [flights.topic, *(f"{flights.topic}-{n}" for n in range(3))]
+    for stream in streams[1:]:
+        flights.served.stream(stream, "default", "ingestion")
+    clients = [WriterClient(flights.served.url, each, "observer") for each in streams]
     noters = [
-        EventTimeNoter(clients[0], KafkaTimes(broker.config, topic), delay_ms=0),
-        IngestionNoter(clients[1], KafkaEnds(broker.config, topic)),
-        EventTimeNoter(clients[2], KafkaTimes(broker.config, topic), delay_ms=0),
-        EventTimeNoter(clients[3], KafkaFields(broker.config, topic, "x"), delay_ms=0),
+        EventTimeNoter(clients[0], KafkaTimes(*flights.place), delay_ms=0),
+        IngestionNoter(clients[1], KafkaEnds(*flights.place)),
+        EventTimeNoter(clients[2], KafkaTimes(*flights.place), delay_ms=0),
+        EventTimeNoter(clients[3], KafkaFields(*flights.place, "x"), delay_ms=0),
     ]
     for noter in noters:
         with closing(noter.client):
             noter.look()
             noter.client.flush(60)
 
-    assert not {"+", "/"} & {*known}
-    assert [served.get(each)["logs"] for each in (topic, *streams)] == [[known]] * 4
+    assert not {"+", "/"} & {*str(flights.id)}
+    assert [flights.served.get(each)["logs"] for each in streams] == [[flights.id]] * 4
 
 
-def test_writer_of_another_topic_is_refused(
-    broker: Broker, served: Served, topic: str, mirror: str, producer: KafkaNotedProducer
-) -> None:
+def test_writer_of_another_topic_is_refused(flights: MirroredFlights) -> None:
     """The first note is refused with both ids, as with a second cluster."""
-    both = f"of log {read_id(broker, topic)}, and this is log {read_id(broker, mirror)}"
-    before = served.get(f"{topic}/writers")["writers"]
+    both = f"of log {flights.id}, and this is log {flights.mirror_id}"
+    before = flights.read_writer()["session"]
     with pytest.raises(AnotherLog, match=both):
-        KafkaNotedProducer(broker.config, mirror, served.url, "berlin", stream=topic)
-    with WriterClient(served.url, topic, "berlin") as client:
-        noter = EventTimeNoter(client, KafkaTimes(broker.config, mirror), delay_ms=0)
+        flights.start_on_mirror("berlin")
+    with WriterClient(flights.served.url, flights.topic, "berlin") as client:
+        times = KafkaTimes(flights.broker.config, flights.mirror)
         with pytest.raises(AnotherLog, match=both):
-            noter.look()
-    after = served.get(f"{topic}/writers")["writers"]
-    producer.note_time(NOON + 2)
-    producer.flush(60)
+            EventTimeNoter(client, times, delay_ms=0).look()
+    after = flights.read_writer()["session"]
+    flights.berlin.note_time(NOON + 2)
+    flights.berlin.flush(60)
 
-    assert [each["writer"] for each in after] == [each["writer"] for each in before] == ["berlin"]
-    assert after[0]["session"] == before[0]["session"]
+    assert ([*flights.read_writers()], after) == (["berlin"], before)
 
 
-@pytest.mark.usefixtures("producer")
-def test_readers_and_a_relay_of_a_mirror_are_refused(
-    broker: Broker, served: Served, topic: str, mirror: str
-) -> None:
+def test_readers_and_a_relay_of_a_mirror_are_refused(flights: MirroredFlights) -> None:
     """They are refused before they use a mark."""
-    with (
-        closing(KafkaRelay(broker.config, mirror, served.url, stream=topic)) as relay,
-        pytest.raises(AnotherLog),
-    ):
-        relay.look()
-    config = {**broker.config, "group.id": mirror, "auto.offset.reset": "earliest"}
-    reader = ReaderClient(served.url, topic)
-    with closing(KafkaNotedConsumer(config, reader, mirror)) as consumer:
+    with pytest.raises(AnotherLog):
+        flights.relay_mirror()
+    config = {"group.id": flights.mirror, "auto.offset.reset": "earliest"}
+    reader = ReaderClient(flights.served.url, flights.topic)
+    consumer = KafkaNotedConsumer({**flights.broker.config, **config}, reader, flights.mirror)
+    with closing(consumer):
         wait_until(lambda: reader.logs != ())
         with pytest.raises(AnotherLog, match="stream 'test_readers_and_a_relay_of"):
             consumer.poll()
 
-    assert f"{mirror}.noted" not in broker.topics()
+    assert f"{flights.mirror}.noted" not in flights.broker.topics()
 
 
-@pytest.mark.usefixtures("producer")
-def test_operator_may_accept_a_log_with_the_same_offsets(
-    broker: Broker, served: Served, topic: str, mirror: str
-) -> None:
+def test_operator_may_accept_a_log_with_the_same_offsets(flights: MirroredFlights) -> None:
     """Linked and restored topics have the same offsets."""
-    body = {"log": read_id(broker, mirror), "same_offsets": True}
-    served.call("PUT", f"/{topic}", body)
-    with KafkaNotedProducer(broker.config, mirror, served.url, "lima", stream=topic) as producer:
+    body = {"log": flights.mirror_id, "same_offsets": True}
+    flights.served.call("PUT", f"/{flights.topic}", body)
+    with flights.start_on_mirror("lima") as producer:
         producer.note_time(NOON + 2)
         producer.flush(60)
-    with closing(KafkaRelay(broker.config, mirror, served.url, stream=topic)) as relay:
-        relay.look()
+    flights.relay_mirror()
 
-    assert served.get(topic)["logs"] == [read_id(broker, topic), read_id(broker, mirror)]
+    assert flights.served.get(flights.topic)["logs"] == [flights.id, flights.mirror_id]

@@ -1,14 +1,11 @@
 """A topic moves from an observer to noting producers, one by one."""
 
-from contextlib import closing
 from random import Random
 
 import pytest
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from tests.support.kafka_judge import judge_marks
-from writer_client import EventTimeNoter, KafkaNotedProducer, KafkaTimes, WriterClient
+from tests.kafka.conftest import Flights
+from writer_client import EventTimeNoter, KafkaNotedProducer, KafkaTimes
 
 pytestmark = pytest.mark.acceptance
 
@@ -23,17 +20,15 @@ class Shop:
     Once it notes they may be `LATE_MS` out of order, but not below its notes.
     """
 
-    def __init__(self, broker: Broker, served: Served, topic: str, name: str) -> None:
-        self.name = name
-        self._broker, self._url, self._topic = broker, served.url, topic
-        self._chance = Random(name)
+    def __init__(self, flights: Flights, name: str) -> None:
+        self._flights, self._name, self._chance = flights, name, Random(name)
         self._noted: KafkaNotedProducer | None = None
         self._since = 0
 
     def note(self, now: int) -> None:
         """Restart as a noting producer."""
         self._since = now - DELAY_MS
-        self._noted = KafkaNotedProducer(self._broker.config, self._topic, self._url, self.name)
+        self._noted = self._flights.start(self._name)
 
     def sell(self, now: int) -> None:
         """Write records up to `now`, and note if the shop notes."""
@@ -41,30 +36,24 @@ class Shop:
         first = max(now - (LATE_MS if noted else DELAY_MS), self._since)
         rows = [(chance.choice((0, 1)), chance.randrange(first, now)) for _ in range(ROWS)]
         if noted is None:
-            self._broker.send(self._topic, [(at, self.name, time) for at, time in rows])
+            self._flights.send(*((partition, self._name, time) for partition, time in rows))
             return
         for partition, time in rows:
-            noted.produce(value=self.name, event_time=time, partition=partition)
+            noted.produce(value=self._name, event_time=time, partition=partition)
         noted.note_time(first)
         noted.flush(60)
 
-    def close(self) -> None:
-        if self._noted is not None:
-            self._noted.end(30)
 
-
-def test_producers_move_from_observed_to_noted_one_by_one(
-    broker: Broker, served: Served, topic: str
-) -> None:
+def test_producers_move_from_observed_to_noted_one_by_one(flights: Flights) -> None:
     """A noting producer may be late as it likes.
 
     The observer is finished too early. Since the stream expects both producers by then, it waits
     for the second one; its first note covers its records since then.
     """
-    berlin, lima = (Shop(broker, served, topic, name) for name in ("berlin", "lima"))
-    held: list[str] = []
-    with WriterClient(served.url, topic, "observer") as client, closing(berlin), closing(lima):
-        times = KafkaTimes(broker.config, topic)
+    served, topic, held = flights.served, flights.topic, list[str]()
+    berlin, lima = (Shop(flights, name) for name in ("berlin", "lima"))
+    with flights.observe() as client:
+        times = KafkaTimes(*flights.place)
         observer = EventTimeNoter(client, times, delay_ms=DELAY_MS, idle_timeout_ms=0)
         for now in range(NOON + SECOND, NOON + 31 * SECOND, SECOND):
             match (now - NOON) // SECOND:
@@ -82,9 +71,8 @@ def test_producers_move_from_observed_to_noted_one_by_one(
             if now <= NOON + 20 * SECOND:
                 observer.look()
                 client.flush(60)
-        states = {name: found["state"] for name, found in served.writers(topic).items()}
+        states = {name: found["state"] for name, found in flights.read_writers().items()}
 
-    verdict = judge_marks(broker, topic, controller=served)
-    assert (verdict.records, verdict.violations, held) == (30 * 2 * ROWS, (), ["lima"])
-    assert served.lower(topic) == NOON + 30 * SECOND - LATE_MS
+    assert (flights.check_marks(), held) == (30 * 2 * ROWS, ["lima"])
+    assert flights.lower == NOON + 30 * SECOND - LATE_MS
     assert states == {"berlin": "live", "lima": "live", "observer": "finished"}

@@ -4,17 +4,17 @@ import json
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer
 
 from demo.trials.kafka import Broker, Record
-from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, wait_until
-from noted_time import Rejected, Unreachable
+from noted_time import Unreachable
 from noted_time.kafka.groups import GroupOffsets
 from noted_time.kafka.topic import Topic, TopicLook
-from tests.support.kafka_judge import judge_marks
+from tests.kafka.conftest import Flights
 from tests.support.transactions import begin_transaction
 from writer_client import EventTimeNoter, KafkaResolved, KafkaTimes, WriterClient
 from writer_client.kafka.fields import AHEAD_MS
@@ -33,9 +33,8 @@ def hlc(ms: int) -> str:
 class Feed:
     """A changefeed: partitions with unordered rows, and resolved records between them."""
 
-    def __init__(self, broker: Broker, topic: str) -> None:
-        self._broker, self._topic, self._chance = broker, topic, random.Random(5)
-        self.time = NOON
+    def __init__(self, flights: Flights) -> None:
+        self._flights, self._chance, self.time = flights, random.Random(5), NOON
 
     def rows(self, partitions: int) -> None:
         """Write rows with update times from now on."""
@@ -50,7 +49,8 @@ class Feed:
             self.send(each, {"resolved": hlc(self.time + ms)})
 
     def send(self, partition: int, value: object, key: str | None = None) -> None:
-        self._broker.send(self._topic, [(partition, json.dumps(value), 0)], key)
+        row = (partition, json.dumps(value), 0)
+        self._flights.broker.send(self._flights.topic, [row], key)
 
 
 def read_update_time(record: Record) -> int:
@@ -60,21 +60,18 @@ def read_update_time(record: Record) -> int:
 
 
 def test_resolved_records_are_exact_over_growth_and_restarts(
-    broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
+    flights: Flights, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Time is the least over the partitions; a partition without resolved records holds it."""
-    topic, lowers = "resolved", []
-    broker.create(topic, 2)
-    served.make(topic)
-    feed = Feed(broker, topic)
+    feed, lowers = Feed(flights), []
 
     def look(client: WriterClient, noter: EventTimeNoter) -> None:
         noter.look()
         lowers.append(client.flush().lower)
 
     for turn in range(2):
-        with WriterClient(served.url, topic, "observer") as client:
-            times = KafkaResolved(broker.config, topic, known=lambda: client.position)
+        with flights.observe() as client:
+            times = KafkaResolved(*flights.place, known=partial(getattr, client, "position"))
             noter = EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0)
             feed.rows(2)
             feed.resolve(0, ms=0)
@@ -83,7 +80,7 @@ def test_resolved_records_are_exact_over_growth_and_restarts(
             feed.send(1, {"resolved": "yesterday"})
             look(client, noter)
             if turn:
-                broker.grow(topic, 3)
+                flights.broker.grow(flights.topic, 3)
                 look(client, noter)
             feed.rows(2 + turn)
             feed.resolve(*range(2), ms=0)
@@ -96,25 +93,24 @@ def test_resolved_records_are_exact_over_growth_and_restarts(
 
     times_of = [lower and lower - NOON for lower in lowers]
     assert times_of == [None, 0, 3000, 3000, 3000, 3000, 3000, 6000]
-    verdict = judge_marks(broker, topic, controller=served, time_of=read_update_time)
-    assert (verdict.marks, verdict.violations) == (3, ())
+    assert flights.check_marks(time_of=read_update_time)
+    assert len(flights.list_marks()) == 3
     assert times.unusable == 1
     assert "no resolved record in partitions [1]: time holds" in caplog.text
     assert 'is not a resolved record of CockroachDB: b\'{"resolved": "yesterday"}\'' in caplog.text
 
 
 def test_malformed_changefeed_records_are_skipped_and_counted(
-    broker: Broker, served: Served, caplog: pytest.LogCaptureFixture
+    flights: Flights, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One is nested too deeply, another resolves the future; later records are noted."""
-    broker.create(topic := "resolved-poison", 1)
-    served.make(topic)
-    feed = Feed(broker, topic)
-    broker.send(topic, [(0, '{"resolved":' + "[" * 100_000, 0)])
+    feed = Feed(flights)
+    flights.broker.create(flights.topic, 1)
+    flights.send((0, '{"resolved":' + "[" * 100_000, 0))
     feed.send(0, {"resolved": hlc(unix_ms() + 2 * AHEAD_MS)})
     feed.resolve(0, ms=7)
-    with WriterClient(served.url, topic, "observer") as client:
-        times = KafkaResolved(broker.config, topic)
+    with flights.observe() as client:
+        times = KafkaResolved(*flights.place)
         EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0).look()
 
         assert (client.flush().lower, times.unusable) == (NOON + 7, 2)
@@ -124,40 +120,28 @@ def test_malformed_changefeed_records_are_skipped_and_counted(
 # Looks at a topic
 
 
-def test_committed_ends_stop_at_an_open_transaction(broker: Broker) -> None:
+def test_committed_ends_stop_at_an_open_transaction(flights: Flights) -> None:
     """They continue when it is ended, or when another producer takes its id over."""
-    broker.create("open", 1)
-    _hanging = begin_transaction(broker, "open", "a")
-    broker.send("open", [(0, "b", 1000)])
-    topic = Topic(broker.config, "open")
-    seen = topic.look().ends, topic.look(committed=True).ends
-    again = Producer({**broker.config, "transactional.id": "open"})
+    _hanging = begin_transaction(flights.broker, flights.topic, "a", partition=0)
+    flights.send((0, "b", 1000))
+    seen = flights.look().ends, flights.look(committed=True).ends
+    again = Producer({**flights.broker.config, **flights.transactional_config})
     again.init_transactions(60)  # which aborts what its former self began
 
-    assert seen == ({0: 2}, {0: 0})
-    wait_until(lambda: topic.look(committed=True).ends == {0: 3})  # with the marker
+    assert seen == ({0: 2, 1: 0}, {0: 0, 1: 0})
+    wait_until(lambda: flights.look(committed=True).ends[0] == 3)  # with the marker
 
 
-def test_offsets_are_found_by_time_above_what_was_deleted(broker: Broker) -> None:
+def test_offsets_are_found_by_time_above_what_was_deleted(flights: Flights) -> None:
     """Records may be out of order, so the largest time so far counts."""
-    broker.create("timed", 2)
-    broker.send("timed", [(0, "a", ms) for ms in (1000, 3000, 2000, 4000)])
-    broker.truncate("timed", {0: 1})
-    topic = Topic(broker.config, "timed")
+    flights.send(*((0, "a", ms) for ms in (1000, 3000, 2000, 4000)))
+    flights.broker.truncate(flights.topic, {0: 1})
+    topic = Topic(*flights.place)
 
     assert topic.begins() == {0: 1, 1: 0}
     assert topic.offsets_at(3500) == {0: 3, 1: 0}
     assert topic.offsets_at(5000) == {0: 4, 1: 0}
     assert topic.largest_times() == {0: 4000}
-
-
-def test_topic_without_the_right_to_describe_is_refused(broker: Broker) -> None:
-    """The error names the right, not a missing topic."""
-    broker.create("hidden", 1)
-    broker.hide("hidden")
-
-    with pytest.raises(Rejected, match="topic 'hidden': grant it the operation DESCRIBE"):
-        Topic(broker.config, "hidden").look()
 
 
 # Looks while another broker is away; no later test may need exactly one broker

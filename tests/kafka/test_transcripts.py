@@ -9,6 +9,7 @@ The form is that of `tests/cli/test_transcripts.py`. `$BROKER` is the address of
     abort flights 0 10:05 {"at": @10:05}      a transaction with a record is aborted
     truncate flights {"0": 5}                 records before an offset are deleted
     commit billing flights {"0": 5}           a consumer group commits offsets
+    share billing flights 40                  a share group reads and acknowledges records
     hide topic flights                        nobody may describe a topic, or a `group`
     shop flights 10:00 {"0": 5}               the writer `shop` notes, with the topic's id
 """
@@ -20,12 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import ResourceType
+from confluent_kafka import ShareConsumer
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
-from demo.trials.waiting import wait_until
+from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time.kafka import Topic
+from noted_time.kafka.connecting import FATAL_ONLY
 from tests.cli.conftest import Commands
 from tests.cli.test_transcripts import VERBS, Session, clear_streams, read_time, split_session
 from tests.support.claimed import Orders
@@ -33,7 +36,8 @@ from tests.support.paragraphs import read_paragraphs
 from tests.support.transactions import begin_transaction
 
 FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
-KAFKA_VERBS = {"topic": 3, "send": 4, "abort": 4, "truncate": 2, "commit": 3, "hide": 2, "shop": 3}
+KAFKA_VERBS = {"topic": 3, "send": 4, "abort": 4, "truncate": 2}
+KAFKA_VERBS |= {"commit": 3, "share": 3, "hide": 2, "shop": 3}
 """The acts with a broker, and their number of words."""
 
 
@@ -75,6 +79,18 @@ class KafkaSession(Session):
 
     def _commit(self, group: str, name: str, offsets: str) -> None:
         self.broker.commit(group, name, _read_offsets(offsets))
+
+    def _share(self, group: str, name: str, records: str) -> None:
+        broker, whole = self.broker, AlterConfigOpType.SET
+        entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=whole)
+        settings = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+        broker.change(lambda admin: admin.incremental_alter_configs([settings]))
+        read, config = 0, {**broker.config, "group.id": group, "log_level": FATAL_ONLY}
+        with ShareConsumer(config) as consumer:
+            consumer.subscribe([name])
+            while read < int(records):
+                read += sum(message.error() is None for message in consumer.poll(PATIENCE_S))
+                consumer.commit_sync()
 
     def _hide(self, kind: str, name: str) -> None:
         self.broker.hide(name, ResourceType[kind.upper()])

@@ -1,16 +1,11 @@
 """Judges each mark of a stream against each record of its topic."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from demo.trials.calls import Calls
 from demo.trials.kafka import Broker, Record
-from demo.trials.waiting import wait_until
-from reader_client import KafkaRelay
 from tests.trials.laws import Unsound, marks_are_sound
-
-Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +36,3 @@ def count_covered(controller: Calls, stream: str) -> int:
     """Return how many offsets lie below the last cut."""
     mark = controller.get(stream)["marks"]["default"]
     return sum(mark["cut"].values()) if mark else 0
-
-
-def wait_for_relay(relay: KafkaRelay, broker: Broker, count: int) -> None:
-    def count_relayed() -> int:
-        relay.look()
-        there = relay.noted.name in broker.topics()
-        return there and relay.noted.look().ends.get(0, 0)
-
-    wait_until(lambda: count_relayed() >= count)
