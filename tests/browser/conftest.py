@@ -10,7 +10,6 @@ from demo.trials.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromi
 from demo.trials.calls import Calls
 from demo.trials.dashboards import PLAYED_MS, PassingTime, Stalled, Story, stall
 from demo.trials.served import Served
-from tests.support.gates import Guarded
 
 HERE = Path(__file__).parent
 NUMBERS = count(1)
@@ -105,19 +104,4 @@ def visit(visiting: Visiting) -> Visit:
 def empty() -> Iterator[Served]:
     """A new controller without a stream."""
     with Served() as running:
-        yield running
-
-
-@pytest.fixture(scope="package")
-def tokens() -> Guarded:
-    """Tokens of the controller that asks for them."""
-    return Guarded()
-
-
-@pytest.fixture(scope="package")
-def token_controller(tokens: Guarded) -> Iterator[Served]:
-    """A controller that asks for tokens, with the waiting stream `cargo`."""
-    with Served(gate=tokens.gate) as running:
-        running.token = tokens.token("admin")
-        stall(running, "cargo")
         yield running

@@ -1,6 +1,5 @@
 """Long names, large numbers and many rows fit on the page and are exact."""
 
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -8,7 +7,7 @@ from playwright.sync_api import expect
 
 from demo.trials.browser import LAPTOP, PHONE, Visit, is_seen_within
 from demo.trials.calls import HOUR_MS, Calls
-from demo.trials.dashboards import MINUTE_MS, crowd, make_many, wall_ms
+from demo.trials.dashboards import crowd, make_many
 from demo.trials.served import Served
 from tests.browser.conftest import Visiting, viewport
 
@@ -56,18 +55,6 @@ def test_buttons_on_top_jump_to_the_sections(visiting: Visiting, size: tuple[int
     expect(visit.region("Ledger")).to_be_focused()
 
 
-def test_watermark_names_the_writers_that_completed_it(visit: Visit, seed: Calls) -> None:
-    """It says whether writers are expected."""
-    seed.make("several", expected_writers=["lima", "oslo"])
-    seed.make("open")
-    for stream in ("several", "open"):
-        seed.post(stream, *({"writer": each, "time": 7} for each in ("lima", "oslo")))
-
-    expect(visit.open_stream("several")).to_contain_text("by 2 of 2 expected writers")
-    expect(visit.open_stream("open")).to_contain_text("by 1 writer, none expected")
-    expect(visit.region("Why")).to_contain_text("It is complete to 7, by lima (1 writer")
-
-
 INHERITED = ["toString", "constructor", "__proto__"]
 """Names of what every object of JavaScript has."""
 
@@ -82,36 +69,6 @@ def test_names_that_every_object_inherits_are_ordinary_names(visit: Visit, seed:
         visit.open_stream("inherited", domain)
         noted = visit.rows("Writers").locator("[data-label=Noted]")
         expect(noted).to_have_text([*["\u2013"] * 3, "7"])
-
-
-def test_silent_stream_with_a_missing_writer_is_an_alarm(visiting: Visiting, empty: Served) -> None:
-    """The stream comes first in the list. Both columns say that a writer never came."""
-    for name in ("a", "b", "c"):
-        settings = {"writer_timeout_ms": 10, "expected_writers": ["e"]} if name == "b" else {}
-        empty.make(name, **{"writer_timeout_ms": HOUR_MS, **settings})
-        empty.post(name, {"writer": "w", "time": wall_ms() - MINUTE_MS, "position": {"0": 1}})
-    visit = visiting(empty.url)
-    visit.open()
-    expect(visit.rows("Streams").first).to_contain_text("silent")
-    expect(visit.rows("Streams").first.locator(".pill.bad").first).to_be_visible()
-
-    expect(visit.open_stream("b")).to_contain_text("both writers are silent")
-    expect(visit.rows("Writers").filter(has_text="never")).to_contain_text(
-        re.compile("never.*never")
-    )
-
-
-def test_live_writer_that_cannot_note_says_why(visiting: Visiting, empty: Served) -> None:
-    """The row and the sentences use the time zone of the reader."""
-    empty.make("held")
-    held = "1 event was not delivered since 2013-01-01T12:04:00Z"
-    empty.post("held", {"writer": "w"}, {"writer": "w", "held": held})
-    visit = visiting(empty.url)
-    page = visit.open_stream("held")
-
-    expect(visit.rows("Writers").first).to_contain_text("alive, but 1 event was not delivered")
-    expect(visit.rows("Writers").first.locator(".hint")).not_to_contain_text("Z")
-    expect(page).to_contain_text("w is alive, but 1 event was not delivered since")
 
 
 END = 2**63 - 2
@@ -133,26 +90,6 @@ def test_first_and_last_possible_time_are_shown_exactly(visit: Visit, seed: Call
         expect(visit.page.locator(".tip")).to_contain_text(str(noted))
     visit.open()
     expect(visit.rows("Streams").filter(has_text="ends")).to_contain_text(str(END))
-
-
-def test_truncation_uses_the_typed_offset_exactly(visit: Visit, seed: Calls) -> None:
-    """Neither the dry run nor the ledger rounds it."""
-    offset = 2**53 + 1
-    seed.make("offsets")
-    for noted in (0, 1):
-        position = {"0": offset - 1 + noted}
-        seed.post("offsets", {"writer": "probe", "time": noted, "position": position})
-    visit.open_stream("offsets")
-    expect(visit.region("Segments")).to_contain_text(str(offset))
-    visit.button("Truncate…").click()
-    dialog = visit.dialog("Truncate offsets")
-    dialog.element.get_by_label("Where may readers begin?").fill(f"0:{offset}")
-    expect(dialog.dry_run).to_contain_text("would be dropped")
-    dialog.act("Truncate", "test")
-    expect(dialog.element).to_be_hidden()
-
-    assert seed.get("offsets/changes")["changes"][0]["is"]["cut"] == {"0": offset}
-    expect(visit.region("Ledger")).to_contain_text(f"truncated at 0:{offset}")
 
 
 QUICKLY_S = 5.0

@@ -2,13 +2,12 @@
 
 import re
 from typing import Any, Literal
-from urllib.parse import quote, unquote_plus
+from urllib.parse import unquote_plus
 
 import pytest
 from playwright.sync_api import Route, expect
 
 from demo.trials.browser import LAPTOP, PHONE, Visit
-from demo.trials.calls import Calls
 from demo.trials.dashboards import MARKUP, Stalled, stall
 from demo.trials.served import Served
 from tests.browser.conftest import Visiting
@@ -30,17 +29,6 @@ def cargo(visiting: Visiting, empty: Served) -> Visit:
     visit = visiting(empty.url)
     expect(visit.open_stream("cargo")).to_contain_text("lima")
     return visit
-
-
-def test_missing_answer_is_shown_with_the_age_of_the_data(cargo: Visit, empty: Served) -> None:
-    """The page keeps the old data, and continues once the controller answers again."""
-    empty.stop()
-    alert = cargo.alert.filter(has_text=NO_ANSWER)
-    expect(alert).to_contain_text(re.compile(r"\d+\s*(s|sec|min)"))
-    expect(cargo.region("Why")).to_contain_text("lima")
-    empty.start()
-
-    expect(alert).to_have_count(0)
 
 
 def test_hanging_controller_counts_as_no_answer(cargo: Visit) -> None:
@@ -121,45 +109,6 @@ def test_markup_in_answers_becomes_no_element(visit: Visit) -> None:
         expect(visit.page.locator(ELEMENTS)).to_have_count(0)
 
 
-def test_markup_in_address_and_search_becomes_no_element(visit: Visit) -> None:
-    """An unknown stream or domain has a link back to the list."""
-    heading = visit.open(f"/streams/{quote(MARKUP, safe='')}")
-    expect(heading).to_have_text(f"There is no stream {MARKUP}")
-    expect(visit.page.locator("#pulse")).to_have_text("live")
-    expect(visit.page.get_by_role("link", name="All streams").first).to_be_visible()
-    visit.open(f"/streams/orders?domain={quote(MARKUP, safe='')}")
-    expect(visit.page.get_by_role("link", name="All streams").first).to_be_visible()
-    visit.open()
-    visit.page.get_by_role("searchbox", name="Search streams").fill(MARKUP)
-    expect(visit.rows("Streams").filter(has_text="orders")).to_have_count(0)
-
-    expect(visit.page.locator(ELEMENTS)).to_have_count(0)
-
-
-def test_labels_of_two_processes_are_shown_unchanged(
-    visit: Visit, seed: Calls, stuck: Stalled
-) -> None:
-    """A producer notes the ends of all partitions, so it need not have written to them."""
-    older, younger = (
-        {"writer": "lima", "session": each, "takes_over": True, "label": f"{each}{MARKUP}"}
-        | {"position": {"3": 0}}
-        for each in ("older", "younger")
-    )
-    seed.call("POST", f"/{stuck.name}/notes", {"notes": [older, younger, older]})
-    visit.open_stream(stuck.name)
-
-    detail = f"lima was noted by two processes: younger{MARKUP} took the name over at"
-    expect(visit.page.locator("main")).to_contain_text(detail)
-    expect(visit.rows("Writers").filter(has_text="lima")).to_contain_text(
-        f"process younger{MARKUP}"
-    )
-    expect(visit.rows("Segments").nth(3).locator("[data-label='Noted by']")).to_have_text("lima")
-    expect(visit.page.locator("main")).to_contain_text(
-        f"lima taken over from older{MARKUP} by younger{MARKUP}"
-    )
-    expect(visit.page.locator(ELEMENTS)).to_have_count(0)
-
-
 ALIKE: dict[Literal["light", "dark"], tuple[int, int]] = {"light": LAPTOP, "dark": PHONE}
 
 """In which light a page is looked at, and on what."""
@@ -194,20 +143,18 @@ def test_first_steps_are_accessible_and_can_be_copied(visiting: Visiting, empty:
     assert find_barriers(visit) == {}
 
 
-@pytest.mark.parametrize("view", ["/", "/streams/orders"])
-def test_view_is_accessible(visit: Visit, view: str) -> None:
+@pytest.mark.parametrize(
+    ("view", "button"),
+    [("/", ""), ("/streams/orders", ""), ("/streams/orders", "Remove lima…")],
+    ids=["list", "stream", "dialog"],
+)
+def test_view_or_dialog_is_accessible(visit: Visit, view: str, button: str) -> None:
     visit.open(view)
     expect(visit.page.locator("main table").first).to_be_visible()
+    if button:
+        visit.button(button).click()
+        visit.dialog().wait_for_dry_run()
     visit.page.wait_for_load_state("networkidle")
-
-    assert find_barriers(visit) == {}
-
-
-def test_dialog_is_accessible(visit: Visit) -> None:
-    """The dialog has a dry run."""
-    visit.open_stream("orders")
-    visit.button("Remove lima…").click()
-    visit.dialog().wait_for_dry_run()
 
     assert find_barriers(visit) == {}
 

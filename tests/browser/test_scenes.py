@@ -1,0 +1,221 @@
+"""Visits of the dashboard; see `scenes/*.txt`.
+
+A paragraph of these files has a fact, more about it, and a visit, indented. The controller has no
+stream at first. In `tokens.txt` it asks for tokens:
+
+    stream cargo {"domains": ["a"]}     a new stream waits an hour for each writer; it has settings
+    note cargo {"writer": "a"}, {"writer": "b", "time": @10:00}    two notes in one call
+    stall cargo                         `lima` holds the stream for 65 minutes, and others continue
+    POST cargo/seal {}                  a call of the API that succeeds, as `DELETE cargo`
+    stop                                the controller stops, until `start`
+    zone Asia/Kabul                     the browser is in that time zone
+    open /streams/cargo                 the page shows a view; `reload` loads it again
+    see Why: cargo holds at …           a part of the page has a text, where `…` is any part of it
+    miss Why: behind the clock          it does not have the text
+    title watermark: 10:00              its tooltip does
+    count Ledger/*: 2                   the number of such parts
+    click Remove lima…                  a button, which may be `enabled` or `disabled`
+    fill Why?: the depot burnt down     a field with a label, which may have the `focus`
+    token read car*                     a new token of a scope, for streams, is typed in
+    token nt_0123456789ab_no            another one is typed in
+    revoke                              the last token is revoked
+    GET cargo -> {"name": "cargo", "...": 0}      the API answers with these fields, and others
+
+A part is one of `PLACES`, a section by its name, a `button` or a `chart` by its name, a row of a
+table by its number or a text in it (`Writers/lima`), or all rows (`Writers/*`). `@10:00` is a time
+of 2013-01-01 in Unix ms, and `@now` the present less a second.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from demo.trials.browser import Visit
+from demo.trials.dashboards import stall, wall_ms
+from demo.trials.served import Served
+from tests.browser.conftest import Visiting
+from tests.cli.test_transcripts import read_time
+from tests.support.gates import Guarded
+from tests.support.paragraphs import matches, read_paragraphs
+
+CONTROLS = ("remove", "hold", "release", "settings", "truncate", "seal")
+PLACES = {
+    "page": "body",
+    "content": "main",
+    "parts of the content": "main > *",
+    "heading": "h1",
+    "pulse": "#pulse",
+    "hostile element": "img[src=x], .hostile, [onerror]",
+    "alert": "#alert",
+    "status": "#status",
+    "dialog": "dialog",
+    "dry run": "[data-role=dry-run]",
+    "conditions": "[data-role=conditions]",
+    "condition": ".head .pill >> nth=0",
+    "alarm": ".pill.bad >> nth=0",
+    "watermark": ".why .big time",
+    "controls": f"button:is({', '.join(f'[data-act={each}]' for each in CONTROLS)})",
+}
+"""Parts of the page, and their selectors."""
+
+
+SEPARATORS = dict.fromkeys(("stream", "note", "PUT", "POST", "token"), " ") | {"GET": " -> "}
+SEPARATORS |= dict.fromkeys(("see", "miss", "title", "count", "fill"), ": ")
+"""What stands between the two parts of an act."""
+
+
+@dataclass
+class Scene:
+    """A visit of a controller's page, with a method for each verb."""
+
+    served: Served
+    tokens: Guarded
+    visiting: Visiting
+    visit: Visit
+    last_token: str = ""
+
+    def perform(self, act: str) -> None:
+        """Perform an act, or check what is seen."""
+        verb, _, rest = act.partition(" ")
+        parts = rest.split(SEPARATORS[verb], 1) if verb in SEPARATORS else [rest]
+        getattr(self, verb.lower())(*filter(None, parts))
+
+    def stream(self, name: str, settings: str = "{}") -> None:
+        self.served.make(name, **json.loads(settings))
+
+    def note(self, stream: str, notes: str) -> None:
+        self.served.post(stream, *json.loads(f"[{notes}]"))
+
+    def stall(self, stream: str) -> None:
+        stall(self.served, stream)
+
+    def post(self, path: str, body: str) -> None:
+        self.served.call("POST", f"/{path}", json.loads(body))
+
+    def delete(self, path: str) -> None:
+        self.served.call("DELETE", f"/{path}")
+
+    def get(self, path: str, expected: str) -> None:
+        found = self.served.get(path)
+        assert matches(json.loads(expected), found), found
+
+    def stop(self) -> None:
+        self.served.stop()
+
+    def start(self) -> None:
+        self.served.start()
+
+    def token(self, scope: str, streams: str = "") -> None:
+        is_new = not scope.startswith("nt_")
+        self.last_token = self.tokens.token(scope, streams=streams.split()) if is_new else scope
+        self.visit.show_token(self.last_token)
+
+    def revoke(self) -> None:
+        self.tokens.revoke(self.last_token)
+
+    def zone(self, name: str) -> None:
+        self.visit = self.visiting(self.served.url, timezone_id=name)
+
+    def open(self, view: str) -> None:
+        self.visit.open(view)
+
+    def reload(self) -> None:
+        self.visit.page.reload()
+
+    def see(self, place: str, text: str) -> None:
+        expect(self.find(place)).to_contain_text(make_pattern(text))
+
+    def miss(self, place: str, text: str) -> None:
+        expect(self.find(place)).not_to_contain_text(make_pattern(text))
+
+    def title(self, place: str, text: str) -> None:
+        expect(self.find(place)).to_have_attribute("title", make_pattern(text))
+
+    def count(self, place: str, number: str) -> None:
+        expect(self.find(place)).to_have_count(int(number))
+
+    def click(self, button: str) -> None:
+        self.visit.button(button).click()
+
+    def enabled(self, button: str) -> None:
+        expect(self.visit.button(button)).to_be_enabled()
+
+    def disabled(self, button: str) -> None:
+        expect(self.visit.button(button)).to_be_disabled()
+
+    def fill(self, label: str, text: str) -> None:
+        self.visit.page.get_by_label(label, exact=True).fill(text)
+
+    def focus(self, label: str) -> None:
+        expect(self.visit.page.get_by_label(label, exact=True)).to_be_focused()
+
+    def find(self, place: str) -> Locator:
+        table, _, row = place.partition("/")
+        if place in PLACES:
+            return self.visit.page.locator(PLACES[place])
+        if place.startswith("button "):
+            return self.visit.page.get_by_role("button", name=place[7:])
+        if place.startswith("chart "):
+            return self.visit.page.get_by_role("img", name=place[6:])
+        if not row:
+            return self.visit.region(place)
+        rows = self.visit.rows(table)
+        if row.isdigit():
+            return rows.nth(int(row) - 1)
+        return rows if row == "*" else rows.filter(has_text=row)
+
+
+def make_pattern(text: str) -> re.Pattern[str]:
+    """Return the pattern of a text in which `…` stands for any part."""
+    return re.compile(".*".join(map(re.escape, text.split("…"))))
+
+
+def read_act(act: str) -> str:
+    """Return an act in one line, with its times as numbers."""
+    line = " ".join(act.split()).replace("@now", str(wall_ms() - 1000))
+    return re.sub(r"@(\d[\d:.TZ-]*)", lambda found: str(read_time(found[1])), line)
+
+
+@pytest.fixture(scope="module")
+def tokens() -> Guarded:
+    """Tokens of the controller that asks for them."""
+    return Guarded()
+
+
+@pytest.fixture(scope="module")
+def token_controller(tokens: Guarded) -> Iterator[Served]:
+    """A controller that asks for tokens."""
+    with Served(gate=tokens.gate) as running:
+        running.token = tokens.token("admin")
+        yield running
+
+
+def show_scene(acts: list[str], served: Served, tokens: Guarded, visiting: Visiting) -> None:
+    """Perform the acts on a controller without a stream."""
+    for each in served.ask("GET", "/streams").json()["streams"]:
+        served.call("DELETE", f"/{each['name']}")
+    scene = Scene(served, tokens, visiting, visiting(served.url))
+    for act in acts:
+        scene.perform(read_act(act))
+
+
+SCENES = Path(__file__).parent / "scenes"
+WITHOUT_TOKENS = [SCENES / "operators.txt", SCENES / "streams.txt"]
+
+
+@pytest.mark.parametrize("acts", [x for file in WITHOUT_TOKENS for x in read_paragraphs(file)])
+def test_scenes(served: Served, visiting: Visiting, acts: list[str]) -> None:
+    """Each page shows what its file says."""
+    show_scene(acts, served, Guarded(), visiting)
+
+
+@pytest.mark.parametrize("acts", read_paragraphs(SCENES / "tokens.txt"))
+def test_scenes_with_tokens(
+    token_controller: Served, tokens: Guarded, visiting: Visiting, acts: list[str]
+) -> None:
+    show_scene(acts, token_controller, tokens, visiting)
