@@ -20,6 +20,7 @@ from demo.trials.waiting import PATIENCE_S, wait_until
 MACHINE_FILES = ("/etc/ssl/certs", "/etc/pip.conf")
 """How this machine reaches its package index; a build needs the same."""
 
+UNSHARE = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 CONTAINER_SCRIPT = """
 mount --bind "$1" "$1"
 mount -o remount,bind,ro "$1"
@@ -115,21 +116,8 @@ class Container(Calls):
         contained = ["sh", "-euc", CONTAINER_SCRIPT, "sh", str(image.root), str(volume), place]
         self.log_file = volume.with_name(f"{time.monotonic_ns()}.log")
         with self.log_file.open("wb") as log:
-            self.process = subprocess.Popen(
-                [
-                    "unshare",
-                    "--mount",
-                    "--pid",
-                    "--fork",
-                    "--kill-child",
-                    *contained,
-                    config["User"],
-                    *given,
-                    *run,
-                ],
-                stdout=log,
-                stderr=log,
-            )
+            command = [*UNSHARE, *contained, config["User"], *given, *run]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def __enter__(self) -> Self:
         return self

@@ -1,6 +1,5 @@
 """The image of deploy/Dockerfile in a real container: its size, its controller and its commands."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +7,11 @@ import pytest
 
 from demo.trials.ports import free_port
 from noted_time_cli.terminal.output import UNANSWERED_STATUS
-from tests.image.container import Container, Image
+from tests.image.container import Image
 
 pytestmark = pytest.mark.acceptance
 
 LARGEST_BYTES = 120_000_000
-
-ENTER_CONTAINER = ("nsenter", "--mount", "--pid", "--root", "--target")
 
 
 @pytest.fixture
@@ -23,12 +20,6 @@ def volume(tmp_path: Path) -> Path:
     directory = tmp_path / "volume"
     directory.mkdir(mode=0o700)
     return directory
-
-
-def start_controller(image: Image, volume: Path, port: int) -> Container:
-    """Start a controller that this machine alone can call, and wait for it."""
-    variables = {"NOTED_TIME_HOST": "127.0.0.1", "NOTED_TIME_PORT": str(port)}
-    return image.container(volume, **variables).ready()
 
 
 def count_bytes(root: Path) -> int:
@@ -52,39 +43,20 @@ def test_killed_controller_keeps_its_notes(image: Image, volume: Path) -> None:
     process 1, which is the controller.
     """
     port = free_port()
-    with start_controller(image, volume, port) as killed:
-        url = f"http://127.0.0.1:{port}"
-        killed._url = url
+    variables = {"NOTED_TIME_HOST": "127.0.0.1", "NOTED_TIME_PORT": str(port)}
+    with image.container(volume, **variables).ready() as killed:
+        killed._url = f"http://127.0.0.1:{port}"
         killed.make("flights")
         killed.note("flights", 7, {"0": 3})
         before = killed.get("flights/marks")["marks"]
         owner = Path(f"/proc/{killed.first}").stat().st_uid
         killed.kill()
 
-    with start_controller(image, volume, port) as again:
-        again._url = url
+    with image.container(volume, **variables).ready() as again:
+        again._url = killed.url
         after = again.get("flights/marks")["marks"]
 
     assert ([mark["cut"] for mark in before], before, owner) == ([{"0": 3}], after, 10001)
-
-
-def test_health_check_fails_for_a_silent_controller(image: Image, volume: Path) -> None:
-    """A stopped controller does not answer it."""
-    port = free_port()
-    with start_controller(image, volume, port) as container:
-        works = check_health(image, container, NOTED_TIME_PORT=str(port))
-        fails = check_health(image, container, NOTED_TIME_PORT=str(free_port()))
-
-    assert (works, fails) == (0, 1)
-
-
-def check_health(image: Image, container: Container, **variables: str) -> int:
-    """Return the exit status of the image's health check in a container."""
-    kind, *words = image.config["Healthcheck"]["Test"]
-    assert kind == "CMD"
-    env = dict(line.split("=", 1) for line in image.config["Env"]) | variables
-    done = subprocess.run([*ENTER_CONTAINER, str(container.first), *words], env=env, check=False)
-    return done.returncode
 
 
 def test_image_refuses_to_serve_without_a_token(image: Image, volume: Path) -> None:

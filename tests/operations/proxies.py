@@ -2,14 +2,12 @@
 
 import re
 import shutil
-import socket
-import subprocess
-import time
 from pathlib import Path
 from typing import Self
 
-from demo.trials.ports import free_port
-from demo.trials.waiting import PATIENCE_S
+from demo.trials.daemons import Daemon
+from demo.trials.ports import free_port, listens
+from demo.trials.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 CERTIFICATE = ROOT / "tests" / "access" / "certificate"
@@ -33,31 +31,31 @@ http {{
 }}
 """
 CADDY = re.compile(r"\A\{\n")
+OF_CADDY = """{{
+    admin off
+    auto_https disable_redirects
+    storage file_system {}
+"""
 
 
-class Proxy:
+class Proxy(Daemon):
     """A proxy in front of controllers on ports of this machine; leaving the block ends it."""
 
     def __init__(self, name: str, directory: Path, *controllers: int) -> None:
-        """Start `nginx` or `caddy` in the directory, which has all its files."""
+        """Start `nginx` or `caddy`, which keeps all its files in the directory."""
         self.port = free_port()
-        program = shutil.which(name)
+        program, config = shutil.which(name), directory / "config"
         assert program
         written = (ROOT / "deploy" / "proxies" / CONFIGURED[name]).read_text()
         written = self._here(written, controllers)
         if name == "nginx":
             written = NGINX.format(written)
-            command = [program, "-p", str(directory), "-c", "config"]
+            command = [program, "-p", str(directory), "-c", str(config)]
         else:
-            own = "{\n    admin off\n    auto_https disable_redirects\n    storage file_system .\n"
-            written = CADDY.sub(own, written)
-            command = [program, "run", "--config", "config", "--adapter", "caddyfile"]
-        (directory / "config").write_text(written)
-        self._log = directory / "log"
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                command, cwd=directory, env={"HOME": str(directory)}, stdout=log, stderr=log
-            )
+            written = CADDY.sub(OF_CADDY.format(directory), written)
+            command = [program, "run", "--config", str(config), "--adapter", "caddyfile"]
+        config.write_text(written)
+        super().__init__(command, directory / "log", {"HOME": str(directory)})
 
     def _here(self, config: str, controllers: tuple[int, ...]) -> str:
         """Return the configuration for the ports and the certificate of a test."""
@@ -80,25 +78,6 @@ class Proxy:
         return f"https://localhost:{self.port}"
 
     def ready(self) -> Self:
-        """Wait until it listens; raises `AssertionError` with its log if it does not."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-            except OSError:
-                assert self._process.poll() is None, self._log.read_text()
-                assert time.monotonic() < deadline, self._log.read_text()
-                time.sleep(0.02)
-            else:
-                return self
-
-    def __enter__(self) -> Self:
+        """Wait until it listens; raises `AssertionError` with its log if it has ended."""
+        wait_until(lambda: self.running() and listens(self.port))
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()

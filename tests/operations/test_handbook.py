@@ -3,9 +3,7 @@
 import gzip
 import re
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from tests.operations.handbook import (
     list_logged_events,
     list_rows,
 )
+from tests.support.loopback import Loopback, give
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import families, labels, samples
 
@@ -143,17 +142,20 @@ def test_dashboard_panels_have_unique_ids_and_places() -> None:
 # Traces
 
 
-class Collector(ThreadingHTTPServer):
+class Collector(Loopback):
     """A collector of OpenTelemetry that keeps the traces."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Sent)
-        self.requests: list[ExportTraceServiceRequest] = []
+        super().__init__(self._keep)
+        self._requests: list[ExportTraceServiceRequest] = []
 
-    @property
-    def url(self) -> str:
-        """The URL to send to."""
-        return f"http://127.0.0.1:{self.server_address[1]}"
+    def _keep(self, asked: BaseHTTPRequestHandler) -> None:
+        body = asked.rfile.read(int(asked.headers["Content-Length"]))
+        if asked.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        if asked.path == "/v1/traces":
+            self._requests.append(ExportTraceServiceRequest.FromString(body))
+        give(asked, 200, b"", {})
 
     def spans(self) -> dict[str, dict[str, Any]]:
         """Return the attributes of a span of each name, by service and name."""
@@ -161,7 +163,7 @@ class Collector(ThreadingHTTPServer):
             f"{service.value.string_value}: {span.name}": {
                 each.key: each.value.int_value for each in span.attributes
             }
-            for request in self.requests
+            for request in self._requests
             for resource in request.resource_spans
             for service in resource.resource.attributes
             if service.key == "service.name"
@@ -170,38 +172,12 @@ class Collector(ThreadingHTTPServer):
         }
 
 
-class Sent(BaseHTTPRequestHandler):
-    """One request of an exporter."""
-
-    server: Collector
-
-    def do_POST(self) -> None:
-        """Accept anything, and keep traces."""
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.headers.get("Content-Encoding") == "gzip":
-            body = gzip.decompress(body)
-        if self.path == "/v1/traces":
-            self.server.requests.append(ExportTraceServiceRequest.FromString(body))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
-
-
-@pytest.fixture
-def collector() -> Iterator[Collector]:
-    """A collector on a port of the loopback."""
-    with Collector() as made:
-        threading.Thread(target=made.serve_forever, daemon=True).start()
-        yield made
-        made.shutdown()
-
-
-def test_calls_and_commits_are_traced(tmp_path: Path, collector: Collector) -> None:
+def test_calls_and_commits_are_traced(tmp_path: Path) -> None:
     """All spans are sent before the controller ends."""
-    with ServeProcess(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url).ready() as process:
+    with (
+        Collector() as collector,
+        ServeProcess(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url).ready() as process,
+    ):
         process.make("s")
         process.post("s", {"writer": "a"}, {"writer": "b"})
         process.get("s/marks")

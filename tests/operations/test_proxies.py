@@ -1,9 +1,8 @@
 """The configurations of `deploy/proxies`, in front of two controllers, one of them down."""
 
 import shutil
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import httpx
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from demo.trials.ports import free_port
 from noted_time.client import OWNER_HEADER
 from tests.operations.proxies import PACKAGES, Proxy
+from tests.support.loopback import Loopback, give
 from tests.support.processes import ServeProcess
 
 pytestmark = pytest.mark.acceptance
@@ -65,38 +65,26 @@ def test_headers_over_the_limit_are_refused(client: httpx.Client, stream: str) -
     assert answer.status_code in {400, 431, 494}
 
 
-class Elsewhere(BaseHTTPRequestHandler):
-    """A controller that names another one as the stream's owner."""
+OWNER = "http://controller-2.example:7464"
 
-    protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        """Name the owner, and return the headers that the proxy passed."""
-        self.send_response(200)
-        self.send_header(OWNER_HEADER, "http://controller-2.example:7464")
-        for name in ("Host", "Authorization"):
-            self.send_header(f"X-{name}", self.headers[name])
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+def name_owner(asked: BaseHTTPRequestHandler) -> None:
+    """Name another controller as the stream's owner, and return the headers that came."""
+    came = {f"x-{name}": asked.headers[name] for name in ("host", "authorization")}
+    give(asked, 200, b"", {OWNER_HEADER: OWNER, **came})
 
 
 def test_headers_pass_in_both_directions(
     client: httpx.Client, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The request has the token and the host name, and the answer the stream's owner."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as elsewhere:
-        threading.Thread(target=elsewhere.serve_forever, daemon=True).start()
-        port = elsewhere.server_address[1]
+    with Loopback(name_owner) as controller:
+        port = int(controller.url.rpartition(":")[2])
         with Proxy(name, tmp_path_factory.mktemp(name), port, port) as proxy:
             answer = client.get(proxy.ready().url, headers={"Authorization": "Bearer nt_1"})
-            called = f"localhost:{proxy.port}"
-        elsewhere.shutdown()
 
     seen = answer.headers[OWNER_HEADER], answer.headers["x-authorization"], answer.headers["x-host"]
-    assert seen == ("http://controller-2.example:7464", "Bearer nt_1", called)
+    assert seen == (OWNER, "Bearer nt_1", f"localhost:{proxy.port}")
 
 
 def test_a_long_poll_waits_its_whole_time(client: httpx.Client, stream: str) -> None:
