@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials.calls import HOUR_MS, HTTP
+from demo.trials.calls import HOUR_MS
 from demo.trials.waiting import PATIENCE_S
 from tests.support.page import BLOCK, ROOT, Runner, read_page
 from tests.support.processes import ServeProcess
@@ -46,37 +46,37 @@ func main() {
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
-    """Return the address of a new controller."""
+def controller(tmp_path: Path) -> Iterator[ServeProcess]:
+    """Return a new controller."""
     with ServeProcess(tmp_path).ready() as controller:
-        yield controller.url
+        yield controller
 
 
-def test_the_loops_of_a_shell_run(url: str, tmp_path: Path) -> None:
+def test_the_loops_of_a_shell_run(controller: ServeProcess, tmp_path: Path) -> None:
     """They note by `noted-time note` and by curl, and ask up to when the stream is complete."""
-    Runner(tmp_path, url).run_page(PAGE)
+    Runner(tmp_path, controller.url).run_page(PAGE)
 
-    assert writers(url) == {
+    assert find_writers(controller) == {
         "till-1": ("finished", {"default": ELEVEN}, {"0": 3}),
         "till-2": ("finished", {"default": FOURTEEN}, {"1": 3}),
     }
 
 
-def test_the_example_in_go_runs(url: str, tmp_path: Path) -> None:
+def test_the_example_in_go_runs(controller: ServeProcess, tmp_path: Path) -> None:
     """The module replaces `notedtime` by the folder, as on the page."""
     go, source = find_tool("go"), ROOT / "integrations" / "go"
     program = GO_PROGRAM.replace("EXAMPLE", example_in("go"))
-    (tmp_path / "main.go").write_text(Runner(tmp_path, url).localize(program))
-    HTTP.put(f"{url}/v1/streams/receipts", json={}).raise_for_status()
+    (tmp_path / "main.go").write_text(Runner(tmp_path, controller.url).localize(program))
+    controller.create("receipts")
     run(tmp_path, go, "mod", "init", "till")
     run(tmp_path, go, "mod", "edit", f"-replace=notedtime={source}")
     run(tmp_path, go, "get", "notedtime")
     run(tmp_path, go, "run", ".")
 
-    assert writers(url) == {"till-3": ("finished", {"default": NINE}, {"2": 1})}
+    assert find_writers(controller) == {"till-3": ("finished", {"default": NINE}, {"2": 1})}
 
 
-def test_the_example_in_typescript_runs(url: str, tmp_path: Path) -> None:
+def test_the_example_in_typescript_runs(controller: ServeProcess, tmp_path: Path) -> None:
     """It uses the compiled package, as `npm install` makes it."""
     node, source = find_tool("node"), ROOT / "integrations" / "typescript"
     compiler = source / "node_modules" / ".bin" / "tsc"
@@ -85,11 +85,11 @@ def test_the_example_in_typescript_runs(url: str, tmp_path: Path) -> None:
     package = tmp_path / "node_modules" / "noted-time"
     run(tmp_path, str(compiler), "-p", str(source), "--outDir", str(package / "dist"))
     shutil.copy(source / "package.json", package)
-    (tmp_path / "till.mjs").write_text(Runner(tmp_path, url).localize(example_in("ts")))
-    HTTP.put(f"{url}/v1/streams/receipts", json={}).raise_for_status()
+    (tmp_path / "till.mjs").write_text(Runner(tmp_path, controller.url).localize(example_in("ts")))
+    controller.create("receipts")
     run(tmp_path, node, "till.mjs")
 
-    assert writers(url) == {"till-4": ("finished", {"default": NINE}, {"3": 1})}
+    assert find_writers(controller) == {"till-4": ("finished", {"default": NINE}, {"3": 1})}
 
 
 def find_tool(name: str) -> str:
@@ -111,7 +111,6 @@ def run(directory: Path, *command: str) -> None:
     subprocess.run(command, cwd=directory, timeout=PATIENCE_S, check=True)
 
 
-def writers(url: str) -> dict[str, tuple[str, dict[str, int], dict[str, int]]]:
+def find_writers(controller: ServeProcess) -> dict[str, tuple[object, ...]]:
     """Return the state, times and position of each writer of the stream."""
-    rows = HTTP.get(f"{url}/v1/streams/receipts/writers").json()["writers"]
-    return {row["writer"]: (row["state"], row["times"], row["position"]) for row in rows}
+    return {name: (*row.values(),) for name, row in controller.writers("receipts").items()}

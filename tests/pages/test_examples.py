@@ -60,6 +60,20 @@ class Scripts:
         (self.runner.directory / name).write_text(text)
         return f"{'sh' if name.endswith('.sh') else 'python'} {name}"
 
+    def run_until(self, stream: str, name: str, *words: str) -> tuple[str, int]:
+        """Run a script until the stream has its hour, and press Ctrl-C.
+
+        Returns what a command printed that waits for the hour, and the status of the script.
+        """
+        self.command(name)
+        waiting = Example("sh", f"noted-time wait {stream} 2013-01-01T10:00Z --timeout 1m", None)
+        command = [sys.executable, name, *words]
+        directory, env = self.runner.directory, self.runner.environment
+        with subprocess.Popen(command, cwd=directory, env=env) as running:
+            printed = self.runner.run(waiting)
+            running.send_signal(signal.SIGINT)
+        return printed, running.returncode
+
     def uses(self, broker: Broker, topic: str) -> None:
         """Have the scripts use a broker, which gets the topic."""
         broker.create(topic)
@@ -133,18 +147,10 @@ def test_an_observer_notes_for_a_topic_until_ctrl_c(examples: Scripts, broker: B
     """The slower of two partitions counts, five minutes back."""
     examples.uses(broker, "arrivals")
     broker.send("arrivals", [(0, "EWR", TEN + 3_600_000), (1, "JFK", TEN + 300_000)])
-    examples.command("observe_topic.py")
-    with subprocess.Popen(
-        [sys.executable, "observe_topic.py", "arrivals"],
-        cwd=examples.runner.directory,
-        env=examples.runner.environment,
-    ) as observer:
-        waited = "noted-time wait arrivals 2013-01-01T10:00Z --timeout 1m"
-        printed = examples.runner.run(Example("sh", waited, None))
-        observer.send_signal(signal.SIGINT)
+    printed, status = examples.run_until("arrivals", "observe_topic.py", "arrivals")
 
     assert "arrivals is complete to 2013-01-01T10:00:00Z" in printed
-    assert observer.returncode == 0
+    assert status == 0
 
 
 def test_table_notes_times_of_committed_rows(examples: Scripts, server: Server) -> None:
@@ -165,15 +171,7 @@ def test_table_notes_times_of_committed_rows(examples: Scripts, server: Server) 
         ((bound,),) = server.execute(oldest, url)
         job.commit()
         ((missed,),) = server.execute("SELECT min(updated_at) FROM orders", url)
-    examples.command("note_table.py")
-    with subprocess.Popen(
-        [sys.executable, "note_table.py"],
-        cwd=examples.runner.directory,
-        env=examples.runner.environment,
-    ) as loop:
-        waited = "noted-time wait orders 2013-01-01T10:00Z --timeout 1m"
-        printed = examples.runner.run(Example("sh", waited, None))
-        loop.send_signal(signal.SIGINT)
+    printed, status = examples.run_until("orders", "note_table.py")
 
     assert bound < missed < seen
-    assert ("orders is complete to 2013-01-01T10:00:00Z" in printed, loop.returncode) == (True, 0)
+    assert ("orders is complete to 2013-01-01T10:00:00Z" in printed, status) == (True, 0)
