@@ -20,9 +20,9 @@ from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.port import LEASE_MS, StoreUnavailable
 from controller.store.records import AppendedMark, BucketClock, ChangeSet
-from noted_time.client import Json, position_to_wire
+from noted_time.client import position_to_wire
 from noted_time.coding import convert_to_json
-from noted_time.rules import MemberRecord, SealRequest
+from noted_time.rules import SealRequest
 from noted_time.values import (
     DAY_MS,
     Accepted,
@@ -119,7 +119,7 @@ class Schedule:
         self.commits = self._judge(self.sent)
         self.controllers: dict[str, Controller] = {}
         self.answers: defaultdict[str, list[Answer]] = defaultdict(list)
-        self._told: defaultdict[str, float] = defaultdict(lambda: -inf)
+        self._looks: defaultdict[str, list[Look]] = defaultdict(list)
         self._ended_at: defaultdict[str, float] = defaultdict(lambda: -inf)
         self._stores: dict[str, LeasedStore] = {}
         self._until: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -215,7 +215,10 @@ class Schedule:
                 for each in self.commits.streams.values()
                 if each.record.name == stream
             )
-            members = {} if kept is None else {kept.writer: _to_wire(kept)}
+            members = {}
+            if kept is not None:
+                position = position_to_wire(kept.position)
+                members[kept.writer] = {"times": kept.times, "position": position}
             acknowledged = {clients.WRITER: Claim({DOMAIN: time}, {clients.SEGMENT: offset})}
             self.commits.check(laws.notes_last, members, acknowledged)
 
@@ -288,13 +291,9 @@ class Schedule:
             history = self.controllers[name].stream(stream).history(None)
         except (NotOwner, StoreUnavailable, NotedTimeError):
             return False
-        lower = -inf if history.last_lower is None else history.last_lower
-        ended_s = self.loop.time() - self._ended_at[name]
-        if not self._is_lossy and ended_s > LEASE_MS / 1000:  # by which it has heard of it
-            told, now = self._told[stream], self.loop.time()
-            looks = [Look(-inf, -inf, told), Look(now, now, lower)]
-            self.commits.check(laws.lowers_never_fall, looks)
-        self._told[stream] = max(self._told[stream], lower)
+        now = self.loop.time()
+        if now - self._ended_at[name] > LEASE_MS / 1000:  # by which it has heard of it
+            self._looks[stream].append(Look(now, now, history.last_lower))
         marks = [convert_to_json(mark) for mark in history.after(after, 1000)]
         if marks:
             self.answers[stream].append(Answer(after, marks, history.first_seq))
@@ -306,7 +305,7 @@ class Schedule:
         """Send a note until it is answered; returns whether it was."""
         pen.time = pen.time if time is None else time
         for _ in range(1000 if self.is_calm else 6):
-            note = pen.note(time, state)
+            note, begun = pen.note(time, state), self.loop.time()
             self.sent[pen.stream, pen.writer].append(note)
             if not self.is_calm and self.chance.random() < 0.1:
                 again = self._ask(partial(self._note, pen.stream, note), 4.0)
@@ -316,8 +315,9 @@ class Schedule:
                 if state == "live" or isinstance(answer[0], Accepted):
                     self.commits.judge_answer(pen.stream, note, answer[0])
                 pen.has_name = True
-                if isinstance(answer[0], Accepted) and answer[0].lower is not None:
-                    self._told[pen.stream] = max(self._told[pen.stream], answer[0].lower)
+                if isinstance(answer[0], Accepted):
+                    look = Look(begun, self.loop.time(), answer[0].lower)
+                    self._looks[pen.stream].append(look)
                 return True
             await asyncio.sleep(self.chance.uniform(0, 0.5))
         return False
@@ -550,6 +550,8 @@ class Schedule:
         for stream in STREAMS:
             self._read(stream, 0)
             self._judge_answers(self.answers[stream])
+            if not self._is_lossy:
+                self.commits.check(laws.lowers_never_fall, self._looks[stream])
         if self._pair is not None:
             known = self.answers[self._pair.stream][-1]
             marks = await self._pair.read_all(known.first)
@@ -594,10 +596,6 @@ class Schedule:
         """Return the last seqs that controllers reported as lost."""
         changes = self.database.kept.changes(stream_id, before=None, limit=1000)
         return [each.was["seq"] for each in changes if each.action == "went_back" and each.was]
-
-
-def _to_wire(member: MemberRecord) -> Json:
-    return {"times": member.times, "position": position_to_wire(member.position)}
 
 
 async def _put(stream: str, settings: Mapping[str, Any], controller: Controller) -> object:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from hypothesis import settings
 
 from tests.simulation.reverted import FIXES, Reverted, find_broken
 from tests.simulation.schedule import Schedule
-from tests.simulation.virtual import VirtualLoop, process
 
 PARTS = 20
 MANY = max(400, 10 * settings().max_examples) // PARTS
@@ -29,25 +26,6 @@ def test_a_seed_is_replayed() -> None:
     first, second = Schedule(1), Schedule(1)
 
     assert (first.run(), first.answers) == (second.run(), second.answers)
-
-
-def test_a_call_of_a_paused_process_runs_in_none() -> None:
-    """A task that it starts, such as the end of another pause, does not wait for the process."""
-    loop = VirtualLoop(lambda _: 0.001, lambda: False)
-
-    async def call() -> object:
-        return await loop.run_in_executor(None, process.get)
-
-    token = process.set("a")
-    calling = loop.create_task(call())
-    process.reset(token)
-    loop.run_until_complete(asyncio.sleep(0))
-    loop.freeze("a")
-    loop.run_until_complete(asyncio.sleep(1))
-    loop.thaw("a")
-
-    assert loop.run_until_complete(calling) == ""
-    loop.close()
 
 
 @pytest.mark.parametrize("fix", FIXES.values(), ids=FIXES.keys())
