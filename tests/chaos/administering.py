@@ -30,8 +30,9 @@ class Administering:
 
     # Scaling
 
-    async def scale(self, caller: Caller, stream: ScaledStream, chance: random.Random) -> None:
+    async def scale(self, caller: Caller, stream: ScaledStream) -> None:
         """Split and merge segments of the stream."""
+        chance = caller.chance
         while not self._stopping.is_set():
             seldom = 1 + len(stream.scalings) / 4
             await rest(self._stopping, chance.uniform(*SCALES_S) * seldom)
@@ -61,11 +62,11 @@ class Administering:
 
     # Truncation
 
-    async def truncate(self, caller: Caller, stream: ScaledStream, chance: random.Random) -> None:
+    async def truncate(self, caller: Caller, stream: ScaledStream) -> None:
         """Drop the marks that the stream's readers have passed, now and then."""
         while not self._stopping.is_set():
-            await rest(self._stopping, chance.uniform(*TRUNCATES_S))
-            cut = self._choose_cut(stream, chance)
+            await rest(self._stopping, caller.chance.uniform(*TRUNCATES_S))
+            cut = self._choose_cut(stream, caller.chance)
             firsts = self._firsts(stream, cut)
             if firsts is not None:
                 await self._truncate(caller, stream, cut, firsts)

@@ -68,7 +68,7 @@ class Caller:
         self._http = http
         self.urls = urls
         self._history = history
-        self._chance = chance
+        self.chance = chance
         self._at = chance.randrange(len(urls))
         self.tries: list[Try] = []
         self.begun = now()
@@ -85,8 +85,8 @@ class Caller:
 
         If `json` is a function, it makes the body of each try. Raises `NoAnswerError`.
         """
-        if self._chance.random() < ROAMS:
-            self._at = self._chance.randrange(len(self.urls))
+        if self.chance.random() < ROAMS:
+            self._at = self.chance.randrange(len(self.urls))
         until = now() + PATIENCE_S
         self.tries = []
         while (begun := now()) < until:
@@ -95,7 +95,7 @@ class Caller:
             if body is not None:
                 return body
             self._at = (self._at + 1) % len(self.urls)
-            await asyncio.sleep(0.1 + 0.2 * self._chance.random())
+            await asyncio.sleep(0.1 + 0.2 * self.chance.random())
         raise NoAnswerError(f"{method} {path}: no answer for {PATIENCE_S:.0f} s")
 
     async def _try(self, method: str, path: str, wait_s: float, arguments: Any) -> Json | None:  # noqa: ANN401 - whatever httpx takes

@@ -75,7 +75,7 @@ class Chain:
         for mark in marks:
             known = self.seen.setdefault(mark["seq"], mark)
             if known is mark:
-                self._grow(mark, at)
+                self.grow(mark["lower"], at)
             came.append(known if known == mark else mark)  # cuts are large: each is kept once
         self.answers.append(Answer(after, came, self.first_asked))
 
@@ -84,9 +84,10 @@ class Chain:
         if not self.sent or noted > self.sent[-1][1]:
             self.sent.append((at, noted))
 
-    def _grow(self, mark: Json, at: float) -> None:
-        if self.lower is None or mark["lower"] > self.lower:
-            self.lower = mark["lower"]
+    def grow(self, lower: int, at: float) -> None:
+        """Advance the lower, if this is above it."""
+        if self.lower is None or lower > self.lower:
+            self.lower = lower
             self.grew_at.append(at)
 
 

@@ -54,8 +54,9 @@ class Reading:
             chain.followers[number] = after = max([after, *(mark["seq"] for mark in marks)])
             await asyncio.sleep(BREATH_S)
 
-    async def read(self, caller: Caller, stream: ScaledStream, chance: random.Random) -> None:
+    async def read(self, caller: Caller, stream: ScaledStream) -> None:
         """Act as a group of readers that share the segments and ask for their time window."""
+        chance = caller.chance
         heard = self._history.reported.setdefault(stream.name, {})
         sent = self._history.reporting.setdefault(stream.name, {})
         while not self._stopping.is_set():
@@ -70,7 +71,7 @@ class Reading:
             self._group(stream, answer, due)
             heard.update(mine)
             self._group(stream, await caller.call("GET", path), due)
-            await self._ask(caller, stream, chance)
+            await self._ask(caller, stream)
             await asyncio.sleep(chance.uniform(*PAUSE_S))
 
     def _read_on(
@@ -104,11 +105,12 @@ class Reading:
                 least = chain.seen[due[domain]]["lower"]
             chain.windows.append(WindowSeen(position, window, least))
 
-    async def _ask(self, caller: Caller, stream: ScaledStream, chance: random.Random) -> None:
+    async def _ask(self, caller: Caller, stream: ScaledStream) -> None:
         """Ask for the window of a position that is a mark's cut, or near to it.
 
         Sealed segments are named, or left out once every replica knows of them.
         """
+        chance = caller.chance
         domain = chance.choice(stream.domains)
         chain = self._history.chains[stream.name, domain]
         mark = chain.seen.get(chance.randint(1, len(chain.seen) + 1))

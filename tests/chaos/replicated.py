@@ -73,45 +73,34 @@ class Replicated:
         chance = random.Random(self._chance.random())
         return Caller(self._arena.client(), self._arena.urls, self.history, chance)
 
-    def _writers(self, writing: Writing) -> list[Coroutine[Any, Any, None]]:
-        """Return the work of all writers: most note alone, some four together, some come and go."""
-        work = []
+    def _writers(self, writing: Writing) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield the work of all writers: most note alone, some four together, some come and go."""
         for stream in self.history.streams.values():
-            chances = [random.Random(self._chance.random()) for _ in range(6)]
+            counts = [2] if stream.name in (CONTROL, EXCLUDING) else [1, 1, 1, 1, 4]
+            for count in counts:
+                yield writing.write(self._caller(), stream, count)
             if stream.name in (CONTROL, EXCLUDING):
-                work.append(writing.write(self._caller(), stream, 2, chances[0]))
                 self.history.absences[stream.name] = Counter()
-                pair = self._caller(), self._caller()
-                work.append(writing.come_and_go(*pair, stream, chances[1]))
+                yield writing.come_and_go(self._caller(), self._caller(), stream)
             if stream.name == CONTROL:
-                silent = stream.writer(chances[2])
-                self.history.silent[stream.name] = silent.name
-                work.append(writing.fall_silent(self._caller(), stream, silent))
-            elif stream.name != EXCLUDING:
-                for count, chance in zip((1, 1, 1, 1, 4), chances, strict=False):
-                    work.append(writing.write(self._caller(), stream, count, chance))
-        return work
+                yield writing.fall_silent(self._caller(), stream)
 
     def _administrators(self, written: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield the work of the tasks that scale and truncate streams."""
         administering = Administering(self.history, written)
-        work = {administering.scale: SCALED, administering.truncate: TRUNCATED}
-        for do, names in work.items():
-            for name in names:
-                chance = random.Random(self._chance.random())
-                yield do(self._caller(), self.history.streams[name], chance)
+        for name in SCALED:
+            yield administering.scale(self._caller(), self.history.streams[name])
+        for name in TRUNCATED:
+            yield administering.truncate(self._caller(), self.history.streams[name])
 
-    def _readers(self, read: asyncio.Event) -> list[Coroutine[Any, Any, None]]:
-        """Return the work of all readers: two that follow each domain, a group for each stream."""
+    def _readers(self, read: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield the work of all readers: two that follow each domain, a group for each stream."""
         reading = Reading(self.history, read)
-        followers = [
-            reading.follow(self._caller(), *where) for where in self.history.chains for _ in "ab"
-        ]
-        groups = [
-            reading.read(self._caller(), stream, random.Random(self._chance.random()))
-            for stream in self.history.streams.values()
-        ]
-        return followers + groups
+        for where in self.history.chains:
+            for _ in range(2):
+                yield reading.follow(self._caller(), *where)
+        for stream in self.history.streams.values():
+            yield reading.read(self._caller(), stream)
 
     async def _note_silence(self, work: Coroutine[Any, Any, None]) -> None:
         """Do the work; if no replica answers any more, that is the finding."""

@@ -1,7 +1,6 @@
 """Writers that keep their promises under all faults of the replicas."""
 
 import asyncio
-import random
 from collections.abc import Mapping
 from itertools import count
 
@@ -47,10 +46,9 @@ class Writing:
         self._requests = count(1)
         self._given_up: dict[str, float] = {}
 
-    async def write(
-        self, caller: Caller, stream: ScaledStream, count: int, chance: random.Random
-    ) -> None:
+    async def write(self, caller: Caller, stream: ScaledStream, count: int) -> None:
         """Act as that many writers, which note together, until asked to stop."""
+        chance = caller.chance
         writers = [stream.writer(chance) for _ in range(count)]
         while not self._stopping.is_set():
             for index, writer in enumerate(writers):
@@ -62,13 +60,12 @@ class Writing:
             )
             await asyncio.sleep(chance.uniform(*PAUSE_S))
 
-    async def come_and_go(
-        self, caller: Caller, other: Caller, stream: ScaledStream, chance: random.Random
-    ) -> None:
+    async def come_and_go(self, caller: Caller, other: Caller, stream: ScaledStream) -> None:
         """Act as a writer that is away again and again, and returns under its name.
 
         It leaves silently, or another client notes through `other` that it is idle, or has left.
         """
+        chance = caller.chance
         writer = stream.writer(chance)
         absences = self._history.absences[stream.name]
         while not self._stopping.is_set():
@@ -96,8 +93,10 @@ class Writing:
         if answer["results"][0]["status"] != "accepted":
             self._history.broke(ANSWERS, stream.name, f"{notes} was answered {answer}")
 
-    async def fall_silent(self, caller: Caller, stream: ScaledStream, writer: LoadWriter) -> None:
+    async def fall_silent(self, caller: Caller, stream: ScaledStream) -> None:
         """Be a writer that joins, writes a little and is never heard of again."""
+        writer = stream.writer(caller.chance)
+        self._history.silent[stream.name] = writer.name
         for _ in range(SILENT_AFTER):
             await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
             await asyncio.sleep(PAUSE_S[0])

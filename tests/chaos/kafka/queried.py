@@ -116,10 +116,8 @@ class Queried:
         chain = self.history.chains[OUTPUT]
         while not self._drained.is_set():
             seconds = [row.second for runs in self._arena.batches().values() for row in runs[-1]]
-            lower = 1000 * max(seconds, default=-1) + WINDOW_MS
-            if seconds and (chain.lower is None or lower > chain.lower):
-                chain.lower = lower
-                chain.grew_at.append(now())
+            if seconds:
+                chain.grow(1000 * max(seconds) + WINDOW_MS, now())
             await asyncio.sleep(LOOK_S)
 
     async def _drain(self) -> None:
