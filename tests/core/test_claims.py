@@ -96,12 +96,7 @@ class CalmWorld(World):
     """A world whose only fault is a driver killed before Spark's own commit."""
 
     def run(self, query: Query) -> None:
-        batch, number = query.plan(), len(query.checkpoint.planned) - 1
-        claim = Claim(query.name, batch.complete_to, "time", query.id, number, plan=batch.plan)
-        for _ in range(self.chance.choice([1, 1, 2])):
-            if not self.look(query, replace(claim, id=self.new_id())):
-                self.write(query, self.last, batch)
-        query.checkpoint = replace(query.checkpoint, finished=number + 1)
+        self.run_calmly(query, self.chance.choice([1, 1, 2]))
 
 
 @pytest.mark.parametrize("is_numbered", [True, False])

@@ -51,7 +51,7 @@ def test_inherited_claim_is_exact_without_restores(*, is_numbered: bool) -> None
         pipeline = Pipeline(chance, build_model(chance, is_numbered=is_numbered))
         for table in pipeline.tables[:2]:
             for _ in range(chance.randrange(1, 6)):
-                table.run_calmly()
+                table.run_calmly(table.queries[0])
         for each in pipeline.hops:
             times = [find_time(source) for source in each.sources]
             each.run_job(chance.choice(JOBS), is_calm=True)

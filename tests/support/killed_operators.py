@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any, Self
+from typing import Any
 
 from demo.trials.kafka import Broker, connector
 from demo.trials.served import Served
@@ -178,16 +178,16 @@ class Output:
         return [batches[batch] for batch in sorted(batches)]
 
 
-class Trial:
+class Trial(ExitStack):
     """Consecutive drivers of all queries; all but the last are killed."""
 
     def __init__(self, broker: Broker, served: Served, directory: Path, python: str) -> None:
+        super().__init__()
         self._broker, self._directory, self._chance = broker, directory, Random(57)
         left = list(departures(self._chance))
         events = {"departures": left, "arrivals": list(arrivals(self._chance, left))}
         self._steps = {name: divide(self._chance, each) for name, each in events.items()}
         self._ends = {name: Counter[int]() for name in events}
-        self._open = ExitStack()
         self._streams, self._relays = {}, {}
         for name in events:
             broker.create(name)
@@ -195,7 +195,7 @@ class Trial:
             for partition in range(2):
                 stream.note(f"w{partition}", None, {})
             relay = KafkaRelay(broker.config, name, served.url)
-            self._relays[name] = self._open.enter_context(closing(relay))
+            self._relays[name] = self.enter_context(closing(relay))
         self._given = {
             "bootstrap": broker.address,
             "url": served.url,
@@ -209,12 +209,6 @@ class Trial:
         }
         self._runs = 0
         self.killed: Counter[tuple[str, str]] = Counter()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
 
     def run(self) -> None:
         """Write the steps with a driver after each; then start drivers until all rows are read."""

@@ -53,15 +53,6 @@ class Table(World):
         super().commit(change, rows, *claims)
         self.rows_of.append((self.state.commits[-1], self.state.rows))
 
-    def run_calmly(self) -> None:
-        """Write the next batch of the query."""
-        (query,) = self.queries
-        batch, number = query.plan(), len(query.checkpoint.planned) - 1
-        claim = Claim(query.name, batch.complete_to, "id", query.id, number, plan=batch.plan)
-        if not self.look(query, replace(claim, id=self.new_id())):
-            self.write(query, self.last, batch)
-        query.checkpoint = replace(query.checkpoint, finished=number + 1)
-
     def number(self, commit: int) -> int:
         """Return the version as a reader finds it."""
         return commit
@@ -264,7 +255,7 @@ class Pipeline:
         """Give each query a few batches, and let each job run."""
         for table in self.tables[:2]:
             for _ in range(self.chance.randrange(1, 6)):
-                table.run_calmly()
+                table.run_calmly(table.queries[0])
         for hop in self.hops:
             hop.run_job(self.chance.choice(self.jobs), is_calm=True)
         for each in self.tables:

@@ -106,6 +106,15 @@ class Query:
             self.checkpoint = replace(known, planned=(*known.planned, batch))
         return self.checkpoint.planned[-1]
 
+    def claim(self, batch: Batch, id: str) -> Claim:  # noqa: A002 - as the claim's
+        """Return the claim of the batch that runs."""
+        number = len(self.checkpoint.planned) - 1
+        complete_to, plan = batch.complete_to, batch.plan
+        return Claim(self.name, complete_to, "time", self.id, number, id=id, plan=plan)
+
+    def finish(self, claim: Claim) -> None:
+        self.checkpoint = replace(self.checkpoint, finished=claim.batch + 1)
+
     def begin_again(self) -> None:
         """Take a new checkpoint, and take over the name."""
         self.generation, self.start_over = self.generation + 1, True
@@ -147,18 +156,10 @@ class World:
 
     def run(self, query: Query) -> None:
         """Run a batch of a query, with crashes, and other commits in between."""
-        batch, number = query.plan(), len(query.checkpoint.planned) - 1
+        batch = query.plan()
         if self.chance.random() < 0.1:
             return
-        claim = Claim(
-            query.name,
-            batch.complete_to,
-            "time",
-            query.id,
-            number,
-            id=self.new_id(),
-            plan=batch.plan,
-        )
+        claim = query.claim(batch, self.new_id())
         try:
             if self.look(query, claim):
                 return
@@ -179,7 +180,16 @@ class World:
             self.write(query, record, batch)
         query.reached[record.query] = max(query.reached.get(record.query, 0), batch.end)
         if self.chance.random() < 0.9:
-            query.checkpoint = replace(query.checkpoint, finished=number + 1)
+            query.finish(claim)
+
+    def run_calmly(self, query: Query, times: int = 1) -> None:
+        """Write the next batch of a query, as a driver that is killed before Spark's commit."""
+        batch = query.plan()
+        for _ in range(times):
+            claim = query.claim(batch, self.new_id())
+            if not self.look(query, claim):
+                self.write(query, self.last, batch)
+        query.finish(claim)
 
     def look(self, query: Query, claim: Claim) -> bool:
         """Read the table, remember the record, and return whether it is there."""
@@ -187,7 +197,7 @@ class World:
         found = rules.find_committed_part(history, claim, memory)
         if found is not None:
             query.checkpoint = query.checkpoint.keeping(found)
-            query.checkpoint = replace(query.checkpoint, finished=claim.batch + 1)
+            query.finish(claim)
             return True
         self.last = prepare_commit(history, claim, memory, start_over=query.start_over)
         query.checkpoint = query.checkpoint.keeping(self.last)
