@@ -239,6 +239,8 @@ def read_retention_days(properties: Mapping[str, str]) -> float | None:
 
     >>> read_retention_days({"delta.logRetentionDuration": "interval 12 hours"})
     0.5
+    >>> read_retention_days({"history.expire.max-snapshot-age-ms": "172800000"})
+    2.0
     """
     age_ms = properties.get("history.expire.max-snapshot-age-ms", "")
     if age_ms.isdecimal():

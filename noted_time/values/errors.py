@@ -372,6 +372,11 @@ class UnknownWriter(Rejected):
 
 
 def suggest_names(alike: Sequence[str]) -> str:
+    """Return a question that names what may be meant.
+
+    >>> suggest_names(["lima", "lyon"]), suggest_names([])
+    ("did you mean 'lima' or 'lyon'?", '')
+    """
     return f"did you mean {' or '.join(map(repr, alike))}?" if alike else ""
 
 

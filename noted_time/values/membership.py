@@ -152,6 +152,15 @@ class LateReport(Struct, frozen=True):
         return self.writer, *hours
 
     def join(self, other: LateReport) -> LateReport:
+        """Return both reports as one, which knows only what both know.
+
+        >>> one = LateReport("till", 2, 5, 6, first_seen=10, last_seen=10, behind=1)
+        >>> both = one.join(LateReport("till", 0, None, 9, 20, 30, unknown=True, served_at=7))
+        >>> both.rows, both.least, both.most, both.first_seen, both.last_seen
+        (2, None, 9, 10, 30)
+        >>> both.behind, both.unknown, both.served_at
+        (1, True, 7)
+        """
         is_known = self.least is not None and other.least is not None
         served = [each for each in (self.served_at, other.served_at) if each is not None]
         return LateReport(
@@ -347,6 +356,8 @@ class Missing(Struct, frozen=True):
         >>> new = Absence("paris", "not_expected", 0, None)
         >>> Missing((away, new), 2, 1).describe(now=14_400_000)
         ', without stock: timed out 4h ago; paris was not expected yet'
+        >>> Missing((new,), 3, 3).describe()
+        '; paris was not expected yet and 2 more'
         """
         named = self.writers[:NAMES_PER_SENTENCE]
         absent = [each.describe(now) for each in named if not each.joined_later]

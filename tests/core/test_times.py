@@ -16,9 +16,15 @@ from noted_time import Rejected
 from noted_time.values import (
     DAY_MS,
     HOUR_MS,
+    MAX_INT64,
+    WEEK_MS,
+    DeliveryFailed,
+    Fenced,
     ImplausibleTime,
+    InvalidCut,
     InvalidFinalTime,
     InvalidNote,
+    Session,
     parse_duration,
     unix_ms_of,
 )
@@ -134,6 +140,7 @@ TEN = 1_357_034_400_000
             InvalidFinalTime("default", TEN - 1, TEN),
             "final time 2013-01-01T09:59:59.999Z of domain 'default' is not above 2013-01-01T10:00",
         ),
+        (InvalidFinalTime("default", MAX_INT64, TEN), "of domain 'default' is an end of int64"),
     ],
 )
 def test_message_shows_the_time_as_text(message: Rejected, says: str) -> None:
@@ -144,6 +151,49 @@ def test_message_shows_the_time_as_text(message: Rejected, says: str) -> None:
 def test_a_range_names_its_bounds_as_times() -> None:
     with pytest.raises(Rejected, match="start_at 2013-01-01T10:00:00Z is not below end_at 2013-"):
         ReadRange(TEN, TEN)
+
+
+@pytest.mark.parametrize(
+    ("error", "facts"),
+    [
+        (InvalidNote("UA", "invalid_time", TEN), {"status": "invalid_time", "last": TEN}),
+        (InvalidCut({0: 5}, {1: 7}), {"behind": {0: 5}, "beyond": {1: 7}}),
+        (InvalidFinalTime("ship", 5, TEN), {"domain": "ship", "lower": TEN}),
+        (
+            Fenced("UA", Session("f7", "host-b", TEN), 2),
+            {"writer": "UA", "label": "host-b", "session": "f7", "since": TEN, "rows": 2},
+        ),
+        (DeliveryFailed("UA", 3, "too large"), {"failed": 3, "reason": "too large"}),
+    ],
+)
+def test_error_has_its_facts_as_attributes(error: Exception, facts: dict[str, Any]) -> None:
+    assert {name: getattr(error, name) for name in facts} == facts
+
+
+@pytest.mark.parametrize(
+    ("zone", "time", "step_ms", "floor"),
+    [
+        ("America/Havana", "2026-11-01T05:30Z", DAY_MS, "2026-11-01T00:00:00-04:00"),
+        ("America/Havana", "2026-11-01T05:30Z", HOUR_MS, "2026-11-01T00:00:00-05:00"),
+        ("Europe/Berlin", "2026-10-25T01:00Z", HOUR_MS, "2026-10-25T02:00:00+01:00"),
+    ],
+)
+def test_repeated_hour_begins_twice_and_a_day_once(
+    zone: str, time: str, step_ms: int, floor: str
+) -> None:
+    given = unix_ms_of(datetime.fromisoformat(time))
+
+    assert format_in_zone(floor_time(given, step_ms, ZoneInfo(zone)), ZoneInfo(zone)) == floor
+
+
+def test_week_begins_on_the_weekday_of_its_origin() -> None:
+    """1970-01-05 was a Monday."""
+    berlin, sunday = ZoneInfo("Europe/Berlin"), unix_ms_of(datetime(2026, 11, 29, 23, tzinfo=UTC))
+
+    assert [
+        format_in_zone(floor_time(each, WEEK_MS, berlin, origin=4 * DAY_MS), berlin)
+        for each in (sunday - 1, sunday)
+    ] == ["2026-11-23T00:00:00+01:00", "2026-11-30T00:00:00+01:00"]
 
 
 @pytest.mark.parametrize(

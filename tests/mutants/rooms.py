@@ -70,10 +70,12 @@ ROOMS = {
         (
             "noted_time/values",
             *_core(
-                "bounds claims cut names_and_shapes not_known notes policies roots scenarios times "
-                "windows"
+                "bounds claims cut missing names_and_shapes not_known notes policies roots "
+                "scenarios times vouching windows"
             ),
             "tests/controller/api/test_calls.py",
+            *_tests("tests/cli", "spellings transcripts"),
+            *_tests("tests/writer_client", "delivery fencing log_ends"),
         ),
         0.9,
     ),
