@@ -50,7 +50,7 @@ from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.http import as_json
 from tests.support.paragraphs import matches, read_paragraphs
-from tests.writer_client.scripted import SOON, URL, Scripted, results
+from tests.writer_client.scripted import URL, Scripted, results
 from writer_client import AsyncWriterClient, Pace, WriterClient
 
 FILES = sorted(Path(__file__).with_name("sessions").glob("*.txt"))
@@ -164,12 +164,12 @@ class Session(AsyncExitStack):
     ) -> None:
         """Open a client that retries quickly."""
         url = options.pop("url", URL if self.network else self.served.url)
+        backoff_s = options.pop("backoff_s", 0.001)
+        backoff = Backoff(backoff_s, backoff_s)
         if kind == "Writer":
-            options = {"pace": Pace(backoff=SOON), "on_excluded": self.excluded.append, **options}
+            options |= {"pace": Pace(backoff=backoff), "on_excluded": self.excluded.append}
         else:
-            backoff_s = options.pop("backoff_s", 0.001)
-            options |= {"backoff": Backoff(backoff_s, backoff_s)}
-            options.setdefault("refresh_ms", 20)
+            options = {"backoff": backoff, "refresh_ms": 20, **options}
         client = self.kinds[kind](url, *values, transport=self.network, **options)
         is_async = hasattr(client, "__aenter__")
         await self.enter_async_context(client) if is_async else self.enter_context(client)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from controller.aggregation.views.inspection import build_writer_row, explain
+from controller.aggregation.views.inspection import build_writer_row
 from controller.aggregation.views.view import View
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
@@ -18,7 +18,7 @@ from controller.store.records import ChangeSet
 from controller.store.sqlite import SqliteStore
 from demo.trials.memory_store import MemoryStore
 from demo.trials.waiting import PATIENCE_S
-from noted_time.answers import Explanation, WriterRow
+from noted_time.answers import WriterRow
 from noted_time.values import Accepted, Mark, Note, Refused
 
 T = TypeVar("T")
@@ -154,11 +154,6 @@ async def serve_stream(
 def member(controller: Controller, writer: str) -> WriterRow:
     """Return a writer of the stream `s` as the API shows it."""
     return build_writer_row(View.of(controller.stream("s"), controller.now, None), writer)
-
-
-def explain_stream(controller: Controller, domain: str | None = None) -> Explanation:
-    """Return the explanation of the stream `s`."""
-    return explain(View.of(controller.stream("s"), controller.now, domain))
 
 
 async def deliver(controller: Controller, *notes: Note) -> list[Accepted | Refused]:

@@ -1,18 +1,15 @@
 """Answers to notes: refusals, foreign answers, and numbers of requests."""
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 
 from demo.trials.served import Served
-from demo.trials.waiting import PATIENCE_S
 from noted_time import UnknownStream, Unreachable
-from noted_time.values import Accepted, ClientFailed, SharedName
+from noted_time.values import Accepted, ClientFailed
 from tests.support.faults import Faults
-from tests.writer_client.scripted import SOON, URL, Scripted, hasty, results
+from tests.writer_client.scripted import SOON, URL, Scripted, hasty
 from writer_client import Pace, WriterClient
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.exchange import unix_us
@@ -94,34 +91,6 @@ def test_dead_sender_is_raised_by_every_call(
 # Numbers of requests; a controller ignores late ones
 
 
-YEAR_US = 365 * 86_400_000_000
-
-
-class Twin(Scripted):
-    """Another process of the writer's name notes before each of the next `times` requests.
-
-    Those after them are answered while `is_free`.
-    """
-
-    def __init__(self, times: int) -> None:
-        super().__init__()
-        self.times = times
-        self.is_free = threading.Event()
-
-    def _answer(self, request: httpx.Request) -> httpx.Response:
-        if self.times:
-            self.times -= 1
-            self.planned = [build_overtaken(unix_us() + YEAR_US)]
-        else:
-            assert self.is_free.wait(PATIENCE_S)
-        return super()._answer(request)
-
-
-def build_overtaken(last: int) -> dict[str, Any]:
-    """Return the answer to a note with a number below `last`."""
-    return results({"status": "superseded", "last": last})
-
-
 def numbers(network: Faults) -> list[set[int]]:
     """Return the numbers of the notes of each request."""
     return [{note["sequence"] for note in body["notes"]} for body in network.bodies]
@@ -151,33 +120,3 @@ def test_each_controller_is_sent_a_higher_number(served: Served, stream: str) ->
         (first,), (second,), *_ = numbers(network)
 
     assert first < second
-
-
-def test_two_processes_of_one_name_are_reported() -> None:
-    """The notes arrive once the other process has ended."""
-    network = Twin(2)
-    with make_client(network) as client:
-        client.note_time(5, {0: 10})
-        with pytest.raises(SharedName, match="writer 'UA' are overtaken again and again"):
-            client.flush()
-        network.is_free.set()
-        client.flush()
-
-    assert [note["time"] for note in network.notes] == [5] * 3
-
-
-def test_two_processes_taking_turns_are_reported() -> None:
-    """Each post of the writer with a slow clock is overtaken once."""
-    network = Twin(0)
-    with make_client(network) as client:
-        network.is_free.set()
-        for time in (5, 6):
-            network.times = 1
-            client.note_time(time, {0: 10})
-            client.flush()
-        network.is_free.clear()
-        network.times = 1
-        client.note_time(7, {0: 10})
-        with pytest.raises(SharedName):
-            client.flush()
-        network.is_free.set()
