@@ -16,6 +16,7 @@ every advance, without writers:
     PUT s {"domains": ["ship"]}                   a call of the API that succeeds
     GET s/writers/UA -> {"state": "live", "...": 0}
     stop                                          the controller stops; `start` ends that
+    clock 5                                       the clock of writers, at first 0
     logged writer 'UA' of stream 's': …           the next warning: all are shown, or none;
     logged nothing                                there was none so far
     excluded -> [{"...": 0}]                      what `on_excluded` of all writers was called with
@@ -72,7 +73,7 @@ class Session(AsyncExitStack):
         self.served, self.kinds, self.caplog = served, kinds, caplog
         self.clients: dict[str, Any] = {}
         self.excluded: list[object] = []
-        self.warnings_shown = 0
+        self.now = self.warnings_shown = 0
         self.network: Scripted | None = None
 
     async def perform(self, act: str) -> None:
@@ -104,6 +105,8 @@ class Session(AsyncExitStack):
         found: object = None
         if verb in {"stop", "start"}:
             getattr(self.served, verb)()
+        elif verb == "clock":
+            self.now = int(rest)
         elif verb == "take":
             found = await take(int(path), self.clients[body])
         elif verb == "note":
@@ -167,7 +170,8 @@ class Session(AsyncExitStack):
         backoff_s = options.pop("backoff_s", 0.001)
         backoff = Backoff(backoff_s, backoff_s)
         if kind == "Writer":
-            options |= {"pace": Pace(backoff=backoff), "on_excluded": self.excluded.append}
+            options["pace"] = Pace(note_period_ms=5, backoff=backoff)
+            options |= {"on_excluded": self.excluded.append, "clock": lambda: self.now}
         else:
             options = {"backoff": backoff, "refresh_ms": 20, **options}
         client = self.kinds[kind](url, *values, transport=self.network, **options)

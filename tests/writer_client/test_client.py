@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import httpx
 import pytest
 
 from demo.trials.served import Served
-from demo.trials.waiting import eventually, wait_until
+from demo.trials.waiting import wait_until
 from noted_time import Rejected
 from noted_time.values import ClientFailed
 from tests.support.faults import Faults
@@ -78,45 +77,6 @@ def test_noted_clock_stops_while_events_are_written(served: Served, stream: str)
         noted = served.writers(stream)["UA"]["times"]
 
     assert noted == {"default": 1000}
-
-
-def test_clock_set_back_repeats_the_last_time(
-    served: Served, stream: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The last time may be a former process's; each time there is one warning."""
-    now, said = [100_000], "its clock is 30.0 s behind the last time that it noted"
-
-    def find_times(offset: int) -> object:
-        row = served.writers(stream).get("UA")
-        return row and row["position"] == {"0": offset} and row["times"]
-
-    for process in (1, 2):
-        with make_clock_client(served, stream, clock=lambda: now[0]) as client:
-            for offset in (10 * process, 10 * process + 5):
-                client.wrote(position={0: offset})
-                assert eventually(partial(find_times, offset), {"default": 100_000})
-                now[0] = 70_000
-        assert caplog.text.count(said) == process
-
-
-def test_clock_set_back_is_not_refused_after_a_restart() -> None:
-    """The join may be answered late."""
-    reads: list[int] = []
-
-    def clock() -> int:
-        reads.append(70_000)
-        return 70_000
-
-    with Served() as served:
-        served.create("flights")
-        served.post("flights", {"writer": "UA", "time": 100_000, "position": {"0": 10}})
-        served.stop()
-        with make_clock_client(served, "flights", clock=clock) as client:
-            wait_until(lambda: len(reads) > 2)
-            served.start()
-            client.flush()
-
-        assert served.writers("flights")["UA"]["times"] == {"default": 100_000}
 
 
 def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) -> None:

@@ -4,15 +4,13 @@ import re
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from demo.trials.served import Served
-from demo.trials.waiting import eventually
 from noted_time.values import Accepted, Refused, Rejected, State
 from tests.writer_client.scripted import URL, Scripted, accepted, results
-from writer_client import Exclusion, Pace, SegmentLogWriter, WriterClient
+from writer_client import Exclusion, SegmentLogWriter, WriterClient
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
@@ -211,18 +209,6 @@ SECONDS = 1_357_034_400
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the logged warnings."""
     return [record.getMessage() for record in caplog.records if record.levelno >= 30]
-
-
-def test_a_clock_in_seconds_is_doubted_too(caplog: pytest.LogCaptureFixture) -> None:
-    """This includes automatic notes."""
-    network = Scripted()
-    options: dict[str, Any] = {"pace": Pace(note_period_ms=1), "clock": lambda: SECONDS}
-    with WriterClient(URL, "s", "UA", transport=network, automatically_note_time=True, **options):
-        eventually(
-            lambda: any(each.get("time") == SECONDS for each in network.notes), expected=True
-        )
-
-    assert ["are these seconds?" in said for said in warnings(caplog)] == [True]
 
 
 def test_clock_behind_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
