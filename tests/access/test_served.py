@@ -52,10 +52,7 @@ def build_headers(token: str) -> dict[str, str]:
 @pytest.mark.acceptance
 def test_revoked_token_is_refused_by_a_running_controller(tmp_path: Path) -> None:
     """The command writes to the database; the controller still accepts the other token."""
-    gone, stays = (
-        create_token(tmp_path, "--scope", "admin"),
-        create_token(tmp_path, "--scope", "admin"),
-    )
+    gone, stays = (create_token(tmp_path, "--scope", "admin") for _ in range(2))
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
         before = [

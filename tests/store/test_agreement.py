@@ -190,11 +190,8 @@ def try_commit(store: Store, batch: ChangeSet) -> str:
 
 
 def read_all(store: Store) -> tuple[int, list[StreamRecord], dict[str, Kept]]:
-    return (
-        store.clocks()[0],
-        store.streams(),
-        {each: read_kept(store, each, DOMAINS) for each in IDS},
-    )
+    kept = {each: read_kept(store, each, DOMAINS) for each in IDS}
+    return store.clocks()[0], store.streams(), kept
 
 
 @costly(4)

@@ -218,14 +218,9 @@ def test_schema_names_last_revision() -> None:
 
 def test_every_constraint_has_name() -> None:
     """SQLite could not alter a constraint without a name."""
-    nameless = [
-        constraint
-        for table in metadata.tables.values()
-        for constraint in table.constraints
-        if not constraint.name
-    ]
+    constraints = [each for table in metadata.tables.values() for each in table.constraints]
 
-    assert nameless == []
+    assert [each for each in constraints if not each.name] == []
 
 
 def test_database_is_created_only_if_there_is_none(url: str) -> None:

@@ -8,11 +8,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -96,25 +96,16 @@ def other(clone: Path) -> Path:
     return environment
 
 
-@pytest.mark.parametrize(
-    ("name", "prepare"),
-    [
-        (".venv", lambda: install.usual({})),
-        (".venv-kafka", lambda: install.beside({}, "kafka", install.LOCK, sys.executable)),
-    ],
-)
 def test_link_to_environment_of_another_clone_is_refused(
-    other: Path,
-    installs: list[tuple[str, ...]],
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    prepare: Callable[[], object],
+    other: Path, installs: list[tuple[str, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        prepare()
+        install.usual({})
+    with pytest.raises(SystemExit):
+        install.beside({}, "kafka", install.LOCK, sys.executable)
 
-    sentence = f"run: {name} is a link to {other}, made for another clone: remove the link.\n"
-    assert capsys.readouterr().err == sentence
+    says = f"is a link to {other}, made for another clone: remove the link.\n"
+    assert capsys.readouterr().err == f"run: .venv {says}run: .venv-kafka {says}"
     assert (installs, [*other.iterdir()]) == ([], [other / install.STAMP])
 
 
@@ -138,11 +129,7 @@ def test_environment_behind_a_link_is_made_at_its_target(tmp_path: Path) -> None
 @pytest.mark.usefixtures("installs")
 def test_an_interrupted_install_is_done_again(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a finished install leaves a stamp."""
-
-    def interrupt(*_arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(install, "pip", interrupt)
+    monkeypatch.setattr(install, "pip", Mock(side_effect=KeyboardInterrupt))
 
     with pytest.raises(KeyboardInterrupt):
         install.usual({})
@@ -349,12 +336,11 @@ def list_requirements(root: Path) -> set[str]:
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_requirement_is_pinned_and_hashed(root: Path, lock: str) -> None:
     """Pip refuses a lock with a line without a hash. No line names an index."""
-    text = re.sub(r"^\s*#.*\n", "", (root / lock).read_text(), flags=re.MULTILINE).replace(
-        "\\\n", ""
-    )
+    text = re.sub(r"^\s*#.*\n", "", (root / lock).read_text(), flags=re.MULTILINE)
+    lines = text.replace("\\\n", "").splitlines()
 
     pinned = r"[\w.-]+(\[.*\])?==\S+( ; [^-]+)?( +--hash=sha256:[0-9a-f]{64})+ *"
-    assert [line for line in text.splitlines() if not re.fullmatch(pinned, line)] == []
+    assert [line for line in lines if not re.fullmatch(pinned, line)] == []
 
 
 def test_lock_has_every_requirement_of_the_project(root: Path) -> None:

@@ -2,8 +2,6 @@
 
 import gzip
 import re
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
@@ -18,7 +16,7 @@ from controller.api.pages import assets as pages
 from controller.service.controller import Controller
 from demo.trials.memory_store import MemoryStore
 from tests.support.http import Caller, problem
-from tests.support.processes import environment
+from tests.support.processes import run_python
 
 MOST_BYTES = 32_000
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
@@ -148,7 +146,6 @@ def lost(action, category=Warning, **_):
 warnings.simplefilter = lost
 create_api(Controller(MemoryStore())).openapi()
 """
-    words = [sys.executable, "-W", "default", "-c", program]
-    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=True)
+    done = run_python("-W", "default", "-c", program)
 
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,15 +1,12 @@
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from demo.trials.waiting import PATIENCE_S
 from noted_time import __version__
 from noted_time.values import MAX_INT64
 from tests.support.http import Caller
-from tests.support.processes import ROOT, ServeProcess, environment
+from tests.support.processes import ROOT, ServeProcess, run_python
 
 HERE = Path(__file__).parent
 
@@ -123,19 +120,10 @@ async def test_every_problem_of_document_is_problem_document(call: Caller) -> No
 
 def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
     with ServeProcess(tmp_path).ready() as controller:
-        found = subprocess.run(
-            [
-                *(sys.executable, "-m", "schemathesis.cli"),
-                *("--config-file", str(HERE / "schemathesis.toml")),
-                *("run", f"{controller.url}/openapi.json"),
-            ],
-            cwd=tmp_path,
-            env=environment(SCHEMATHESIS_HOOKS="tests.controller.api.schema_hooks"),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        words = ["-m", "schemathesis.cli", "--config-file", HERE / "schemathesis.toml"]
+        words += ["run", f"{controller.url}/openapi.json"]
+        hooks = "tests.controller.api.schema_hooks"
+        found = run_python(*words, cwd=tmp_path, SCHEMATHESIS_HOOKS=hooks)
 
     all_of_them = f"{len(OPERATIONS)} selected / {len(OPERATIONS)} total"
     assert (found.returncode, all_of_them in found.stdout) == (0, True), found.stdout
