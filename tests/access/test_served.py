@@ -14,10 +14,10 @@ from structlog.testing import capture_logs
 
 from controller.api.gate.access import Gate
 from controller.api.sockets.server import ListenAddress
-from demo.trials.waiting import PATIENCE_S, wait_until
+from demo.trials.calls import Calls
+from demo.trials.waiting import wait_until
 from noted_time import Rejected
 from noted_time.client import ENVIRONMENT_VARIABLE
-from noted_time.values import NotAllowed
 from noted_time_cli.server.serving import _check_address, _list_names
 from reader_client import ReaderClient
 from tests.reader_client.answers import MARKS, STREAM
@@ -44,23 +44,16 @@ def create_token(directory: Path, *options: str) -> str:
     return made.stdout.strip()
 
 
-def build_headers(token: str) -> dict[str, str]:
-    """Return the header with the token."""
-    return {"authorization": f"Bearer {token}"}
-
-
 @pytest.mark.acceptance
 def test_revoked_token_is_refused_by_a_running_controller(tmp_path: Path) -> None:
     """The command writes to the database; the controller still accepts the other token."""
     gone, stays = (create_token(tmp_path, "--scope", "admin") for _ in range(2))
     with ServeProcess(tmp_path).ready() as controller:
-        url = f"{controller.url}/v1/streams/s"
-        before = [
-            httpx.put(url, headers=build_headers(token)).status_code for token in (gone, stays)
-        ]
+        by_gone, by_other = (Calls(controller.url, token) for token in (gone, stays))
+        before = [each.ask("PUT", "/streams/s").status_code for each in (by_gone, by_other)]
         revoked = run_command("token", "revoke", gone.split("_")[1], cwd=tmp_path)
-        wait_until(lambda: httpx.get(url, headers=build_headers(gone)).status_code == 401)
-        after = httpx.get(url, headers=build_headers(stays)).status_code
+        wait_until(lambda: by_gone.ask("GET", "/streams/s").status_code == 401)
+        after = by_other.ask("GET", "/streams/s").status_code
     assert (before, revoked.returncode, after) == ([201, 200], 0, 200)
 
 
@@ -199,24 +192,18 @@ TOKEN = "nt_0123456789ab_s3cr3t"  # noqa: S105 - not a real one
 
 
 class Answers(httpx.MockTransport):
-    """Answers as planned, with the statuses of `refusals` first; remembers the headers it got."""
+    """Accepts every note, and remembers the tokens that it got."""
 
-    def __init__(self, *refusals: int) -> None:
+    def __init__(self) -> None:
         super().__init__(self._answer)
-        self.refusals = list(refusals)
         self.shown: set[str | None] = set()
-        self.noted: list[int | None] = []
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         self.shown.add(request.headers.get("authorization"))
-        if self.refusals:
-            return httpx.Response(self.refusals.pop(0), json={"title": "Unauthenticated"})
         if request.method == "POST":
             notes = json.loads(request.content)["notes"]
-            self.noted += [note.get("time") for note in notes]
-            return httpx.Response(
-                200, json={"results": [{"status": "accepted", "lower": None}] * len(notes)}
-            )
+            results = [{"status": "accepted", "lower": None}] * len(notes)
+            return httpx.Response(200, json={"results": results})
         if request.url.path.endswith("/marks"):
             return httpx.Response(200, json=MARKS)
         return httpx.Response(200, json=STREAM)
@@ -263,43 +250,3 @@ def test_client_repr_has_no_token() -> None:
         shown = [repr(part) for part in (*parts, *(http.headers for http in https))]
 
         assert [each for each in shown if TOKEN in each] == []
-
-
-@pytest.mark.parametrize("token", ["nt_1 x", "nt_1\r\nx: y", "nt_ä"])
-def test_token_with_invalid_characters_is_refused_unrepeated(token: str) -> None:
-    """The constructor raises."""
-    with pytest.raises(Rejected) as refused:
-        WriterClient(URL, "s", "UA", token=token, transport=Answers())
-
-    assert str(refused.value) == "the token has invalid characters: copy it again"
-
-
-@pytest.mark.parametrize("status", [401, 403])
-def test_writer_keeps_notes_while_its_token_is_refused(
-    status: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """`flush` raises; the notes arrive once the controller accepts the token."""
-    transport = Answers(status, status)
-    with WriterClient(URL, "s", "UA", token=TOKEN, transport=transport) as client:
-        client.note_time(5, {0: 1})
-        for _ in range(2):
-            with pytest.raises(NotAllowed, match=f"{status} Unauthenticated"):
-                client.flush()
-        client.flush()
-
-    refused, answered = caplog.messages
-    assert transport.noted == [5]
-    assert f"{status} Unauthenticated" in refused
-    assert "responds again" in answered
-
-
-def test_offline_raises_if_the_token_is_refused() -> None:
-    """A refusal for another token does not mean that the reader is offline."""
-    transport = Answers(*[403] * 1000)
-    with (
-        ReaderClient(
-            URL, "s", token=TOKEN, group="g", reader="r", domains=(), transport=transport
-        ) as client,
-        pytest.raises(NotAllowed, match="403"),
-    ):
-        client.offline({0: 1}, timeout=PATIENCE_S)

@@ -12,7 +12,6 @@ from tests.replicas.replica_processes import (
     read_lowers,
     wait_until_shared,
 )
-from tests.replicas.replica_processes import make_stream as make_through
 from tests.store.conftest import make_postgres
 from tests.support.processes import ServeProcess
 
@@ -46,7 +45,7 @@ def b(tmp_path: Path, url: str, a: ServeProcess) -> Iterator[ServeProcess]:
 def name(a: ServeProcess, b: ServeProcess) -> str:
     """A stream of `a` where `w` noted 5; both replicas show its mark."""
     made = find_owned_name(a)
-    make_through(a, made)
+    a.create(made)
     note_time(a, made, 5)
     wait_until(lambda: read_lowers(b, made) == [(1, 5)])
     return made

@@ -1,14 +1,10 @@
 """Replicas as processes, their streams, and calls of them."""
 
-from contextlib import suppress
-from typing import Any, NamedTuple
-
-import httpx
+from typing import NamedTuple
 
 from controller.aggregation.owned_streams import bucket_of
 from demo.trials.calls import HTTP
 from demo.trials.waiting import wait_until
-from noted_time.client import Json
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
 
@@ -54,30 +50,15 @@ def find_owned_name(replica: ServeProcess, prefix: str = "s") -> str:
     raise AssertionError("the replica has no bucket")
 
 
-def make_stream(replica: ServeProcess, stream: str, **settings: Any) -> str:  # noqa: ANN401 - any setting
-    """Create a stream that marks every advance, unless the settings differ."""
-    return str(replica.create(stream, **settings)["id"])
-
-
-def note_time(replica: ServeProcess, stream: str, noted: int | None, writer: str = "w") -> int:
-    """Note a time at ten times its offset, or join; returns the status of the answer."""
-    said: Json = {"writer": writer}
-    if noted is not None:
-        said |= {"time": noted, "position": {"0": 10 * noted}}
-    url = f"{replica.url}/v1/streams/{stream}/notes"
-    return HTTP.post(url, json={"notes": [said]}).status_code
+def note_time(replica: ServeProcess, stream: str, noted: int) -> int:
+    """Note a time at ten times its offset, and return the status of the answer."""
+    note = {"writer": "w", "time": noted, "position": {"0": 10 * noted}}
+    return replica.ask("POST", f"/streams/{stream}/notes", {"notes": [note]}).status_code
 
 
 def read_lowers(replica: ServeProcess, stream: str) -> list[tuple[int, int]]:
     """Return seq and lower of the stream's marks."""
     return [(mark["seq"], mark["lower"]) for mark in replica.get(f"{stream}/marks")["marks"]]
-
-
-def get_status(replica: ServeProcess, path: str) -> int:
-    """Return the status of a GET, 0 if no replica answers."""
-    with suppress(httpx.TransportError):
-        return HTTP.get(f"{replica.url}{path}").status_code
-    return 0
 
 
 class Two(NamedTuple):

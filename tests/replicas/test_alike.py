@@ -15,7 +15,6 @@ from demo.trials.waiting import PATIENCE_S, wait_until
 from tests.replicas.replica_processes import (
     Two,
     find_owned_name,
-    make_stream,
     note_time,
     owns,
     read_lowers,
@@ -52,7 +51,7 @@ def two(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tw
 def name(two: Two, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of a stream of `a` that marks every advance, removed afterwards."""
     made = find_owned_name(two.a, re.sub(r"\W", "-", request.node.name)[:100])
-    make_stream(two.a, made)
+    two.a.create(made)
     yield made
     HTTP.delete(f"{two.a.url}/v1/streams/{made}")
 

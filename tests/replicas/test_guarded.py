@@ -10,7 +10,7 @@ from controller.store.migrate import migrate
 from controller.store.open import open_tokens
 from demo.trials.calls import Calls
 from demo.trials.postgres import Server
-from tests.replicas.replica_processes import Two, find_owned_name, make_stream, wait_until_shared
+from tests.replicas.replica_processes import Two, find_owned_name, wait_until_shared
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess
 
@@ -62,7 +62,7 @@ def two(
 def name(two: Two) -> str:
     """The name of a stream of `a`, which `b` was asked to make."""
     made = find_owned_name(two.a)
-    make_stream(two.b, made)
+    two.b.create(made)
     return made
 
 
