@@ -55,22 +55,6 @@ def test_buttons_on_top_jump_to_the_sections(visiting: Visiting, size: tuple[int
     expect(visit.region("Ledger")).to_be_focused()
 
 
-INHERITED = ["toString", "constructor", "__proto__"]
-"""Names of what every object of JavaScript has."""
-
-
-def test_names_that_every_object_inherits_are_ordinary_names(visit: Visit, seed: Calls) -> None:
-    """A writer without a time in the domain shows a dash."""
-    seed.make("inherited", domains=["default", *INHERITED])
-    seed.post("inherited", {"writer": "shop"}, *({"writer": each} for each in INHERITED))
-    seed.post("inherited", *({"writer": each, "domain": each, "time": 7} for each in INHERITED))
-
-    for domain in INHERITED:
-        visit.open_stream("inherited", domain)
-        noted = visit.rows("Writers").locator("[data-label=Noted]")
-        expect(noted).to_have_text([*["\u2013"] * 3, "7"])
-
-
 END = 2**63 - 2
 
 """The last time that can be noted."""

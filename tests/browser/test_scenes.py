@@ -22,8 +22,9 @@ stream at first. In `tokens.txt` it asks for tokens:
     GET cargo -> {"name": "cargo", "...": 0}      the API answers with these fields, and others
 
 A part is one of `PLACES`, a section by its name, a `button` or a `chart` by its name, a row of a
-table by its number or a text in it (`Writers/lima`), or all rows (`Writers/*`). `@10:00` is a time
-of 2013-01-01 in Unix ms, and `@now` the present less a second.
+table by its number or a text in it (`Writers/lima`), a cell of its column (`Writers/1/Noted`), or
+all rows (`Writers/*`). `@10:00` is a time of 2013-01-01 in Unix ms, and `@now` the present less a
+second.
 """
 
 import json
@@ -155,19 +156,21 @@ class Scene:
         expect(self.visit.page.get_by_label(label, exact=True)).to_be_focused()
 
     def find(self, place: str) -> Locator:
-        table, _, row = place.partition("/")
+        name, *cell = place.split("/")
         if place in PLACES:
             return self.visit.page.locator(PLACES[place])
-        if place.startswith("button "):
-            return self.visit.page.get_by_role("button", name=place[7:])
-        if place.startswith("chart "):
-            return self.visit.page.get_by_role("img", name=place[6:])
-        if not row:
-            return self.visit.region(place)
-        rows = self.visit.rows(table)
-        if row.isdigit():
-            return rows.nth(int(row) - 1)
-        return rows if row == "*" else rows.filter(has_text=row)
+        if name.startswith("button "):
+            return self.visit.page.get_by_role("button", name=name[7:])
+        if name.startswith("chart "):
+            return self.visit.page.get_by_role("img", name=name[6:])
+        return self.find_cell(name, *cell) if cell else self.visit.region(name)
+
+    def find_cell(self, table: str, row: str, column: str = "") -> Locator:
+        """Return the cell of a column, or the whole row."""
+        found = self.visit.rows(table)
+        if row != "*":
+            found = found.nth(int(row) - 1) if row.isdigit() else found.filter(has_text=row)
+        return found.locator(f"[data-label='{column}']") if column else found
 
 
 def make_pattern(text: str) -> re.Pattern[str]:

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from demo.trials.daemons import Daemon
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from demo.trials.waiting import wait_until
 from tests.kafka.conftest import Flights
 from tests.support.page import Runner, list_examples, read_page
@@ -18,27 +16,24 @@ pytestmark = pytest.mark.acceptance
 TEN, MINUTE, ROWS = 1_357_034_400_000, 60_000, 60
 
 
-@pytest.fixture
-def program(broker: Broker, served: Served, topic: str, tmp_path: Path) -> Path:
-    """Return the program of the page for two topics of the test."""
-    broker.create(f"{topic}-out", 2, {"retention.ms": -1})
-    served.make(f"{topic}-out")
-    (block,) = (
-        each
-        for each in list_examples(read_page("docs/guides/kafka-producers.md"))
-        if "cat > clean.py" in each.program
-    )
-    names = {'"flights"': f'"{topic}"', '"cleaned"': f'"{topic}-out"', '"clean"': f'"{topic}"'}
+def write_program(flights: Flights, out: str, directory: Path) -> Path:
+    """Write the program of the page for two topics of the test."""
+    page = list_examples(read_page("docs/guides/kafka-producers.md"))
+    (block,) = (each for each in page if "cat > clean.py" in each.program)
+    topic, here = flights.topic, {"127.0.0.1:9092": flights.broker.address}
+    names = {'"flights"': f'"{topic}"', '"cleaned"': f'"{out}"', '"clean"': f'"{topic}"'}
     quick = {'"enable.auto.commit"': '"session.timeout.ms": 2000, "enable.auto.commit"'}
-    Runner(tmp_path, served.url, {"127.0.0.1:9092": broker.address, **names, **quick}).run(block)
-    return tmp_path / "clean.py"
+    Runner(directory, flights.served.url, {**here, **names, **quick}).run(block)
+    return directory / "clean.py"
 
 
-def test_killed_transform_loop_writes_each_record_once(
-    broker: Broker, served: Served, flights: Flights, program: Path, tmp_path: Path
-) -> None:
+def test_killed_transform_loop_writes_each_record_once(flights: Flights, tmp_path: Path) -> None:
     """No record is below a note of the killed program."""
-    written, airline = Flights(broker, served, f"{flights.topic}-out"), flights.start("airline")
+    written = Flights(flights.broker, flights.served, f"{flights.topic}-out")
+    written.broker.create(written.topic, 2, {"retention.ms": -1})
+    written.served.make(written.topic)
+    program = write_program(flights, written.topic, tmp_path)
+    airline = flights.start("airline")
 
     def run_program() -> Daemon:
         return Daemon([sys.executable, str(program)], tmp_path / "log", environment())
