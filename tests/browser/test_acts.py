@@ -65,20 +65,3 @@ def test_dry_run_of_a_setting_stays_in_sight_with_its_button(visit: Visit, stuck
     for field in (dialog.element.get_by_label("Writer timeout"), last):
         field.focus()
         assert visit.is_in_sight(dialog.dry_run, visit.button("Save"), field)
-
-
-def test_refused_change_is_reported_and_keeps_typed_text(
-    visit: Visit, seed: Calls, stuck: Stalled
-) -> None:
-    """The stream may have been removed in between, for example."""
-    dialog = open_dialog(visit, stuck.name, "Remove lima…").wait_for_dry_run()
-    dialog.why.fill(WHY)
-    refused = {"status": 409, "code": "conflict", "title": "Conflict", "detail": "send it again"}
-    visit.page.route(
-        re.compile("/writers/lima"), lambda route: route.fulfill(status=409, json=refused)
-    )
-    dialog.press("Remove")
-
-    expect(visit.alert.filter(has_text="send it again").first).to_be_visible()
-    expect(dialog.why).to_have_value(WHY)
-    assert seed.get(f"{stuck.name}/writers/lima")["state"] == "live"

@@ -1,4 +1,4 @@
-"""Outages, foreign text, the keyboard and accessibility."""
+"""Outages, foreign text and accessibility, where `scenes/*.txt` do not suffice."""
 
 import re
 from typing import Any, Literal
@@ -19,36 +19,27 @@ __all__ = ["a", "b", "url"]
 
 CALLS = re.compile("/v1/")
 
-NO_ANSWER = "No answer from the controller"
 
-
-@pytest.fixture
-def cargo(visiting: Visiting, empty: Served) -> Visit:
-    """A page with a stream of a new controller."""
-    stall(empty, "cargo")
-    visit = visiting(empty.url)
-    expect(visit.open_stream("cargo")).to_contain_text("lima")
-    return visit
-
-
-def test_hanging_controller_counts_as_no_answer(cargo: Visit) -> None:
+def test_hanging_controller_counts_as_no_answer(visit: Visit, stuck: Stalled) -> None:
     """The page gives up after 200 ms here instead of eight seconds."""
-    cargo.page.evaluate("""
+    expect(visit.open_stream(stuck.name)).to_contain_text("lima")
+    visit.page.evaluate("""
         const after = AbortSignal.timeout.bind(AbortSignal);
         AbortSignal.timeout = (ms) => after(ms / 40);
     """)
-    cargo.page.route(CALLS, lambda _: None)
+    visit.page.route(CALLS, lambda _: None)
 
-    expect(cargo.alert.filter(has_text=NO_ANSWER)).to_be_visible()
-    cargo.page.unroute_all(behavior="ignoreErrors")
+    expect(visit.alert.filter(has_text="No answer from the controller")).to_be_visible()
+    visit.page.unroute_all(behavior="ignoreErrors")
 
 
-def test_answer_of_another_server_is_reported(cargo: Visit) -> None:
+def test_answer_of_another_server_is_reported(visit: Visit, stuck: Stalled) -> None:
     """A proxy answers with a page of HTML."""
-    cargo.page.route(CALLS, lambda route: route.fulfill(body="<html>welcome to the hotel</html>"))
+    expect(visit.open_stream(stuck.name)).to_contain_text("lima")
+    visit.page.route(CALLS, lambda route: route.fulfill(body="<html>welcome to the hotel</html>"))
 
-    expect(cargo.alert).to_contain_text("is not a noted-time controller")
-    expect(cargo.region("Why")).to_contain_text("lima")
+    expect(visit.alert).to_contain_text("is not a noted-time controller")
+    expect(visit.region("Why")).to_contain_text("lima")
 
 
 def test_list_shows_rows_of_other_replicas_or_says_they_are_old(
@@ -113,8 +104,6 @@ ALIKE: dict[Literal["light", "dark"], tuple[int, int]] = {"light": LAPTOP, "dark
 
 """In which light a page is looked at, and on what."""
 
-MOST_TABS = 80
-
 
 def find_barriers(visit: Visit) -> dict[str, set[str]]:
     """Return the findings of axe on a light laptop and on a dark phone.
@@ -157,38 +146,6 @@ def test_view_or_dialog_is_accessible(visit: Visit, view: str, button: str) -> N
     visit.page.wait_for_load_state("networkidle")
 
     assert find_barriers(visit) == {}
-
-
-def tab_to(visit: Visit, name: str) -> None:
-    """Press Tab until the link or button of that name has the focus."""
-    focused = (
-        "document.activeElement.getAttribute('aria-label') || document.activeElement.innerText"
-    )
-    for _ in range(MOST_TABS):
-        visit.page.keyboard.press("Tab")
-        if (visit.page.evaluate(focused) or "").strip() == name:
-            return
-    raise AssertionError(f"{name} is not reached by the keyboard")
-
-
-def test_keyboard_alone_opens_a_stream_and_leaves_a_dialog(visit: Visit, stuck: Stalled) -> None:
-    """The heading of an opened view has the focus. Escape returns it to the dialog's button."""
-    visit.open()
-    visit.page.get_by_role("searchbox", name="Search streams").focus()
-    visit.page.keyboard.type(stuck.name)
-    expect(visit.rows("Streams").first).to_contain_text(stuck.name)
-    tab_to(visit, stuck.name)
-    visit.page.keyboard.press("Enter")
-    expect(visit.page.get_by_role("heading", level=1)).to_contain_text(stuck.name)
-    expect(visit.page.get_by_role("heading", level=1)).to_be_focused()
-    expect(visit.button("Remove lima…")).to_be_visible()
-    tab_to(visit, "Remove lima…")
-    visit.page.keyboard.press("Enter")
-    expect(visit.dialog().element).to_be_visible()
-    visit.page.keyboard.press("Escape")
-
-    expect(visit.dialog().element).to_have_count(0)
-    expect(visit.button("Remove lima…")).to_be_focused()
 
 
 def test_polling_keeps_focus_and_typed_text(visit: Visit, stuck: Stalled) -> None:

@@ -15,16 +15,19 @@ stream at first. In `tokens.txt` it asks for tokens:
     title watermark: 10:00              its tooltip does
     count Ledger/*: 2                   the number of such parts
     click Remove lima…                  a button, which may be `enabled` or `disabled`
-    fill Why?: the depot burnt down     a field with a label, which may have the `focus`
+    fill Why?: the depot burnt down     a field by its label, which then has the `value`
+    tab cargo                           Tab is pressed until a link, field or button has the focus
+    press Enter                         another key is; `type cargo` types a text
+    focus field Why?                    a part of the page has the focus
     token read car*                     a new token of a scope, for streams, is typed in
     token nt_0123456789ab_no            another one is typed in
     revoke                              the last token is revoked
     GET cargo -> {"name": "cargo", "...": 0}      the API answers with these fields, and others
 
-A part is one of `PLACES`, a section by its name, a `button` or a `chart` by its name, a row of a
-table by its number or a text in it (`Writers/lima`), a cell of its column (`Writers/1/Noted`), or
-all rows (`Writers/*`). `@10:00` is a time of 2013-01-01 in Unix ms, and `@now` the present less a
-second.
+A part is one of `PLACES`, a section by its name, a `field`, `button` or `chart` by its name, a row
+of a table by its number or a text in it (`Writers/lima`), a cell of its column (`Writers/1/Noted`),
+or all rows (`Writers/*`). `@10:00` is a time of 2013-01-01 in Unix ms, and `@now` the present less
+a second.
 """
 
 import json
@@ -64,9 +67,12 @@ PLACES = {
 }
 """Parts of the page, and their selectors."""
 
-
+MOST_TABS = 80
+FOCUSED_NAME = (
+    "document.activeElement.getAttribute('aria-label') || document.activeElement.innerText"
+)
 SEPARATORS = dict.fromkeys(("stream", "note", "PUT", "POST", "token"), " ") | {"GET": " -> "}
-SEPARATORS |= dict.fromkeys(("see", "miss", "title", "count", "fill"), ": ")
+SEPARATORS |= dict.fromkeys(("see", "miss", "title", "count", "fill", "value"), ": ")
 """What stands between the two parts of an act."""
 
 
@@ -152,13 +158,32 @@ class Scene:
     def fill(self, label: str, text: str) -> None:
         self.visit.page.get_by_label(label, exact=True).fill(text)
 
-    def focus(self, label: str) -> None:
-        expect(self.visit.page.get_by_label(label, exact=True)).to_be_focused()
+    def value(self, label: str, text: str) -> None:
+        expect(self.visit.page.get_by_label(label, exact=True)).to_have_value(text)
+
+    def focus(self, place: str) -> None:
+        expect(self.find(place)).to_be_focused()
+
+    def press(self, key: str) -> None:
+        self.visit.page.keyboard.press(key)
+
+    def type(self, text: str) -> None:
+        self.visit.page.keyboard.type(text)
+
+    def tab(self, name: str) -> None:
+        """Press Tab until the link, field or button of that name has the focus."""
+        for _ in range(MOST_TABS):
+            self.press("Tab")
+            if (self.visit.page.evaluate(FOCUSED_NAME) or "").strip() == name:
+                return
+        raise AssertionError(f"{name} is not reached by the keyboard")
 
     def find(self, place: str) -> Locator:
         name, *cell = place.split("/")
         if place in PLACES:
             return self.visit.page.locator(PLACES[place])
+        if name.startswith("field "):
+            return self.visit.page.get_by_label(name[6:], exact=True)
         if name.startswith("button "):
             return self.visit.page.get_by_role("button", name=name[7:])
         if name.startswith("chart "):
