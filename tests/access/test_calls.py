@@ -87,7 +87,7 @@ async def test_audit_log_has_refusals_and_changes_but_no_secret() -> None:
     async with serve_gate(guarded.gate) as door:
         with capture_logs() as logs:
             await door.call("PUT", S, admin, {"writer_timeout_ms": 7})
-            await door.note(carrier, "DL")
+            await door.call("POST", f"{S}/notes", carrier, {"notes": [{"writer": "DL"}]})
             await door.call("GET", S, reader)
             await door.call("DELETE", S, reader)
             await door.call("POST", f"{S}/notes?x={stranger}", stranger, {"notes": []})

@@ -1,7 +1,6 @@
 """Replicas that start and stop under load."""
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,12 +67,12 @@ class Callers:
 
     async def wait_for_progress(self) -> None:
         """Wait until every stream has taken more notes."""
-        seen, deadline = dict(self.noted), time.monotonic() + 60
-        while any(self.noted.get(each, 0) <= seen.get(each, 0) for each in self.streams):
-            failed = [task.exception() for task in self.tasks if task.done()]
-            assert (failed, self.refusals) == ([], [])
-            assert time.monotonic() < deadline, self.noted
-            await asyncio.sleep(0.02)
+        seen = dict(self.noted)
+        async with asyncio.timeout(PATIENCE_S):
+            while any(self.noted.get(each, 0) <= seen.get(each, 0) for each in self.streams):
+                failed = [task.exception() for task in self.tasks if task.done()]
+                assert (failed, self.refusals) == ([], [])
+                await asyncio.sleep(0.02)
 
     async def _ask(
         self, client: httpx.AsyncClient, method: str, path: str, body: object = None
@@ -82,11 +81,6 @@ class Callers:
         if answer.status_code != 200:
             self.refusals.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
         return answer
-
-
-async def wait_until_ready(replica: ServeProcess) -> ServeProcess:
-    """Wait in a thread until the replica listens."""
-    return await asyncio.to_thread(replica.ready)
 
 
 async def test_no_request_fails_while_replicas_change(
@@ -109,7 +103,7 @@ async def test_no_request_fails_while_replicas_change(
             callers.start(client)
             await callers.wait_for_progress()
             with ServeProcess(tmp_path, *options) as comes:
-                await wait_until_ready(comes)
+                await asyncio.to_thread(comes.ready)
                 await asyncio.to_thread(wait_until_shared, stays, goes, comes)
                 spread = [read_buckets(each)["this"] for each in (stays, goes, comes)]
                 await callers.wait_for_progress()

@@ -71,11 +71,6 @@ class Door:
             headers["authorization"] = f"Bearer {token}"
         return await self.client.request(method, path, json=body, headers=headers)
 
-    async def note(self, token: str | None, *writers: str) -> tuple[int, str]:
-        """Join the stream `s` for these writers, with an event each in segment 0."""
-        notes = {"notes": [{"writer": writer, "position": {"0": 1}} for writer in writers]}
-        return await self.call("POST", "/v1/streams/s/notes", token, notes)
-
 
 @asynccontextmanager
 async def serve_gate(gate: Gate, limits: Limits | None = None) -> AsyncIterator[Door]:
