@@ -2,15 +2,16 @@
 
 import asyncio
 import gc
-import re
 import weakref
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 import uvicorn
+from httptools import HttpResponseParser
 from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
@@ -22,9 +23,6 @@ from demo.trials.memory_store import MemoryStore
 from tests.controller.api.wire import post
 from tests.support.controllers import wait_until_async
 from tests.support.properties import costly
-
-STATUS = re.compile(rb"HTTP/1.1 (\d+) ")
-LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 class MemoryTransport(asyncio.Transport):
@@ -62,14 +60,12 @@ class MemoryTransport(asyncio.Transport):
 
     @property
     def statuses(self) -> list[int]:
-        found, rest = [], self.written
-        while (head := rest.partition(b"\r\n\r\n"))[1]:
-            status, length = STATUS.match(head[0]), LENGTH.search(head[0])
-            assert status
-            if len(head[2]) < (size := int(length[1]) if length else 0):
-                break
-            found.append(int(status[1]))
-            rest = head[2][size:]
+        """The statuses of the complete answers."""
+        found: list[int] = []
+        parser: HttpResponseParser
+        events = SimpleNamespace(on_message_complete=lambda: found.append(parser.get_status_code()))
+        parser = HttpResponseParser(events)
+        parser.feed_data(self.written)
         return found
 
 
