@@ -64,30 +64,22 @@ class Administering:
 
     async def truncate(self, caller: Caller, stream: ScaledStream) -> None:
         """Drop the marks that the stream's readers have passed, now and then."""
+        chains, path = self._history.chains_of(stream), f"/v1/streams/{stream.name}/truncate"
         while not self._stopping.is_set():
             await rest(self._stopping, caller.chance.uniform(*TRUNCATES_S))
             cut = self._choose_cut(stream, caller.chance)
             firsts = self._firsts(stream, cut)
-            if firsts is not None:
-                await self._truncate(caller, stream, cut, firsts)
-
-    async def _truncate(
-        self,
-        caller: Caller,
-        stream: ScaledStream,
-        cut: Mapping[int, int],
-        firsts: Mapping[str, int],
-    ) -> None:
-        chains = {domain: self._history.chains[stream.name, domain] for domain in stream.domains}
-        for domain, chain in chains.items():
-            chain.first_asked = firsts[domain]
-        path = f"/v1/streams/{stream.name}/truncate"
-        answer = await caller.call("POST", path, json={"cut": position_to_wire(cut)})
-        for domain, chain in chains.items():
-            dropped, chain.first_heard = firsts[domain] - chain.first_heard, firsts[domain]
-            self._history.counts["marks truncated"] += dropped
-            if answer["marks"][domain] is None:
-                self._history.broke(marks_begin, f"{stream.name}/{domain}", "the last mark is lost")
+            if firsts is None:
+                continue
+            for domain, chain in chains.items():
+                chain.first_asked = firsts[domain]
+            answer = await caller.call("POST", path, json={"cut": position_to_wire(cut)})
+            for domain, chain in chains.items():
+                dropped, chain.first_heard = firsts[domain] - chain.first_heard, firsts[domain]
+                self._history.counts["marks truncated"] += dropped
+                if answer["marks"][domain] is None:
+                    where = f"{stream.name}/{domain}"
+                    self._history.broke(marks_begin, where, "the last mark is lost")
 
     def _choose_cut(self, stream: ScaledStream, chance: random.Random) -> dict[int, int]:
         """Return the cut of a mark that the group has passed, or an empty cut."""
@@ -106,16 +98,13 @@ class Administering:
         `None` if it would drop nothing, or might drop marks that no follower has seen: then the
         history would have a gap.
         """
-        firsts = {}
-        for domain in stream.domains:
-            last = _last_reached(self._history.chains[stream.name, domain], cut)
+        firsts, drops = {}, False
+        for domain, chain in self._history.chains_of(stream).items():
+            last = _last_reached(chain, cut)
             if last is None:
                 return None
             firsts[domain] = last
-        drops = any(
-            first > self._history.chains[stream.name, domain].first_asked
-            for domain, first in firsts.items()
-        )
+            drops |= last > chain.first_asked
         return firsts if drops else None
 
 

@@ -116,6 +116,10 @@ class History:
             for domain in stream.domains:
                 self.chains[name, domain] = Chain()
 
+    def chains_of(self, stream: ScaledStream) -> dict[str, Chain]:
+        """Return the chains of a stream by domain."""
+        return {domain: self.chains[stream.name, domain] for domain in stream.domains}
+
     def broke(self, law: str | Callable[..., object], where: str, account: object) -> None:
         """Note that a law, or the law of that name, does not hold."""
         name = law if isinstance(law, str) else name_law(law)

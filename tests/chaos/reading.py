@@ -90,10 +90,8 @@ class Reading:
 
     def _due(self, stream: ScaledStream) -> dict[str, int]:
         """Return by domain the first mark that truncations left for the group, if beyond it."""
-        chains = {domain: self._history.chains[stream.name, domain] for domain in stream.domains}
-        return {
-            domain: chain.first_heard for domain, chain in chains.items() if chain.first_heard > 1
-        }
+        chains = self._history.chains_of(stream).items()
+        return {domain: chain.first_heard for domain, chain in chains if chain.first_heard > 1}
 
     def _group(self, stream: ScaledStream, answer: Json, due: Mapping[str, int]) -> None:
         """Record the windows that a group was given."""

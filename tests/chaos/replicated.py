@@ -119,7 +119,7 @@ class Replicated:
     async def _seal(self, end: int) -> None:
         """Seal a stream at that time, and have its followers see the final marks."""
         stream = self.history.streams[SEALED]
-        chains = [self.history.chains[SEALED, domain] for domain in stream.domains]
+        chains = self.history.chains_of(stream).values()
         for chain in chains:
             chain.send(end, now())
         body = {"final_times": dict.fromkeys(stream.domains, end)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 from random import Random
@@ -83,11 +83,11 @@ class Pair:
                 self._note(client, self.time + self._chance.randrange(6))
                 left -= 1
                 if self._chance.random() < 0.5:
-                    await self._flush(client)
+                    await self._confirm(client.flush(PATIENCE_S))
             if self._chance.random() < 0.5:
                 _kill(client)
             else:
-                await self._close(client)
+                await self._confirm(client.close(PATIENCE_S))
 
     async def reach(self, time: int) -> None:
         """Note the time until it is durable."""
@@ -95,7 +95,7 @@ class Pair:
             self._url, self.stream, WRITER, transport=self._network
         ) as client:
             self._note(client, time)
-            while not await self._flush(client):
+            while not await self._confirm(client.flush(PATIENCE_S)):
                 pass
 
     def start_reading(self) -> None:
@@ -136,20 +136,14 @@ class Pair:
         self._offset += self._chance.randrange(4)
         client.note_time(self.time, {SEGMENT: self._offset})
 
-    async def _flush(self, client: AsyncWriterClient) -> bool:
+    async def _confirm(self, delivery: Awaitable[object]) -> bool:
+        """Wait for a flush or the end of a client; returns whether all notes are durable."""
         try:
-            await client.flush(PATIENCE_S)
+            await delivery
         except Unreachable:
             return False
         self._acknowledged(self.time, self._offset)
         return True
-
-    async def _close(self, client: AsyncWriterClient) -> None:
-        try:
-            await client.close(PATIENCE_S)
-        except Unreachable:
-            return
-        self._acknowledged(self.time, self._offset)
 
 
 def _kill(client: AsyncWriterClient) -> None:

@@ -172,17 +172,15 @@ class Commits:
     ) -> None:
         """Count the times of writers that the batch removes, perhaps after the timeouts."""
         for key, member in members:
-            was = before[key].get(member.writer)
-            if member.excluded == "timed_out" and (was is None or was.excluded is None):
-                self._judge_timeout(self.streams[key], member)
-
-    def _judge_timeout(self, stream: Stream, after: MemberRecord) -> None:
-        since = after.noted_at
-        if after.times and len(stream.record.settings.domains) == 1:
-            overtaken = stream.overtaken(after.writer, _time(after))
-            since = max(since, after.since if overtaken is None else overtaken)
-        silent = after.since - since
-        self.check(laws.exclusions_wait_for_the_timeout, silent, stream.timeout_ms)
+            was, stream = before[key].get(member.writer), self.streams[key]
+            if member.excluded != "timed_out" or (was is not None and was.excluded is not None):
+                continue
+            since = member.noted_at
+            if member.times and len(stream.record.settings.domains) == 1:
+                overtaken = stream.overtaken(member.writer, _time(member))
+                since = max(since, member.since if overtaken is None else overtaken)
+            silent = member.since - since
+            self.check(laws.exclusions_wait_for_the_timeout, silent, stream.timeout_ms)
 
     def _mark(
         self,
