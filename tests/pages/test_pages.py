@@ -22,57 +22,41 @@ PACKAGE = '"spark.jars.packages", kafka_package()'
 JARS = {PACKAGE: f'"spark.jars", {",".join(connector())!r}'}
 """Tests have the jars of the package already."""
 
-RUN_WHOLE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
-    (("reference/api",), ()),
-    (("reference/protocol",), ()),
-    (("reference/command-line",), ()),
-    (("guides/periodic-jobs",), ()),
-    (("guides/seal",), ()),
-    (("guides/symptoms",), ()),
-    (("guides/order",), ()),
-    (("guides/complete-days",), ()),
-    (("guides/complete-windows",), ()),
-    (("guides/observers",), ("arrivals",)),
-    (("start/from-with-watermark",), ("shop-orders",)),
-    (
-        ("guides/kafka-producers", "guides/kafka-readers", "guides/kafka-marks"),
-        ("flights", "sales"),
-    ),
-]
+ALONE = ["reference/api", "reference/protocol", "reference/command-line", "guides/seal"]
+ALONE += ["guides/periodic-jobs", "guides/symptoms", "guides/complete-days"]
+OVER_SPARK = ("guides/order", "guides/complete-windows")
+WITH_TOPICS = {
+    "guides/observers": ("arrivals",),
+    "start/from-with-watermark": ("shop-orders",),
+    "guides/kafka-producers guides/kafka-readers guides/kafka-marks": ("flights", "sales"),
+}
 """Pages whose examples continue one another, and the topics that they begin with."""
 
-OVER_SPARK = {"guides/order", "guides/complete-windows"}
+
+def run_pages(directory: Path, elsewhere: dict[str, str], *pages: str) -> None:
+    """Run the examples in order on a new database; they print the output on the page."""
+    with ServeProcess(directory).ready() as controller:
+        runner = Runner(directory, controller.url, elsewhere)
+        shutil.copytree(ROOT / "examples" / "shops", directory / "examples" / "shops")
+        for page in pages:
+            assert runner.run_page(f"docs/{page}.md")
 
 
 @pytest.mark.parametrize(
-    ("pages", "topics"),
-    [
-        pytest.param(
-            pages,
-            topics,
-            id=pages[0],
-            marks=[pytest.mark.spark] if topics or OVER_SPARK.intersection(pages) else [],
-        )
-        for pages, topics in RUN_WHOLE
-    ],
+    "page", [*ALONE, *(pytest.param(page, marks=pytest.mark.spark) for page in OVER_SPARK)]
 )
-def test_every_example_of_the_page_runs(
-    pages: tuple[str, ...], topics: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    """The examples run in order on a new database, and print the output on the page."""
-    elsewhere = {}
-    if topics:
-        broker: Broker = request.getfixturevalue("broker")
-        elsewhere = on_kafka(broker)
-        for topic in topics:
-            broker.create(topic)
-        for noted in {name_noted_topic(topic) for topic in topics} & set(broker.topics()):
-            broker.delete(noted)  # of another test
-    with ServeProcess(tmp_path).ready() as controller:
-        runner = Runner(tmp_path, controller.url, elsewhere)
-        shutil.copytree(ROOT / "examples" / "shops", tmp_path / "examples" / "shops")
+def test_page_runs_with_a_controller_alone(page: str, tmp_path: Path) -> None:
+    run_pages(tmp_path, {}, page)
 
-        assert all(runner.run_page(f"docs/{page}.md") for page in pages)
+
+@pytest.mark.spark
+@pytest.mark.parametrize("pages", WITH_TOPICS)
+def test_pages_run_with_their_topics(pages: str, broker: Broker, tmp_path: Path) -> None:
+    for topic in WITH_TOPICS[pages]:
+        broker.create(topic)
+        if (noted := name_noted_topic(topic)) in broker.topics():
+            broker.delete(noted)  # of another test
+    run_pages(tmp_path, on_kafka(broker), *pages.split())
 
 
 @pytest.mark.spark
