@@ -1,4 +1,4 @@
-"""Waits that cannot succeed, reports over a bad network, and sealed streams."""
+"""Waits with dates and after an outage, reports over a bad network, and sealed streams."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Literal
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from demo.trials.served import Served
 from demo.trials.waiting import PATIENCE_S, eventually
-from noted_time import Mark, NotCompleteYet, StreamCut
+from noted_time import Mark, NotCompleteYet, Rejected, StreamCut
 from noted_time.client import Backoff
 from reader_client import ReaderClient
 from reader_client.group.reports import Reports
@@ -43,6 +43,11 @@ def test_times_may_be_dates(served: Served) -> None:
             client.cut_at(at + timedelta(microseconds=1))
 
     assert seqs == (1, 1)
+
+
+def test_dates_without_a_zone_are_refused(served: Served, stream: str) -> None:
+    with ReaderClient(served.url, stream) as reader, pytest.raises(Rejected, match="no time zone"):
+        next(reader.windows(after=datetime(2013, 1, 1)))  # noqa: DTZ001 - that is the point
 
 
 # Reports over a bad network

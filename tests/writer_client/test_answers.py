@@ -1,4 +1,4 @@
-"""Answers to notes: refusals, foreign answers, and numbers of requests."""
+"""When notes are posted, faults of the sender, and numbers of requests."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Notices to a writer: exclusion, a sealed stream, and events too far ahead."""
+"""Notices to a writer: callbacks, late rows, the seal, and events too far ahead."""
 
 import re
 import threading

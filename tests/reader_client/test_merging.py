@@ -1,26 +1,11 @@
-"""Complete windows of a reader, and its next segment."""
+"""Items of several segments, merged by the segment that a reader reads next."""
 
 from collections.abc import Collection, Iterator
-from datetime import datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demo.trials.served import Served
-from noted_time import Rejected
-from noted_time.client import Backoff
-from reader_client import ReaderClient, merged
-
-SOON = Backoff(first_s=0.01, cap_s=0.05)
-
-
-def test_windows_after_a_date_without_a_zone_are_refused(served: Served, stream: str) -> None:
-    with ReaderClient(served.url, stream) as reader, pytest.raises(Rejected, match="no time zone"):
-        next(reader.windows(after=datetime(2013, 1, 1)))  # noqa: DTZ001 - that is the point
-
-
-# Which segment a reader reads next, and how far it is behind in each
+from reader_client import merged
 
 
 class Chosen:
