@@ -132,21 +132,6 @@ def test_table_has_the_status_of_its_stream_in_the_domain(  # noqa: PLR0913, PLR
     assert found == truth
 
 
-def test_checkpoint_with_state_is_judged_in_its_domain(controller: Served, tmp_path: Path) -> None:
-    stream = NotedStream(tmp_path / "log", "flights", controller, *DOMAINS[:2])
-    stream.append(0, (TEN, "a"))
-    for domain in DOMAINS[:2]:
-        controller.note("flights", TEN, {"0": 1}, domain=domain)
-    place = tmp_path / "flights"
-    plan(place, 0, *plan_log(stream, domain="ship"), metadata={"batchWatermarkMs": TEN})
-    for name in ("state/0", "commits"):
-        (place / name).mkdir(parents=True)
-    (place / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs": 0}')
-
-    result = ask(Commands(controller.url), "complete-to", str(place))
-    assert (result.status, "name it (--domain ship" in result.err) == (1, True), result
-
-
 NOTED, KAFKA = {"flights.noted": {"0": 2}}, {"flights": {"0": 5, "1": 5}}
 MARKS: Any = {"noted_streams": {"flights": {}}, "token": "t"}
 READ: Any = {"segments": {"0": 7}, "mark": {"lower": TEN}}

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from pyspark.errors import PySparkException
 
 from demo.trials.kafka import Broker
 from demo.trials.served import Served
@@ -13,7 +12,6 @@ from noted_time.kafka import Topic
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from spark_integration import KafkaRecords, Noted, read_complete_kafka
 from tests.support.clock import START_MS, Clock, MakeClock
-from tests.support.queries import count_per_second
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 
@@ -52,18 +50,6 @@ def test_each_call_refuses_a_topic_of_another_log(mirror: Mirror, broker: Broker
         read_complete_kafka(
             mirror.spark, records, noted, START_MS, START_MS + 1000, event_time="timestamp"
         )
-
-
-def test_running_query_fails_once_the_stream_names_another_log(mirror: Mirror) -> None:
-    """The producers of the mirrored topic begin to name their log."""
-    mirror.note(1)
-    query = mirror.output.start(count_per_second(mirror.read(), "timestamp"))
-    query.processAllAvailable()
-    mirror.write(2)
-    mirror.note(3, log=SOURCE)
-
-    with pytest.raises(PySparkException, match=f"is of another log: .*this is log {mirror.id}"):
-        query.processAllAvailable()
 
 
 def test_marks_mirrored_with_the_topic_fail_the_query(mirror: Mirror, broker: Broker) -> None:

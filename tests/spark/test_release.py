@@ -34,16 +34,13 @@ class GivenFeed(LocalFeed):
 
     def take(self) -> FeedMarks:
         """Return the next answer, or an empty one of the last stream."""
-        return self.answers.pop(0) if len(self.answers) > 1 else self._last()
+        answer, *later = self.answers
+        self.answers = later or [FeedMarks(answer.stream_id)]
+        return answer
 
     def explain(self, position: Mapping[int, int]) -> str:
         """Return the position in a sentence."""
         return f"no mark at {position}"
-
-    def _last(self) -> FeedMarks:
-        answer = self.answers[0]
-        self.answers = [FeedMarks(answer.stream_id)]
-        return answer
 
 
 def mark(seq: int, lower: int, **cut: int) -> Mark:
