@@ -14,7 +14,6 @@ from demo.trials.starting import retry_start
 from spark_integration.log.options import Option
 from tests.support.bundles import take_noted
 from tests.support.clock import Clock, MakeClock
-from tests.support.hourly_log import HourlyLog
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
@@ -61,12 +60,6 @@ def served() -> Iterator[Served]:
     with Served() as served:
         served.create("flights", max_time_ahead_ms=None)
         yield served
-
-
-@pytest.fixture
-def log(flights: NotedStream, served: Served) -> HourlyLog:
-    """Return a log without a row, whose writers note to the whole controller."""
-    return HourlyLog(flights, served)
 
 
 class Reads:

@@ -30,14 +30,11 @@ from demo.trials.served import Served
 from noted_time import BacklogPolicy, Rejected
 from noted_time.filelog import file_name, segment_directory
 from noted_time.values import ScaleEvent
-from spark_integration import Batches, BatchRead, CatchUp, Columns, Ingestion, Noted, ReadRange
-from spark_integration.complete.source import CompleteSource, WindowQuery
-from spark_integration.complete.window import wait_for_window
+from spark_integration import Batches, CatchUp, Columns, Ingestion, ReadRange
 from spark_integration.log.options import Option
 from spark_integration.marks.offset import NotedOffset
 from spark_integration.marks.time_range import TimeRange
-from spark_integration.scan.files import CutRange, LogFile, find_first_offsets
-from spark_integration.session.sources import build_options
+from spark_integration.scan.files import LogFile, find_first_offsets
 from tests.core.test_scenarios import show_value
 from tests.support.disorder import disorder, replay
 from tests.support.log_reading import (
@@ -46,6 +43,7 @@ from tests.support.log_reading import (
     open_reader,
     plan_run,
     read_batches,
+    read_window,
     replay_batch,
 )
 from tests.support.noted_stream import NotedStream, table
@@ -169,19 +167,8 @@ class LogScenario(Scenario):
 
     def window(self, start: int, end: int, **asked: Any) -> str:  # noqa: ANN401 - any argument
         """Show the rows of a complete window, and how many rows its tasks read."""
-        late, read = asked.pop("late", "warn"), BatchRead(**asked)
-        noted, root = Noted(self.server.url, "flights"), str(self.flights.root)
-        found = wait_for_window(noted, start, end, domain=None, read=read, late=late)
-        between = CutRange(found.from_cut.offsets, found.to_cut.offsets, "time")
-        query = WindowQuery(root, "flights", start, end, between, read.own_segments)
-        source = CompleteSource(build_options(query))
-        reader = source.reader(source.schema())
-        tasks: Any = reader.partitions()
-        batches = (batch for task in tasks for batch in reader.read(task))
-        rows = sorted(name for batch in batches for name in batch["name"].to_pylist())
-        count = sum(each.rows for task in tasks for each in task.work)
-        columns = "" if rows else f" with {show_value(source.schema().names)}"
-        return f"{show_value(rows)} of {count}{columns}"
+        names, columns, count = read_window(self.flights, start, end, **asked)
+        return f"{show_value(names)} of {count}" + ("" if names else f" with {show_value(columns)}")
 
 
 @pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])

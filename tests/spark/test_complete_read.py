@@ -4,7 +4,6 @@ import json
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,70 +13,54 @@ from pyspark.sql import SparkSession
 
 from demo.trials.served import Served
 from noted_time import Rejected, RowsMissing
-from noted_time.client import position_from_wire
 from noted_time.filelog import file_name, segment_directory
 from spark_integration import BatchRead, Noted
-from spark_integration.complete.source import CompleteSource, WindowQuery, WindowReader
 from spark_integration.complete.window import wait_for_window
-from spark_integration.log.rows import RowShape
 from spark_integration.scan.files import CutRange, LogFiles
-from spark_integration.session.sources import build_options
 from tests.support.hostile import HostileServer, answer
-from tests.support.hourly_log import HOUR, HourlyLog, write_hours
+from tests.support.hourly_log import HOUR, read_between, write_hours
+from tests.support.log_reading import read_window
+from tests.support.noted_stream import NotedStream
 from tests.support.page import Runner, list_examples, read_page
 
 pytestmark = pytest.mark.shows("read_complete")
 
 
-def count_planned_rows(log: HourlyLog, query: dict[str, Any]) -> int:
-    """Return how many rows the tasks of a window would read."""
-    asked = log.served.call(
-        "GET",
-        f"/flights/windows?size_ms={query['end'] - query['start']}"
-        f"&origin={query['start']}&after={query['start']}&limit=1",
-    )["windows"][0]
-    from_cut, to_cut = (position_from_wire(asked[name]) for name in ("from", "to"))
-    between = CutRange(from_cut, to_cut, "time")
-    asking = WindowQuery(str(log.files.root), "flights", between=between, **query)
-    source = CompleteSource(build_options(asking))
-    reader = WindowReader(source.query, RowShape(source.schema(), "time"))
-    return sum(each.rows for task in reader.partitions() for each in task.work)  # type: ignore[attr-defined]
-
-
-def test_hour_out_of_a_month_reads_little_more_than_the_hour(log: HourlyLog) -> None:
+def test_hour_out_of_a_month_reads_little_more_than_the_hour(flights: NotedStream) -> None:
     """It reads at most 1.2 times the rows, and those between two marks at either end."""
-    write_hours(log, 24 * 30)
+    write_hours(flights, 24 * 30)
     start, between_marks = 24 * 15 * HOUR, 10
-    query = {"start": start, "end": start + HOUR}
-    read = [count_planned_rows(log, {**query, "own_segments": own}) for own in (False, True)]
+    read = [
+        read_window(flights, start, start + HOUR, own_segments=own)[-1] for own in (False, True)
+    ]
 
     assert [20 <= rows <= 1.2 * 20 + 2 * between_marks for rows in read] == [True, True], read
 
 
-def test_own_segments_open_no_files_below_the_start_cut(log: HourlyLog) -> None:
+def test_own_segments_open_no_files_below_the_start_cut(flights: NotedStream) -> None:
     """The old files may have another schema by now. Without own segments, all files are opened."""
-    write_hours(log, 6)
-    first = min(log.files.root.glob("flights/partition=0/*"))
+    write_hours(flights, 6)
+    first = min(flights.root.glob("flights/partition=0/*"))
     first.write_bytes(b"no Parquet")
 
-    assert count_planned_rows(log, {"start": 4 * HOUR, "end": 5 * HOUR, "own_segments": True}) > 0
+    assert read_window(flights, 4 * HOUR, 5 * HOUR, own_segments=True)[-1] > 0
     with pytest.raises(Rejected, match="not a whole Parquet file"):
-        count_planned_rows(log, {"start": 4 * HOUR, "end": 5 * HOUR})
+        read_window(flights, 4 * HOUR, 5 * HOUR)
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("shared", [False, True])
 def test_consecutive_hours_give_each_row_once(
-    spark: SparkSession, log: HourlyLog, *, shared: bool
+    spark: SparkSession, flights: NotedStream, *, shared: bool
 ) -> None:
     """The writers may share a segment."""
-    write_hours(log, 6, shared=shared)
+    write_hours(flights, 6, shared=shared)
     found = []
     for hour in range(6):
         own = not shared and hour % 2 == 1
-        frame = log.read(spark, hour * HOUR, (hour + 1) * HOUR, own_segments=own)
+        frame = read_between(spark, flights, hour * HOUR, (hour + 1) * HOUR, own_segments=own)
         found += [(row.time.replace(tzinfo=UTC), row.name) for row in frame.collect()]
-    whole = spark.read.parquet(str(log.files.root / "flights"))
+    whole = spark.read.parquet(str(flights.root / "flights"))
     end = datetime(1970, 1, 1, 6, tzinfo=UTC)
     rows = [(row.time.replace(tzinfo=UTC), row.name) for row in whole.collect()]
 
@@ -86,31 +69,31 @@ def test_consecutive_hours_give_each_row_once(
 
 @pytest.mark.spark
 def test_recreated_stream_has_every_row_after_a_wrong_offset(
-    spark: SparkSession, log: HourlyLog, tmp_path: Path
+    spark: SparkSession, flights: NotedStream, tmp_path: Path
 ) -> None:
     """The commands of the page are run. Then each row is in the window of its time."""
     times = [(time, f"{time}") for time in (0, 1, 2, 3, 5, 6, 7, 10, 11, 12)]
-    log.files.append(0, *times, writer="w")
-    log.note("w", 5, {0: 4}, 3)
-    log.note("w", 15, {0: 10**6}, 12)
-    page = Runner(tmp_path, log.served.url, {"trips": "flights"})
+    flights.append(0, *times, writer="w")
+    flights.marks.note("w", 5, {0: 4}, max_time=3)
+    flights.marks.note("w", 15, {0: 10**6}, max_time=12)
+    page = Runner(tmp_path, flights.server.url, {"trips": "flights"})
     for each in list_examples(read_page("docs/guides/symptoms.md")):
         if each.program.startswith("noted-time stream ") and "trips" in each.program:
             page.run(each)
-    log.note("w", 15, {0: 10}, 12)
-    frames = [log.read(spark, n, n + 5, own_segments=True) for n in (0, 5, 10)]
+    flights.marks.note("w", 15, {0: 10}, max_time=12)
+    frames = [read_between(spark, flights, n, n + 5, own_segments=True) for n in (0, 5, 10)]
 
     assert [len(each.collect()) for each in frames] == [4, 3, 3]
 
 
 @pytest.mark.spark
-def test_columns_and_schema_are_those_asked_for(spark: SparkSession, log: HourlyLog) -> None:
+def test_columns_and_schema_are_those_asked_for(spark: SparkSession, flights: NotedStream) -> None:
     """The event time is always included. Integers are read as Unix ms."""
     rows = pa.table({"time": [1, 7], "name": ["a", "b"], "other": [True, False]})
-    log.files.append_table(0, rows)
-    log.note("w", 5, {0: 2}, 7)
-    some = log.read(spark, 0, 5, columns=["name"])
-    given = log.read(spark, 0, 5, schema=some.schema)
+    flights.append_table(0, rows)
+    flights.marks.note("w", 5, {0: 2}, max_time=7)
+    some = read_between(spark, flights, 0, 5, columns=["name"])
+    given = read_between(spark, flights, 0, 5, schema=some.schema)
 
     assert [row.asDict() for row in some.collect()] == [
         {"name": "a", "time": datetime(1970, 1, 1, 0, 0, 0, 1000)}  # noqa: DTZ001 - as Spark's
@@ -127,14 +110,14 @@ def test_columns_and_schema_are_those_asked_for(spark: SparkSession, log: Hourly
     ],
 )
 def test_file_missing_on_a_worker_is_named_with_its_host(
-    spark: SparkSession, log: HourlyLog, gone: str, says: str
+    spark: SparkSession, flights: NotedStream, gone: str, says: str
 ) -> None:
     """The worker has another root than the driver, or the file was deleted after planning."""
-    write_hours(log, 2)
-    rows = log.read(spark, 0, HOUR).rdd
+    write_hours(flights, 2)
+    rows = read_between(spark, flights, 0, HOUR).rdd
     rows.getNumPartitions()
-    for each in (log.files.root / "flights").glob(gone):
-        each.rename(log.files.root / f"_{each.name}")
+    for each in (flights.root / "flights").glob(gone):
+        each.rename(flights.root / f"_{each.name}")
 
     with pytest.raises(PySparkException, match=says.format(socket.gethostname())):
         rows.collect()

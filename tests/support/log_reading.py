@@ -6,12 +6,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from msgspec.structs import replace
 
+from spark_integration import BatchRead, Noted
+from spark_integration.complete.source import CompleteSource, WindowQuery
+from spark_integration.complete.window import OnMissing, wait_for_window
 from spark_integration.log.late_rows import LATE_COLUMN
 from spark_integration.log.options import Option, choose_options
 from spark_integration.log.query import OPTION_FIELDS, LogQuery
 from spark_integration.log.source import LogReader, LogSource
 from spark_integration.marks.offset import NotedOffset, StreamOffset
 from spark_integration.marks.watermark import MARK_TIME
+from spark_integration.scan.files import CutRange
 from spark_integration.session.sources import build_options
 from tests.support.bundles import take_noted
 from tests.support.noted_stream import INSTANT, NotedStream
@@ -95,6 +99,28 @@ def replay_batch(query: LogQuery, begun: NotedOffset, ended: NotedOffset) -> Bat
                 if is_late:
                     late.append(time)
     return Batch(ended, sorted(rows), watermark, sorted(late))
+
+
+def read_window(
+    stream: NotedStream,
+    start: int,
+    end: int,
+    *,
+    late: OnMissing = "warn",
+    **asked: Any,  # noqa: ANN401
+) -> tuple[list[str], list[str], int]:
+    """Return the names of a complete window's rows, its columns, and how many rows are read."""
+    noted, read = Noted(stream.server.url, stream.name), BatchRead(**asked)
+    found = wait_for_window(noted, start, end, domain=None, read=read, late=late)
+    between = CutRange(found.from_cut.offsets, found.to_cut.offsets, "time")
+    where = str(stream.root), stream.name
+    query = WindowQuery(*where, start, end, between, bool(read.own_segments))
+    source = CompleteSource(build_options(query))
+    reader = source.reader(source.schema())
+    tasks: Any = reader.partitions()
+    batches = (batch for task in tasks for batch in reader.read(task))
+    names = sorted(name for batch in batches for name in batch["name"].to_pylist())
+    return names, source.schema().names, sum(each.rows for task in tasks for each in task.work)
 
 
 def _ms(instants: pa.Array) -> list[Any]:
