@@ -1,5 +1,6 @@
 """Events of other sources under the watermark of the writers."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from noted_time import Rejected
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
-from tests.support.file_stream import FileStream
+from tests.support.file_stream import find_position
 from tests.support.noted_stream import NotedStream
 from tests.support.object_store import ObjectStore
 from tests.support.queries import collect_rows, count_per_second
@@ -69,7 +70,7 @@ def test_no_event_of_a_disordered_source_is_lost(
         "time",
         Noted(controller.url, "flights"),
         checkpoint_location=str(output.checkpoint),
-        position=FileStream(str(output.checkpoint), "flights"),
+        position=partial(find_position, output.checkpoint / "sources" / "1", "flights"),
         policy=WatermarkPolicy(strict=False),
     )
     steps = disorder(6, events=20)

@@ -1,7 +1,6 @@
 """Batch reads of a window of a Kafka topic: they have exactly its records, or say why not."""
 
 import random
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 from uuid import uuid4
@@ -63,8 +62,8 @@ class Hourly:
 
     def times(self, second: int, **asked: Any) -> list[int]:  # noqa: ANN401 - any parameter
         """Return the event times of a window."""
-        frame = self.read(second, **asked)
-        return sorted(row[0] for row in frame.select(F.unix_millis(frame_time(asked))).collect())
+        times = F.unix_millis(asked.get("event_time", "timestamp"))
+        return sorted(row[0] for row in self.read(second, **asked).select(times).collect())
 
     def write(self, *, shared: bool) -> list[int]:
         """Write and note second by second, with records up to two seconds early; return all times.
@@ -85,11 +84,6 @@ class Hourly:
                 newest = max(largest) if shared else largest[writer]
                 self.note(str(writer), START + 1000 * (second + 1), position, max_time=newest)
         return sent
-
-
-def frame_time(asked: Mapping[str, Any]) -> str:
-    """Return the column with the event time."""
-    return str(asked.get("event_time", "timestamp"))
 
 
 @pytest.fixture
