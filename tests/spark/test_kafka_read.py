@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from demo.trials.waiting import wait_until
 from noted_time import BacklogPolicy, Rejected
-from spark_integration import Batches, CatchUp, Columns, Ingestion, ReadRange
+from spark_integration import Batches, CatchUp, Columns, ReadRange
 from tests.support.clock import START_MS, Clock, MakeClock
 from tests.support.offset_log import list_batches, read_plan
 from tests.support.queries import count_per_second
@@ -98,28 +98,18 @@ def test_query_behind_gets_the_larger_limit_and_the_flag(clock: Clock) -> None:
 
 
 ONLY_LOGS = "is an option of file logs"
-INGESTED = {"domain": "ingestion"}
 
 
 @pytest.mark.parametrize(
     ("options", "asked", "says"),
     [
-        ([], {"topic": "no-such"}, "there is no Kafka topic 'no-such' at .*: create it, or"),
         ([], {"topic": "a,b"}, "topic 'a,b' is not"),
         ([], {"topic": []}, "at least one topic"),
         ([], {"topic": ["a", "b"], "stream": "s"}, "belongs to several topics"),
         ([], {"topic": ["a"], "stream": {"b": "s"}}, r"stream maps \['b'\], and the topics are"),
-        ([], {"marks": "behind"}, "marks must be 'ahead' or 'committed'"),
-        ([], {"options": {"Subscribe": "a"}}, "option subscribe is set by read_noted_kafka"),
-        ([], {"options": {"subscribepattern": "a.*"}}, "subscribePattern: name the topics in read"),
         ([], {"options": {"failondataloss": False}}, "failOnDataLoss=false would silently skip"),
-        ([], {"options": {"kafka.ssl.truststore.location": "/a"}}, "is for Java, .* as client="),
         ([], {"client": {"oauth_cb": print}}, 'pass its name, client="module:function"'),
         ([], {"client": "nowhere:config"}, "the function 'nowhere:config' cannot be imported"),
-        ([], {"event_time": "departure"}, "the events have no column departure"),
-        ([], {"stream": "no-such"}, "no-such"),
-        ([], {"checkpoint_location": None}, 'marks="ahead" needs checkpoint_location='),
-        ([], {"url": ""}, r'marks="ahead" needs a controller, Noted\(url\)'),
         ([ReadRange(end_at=9)], {}, f"ReadRange {ONLY_LOGS}: read_complete_kafka reads a range"),
         ([Columns()], {}, f"Columns {ONLY_LOGS}: parse= .*, and read_late_kafka reads late rows"),
         ([Batches(5)], {}, f"Batches {ONLY_LOGS}: maxOffsetsPerTrigger, among the options"),
@@ -127,8 +117,6 @@ INGESTED = {"domain": "ingestion"}
         ([CatchUp(BEHIND)], {"marks": "topic"}, 'marks="ahead" or marks="committed"'),
         ([CatchUp(BEHIND, 9)], {}, "replaces maxOffsetsPerTrigger, which the options"),
         ([CatchUp(BEHIND, 3)], LIMIT, r"at least the limit of option maxOffsetsPerTrigger \(4\)"),
-        ([Ingestion(5)], {}, "goes with domain='ingestion'"),
-        ([], INGESTED, r"or pass Ingestion\(max_event_time_lag_ms=…\)"),
     ],
 )
 def test_mistake_is_refused_in_the_call(

@@ -41,7 +41,8 @@ TOPICS = Path(__file__).parents[1] / "spark" / "topics"
 def split_words(words: dict[str, Words]) -> tuple[list[Option], dict[str, Any]]:
     """Return the options and the arguments of a read. Spark's names have capitals or dots."""
     lag = words.pop("lag", None)
-    options = {name: words.pop(name) for name in [*words] if "." in name or not name.islower()}
+    names = [name for name in words if "." in name or not name.islower()]
+    options = {name.removeprefix("option."): words.pop(name) for name in names}
     return [Ingestion(lag)] if lag else [], {**words, **({"options": options} if options else {})}
 
 
