@@ -79,9 +79,9 @@ async def pause(arena: Arena) -> None:
     """Stop the owner for longer than its lease. It wakes up without knowing."""
     replica = await arena.owner()
     async with replica.busy:
-        replica.pause()
+        replica.signal(signal.SIGSTOP)
         await asyncio.sleep(arena.chance.uniform(*AWAY_S))
-        replica.wake()
+        replica.signal(signal.SIGCONT)
 
 
 async def restart_database(arena: Arena, how: signal.Signals, away_s: tuple[float, float]) -> None:

@@ -103,15 +103,8 @@ class Replica:
         self._process.stop()
         self.door.target = None
 
-    def pause(self) -> None:
-        """Suspend the process."""
-        self._send(signal.SIGSTOP)
-
-    def wake(self) -> None:
-        """Resume the process."""
-        self._send(signal.SIGCONT)
-
-    def _send(self, what: signal.Signals) -> None:
+    def signal(self, what: signal.Signals) -> None:
+        """Send the process a signal, such as one that suspends or resumes it."""
         if self._process is not None:
             self._process.process.send_signal(what)
 

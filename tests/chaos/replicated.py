@@ -133,23 +133,21 @@ class Replicated:
 
     def count_tried(self) -> dict[str, int]:
         """Return how much there was of everything."""
-        history = self.history
+        counts, chains = self.history.counts, self.history.chains.values()
         return {
-            "notes acknowledged": history.counts["notes acknowledged"],
-            "notes sent more than once": history.counts["notes retried"],
-            "events written": sum(len(stream.events) for stream in history.streams.values()),
-            "scalings": history.counts["scalings"],
-            "marks truncated": history.counts["marks truncated"],
-            "writers away and back": history.counts["absences"],
-            "marks checked": sum(len(chain.seen) for chain in history.chains.values()),
-            "windows checked": sum(len(chain.windows) for chain in history.chains.values()),
-            "lowers answered": sum(len(chain.looks) for chain in history.chains.values()),
-            "answers with marks": sum(
-                bool(answer.marks) for chain in history.chains.values() for answer in chain.answers
-            ),
+            **{name: counts[name] for name in COUNTED},
+            "events written": sum(len(each.events) for each in self.history.streams.values()),
+            "marks checked": sum(len(chain.seen) for chain in chains),
+            "windows checked": sum(len(chain.windows) for chain in chains),
+            "lowers answered": sum(len(chain.looks) for chain in chains),
+            "answers with marks": sum(bool(each.marks) for c in chains for each in c.answers),
         }
 
 
+COUNTED = (
+    *("notes acknowledged", "notes sent more than once", "writers away and back"),
+    *("scalings", "marks truncated"),
+)
 NOTHING = -1
 """Before every time that these writers note."""
 

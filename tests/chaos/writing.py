@@ -79,7 +79,7 @@ class Writing:
             else:
                 await self._say_of(other, stream, writer, way)
             await rest(self._stopping, chance.uniform(*AWAY_S[way]))
-            self._history.counts["absences"] += 1
+            self._history.counts["writers away and back"] += 1
             writer.state = "idle"  # it has to join again in any case
         await self._note(caller, stream, [(writer, note) for note in writer.next_notes()])
 
@@ -127,7 +127,7 @@ class Writing:
         results = answer["results"]
         by = {"by": caller.url, "tries": caller.tries}
         self._journal.note(answered=now(), stream=stream.name, results=results, **by)
-        self._history.counts["notes retried"] += len(notes) if caller.tries else 0
+        self._history.counts["notes sent more than once"] += len(notes) * bool(caller.tries)
         for (writer, note), result in zip(asked, results, strict=True):
             self._heard(stream, writer, note, result, caller.begun)
 

@@ -221,16 +221,13 @@ def find_change(hashes: Sequence[str], kind: str) -> str | None:
 def main() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     parser = argparse.ArgumentParser("python -m tests.trials.record", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="print all answers of the histories")
+    parser.add_argument("--full", type=int, metavar="SEED", help="print all answers of a history")
     parser.add_argument("--write", action="store_true", help="renew the recorded hashes")
-    parser.add_argument("seed", nargs="?", type=int, help="the history that --full prints")
     given = parser.parse_args()
-    if given.full:
-        seeds = range(HISTORIES) if given.seed is None else [given.seed]
-        for first in sorted({seed - seed % TOGETHER for seed in seeds}):
-            for seed, answers in play(first).items():
-                for kind in KINDS if seed in seeds else ():
-                    print(f"history {seed}: {kind}", *answers[kind], sep="\n")  # noqa: T201
+    if given.full is not None:
+        answers = play(given.full - given.full % TOGETHER)[given.full]
+        for kind in KINDS:
+            print(kind, *answers[kind], sep="\n")  # noqa: T201
         return
     hashes = record()
     if given.write:
