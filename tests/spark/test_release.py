@@ -103,16 +103,6 @@ def test_query_without_a_mark_logs_the_reason_once(caplog: pytest.LogCaptureFixt
     )
 
 
-def test_query_that_waits_for_its_next_mark_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """It has had a mark, so its windows close."""
-    releaser = Releaser(GivenFeed(FeedMarks("a", (mark(2, 20, s0=90),))))
-    releaser.follow(Released("a", 1, 10))
-    for _ in range(3):
-        releaser.release(Released("a", 1, 10), {0: 3})
-
-    assert caplog.messages == []
-
-
 @pytest.mark.parametrize("lower", [253_402_300_800_000, 2**63 - 1])
 def test_marks_beyond_the_year_9999_are_skipped_and_named_once(
     caplog: pytest.LogCaptureFixture, lower: int

@@ -122,8 +122,10 @@ class TopicScenario(Scenario):
             self.clock.spark.conf.set(f"spark.sql.streaming.{name}", str(value))
 
     def read(self, **words: Words) -> None:
-        """Make the call without a run."""
+        """Make the call without a run; `url=own` is the address of the controller."""
         given, asked = split_words(words)
+        if asked.get("url") == "own":
+            asked["url"] = self.clock.url
         if len(self.topics) > 1:
             asked["topic"] = [each.name for each in self.topics]
         self.events = self.clock.read(*given, **asked)
