@@ -8,23 +8,23 @@ from noted_time.reading import NoClaim
 from noted_time.verdict import Lack, apply_policy, judge_no_claim
 from noted_time.verdict.completeness import LackKind
 
+POLICIES = ("fail", "wait", "warn", "accept")
 FAILED = ("incomplete",) * 4
 AWAITED = ("incomplete", "waiting", "complete", "complete")
 PASSED = ("incomplete", "incomplete", "complete", "complete")
-BY_KIND = {
-    "missing": AWAITED,
-    "not_vouching": AWAITED,
-    "open_stream": PASSED,
-    "late": ("complete",) * 4,
-}
+REMARKS = ("complete",) * 4
+BY_MISSING = {"missing": AWAITED, "not_vouching": AWAITED, "open_stream": PASSED, "late": REMARKS}
+BY_LATE = dict.fromkeys(BY_MISSING, REMARKS) | {"late": PASSED}
 
 
 @pytest.mark.parametrize("kind", list_names(LackKind))
 def test_policies_pass_writers_but_no_rows(kind: LackKind) -> None:
-    """`missing` varies and `late` warns; lacks without a policy always fail."""
+    """One of `missing` and `late` varies, and the other warns; other lacks always fail."""
     lack = Lack(kind=kind, status="incomplete", sentence="")
     answer = replace(judge_no_claim("delta:t", NoClaim("")), lacks=(lack,))
-    judged = [apply_policy(answer, each, "warn") for each in ("fail", "wait", "warn", "accept")]
+    by_missing = [apply_policy(answer, each, "warn") for each in POLICIES]
+    by_late = [apply_policy(answer, "warn", each) for each in POLICIES]
 
-    seen = tuple((each.status, each.lacks[0].status) for each in judged)
-    assert seen == tuple((status, status) for status in BY_KIND.get(kind, FAILED))
+    for judged, expected in ((by_missing, BY_MISSING), (by_late, BY_LATE)):
+        seen = tuple((each.status, each.lacks[0].status) for each in judged)
+        assert seen == tuple((status, status) for status in expected.get(kind, FAILED))
