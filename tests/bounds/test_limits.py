@@ -19,9 +19,9 @@ from tests.support.http import Caller, places, problem, serve_app
 
 JOINED = Accepted(None, timeout_ms=60_000)
 
-NOTES = "/v1/streams/s/notes"
+S = "/v1/streams/s"
 
-MARKS = "/v1/streams/s/marks"
+MARKS = f"{S}/marks"
 
 
 @asynccontextmanager
@@ -39,44 +39,30 @@ async def test_stream_beyond_the_limit_is_refused() -> None:
         refused = await call.put("/v1/streams/u")
         changed = await call.put("/v1/streams/t", {"writer_timeout_ms": 7})
 
-        assert (made.status_code, problem(refused), refused.json()["limit"]) == (
-            201,
-            (
-                422,
-                "limit_reached",
-                "the limit of 2 streams is reached: remove one, or raise --max-streams",
-            ),
-            2,
-        )
-        assert changed.status_code == 200
+        says = "the limit of 2 streams is reached: remove one, or raise --max-streams"
+        assert problem(refused) == (422, "limit_reached", says)
+        assert (made.status_code, changed.status_code, refused.json()["limit"]) == (201, 200, 2)
 
 
 async def test_writer_beyond_the_limit_is_refused() -> None:
     """The notes of members count, in the same request."""
     async with serve(Limits(writers=2)) as call:
-        answers = await deliver(
-            call.controller, Note("a"), Note("b", 4), Note("c", 5), Note("a", 6), Note("b", 7)
-        )
+        notes = (Note("a"), Note("b", 4), Note("c", 5), Note("a", 6), Note("b", 7))
+        answers = await deliver(call.controller, *notes)
 
-        assert answers == [
-            JOINED,
-            Accepted(None),
-            Refused("too_many_writers", 2),
-            Accepted(4),
-            Accepted(6),
-        ]
+        accepted = [JOINED, *(Accepted(lower) for lower in (None, 4, 6))]
+        assert [*answers[:2], *answers[3:]] == accepted
+        assert answers[2] == Refused("too_many_writers", 2)
 
 
 async def test_a_position_of_too_many_segments_is_refused(call: Caller) -> None:
     """The error has the place in the request."""
     wide = {str(segment): 1 for segment in range(SEGMENTS_PER_POSITION + 1)}
-    refused = await call.post(NOTES, {"notes": [{"writer": "a", "position": wide}]})
+    refused = await call.post(f"{S}/notes", {"notes": [{"writer": "a", "position": wide}]})
 
-    assert (problem(refused)[:2], places(refused)) == (
-        (422, "invalid_request"),
-        ["body.notes.0.position"],
-    )
-    assert str(SEGMENTS_PER_POSITION) in problem(refused)[2]
+    status, code, says = problem(refused)
+    assert (status, code, places(refused)) == (422, "invalid_request", ["body.notes.0.position"])
+    assert str(SEGMENTS_PER_POSITION) in says
 
 
 @pytest.mark.parametrize(
@@ -88,8 +74,8 @@ async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits, what: 
     store = WatchedMemory()
     async with serve(limits, store) as call:
         body = {"notes": [{"writer": "a"}, {"writer": "b"}]}
-        async with store.watch.hold(call.post(NOTES, body)) as first:
-            tasks = [asyncio.create_task(call.post(NOTES, body)) for _ in range(5)]
+        async with store.watch.hold(call.post(f"{S}/notes", body)) as first:
+            tasks = [asyncio.create_task(call.post(f"{S}/notes", body)) for _ in range(5)]
             await wait_until_async(lambda: any(task.done() for task in tasks))
         answers = await asyncio.gather(first, *tasks)
 
@@ -119,10 +105,8 @@ async def test_long_poll_beyond_the_limit_is_refused() -> None:
         await call.note({"writer": "a", "time": 5})
         woken = await waits
 
-        assert (problem(refused), refused.headers["retry-after"]) == (
-            (503, "overloaded", "1 long polls wait already; try again"),
-            "1",
-        )
+        assert problem(refused) == (503, "overloaded", "1 long polls wait already; try again")
+        assert refused.headers["retry-after"] == "1"
         assert (at_once.json()["marks"], len(woken.json()["marks"])) == ([], 1)
 
 
@@ -139,7 +123,7 @@ async def test_ended_long_poll_frees_its_place() -> None:
 
 POLLS = 8
 
-POLL = "/v1/streams/s/marks?wait_ms=20000"
+POLL = f"{MARKS}?wait_ms=20000"
 
 LIMITS = Limits(long_polls=POLLS, readers=GroupLimits(groups=POLLS))
 
@@ -180,7 +164,7 @@ async def test_admin_creates_a_reader_group_beyond_the_limit() -> None:
     async with serve_gate(guarded.gate, limits=LIMITS) as door:
 
         async def report(token: str, group: str) -> tuple[int, str]:
-            path = f"/v1/streams/s/reader-groups/{group}/readers/r"
+            path = f"{S}/reader-groups/{group}/readers/r"
             return await door.call("PUT", path, token, {"position": {}})
 
         answers = [await report(reading, f"g{number}") for number in range(POLLS + 1)]
@@ -188,9 +172,6 @@ async def test_admin_creates_a_reader_group_beyond_the_limit() -> None:
 
     ok = (200, "")
     assert answers == [ok] * POLLS + [(422, "limit_reached"), ok, ok]
-
-
-S = "/v1/streams/s"
 
 
 # No single request holds the event loop for long: no unneeded work is done

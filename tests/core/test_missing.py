@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from noted_time import Mark, StreamCut
 from noted_time.reading import MissingWriters
-from noted_time.rules import Aggregator
-from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Missing, Note, StreamSettings
-from tests.support.streams import advance_after
+from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Missing
 
 LAST_LOWER = 99
 REASONS = ("timed_out", "narrowed", "removed", "not_joined", "not_expected")
@@ -138,13 +136,14 @@ def test_window_names_writers_missing_within_it(
     """A writer counts once as a member, and once as one that joined later."""
     found = replay_steps(taken)
     borders = [first + n * size for n in range(count + 1)]
-    starts = borders[:-1]
-    expected = []
-    for start in starts:
-        names = {(each.writer, each.joined_later) for each in found.meeting(start, start + size)}
-        expected.append((len(names), sum(later for _, later in names), names))
+    names = [
+        {(each.writer, each.joined_later) for each in found.meeting(start, start + size)}
+        for start in borders[:-1]
+    ]
 
-    assert [counts(each) for each in found.missing.find_in_windows(borders)] == expected
+    assert [counts(each) for each in found.missing.find_in_windows(borders)] == [
+        (len(each), sum(is_later for _, is_later in each), each) for each in names
+    ]
 
 
 @given(taken=steps)
@@ -210,19 +209,6 @@ def test_forgotten_intervals_are_unknown(taken: list[Step], at: int, members: se
         assert answer.is_known == (mark.lower > known_from)
     windows = found.missing.find_in_windows([known_from - 1, known_from, known_from + 1])
     assert [each.is_known for each in windows] == [False, True]
-
-
-def test_joined_writer_is_missing_in_no_earlier_window() -> None:
-    """The last mark counted all writers, and no row after it lies below the next."""
-    stream, missing = Aggregator(StreamSettings(writer_retention_ms=10)), MissingWriters()
-    advance_after(stream, Note("a", 20, {0: 1}), Note("old", 20, {1: 1}))
-    advance_after(stream, Note("a", 20), Note("old", state="finished"))
-    assert stream.forget_departed(60, 9) == ("old",)
-    (mark,) = advance_after(stream, Note("new", 25, {2: 1}), Note("a", 30, {0: 2}), now=60)
-    missing.take(mark.seq, 0, (20, mark.lower), stream.domains["default"].roster.joined, ())
-
-    assert missing.find_at_mark(mark).count == 0
-    assert [each.count for each in missing.find_in_windows([0, 10, 20, 30])] == [0, 0, 0]
 
 
 def test_at_most_a_hundred_missing_writers_are_named() -> None:
