@@ -80,6 +80,9 @@ def histories(*kinds: Kind, length: int = 50, seals: bool = False) -> st.SearchS
     return st.builds(add, history, _ends) if seals else history
 
 
+ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
+
+
 def late_histories() -> st.SearchStrategy[list[Act]]:
     """Return histories of two writers, live at first, with many late requests."""
     domain, two = st.just(DOMAINS[0]), st.sampled_from(WRITERS[:2])
@@ -127,25 +130,15 @@ streams = st.builds(
 
 def perform(world: World, act: Act) -> None:
     name, parts = act
-    if name == "note":
-        writer, domain, step, *others = parts
-        said = dict(zip(("whole", "state", "declares"), others, strict=True))
-        world.note(writer, domain, step, **said)  # type: ignore[arg-type]
-        return
     method: Callable[..., object] = getattr(world, name)
     method(*parts)
 
 
 def make_world(
-    settings: StreamSettings,
-    history: list[Act],
-    *,
-    segments: int = 3,
-    names_first: bool = False,
-    states_since: bool = False,
+    settings: StreamSettings, history: list[Act], *, segments: int = 3, names_first: bool = False
 ) -> World:
     world = World(settings, WRITERS, segments)
-    world.names_first, world.states_since = names_first, states_since
+    world.names_first = names_first
     live(world, history)
     return world
 

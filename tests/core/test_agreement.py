@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from noted_time.rules import Aggregator, lower_without
 from noted_time.values import Exclusion, Hold, Missing, Note, Quiet, StreamSettings
 from tests.core.model import NEVER
-from tests.core.twins import WRITERS, Step, Twins, WaitStep, silences, starts, steps
+from tests.core.twins import WRITERS, Step, Twins, silences, starts, steps
 from tests.support.streams import restart
 
 
@@ -28,7 +28,7 @@ def test_exclusion_comes_after_the_timeout(settings: StreamSettings, history: li
     twins = Twins(replace(settings, domains=("order",), returning_writer="hold"))
 
     for step in history:
-        while isinstance(step, WaitStep) and twins.advance("order"):
+        while step[0] == "wait" and twins.advance("order"):
             pass
         twins.take(step)
 

@@ -5,25 +5,19 @@ from itertools import pairwise
 from hypothesis import given
 
 from noted_time.values import StreamSettings
-from tests.core.acts import DOMAINS, Act, histories, make_world, streams
+from tests.core.acts import ALL_TROUBLE, DOMAINS, Act, make_world, streams
 from tests.support.http import as_json
-from tests.support.streams import seal
 from tests.trials.facts import Answer
 from tests.trials.judge import judge
 
 
-@given(settings=streams, history=histories("waits", "scales", "restarts", "late"))
+@given(settings=streams, history=ALL_TROUBLE)
 def test_a_follower_may_rely_on_every_chain(settings: StreamSettings, history: list[Act]) -> None:
     """Followers may begin at any mark, also after the seal. An upper never falls."""
     world = make_world(settings, history)
-    made = {domain: [m.mark for m in world.made if m.domain == domain] for domain in DOMAINS}
-    seal(world.stream)
-    for domain, marks in made.items():
-        last = world.stream.domains[domain].last
-        if last and last.final:
-            marks.append(last)
+    world.seal()
 
-    chains = [[as_json(mark) for mark in marks] for marks in made.values()]
+    chains = [[as_json(mark) for mark in world.marks(domain)] for domain in DOMAINS]
     answers = [[Answer(at, chain[at:]) for at in range(len(chain), -1, -1)] for chain in chains]
 
     assert [judge(answers=each) for each in answers] == [[] for _ in DOMAINS]

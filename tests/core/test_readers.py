@@ -3,11 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.progress import Lag, SegmentTimes
-from noted_time.reading import MarkHistory, ReaderGroup, ReaderPlace, locate_reader
+from noted_time.progress import SegmentTimes
+from noted_time.reading import MarkHistory, ReaderGroup, locate_reader
 from noted_time.values import Mark, ScaleEvent, StreamCut, StreamSettings, Succession
-from tests.core.acts import DOMAINS, Act, histories, make_world, streams
-from tests.core.world import World
+from tests.core.acts import ALL_TROUBLE, DOMAINS, Act, make_world, streams
 
 names = st.sampled_from(("a", "b", "c"))
 
@@ -53,40 +52,6 @@ def test_group_has_the_readers_that_are_online(acts: Acts) -> None:
 # How far a position is in each segment, and which one to read next
 
 
-ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
-
-READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_size=4)
-
-
-def chains(world: World) -> dict[str, list[Mark]]:
-    return {
-        domain: [made.mark for made in world.made if made.domain == domain] for domain in DOMAINS
-    }
-
-
-def places(world: World, readings: list[dict[int, int]]) -> list[dict[int, int]]:
-    """Return the readings as normalised positions, and the cuts of all marks."""
-    positions = [dict(world.stream.succession.normalise(reading)) for reading in readings]
-    return positions + [dict(made.mark.cut.offsets) for made in world.made]
-
-
-@given(settings=streams, history=ALL_TROUBLE, readings=READINGS)
-def test_vouched_events_below_a_segment_time_were_read(
-    settings: StreamSettings, history: list[Act], readings: list[dict[int, int]]
-) -> None:
-    world = make_world(settings, history)
-    lost = [
-        (domain, position, segment, time)
-        for domain, marks in chains(world).items()
-        for position in places(world, readings)
-        for segment, time in MarkHistory(marks).times(position).items()
-        if time is not None
-        and segment in {each.segment for each in world.list_missed(domain, time, position)}
-    ]
-
-    assert lost == []
-
-
 @given(
     settings=streams, history=ALL_TROUBLE, reading=st.dictionaries(st.integers(0, 8), st.just(0))
 )
@@ -96,7 +61,7 @@ def test_next_segments_read_all_predecessors_first(
     """Row by row to the last cut; no successor is begun before the ends of its predecessors."""
     world = make_world(settings, history)
     succession = world.stream.succession
-    marks = MarkHistory(chains(world)[DOMAINS[0]])
+    marks = MarkHistory(world.marks(DOMAINS[0]))
     ends = dict(marks.last.cut.offsets) if marks.last else {}
     position = {s: 0 for s in reading if s in ends and not succession.unread_before(s, {})}
     too_early = []
@@ -116,65 +81,33 @@ def next_unread(
     return SegmentTimes(marks, succession, position).next_segment(left)
 
 
-CUTS = {10: {0: 100}, 20: {0: 100, 1: 50}, 40: {0: 300, 1: 70}}
-
-MARKS = [Mark(n, lower, 99, StreamCut(cut)) for n, (lower, cut) in enumerate(CUTS.items(), 1)]
-
-
-def at(position: dict[int, int], succession: Succession | None = None) -> SegmentTimes:
-    return SegmentTimes(MarkHistory(MARKS), succession or Succession(), position)
-
-
-def test_segments_before_all_marks_are_read_first() -> None:
-    """Segment 0 has not reached the first mark at offset 99. A time of 0 is one."""
-    cuts = ({0: 5, 1: 5}, {0: 5, 1: 7}, {0: 9, 1: 9})
-    marks = MarkHistory(Mark(n + 1, n, 9, StreamCut(cut)) for n, cut in enumerate(cuts))
-
-    assert [at({0: o, 1: 50}).order() for o in (99, 100, 300)] == [[0, 1], [0, 1], [1, 0]]
-    assert SegmentTimes(marks, Succession(), {0: 6, 1: 6}).order() == [1, 0]
-
-
-def test_equal_times_order_by_unread_rows_then_id() -> None:
-    """Rows are counted up to the last cut. Segments outside all marks have no unread rows."""
-    assert (at({0: 299, 1: 50}).order(), at({0: 300, 1: 70, 9: 5, 5: 0}).order()) == (
-        [1, 0],
-        [0, 1, 5, 9],
-    )
-
-
-def test_finished_sealed_segment_is_not_read_again() -> None:
-    """Its successors are next; before that they are not, though nothing in them is behind."""
+def test_successor_is_not_read_before_its_predecessor() -> None:
+    """Also where the predecessor is not among the segments in question."""
     succession = Succession()
     succession.scale(ScaleEvent({0: 300}, {2: (0,), 3: (0,)}), known={0, 1})
-    before, after = at({0: 299, 1: 70, 9: 0}, succession), at({0: 300, 1: 70}, succession)
+    history = MarkHistory([Mark(1, 40, 99, StreamCut({0: 300, 1: 70}))])
 
-    assert (before.order(), before.next_segment([2, 3]), after.order()) == (
-        [0, 1, 9, 2, 3],
-        None,
-        [1, 2, 3],
-    )
+    times = [SegmentTimes(history, succession, {0: end, 1: 70}) for end in (299, 300)]
+    assert [each.next_segment([2, 3]) for each in times] == [None, 2]
 
 
-def test_the_lag_is_against_the_last_mark() -> None:
-    """It is the largest lag of the segments, unknown before all marks."""
-    assert [at({0: o, 1: 60}).lag() for o in (300, 100, 99)] == [
-        Lag(20, {0: 0, 1: 20}),
-        Lag(20, {0: 20, 1: 20}),
-        Lag(None, {0: None, 1: 20}),
-    ]
-    assert SegmentTimes(MarkHistory(), Succession(), {0: 9}).lag() == Lag(None, {0: None})
-
-
-@given(settings=streams, history=ALL_TROUBLE, readings=READINGS, through=st.integers(0, 12))
+@given(
+    settings=streams,
+    history=ALL_TROUBLE,
+    readings=st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_size=4),
+    through=st.integers(0, 12),
+)
 def test_lacking_segments_lead_to_the_next_mark(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
 ) -> None:
     """One row less in any of them is not enough, and no other segment is needed."""
     world = make_world(settings, history)
-    for marks in chains(world).values():
-        kept = MarkHistory(marks)
+    positions = [dict(world.stream.succession.normalise(reading)) for reading in readings]
+    positions += [dict(made.mark.cut.offsets) for made in world.made]
+    for domain in DOMAINS:
+        kept = MarkHistory(world.marks(domain))
         kept.forget_through(through)
-        for position in places(world, readings):
+        for position in positions:
             place = locate_reader(kept, position, limit=99)
             read = {each.segment: each.needed for each in place.waiting_for}
             reached = [kept.window({**position, **read}).lower_seq or 0]
@@ -197,7 +130,5 @@ def test_lacking_segments_are_ordered_by_rows() -> None:
         (2, 0, 30),
         (0, 12, 20),
     ]
-    end = locate_reader(marks, {0: 20, 1: 5, 2: 30, 3: 5}, limit=2)
-    assert end == ReaderPlace(50, None, None, 0, 0, ())
     assert locate_reader(marks, {}, limit=2).lower is None
     assert locate_reader(marks, {}, limit=2).marks == 2

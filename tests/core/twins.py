@@ -1,10 +1,9 @@
 """An `Aggregator` and the model side by side, driven by the same random steps."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
-from dataclasses import replace as dataclass_replace
-from typing import Self
+from types import MappingProxyType
+from typing import Any, Self
 
 import pytest
 from hypothesis import strategies as st
@@ -13,9 +12,9 @@ from msgspec.structs import replace
 from noted_time import InvalidScale, Mark, NotLive, Rejected
 from noted_time.reading import MissingWriters
 from noted_time.rules import Aggregator
-from noted_time.values import Hold, Note, Refused, ScaleEvent, State, StreamSettings, UnknownWriter
+from noted_time.values import Hold, Note, Refused, ScaleEvent, StreamSettings, UnknownWriter
 from noted_time.values.settings import ReturningWriter
-from tests.core.model import NEVER, Model
+from tests.core.model import Model, Writer
 
 WRITERS = ("a", "b", "c", "d")
 DOMAINS = ("order", "ship")
@@ -23,146 +22,80 @@ LATER_DOMAIN = "default"
 SEGMENTS = 9
 
 
-@dataclass(frozen=True)
-class NoteStep:
-    """A note, relative to the last one: times, offsets and order are steps."""
+Step = tuple[str, dict[str, Any]]
+"""A method of `Twins`, and its arguments."""
 
-    writer: str
-    domain: str
-    step: int | None
-    from_lower: bool
-    gains: dict[int, int] = field(default_factory=dict)
-    state: State = "live"
-    max_time: int | None = None
-    max_times: dict[str, int] | None = None
-    order: int | None = None
-    timeout_ms: int | None = 0
-    domains: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True)
-class WaitStep:
-    """The service clock advances; with `expire`, silent writers are excluded then."""
-
-    ms: int
-    expire: bool
-
-
-@dataclass(frozen=True)
-class RemoveStep:
-    """An operator removes a writer, or suspends its timeout for that long (`None`: no longer)."""
-
-    writer: str
-    hold_ms: int | None
-    removes: bool
-
-
-@dataclass(frozen=True)
-class EndStep:
-    """An operator ends a writer's absence from a domain that it left."""
-
-    writer: str
-    domain: str
-
-
-@dataclass(frozen=True)
-class AdvanceStep:
-    """One domain's time advances, by at most one mark."""
-
-    domain: str
-
-
-@dataclass(frozen=True)
-class ScaleStep:
-    """Seal segments a little above or below the noted offsets, and create others."""
-
-    sealed: dict[int, int]
-    created: dict[int, tuple[int, ...]]
-
-
-@dataclass(frozen=True)
-class ReconfigureStep:
-    """The settings of the stream change."""
-
-    returning: ReturningWriter
-    timeout_ms: int
-    later_domain: bool
-    expected: tuple[str, ...]
-
-
-Step = NoteStep | RemoveStep | EndStep | WaitStep | AdvanceStep | ScaleStep | ReconfigureStep
-
+_writers = st.sampled_from(WRITERS)
 _segments = st.integers(0, SEGMENTS - 1)
 _domains = st.sampled_from(DOMAINS)
-_states: st.SearchStrategy[State] = st.sampled_from(
-    ("live", "live", "live", "live", "idle", "finished")
-)
 _returning: st.SearchStrategy[ReturningWriter] = st.sampled_from(("hold", "exclude"))
 
-says = st.builds(
-    NoteStep,
-    writer=st.sampled_from(WRITERS),
+
+def _step(name: str, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
+    return st.tuples(st.just(name), st.fixed_dictionaries(parts))
+
+
+says = _step(
+    "note",
+    writer=_writers,
     domain=st.sampled_from((*DOMAINS, LATER_DOMAIN)),
     step=st.none() | st.integers(-1, 5),
     from_lower=st.booleans(),
     gains=st.dictionaries(_segments, st.integers(-1, 4), max_size=3),
-    state=_states,
+    state=st.sampled_from(("live", "live", "live", "live", "idle", "finished")),
     max_time=st.none() | st.integers(-3, 3),
-    max_times=st.none() | st.dictionaries(st.sampled_from(DOMAINS), st.integers(0, 9), min_size=1),
+    max_times=st.none() | st.dictionaries(_domains, st.integers(0, 9), min_size=1),
     order=st.sampled_from((None, -3, -1, 0, 1, 4)),
     timeout_ms=st.sampled_from((0, 0, 0, 0, None, 2, 9)),
     domains=st.one_of(
         *[st.none()] * 4, st.lists(_domains, min_size=1, max_size=2, unique=True).map(tuple)
     ),
 )
-removes = st.builds(
-    RemoveStep,
-    writer=st.sampled_from(WRITERS),
-    hold_ms=st.none() | st.integers(0, 9),
-    removes=st.booleans(),
-)
-ends = st.builds(EndStep, writer=st.sampled_from(WRITERS), domain=_domains)
-waits = st.builds(WaitStep, ms=st.integers(0, 7), expire=st.booleans())
-advances = st.builds(AdvanceStep, domain=_domains)
-scales = st.builds(
-    ScaleStep,
+removes = _step("remove", writer=_writers)
+holds = _step("hold", writer=_writers, ms=st.none() | st.integers(0, 9))
+ends = _step("end_narrowing", writer=_writers, domain=_domains)
+waits = _step("wait", ms=st.integers(0, 7), expire=st.booleans())
+advances = _step("advance", domain=_domains)
+scales = _step(
+    "scale",
     sealed=st.dictionaries(_segments, st.integers(-1, 2), max_size=2),
     created=st.dictionaries(
         _segments, st.lists(_segments, max_size=2, unique=True).map(tuple), max_size=2
     ),
 )
-reconfigures = st.builds(
-    ReconfigureStep,
+reconfigures = _step(
+    "reconfigure",
     returning=_returning,
     timeout_ms=st.integers(1, 12),
     later_domain=st.booleans(),
-    expected=st.just(()) | st.just(("c",)),
+    expected=st.sampled_from(((), ("c",))),
 )
 
 
-def accept(said: NoteStep) -> NoteStep:
+def accept(step: Step) -> Step:
     """Return a note that is mostly accepted, and of one domain, so that there are many marks."""
-    domain = said.domains[0] if said.domains else DOMAINS[0]
-    gains = {segment: abs(gain) for segment, gain in said.gains.items()}
-    plain = dataclass_replace(said, gains=gains, max_time=None, max_times=None, order=None)
-    return dataclass_replace(plain, domain=domain, step=abs(said.step or 1))
+    name, said = step
+    domain = said["domains"][0] if said["domains"] else DOMAINS[0]
+    gains = {segment: abs(gain) for segment, gain in said["gains"].items()}
+    plain = said | {"gains": gains, "max_time": None, "max_times": None, "order": None}
+    return name, plain | {"domain": domain, "step": abs(said["step"] or 1)}
 
 
 _accepted = [says.map(accept)] * 5
+_others = (removes, holds, ends, scales, reconfigures)
 steps: st.SearchStrategy[list[Step]] = st.lists(
-    st.one_of(*_accepted, says, *[advances] * 3, waits, waits, removes, ends, scales, reconfigures),
-    min_size=12,
-    max_size=40,
+    st.one_of(*_accepted, says, *[advances] * 3, waits, waits, *_others), min_size=12, max_size=40
 )
-_notes_of_one = st.builds(
-    NoteStep, st.sampled_from(WRITERS), st.just("order"), st.integers(0, 5), st.booleans()
+_notes_of_one = _step(
+    "note",
+    writer=_writers,
+    domain=st.just("order"),
+    step=st.integers(0, 5),
+    from_lower=st.booleans(),
 )
-_removals = st.builds(
-    RemoveStep, st.sampled_from(WRITERS), hold_ms=st.none(), removes=st.just(value=True)
-)
-_silence = st.builds(WaitStep, st.integers(1, 4), expire=st.just(value=True))
+_silence = _step("wait", ms=st.integers(1, 4), expire=st.just(value=True))
 silences: st.SearchStrategy[list[Step]] = st.lists(
-    st.one_of(*[_notes_of_one] * 3, _silence, _silence, _removals), min_size=12, max_size=30
+    st.one_of(*[_notes_of_one] * 3, _silence, _silence, removes), min_size=12, max_size=30
 )
 """Histories of the domain "order" with silent and removed writers."""
 
@@ -181,7 +114,6 @@ class Twins:
         self.now = 0
         self.code = Aggregator(settings)
         self.model = Model(settings)
-        self.positions: list[dict[int, int]] = []
         self.appended_at: dict[str, int] = {}
         self.declared_at: dict[str, int] = {}
         self.missing: dict[str, MissingWriters] = {}
@@ -194,27 +126,12 @@ class Twins:
         return twins
 
     def take(self, step: Step) -> None:
-        match step:
-            case NoteStep():
-                self.note_step(step)
-            case WaitStep():
-                self.now += step.ms
-                if step.expire:
-                    self.expire()
-            case AdvanceStep():
-                self.advance(step.domain)
-            case RemoveStep():
-                self.remove(step)
-            case EndStep():
-                self.end_narrowing(step)
-            case ScaleStep():
-                self.scale(step)
-            case ReconfigureStep():
-                self.reconfigure(step)
+        name, parts = step
+        getattr(self, name)(**parts)
         self.compare()
 
-    def note_step(self, step: NoteStep) -> None:
-        note = self.note(step)
+    def note(self, **said: Any) -> None:  # noqa: ANN401 - as below
+        note = self.build_note(**said)
         answer = self.code.note(note, self.now)
         expected = self.model.note(note, self.now)
         self.model.settle(self.now)
@@ -227,53 +144,68 @@ class Twins:
             got = got[0], set(got[1])
         assert got == expected, note
 
-    def note(self, step: NoteStep) -> Note:
-        """Make the step absolute: from the writer's last time, or the last lower."""
-        writer = self.model.writers.get(step.writer)
-        known = step.domain in self.model.marks
-        base = writer.time(step.domain) if writer else NEVER
-        if step.from_lower and known:
-            base = self.model.lower(step.domain)
+    def build_note(  # noqa: PLR0913 - as drawn
+        self,
+        writer: str,
+        domain: str,
+        step: int | None,
+        *,
+        from_lower: bool,
+        gains: Mapping[int, int] = MappingProxyType({}),
+        max_time: int | None = None,
+        order: int | None = None,
+        **terms: Any,  # noqa: ANN401 - other fields of a note
+    ) -> Note:
+        """Return a note that is relative to the writer's last time, or to the last lower."""
+        known = self.model.writers.get(writer, Writer(writer))
+        base = known.time(domain)
+        if from_lower and domain in self.model.marks:
+            base = self.model.lower(domain)
         base = max(base, 0)
-        said, sequence = (writer.position, writer.sequence) if writer else ({}, 0)
         return Note(
-            step.writer,
-            time=None if step.step is None else base + step.step,
-            position={s: max(0, said.get(s, 0) + gain) for s, gain in step.gains.items()},
-            domain=step.domain,
-            max_time=None if step.max_time is None else base + step.max_time,
-            max_times=step.max_times,
-            state=step.state,
-            sequence=None if step.order is None else max(1, sequence + step.order),
-            timeout_ms=step.timeout_ms,
-            domains=step.domains,
+            writer,
+            time=None if step is None else base + step,
+            position={s: max(0, known.position.get(s, 0) + gain) for s, gain in gains.items()},
+            domain=domain,
+            max_time=None if max_time is None else base + max_time,
+            sequence=None if order is None else max(1, known.sequence + order),
+            **terms,
         )
 
-    def remove(self, step: RemoveStep) -> None:
-        writer = self.model.writers.get(step.writer)
-        if writer is None:
-            with pytest.raises(UnknownWriter):
-                self.code.remove(step.writer, self.now)
-        elif step.removes:
-            self.code.remove(step.writer, self.now, "somebody")
-            self.model.remove(writer, self.now)
-        else:
-            until = None if step.hold_ms is None else self.now + step.hold_ms
-            if until is not None and (writer.state != "live" or writer.excluded):
-                with pytest.raises(NotLive):
-                    self.code.hold(step.writer, until)
-                return
-            self.code.hold(step.writer, until)
-            writer.hold_until = until or 0
+    def wait(self, ms: int, *, expire: bool) -> None:
+        """Let the service clock advance; with `expire`, silent writers are excluded then."""
+        self.now += ms
+        if expire:
+            self.expire()
 
-    def end_narrowing(self, step: EndStep) -> None:
-        writer = self.model.writers.get(step.writer)
-        if writer is not None and step.domain in writer.narrowed:
-            self.code.end_narrowing(step.writer, step.domain)
-            writer.end_narrowing(step.domain)
+    def remove(self, writer: str) -> None:
+        known = self.model.writers.get(writer)
+        if known is None:
+            with pytest.raises(UnknownWriter):
+                self.code.remove(writer, self.now)
+            return
+        self.code.remove(writer, self.now, "somebody")
+        self.model.remove(known, self.now)
+
+    def hold(self, writer: str, ms: int | None) -> None:
+        """Suspend a writer's timeout for that long, or no longer."""
+        known, until = self.model.writers.get(writer), None if ms is None else self.now + ms
+        if known is None or (until is not None and (known.state != "live" or known.excluded)):
+            with pytest.raises(NotLive if known else UnknownWriter):
+                self.code.hold(writer, until)
+            return
+        self.code.hold(writer, until)
+        known.hold_until = until or 0
+
+    def end_narrowing(self, writer: str, domain: str) -> None:
+        """End a writer's absence from a domain that it left."""
+        known = self.model.writers.get(writer)
+        if known is not None and domain in known.narrowed:
+            self.code.end_narrowing(writer, domain)
+            known.end_narrowing(domain)
         else:
-            with pytest.raises(Rejected if writer else UnknownWriter):
-                self.code.end_narrowing(step.writer, step.domain)
+            with pytest.raises(Rejected if known else UnknownWriter):
+                self.code.end_narrowing(writer, domain)
 
     def expire(self) -> None:
         """Exclude the silent writers; before the promised time none may be silent."""
@@ -299,11 +231,11 @@ class Twins:
         assert _plain(mark) == _plain(expected)
         return mark
 
-    def scale(self, step: ScaleStep) -> None:
+    def scale(self, sealed: dict[int, int], created: dict[int, tuple[int, ...]]) -> None:
+        """Seal segments a little above or below the noted offsets, and create others."""
         stored = [self.model.complete(w.position) for w in self.model.writers.values()]
-        top = {s: max((p.get(s, 0) for p in stored), default=0) for s in step.sealed}
-        sealed = {s: max(0, top[s] + more) for s, more in step.sealed.items()}
-        event = ScaleEvent(sealed, step.created)
+        top = {s: max((p.get(s, 0) for p in stored), default=0) for s in sealed}
+        event = ScaleEvent({s: max(0, top[s] + more) for s, more in sealed.items()}, created)
         try:
             self.code.scale(event)
             taken = True
@@ -311,30 +243,33 @@ class Twins:
             taken = False
         assert taken == self.model.scale(event), event
 
-    def reconfigure(self, step: ReconfigureStep) -> None:
+    def reconfigure(
+        self,
+        returning: ReturningWriter,
+        timeout_ms: int,
+        *,
+        later_domain: bool,
+        expected: tuple[str, ...],
+    ) -> None:
         domains = self.code.settings.domains
-        if step.later_domain and LATER_DOMAIN not in domains:
+        if later_domain and LATER_DOMAIN not in domains:
             domains = (*domains, LATER_DOMAIN)
             self.declared_at[LATER_DOMAIN] = self.now
-        settings = replace(
-            self.code.settings,
-            returning_writer=step.returning,
-            writer_timeout_ms=step.timeout_ms,
-            domains=domains,
-        )
-        self.code.reconfigure(settings, self.now)
-        self.model.reconfigure(settings, self.now)
-        self.code.expect(step.expected, self.now)
-        self.model.expect(step.expected, self.now)
+        terms = {"returning_writer": returning, "writer_timeout_ms": timeout_ms}
+        settings = replace(self.code.settings, domains=domains, **terms)
+        for each in (self.code, self.model):
+            each.reconfigure(settings, self.now)
+            each.expect(expected, self.now)
 
     def compare(self) -> None:
-        """Assert that both wait for the same members, since the same time."""
+        """Assert that both wait for the same members, since the same time; the longest is first."""
         for domain in self.model.marks:
             decision = self.code.decide(domain, self.now)
             waiting = decision.waiting_for if isinstance(decision, Hold) else ()
             assert {w.writer for w in waiting} == self.model.waiting_for(domain)
             assert self.code.may_advance(domain) == (self.model.next_lower(domain) is not None)
             since = {w.writer: self.now - w.held_for_ms for w in waiting}
+            assert [*since.values()] == sorted(since.values())
             writers = self.model.writers
             began = {
                 name: writers[name].began.get(domain, writers[name].late_since.get(domain))

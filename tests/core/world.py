@@ -59,14 +59,13 @@ class Author(HonestWriter):
 class Made:
     """A mark and the facts at the time when it is made.
 
-    `before` is the mark before, and `latest` the join of the noted positions. `lost` are vouched
-    events below the lower and not below the cut. `needless` are segments with a smaller sound cut.
-    `unbound` are events below the cut with a time above the upper.
+    `latest` is the join of the noted positions. `lost` are vouched events below the lower and not
+    below the cut. `needless` are segments with a smaller sound cut. `unbound` are events below the
+    cut with a time above the upper.
     """
 
     domain: str
     mark: Mark
-    before: Mark | None
     latest: dict[int, int]
     lost: list[Event]
     needless: set[int]
@@ -108,13 +107,12 @@ class World(Log):
         if author.state == "finished" and writer in self.stream:
             self.broken.append(written)
 
-    def note(  # noqa: PLR0913 - the fields of a note
+    def note(  # noqa: PLR0913, PLR0917 - the fields of a note
         self,
         writer: str,
         domain: str,
         step: int | None,
-        *,
-        whole: bool,
+        whole: bool,  # noqa: FBT001 - drawn
         state: State,
         declares: Declares,
     ) -> None:
@@ -299,7 +297,6 @@ class World(Log):
         made = Made(
             domain,
             mark,
-            before,
             self.latest(),
             lost=self.list_missed(domain, mark.lower, cut),
             needless=self.needless(domain, mark, before),
@@ -307,6 +304,9 @@ class World(Log):
         )
         self.made.append(made)
         return made
+
+    def marks(self, domain: str) -> list[Mark]:
+        return [made.mark for made in self.made if made.domain == domain]
 
     def lower(self, domain: str) -> int:
         last = self.stream.domains[domain].last
