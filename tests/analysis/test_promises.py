@@ -116,25 +116,6 @@ def test_lost_rows_equal_a_scan_of_rows_and_marks(stream: Stream) -> None:
 
 
 @given(streams())
-def test_last_mark_below_a_row_decides_its_loss(stream: Stream) -> None:
-    """A row is lost exactly if its time is below the lower of that mark."""
-    marks = NotedMarks(stream.marks)
-    beyond = marks.find_marks_below(
-        *(np.array([row[n] for row in stream.rows]) for n in (1, 2))
-    ).tolist()
-
-    for row, number in zip(stream.rows, beyond, strict=True):
-        passed = [m for m in stream.marks if m.cut.offsets.get(row.segment, 0) <= row.offset]
-        assert number == len(passed) - 1
-        lost_at = stream.list_passed_marks(row)
-        assert bool(lost_at) == (number >= 0 and stream.marks[number].lower > row.time)
-        assert not lost_at or lost_at[-1] == stream.marks[number]
-    for number, mark in enumerate(stream.marks):
-        assert StreamCut(marks.cut(number)).reaches(mark.cut)
-        assert mark.cut.reaches(StreamCut(marks.cut(number)))
-
-
-@given(streams())
 def test_rows_below_the_first_kept_cut_are_only_counted(stream: Stream) -> None:
     """If the first kept mark is the stream's first, no earlier mark can have lost rows."""
     first = stream.marks[0]

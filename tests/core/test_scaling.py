@@ -40,19 +40,10 @@ def test_normal_position_reaches_its_source(position: dict[int, int]) -> None:
 
 @given(one=positions, other=positions)
 def test_the_join_of_normal_cuts_is_normal(one: dict[int, int], other: dict[int, int]) -> None:
+    """So normal cuts keep their order."""
     succession = make_succession(SPLIT, MERGE)
     joined = StreamCut(one).join(StreamCut(other))
 
     apart = StreamCut(succession.normalise(one)).join(StreamCut(succession.normalise(other)))
 
     assert apart == StreamCut(succession.normalise(joined.offsets))
-
-
-@given(one=positions, other=positions)
-def test_normal_cuts_keep_their_order(one: dict[int, int], other: dict[int, int]) -> None:
-    succession = make_succession(SPLIT, MERGE)
-    above = StreamCut(one).join(StreamCut(other))
-
-    assert StreamCut(succession.normalise(above.offsets)).reaches(
-        StreamCut(succession.normalise(one))
-    )

@@ -22,7 +22,7 @@ from noted_time.verdict import (
     judge_claim,
     judge_time,
 )
-from tests.core.acts import WRITERS, Act, Kind, histories, live, streams
+from tests.core.acts import WRITERS, Act, Kind, histories, live, perform, streams
 from tests.core.test_vouching import (
     OPENS_FIRST,
     TROUBLE,
@@ -62,13 +62,15 @@ def witness(settings: StreamSettings, history: list[Act], *, states_since: bool)
 def list_requirements(domain: Domain, names: set[str]) -> Iterable[Requirement]:
     """Return the questions of the stream, of readers at the cut of some mark, and of claims.
 
-    Some readers know their offsets up to a time only, as queries with a watermark do.
+    Some readers know their offsets up to a time only, as queries with a watermark do. Each writer
+    is also asked for alone.
     """
     marks = domain.history.after(0, LATER)
     readers = [ReadOffsets(each.cut.offsets) for each in marks]
     readers += [ReadOffsets(each.cut.offsets, at_most=max(0, each.lower - 1)) for each in marks]
     times = {max(0, each.lower - behind) for each in marks for behind in (0, 1)}
     claims = [ReadOffsets(at_most=each) for each in sorted(times)]
+    yield from (Requirement(require=(name,)) for name in sorted(names))
     for read in [None, *readers, *claims]:
         yield Requirement(read=read)
         yield Requirement(read=read, require=tuple(sorted(names)))
@@ -128,8 +130,8 @@ def _lacks_rows(
 ) -> bool:
     if not asked.names_writers or verdict.mark is None or verdict.time is None:
         return False
-    mark = verdict.mark
-    return bool(names & {*rows_beyond(world, domain, mark, verdict.time)})
+    required = {*asked.require} or names
+    return bool(required & {*rows_beyond(world, domain, verdict.mark, verdict.time)})
 
 
 class ClaimedTable(NamedTuple):
@@ -231,7 +233,7 @@ def test_waiting_ends_once_writers_note(
     for _ in range(2):
         for writer in WRITERS:
             for each in world.domains:
-                world.note(writer, each, LATER, whole=True, state="live", declares="nothing")
+                perform(world, ("note", (writer, each, LATER, True, "live", "nothing")))
         for each in world.domains:
             while world.advance(each):
                 pass

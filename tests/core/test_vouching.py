@@ -16,16 +16,12 @@ from noted_time.reading import (
     MissingWriters,
     Tiling,
     find_changed_windows,
-    find_required_seq,
 )
 from noted_time.reading.coverage import Spells
 from noted_time.rules import Aggregator
 from noted_time.values import (
     MAX_INT64,
-    MIN_INT64,
     WRITERS_NAMED,
-    Absence,
-    LateReport,
     LateRows,
     Mark,
     Missing,
@@ -36,7 +32,7 @@ from noted_time.values import (
     VouchedBy,
     WriterStatus,
 )
-from tests.core.acts import DOMAINS, WRITERS, Act, Kind, histories, make_world, perform, streams
+from tests.core.acts import DOMAINS, WRITERS, Act, Kind, histories, perform, streams
 from tests.core.world import Author, Made, World
 from tests.support.honest import Event, is_below
 
@@ -49,12 +45,10 @@ OPENS_FIRST: list[Act] = [
 """The other writers join after the first mark."""
 
 
-def count_vouching(
-    stream: Aggregator, domain: str, seq: int, time: int, from_seq: int = 0
-) -> VouchedBy:
+def count_vouching(stream: Aggregator, domain: str, seq: int, time: int) -> VouchedBy:
     tally = CountsByWriter([(seq, time)])
     for name in stream.writers():
-        tally.add(name, *find_spells(stream, name, domain, from_seq))
+        tally.add(name, *find_spells(stream, name, domain))
     return tally.results(names_known=True)[0]
 
 
@@ -71,15 +65,8 @@ def find_spells(
 def find_whole(world: World, domain: str) -> int:
     """Return the last mark when a member was forgotten last, or 0."""
     lower = world.stream.domains[domain].roster.forgotten_lower
-    marks = (each.mark for each in world.made if each.domain == domain)
+    marks = world.marks(domain)
     return 0 if lower is None else next(each.seq for each in marks if each.lower >= lower)
-
-
-def find_lost_rows(world: World, domain: str, mark: Mark, time: int) -> list[str]:
-    """Return the writers that vouch at a mark whose cut lacks a row of theirs."""
-    from_seq = find_whole(world, domain)
-    vouching = count_vouching(world.stream, domain, mark.seq, time, from_seq).names
-    return [each for each in rows_beyond(world, domain, mark, time) if each in vouching]
 
 
 def rows_beyond(world: World, domain: str, mark: Mark, time: int) -> list[str]:
@@ -92,33 +79,6 @@ def rows_beyond(world: World, domain: str, mark: Mark, time: int) -> list[str]:
         and each.times[domain] < time
         and not is_below(each, cut)
     ]
-
-
-@given(settings=streams, history=TROUBLE, states_since=st.booleans())
-def test_mark_has_all_rows_of_its_vouching_writers(
-    settings: StreamSettings,
-    history: list[Act],
-    states_since: bool,  # noqa: FBT001 - drawn
-) -> None:
-    """Law: at any mark, for any time up to its lower.
-
-    Honest writers idle, leave, come back, are removed, forgotten and restored. Their first notes
-    may state the least time of their rows.
-    """
-    opening = OPENS_FIRST if states_since else []
-    world = make_world(settings, opening + history, states_since=states_since)
-    asked = [
-        (made.domain, made.mark, time)
-        for made in world.made
-        for time in range(min(1, made.mark.lower), made.mark.lower + 1)
-    ]
-    vouched = [count_vouching(world.stream, domain, mark.seq, time) for domain, mark, time in asked]
-    event(f"vouching: {min(sum(each.count for each in vouched), 9)}")
-    members = world.stream.domains.members.values()
-    stated = [track.timeline.rows_from for member in members for track in member.tracks]
-    event(f"stated: {any(stated)}")
-
-    assert [each for each in asked if find_lost_rows(world, *each)] == []
 
 
 _ends = st.integers(0, 40) | st.none()
@@ -198,50 +158,6 @@ def test_a_tally_names_at_most_a_hundred_writers_of_each_mark() -> None:
     assert list(after.names) == names[:-1]
 
 
-def test_returned_writer_is_not_named_as_joined() -> None:
-    """It vouches up to its former time, and by the next mark for all below."""
-    back = (Spell(1, 9), Spell(6))
-
-    assert find_required_seq(2, 5, 20, {"delhi": (back, "live")}, None) == (
-        2,
-        [NotVouching("delhi", "live", 9)],
-    )
-
-
-def test_writers_not_vouching_yet_are_named() -> None:
-    """A writer that joined since the last mark is counted by the next."""
-    new, idle = (Spell(6),), (Spell(1, 9),)
-    seq, unmet = find_required_seq(2, 5, 20, {"lima": (new, "live"), "delhi": (idle, "idle")}, None)
-
-    assert (seq, [(each.writer, each.may_come, each.until) for each in unmet]) == (
-        2,
-        [("lima", True, None), ("delhi", False, 9)],
-    )
-
-
-def test_missing_member_moves_the_answer_to_its_mark() -> None:
-    """While it stays missing, its name appears once, with its last time."""
-    missing = MissingWriters()
-    missing.take(2, 0, (10, 20), [Absence("lima", "timed_out", 1, 7, {}, 7)], ())
-    idle: tuple[Spells, WriterStatus] = ((Spell(1, 9),), "idle")
-
-    assert find_required_seq(2, 5, 20, {}, missing) == (2, [NotVouching("lima", "missing", 7)])
-    assert find_required_seq(2, 5, 20, {"lima": idle}, missing)[1] == [
-        NotVouching("lima", "idle", 9)
-    ]
-    missing.take(4, 0, (30, 40), (), ("lima",))
-    assert find_required_seq(2, 5, 20, {}, missing) == (4, [])
-
-
-def test_late_rows_of_any_time_are_in_each_window_below() -> None:
-    reports = LateReports([LateReport("till", 0, None, 99, 60, 60, unknown=True)])
-
-    windows = [each.count for each in reports.find_in_windows([70, 80, 90, 100, 110])]
-    cuts = [reports.find_between(start, 100).count for start in (MIN_INT64, 90)]
-    assert (windows, cuts) == ([1, 1, 1, 0], [1, 0])
-    assert reports.find_between(MIN_INT64, 100).sentence == "; till may have late rows"
-
-
 class Witness(World):
     """A world that keeps missing writers and late rows, as a controller does."""
 
@@ -290,9 +206,6 @@ class Witness(World):
             and row.writer not in self.list_named_in_window(domain, row.times[domain])[0]
         }
 
-    def marks(self, domain: str) -> list[Mark]:
-        return [made.mark for made in self.made if made.domain == domain]
-
     def lacking(self, domain: str, *marks: Mark) -> list[Event]:
         """Return the noted rows below a mark's lower and beyond its cut, each once."""
         return [
@@ -334,25 +247,23 @@ def watch_silent_writers(settings: StreamSettings, history: list[Act]) -> Witnes
 def test_writers_of_lacking_rows_are_named(settings: StreamSettings, history: list[Act]) -> None:
     """Law: a row below a lower and beyond its cut belongs to a missing or late writer."""
     world = watch_silent_writers(settings, history)
-    lacking = {
-        (made.domain, made.mark.seq, each.writer)
+    lacking = [
+        (made, {each.writer for each in world.lacking(made.domain, made.mark)})
         for made in world.made
-        for each in world.lacking(made.domain, made.mark)
-    }
-    event(f"lacking: {min(len(lacking), 5)}")
+    ]
+    event(f"lacking: {min(sum(len(names) for _, names in lacking), 5)}")
 
-    unnamed = [
+    assert [
+        (made, unnamed)
+        for made, names in lacking
+        if (unnamed := names - world.list_named(made.domain, made.mark))
+    ] == []
+    assert [
         (domain, each)
         for domain in world.domains
         for each in world.lacking(domain, *world.marks(domain))
         if each.writer not in set().union(*world.list_named_in_window(domain, each.times[domain]))
-    ]
-    marks = {(made.domain, made.mark.seq): made.mark for made in world.made}
-    assert [
-        each
-        for each in lacking
-        if each[2] not in world.list_named(each[0], marks[each[0], each[1]])
-    ] + unnamed == []
+    ] == []
 
 
 @given(settings=streams, history=histories("waits", "removals"))

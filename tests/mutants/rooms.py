@@ -50,7 +50,8 @@ ROOMS = {
         (
             "noted_time/reading",
             *_core(
-                "bounds claims cut following missing readers relaying trend vouching whole windows"
+                "bounds claims cut following missing readers relaying trend verdict_laws vouching "
+                "whole windows"
             ),
             "tests/reader_client",
             "tests/clients/test_sessions.py",
