@@ -14,13 +14,10 @@ import pytest
 from noted_time.installation import PROGRAM_VARIABLE, build_command, install_command, name_program
 
 ANYWHERE = 'pip install "PATH[kafka]", where PATH is a clone of noted-time or its wheel'
+ARCHIVE = "https://files.example/noted_time-1.0.0-py3-none-any.whl"
 ROOT = Path(__file__).resolve().parents[2]
 BARE = re.compile(r"pip install[^`#|,\n]*?(?<![\w./-])noted-time\b(?!\S* @)")
 """A command that names the project, and neither a path nor what follows an @."""
-
-
-def origin(path: Path, **more: object) -> dict[str, Any]:
-    return {"url": path.as_uri(), **more}
 
 
 @pytest.fixture
@@ -68,23 +65,24 @@ def test_editable_install_names_its_clone() -> None:
 def test_a_wheel_and_a_clone_are_named_by_their_path(tmp_path: Path) -> None:
     clone = tmp_path / "a clone"
     clone.mkdir()
+    url = clone.as_uri()
 
-    assert build_command(origin(clone, dir_info={}), "cli") == f'pip install "{clone}[cli]"'
-    assert build_command(origin(clone, archive_info={}), "") == f'pip install "{clone}"'
-
-
-@pytest.mark.parametrize("recorded", [{}, {"url": "file:///no/such/noted_time.whl"}])
-def test_the_user_names_a_place_where_none_is_known(recorded: dict[str, Any]) -> None:
-    """The clone was removed, as in an image, or the wheel came from a private index."""
-    assert build_command(recorded, "kafka") == ANYWHERE
+    assert build_command({"url": url, "dir_info": {}}, "cli") == f'pip install "{clone}[cli]"'
+    assert build_command({"url": url, "archive_info": {}}, "") == f'pip install "{clone}"'
 
 
-def test_an_archive_of_a_server_is_named_by_its_url() -> None:
-    url = "https://files.example/noted_time-1.0.0-py3-none-any.whl"
-
-    assert build_command({"url": url, "archive_info": {}}, "cli") == (
-        f'pip install "noted-time[cli] @ {url}"'
-    )
+@pytest.mark.parametrize(
+    ("recorded", "command"),
+    [
+        ({}, ANYWHERE),
+        ({"url": "file:///no/such/noted_time.whl"}, ANYWHERE),
+        ({"url": ARCHIVE, "archive_info": {}}, f'pip install "noted-time[kafka] @ {ARCHIVE}"'),
+    ],
+    ids=["a wheel of an index", "a clone that was removed, as in an image", "a server's archive"],
+)
+def test_command_names_what_pip_recorded(recorded: dict[str, Any], command: str) -> None:
+    """The user names the place if pip recorded none, or it is not there."""
+    assert build_command(recorded, "kafka") == command
 
 
 def test_packages_without_metadata_ask_for_a_place(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict, replace
 
-from noted_time.rules import Aggregator, forecast, lower_without
+from noted_time.rules import Aggregator, forecast
 from noted_time.rules.member import ALWAYS_COUNTED
 from noted_time.values import (
     Accepted,
@@ -181,11 +181,6 @@ class Scenario:
     def next_timeout(self, stream: Aggregator) -> str:
         return show_value(stream.next_timeout())
 
-    def without(self, stream: Aggregator, *writers: str, **within: str) -> str:
-        """Show where time would be without each of them."""
-        domain = stream.domains[within.get("in", "default")]
-        return ", ".join(show_value(lower_without(domain, each)) for each in writers)
-
     def members(self, stream: Aggregator) -> str:
         return show_value(list(stream.writers()))
 
@@ -223,10 +218,6 @@ class Scenario:
             (domain.roster.not_joined, ["writer"]),
         )
         return "; ".join(rows(*each) for each in found)
-
-    def returned(self, stream: Aggregator) -> str:
-        """Show the writers that returned since the last mark."""
-        return show_value(stream.domains["default"].roster.returned)
 
     def would(self, stream: Aggregator, *removed: str, **within: str) -> str:
         """Show the outcome of a dry run without these writers."""

@@ -31,6 +31,7 @@ from noted_time.values import (
     Absence,
     ImplausibleTime,
     Late,
+    LatePlace,
     LateReport,
     LateRows,
     NotVouching,
@@ -81,25 +82,12 @@ def test_windows_equal_a_scan_of_all_marks(
     assert [w.start for w in found] == list_expected_starts(kept, tiling, after)[:limit]
 
 
-def test_sparse_segment_bounds_positions() -> None:
-    """It moved often before; only its moves are stored then."""
-    cuts = (StreamCut({0: n, 1: min(n, 40)}) for n in range(1, 701))
-    history = MarkHistory(Mark(n, n, n, cut) for n, cut in enumerate(cuts, 1))
-    offsets = (0, 1, 39, 40, 41)
-
-    assert [history.window({0: 999, 1: each}).lower for each in offsets] == [None, 1, 39, 700, 700]
-    assert [history.window({1: each}).upper for each in offsets] == [1, 1, 39, 40, None]
-
-
 def list_expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -> list[int]:
     if not marks:
         return []
-    ends = [t + tiling.size_ms for t in range(-80, 80) if (t - tiling.origin) % tiling.size_ms == 0]
-    if after is None:
-        least = min(end for end in ends if end > marks[0].lower)
-    else:
-        least = min(end for end in ends if end > after)
-    return [end - tiling.size_ms for end in ends if least <= end <= marks[-1].lower]
+    begin = marks[0].lower if after is None else after
+    starts = (time for time in range(-80, 80) if (time - tiling.origin) % tiling.size_ms == 0)
+    return [start for start in starts if begin < start + tiling.size_ms <= marks[-1].lower]
 
 
 @pytest.mark.parametrize(
@@ -184,9 +172,12 @@ def test_window_names_its_late_reports(given: list[LateReport], start: int, leng
     late = LateReports()
     for each in given:
         late.add(each)
-    found = rows_of(late.find_between(first, end))
+    answer = late.find_between(first, end)
 
-    kept = list(late)
+    found, kept = rows_of(answer), list(late)
+    assert all(
+        each.at_most == ((each.least or 0) < first or each.most >= end) for each in answer.writers
+    )
     assert sum_rows(given) == sum_rows(kept)
     assert found == sum_rows(list_meeting(kept, first, end))
     assert Counter(found) >= Counter(sum_rows(list_meeting(given, first, end)))
@@ -197,18 +188,14 @@ def test_window_names_its_late_reports(given: list[LateReport], start: int, leng
 @given(st.lists(reports, max_size=60), st.integers(1, 12), quarters)
 def test_dropped_reports_are_not_known(given: list[LateReport], most: int, start: int) -> None:
     late = LateReports()
-    known: dict[object, LateReport] = {}
+    known: dict[LatePlace, LateReport | None] = {}
     for each in given:
-        for place, changed in late.add(each, most).items():
-            if changed is None:
-                known.pop(place, None)
-            else:
-                known[place] = changed
+        known |= late.add(each, most)
         assert len(late) <= most
     first, end = start * HOUR_MS // 4, (start + 4) * HOUR_MS // 4
     found = late.find_between(first, end)
 
-    assert sorted(known.values(), key=repr) == sorted(late, key=repr)
+    assert sorted(filter(None, known.values()), key=repr) == sorted(late, key=repr)
     assert not found.is_known or Counter(rows_of(found)) >= Counter(
         sum_rows(list_meeting(given, first, end))
     )
@@ -258,28 +245,6 @@ def test_changed_windows_have_late_rows_since_the_time(  # noqa: PLR0913, PLR091
     assert list(found) == [each for each in windows if each.late.count]
 
 
-def test_reports_are_known_unless_deleted() -> None:
-    """A time far ahead of the clock is of before the clock went back."""
-    late = LateReports([LateReport("a", 1, 5, 5, 50, seen, served_at=seen) for seen in (60, 70)])
-    before = late.has_all_since(0, now=70)
-    late.forget_before(71)
-
-    assert (before, [late.has_all_since(at, now=70) for at in (70, 71)]) == (True, [False, True])
-    assert [late.has_all_since(HOUR_MS + at, now=70) for at in (70, 71)] == [True, False]
-
-
-def test_at_most_marks_reports_beyond_the_window() -> None:
-    late = LateReports([LateReport("pos", 3, 10, 19, 0, 0)])
-    windows = ((10, 20), (11, 20), (10, 19), (5, 30))
-
-    assert [late.find_between(*each).writers[0].at_most for each in windows] == [
-        False,
-        True,
-        True,
-        False,
-    ]
-
-
 def test_late_rows_before_the_kept_reports_are_not_known() -> None:
     """Windows that begin at or below their largest time are not known."""
     late = LateReports([LateReport("pos", 3, 10, 19, 0, 0, served_at=100)])
@@ -302,12 +267,11 @@ def test_reports_of_many_writers_drop_the_oldest() -> None:
 
 
 def test_writer_with_most_reports_is_merged_first() -> None:
-    """All places that changed are returned."""
     late = LateReports()
     for at in range(4):
         late.add(LateReport("many", 1, at * HOUR_MS, (at or 9) * HOUR_MS, at, at), most=5)
     late.add(LateReport("few", 1, 0, 0, 9, 9), most=5)
-    changed = late.add(LateReport("one", 1, 0, 0, 9, 9), most=5)
+    late.add(LateReport("one", 1, 0, 0, 9, 9), most=5)
 
     assert sorted((each.writer, each.rows, each.least, each.most) for each in late) == [
         ("few", 1, 0, 0),
@@ -315,8 +279,6 @@ def test_writer_with_most_reports_is_merged_first() -> None:
         ("many", 2, 2 * HOUR_MS, 3 * HOUR_MS),
         ("one", 1, 0, 0),
     ]
-    kept = {each.place: each for each in changed.values() if each is not None}
-    assert kept == {each.place: each for each in late if each.writer != "few"}
 
 
 def test_reports_of_one_time_merge_in_arrival_order() -> None:
@@ -326,20 +288,6 @@ def test_reports_of_one_time_merge_in_arrival_order() -> None:
 
     hours = sorted((each.first_seen // HOUR_MS, each.last_seen // HOUR_MS) for each in late)
     assert hours == [(0, 0), (0, 1), (2, 3)]
-
-
-def test_merged_reports_are_returned_after_a_deletion() -> None:
-    late = LateReports([LateReport(f"w{n}", 1, 0, 0, n, n) for n in (*range(8), 9)])
-    before = {each.place for each in late}
-    new = LateReport("w9", 1, HOUR_MS, HOUR_MS, 9, 9)
-    changed = late.add(new, most=8)
-
-    assert {place for place, each in changed.items() if each is None} >= before - {
-        each.place for each in late
-    }
-    assert [each for each in changed.values() if each is not None] == [
-        each for each in late if each.writer == "w9"
-    ]
 
 
 def test_a_time_in_seconds_is_refused_for_windows_in_ms() -> None:
@@ -402,21 +350,12 @@ def test_windows_of_a_zone_are_contiguous(time: int, size: int, zone: str) -> No
 
 
 def test_days_of_a_zone_last_23_to_25_hours() -> None:
-    """Windows, and changed windows, begin at midnight in Berlin."""
     berlin = Tiling(DAY_MS, zone=ZoneInfo("Europe/Berlin"))
-    hours = {"2026-03-29": 23, "2026-10-25": 25, "2026-11-26": 24}
-    starts = {day: parse_time(f"{day}T00:00+02:00") for day in hours}
-    starts |= {day: parse_time(f"{day}T00:00+01:00") for day in ("2026-03-29", "2026-11-26")}
-    lowers = enumerate(sorted(start + 26 * HOUR_MS for start in starts.values()), 1)
-    history = MarkHistory(Mark(seq, lower, lower, StreamCut({})) for seq, lower in lowers)
+    midnights = ("2026-03-29T00:00+01:00", "2026-10-25T00:00+02:00", "2026-11-26T00:00+01:00")
+    starts = [parse_time(each) for each in midnights]
 
-    for day, start in starts.items():
-        (window,) = find_complete_windows(history, berlin, after=start, limit=1)
-        assert (window.start, window.end - window.start) == (start, hours[day] * HOUR_MS)
-        late = LateReports([LateReport("pos", 1, start, start, 9, 9)])
-        coverage = Coverage(MissingWriters(), late, first_lower=0)
-        (changed,) = find_changed_windows(history, berlin, coverage, 9, after=None)
-        assert (changed.start, changed.end) == (window.start, window.end)
+    assert [berlin.start_of(each + 12 * HOUR_MS) for each in starts] == starts
+    assert [berlin.end_of(each) - each for each in starts] == [h * HOUR_MS for h in (23, 25, 24)]
 
 
 @pytest.mark.parametrize("size", [7, HOUR_MS])
