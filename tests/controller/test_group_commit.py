@@ -145,8 +145,6 @@ def test_forgotten_writer_is_not_written() -> None:
     assert [*draft.batch.list_drops(StoredMember)] == [("id-1", "w1"), ("id-1", "w3")]
 
 
-FAILURES = [StoreUnavailable("the disk is full"), MarkConflict("s", "default", 1)]
-
 DISK_FULL = StoreUnavailable("the disk is full")
 
 
@@ -162,7 +160,7 @@ async def wait_until_ready(controller: Controller) -> None:
     await wait_until_async(lambda: controller._committer.ready)
 
 
-@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
+@pytest.mark.parametrize("failure", [DISK_FULL, MarkConflict("s", "default", 1)])
 async def test_note_after_failed_commit_is_judged_by_durable_state(
     store: Watched, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,9 +25,8 @@ from tests.support.controllers import (
 
 async def test_ticks_delete_old_records(store: Watched, time: GivenTime) -> None:
     """Marks, groups whose readers are silent, and changes are deleted."""
-    async with serve_stream(
-        store, time, mark_retention_ms=1000, reader_timeout_ms=1000
-    ) as controller:
+    settings = {"mark_retention_ms": 1000, "reader_timeout_ms": 1000}
+    async with serve_stream(store, time, **settings) as controller:
         await deliver(controller, Note("a", 1), Note("a", 2))
         await controller.report("s", "g", "r", {0: 1})
         skip_served_time(controller, retention.RECORDS_KEPT_MS)

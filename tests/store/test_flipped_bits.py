@@ -93,9 +93,8 @@ def test_mark_moved_to_another_stream_is_refused(file: Path) -> None:
     content = file.read_bytes()
     file.write_bytes(content.replace(seventh, seventh.replace(b"1", b"3")))
 
-    with pytest.raises(
-        StoreDamaged, match="rows id-1 ship_time of the table noted_time_mark are misplaced"
-    ):
+    says = "rows id-1 ship_time of the table noted_time_mark are misplaced"
+    with pytest.raises(StoreDamaged, match=says):
         open_store(f"sqlite:///{file}")
 
 

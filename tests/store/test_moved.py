@@ -1,6 +1,6 @@
 """Rows of marks have the offsets that moved; readers get whole cuts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -49,52 +49,50 @@ def read_all(store: Reading) -> tuple[dict[str, list[AppendedMark]], list[Mappin
 
 
 @pytest.fixture
-def sql_store(make_durable: Callable[[], SqlStore]) -> SqlStore:
+def sql_store(make_durable: Callable[[], SqlStore]) -> Iterator[SqlStore]:
     """A new store of each kind with rows."""
-    return make_durable()
+    with closing(make_durable()) as made:
+        yield made
 
 
 @pytest.mark.parametrize("at_once", [1, 100], ids=["each alone", "in one batch"])
 def test_unmoved_segments_take_no_space_in_rows_of_marks(sql_store: SqlStore, at_once: int) -> None:
     """Each of a hundred marks stores only the one segment of 4,096 that moved."""
     marks = make_moving_marks(MANY, 100)
-    with closing(sql_store):
-        sql_store.commit(build_changes())
-        for first in range(0, 100, at_once):
-            sql_store.commit(ChangeSet(*marks[first : first + at_once]))
+    sql_store.commit(build_changes())
+    for first in range(0, 100, at_once):
+        sql_store.commit(ChangeSet(*marks[first : first + at_once]))
 
-        first_row, *others = read_cut_lengths(sql_store)
-        assert (first_row > 10 * MANY, max(others) < 20) == (True, True)
-        assert list(sql_store.marks("id-1", "default")) == marks
+    first_row, *others = read_cut_lengths(sql_store)
+    assert (first_row > 10 * MANY, max(others) < 20) == (True, True)
+    assert list(sql_store.marks("id-1", "default")) == marks
 
 
 def test_whole_cuts_at_most_double_rows(sql_store: SqlStore) -> None:
     """This holds for a chain of any length, and the last cut is read from few rows."""
     marks = make_moving_marks(170, 200)
-    with closing(sql_store):
-        sql_store.commit(build_changes())
-        for each in marks:
-            sql_store.commit(ChangeSet(each))
+    sql_store.commit(build_changes())
+    for each in marks:
+        sql_store.commit(ChangeSet(each))
 
-        whole = [length > 20 for length in read_cut_lengths(sql_store)]
-        assert (whole[:20], sum(whole)) == ([True, *[False] * 18, True], 11)
-        expected = {"default": marks, "ship_time": []}, [{"default": marks[-1].mark}]
-        assert read_all(sql_store) == expected
+    whole = [length > 20 for length in read_cut_lengths(sql_store)]
+    assert (whole[:20], sum(whole)) == ([True, *[False] * 18, True], 11)
+    expected = {"default": marks, "ship_time": []}, [{"default": marks[-1].mark}]
+    assert read_all(sql_store) == expected
 
 
 def test_first_kept_mark_has_all_segments(sql_store: SqlStore) -> None:
     """The dropped marks include the row that named the segments."""
     marks = make_moving_marks(MANY, 9)
-    with closing(sql_store):
-        sql_store.commit(build_changes(*marks[:8]))
+    sql_store.commit(build_changes(*marks[:8]))
 
-        batch = ChangeSet(*marks[8:])
-        batch.drop_marks("id-1", "default", 5)
-        sql_store.commit(batch)
+    batch = ChangeSet(*marks[8:])
+    batch.drop_marks("id-1", "default", 5)
+    sql_store.commit(batch)
 
-        lengths = read_cut_lengths(sql_store)
-        assert [length > 20 for length in lengths] == [True, False, False, False]
-        assert list(sql_store.marks("id-1", "default")) == marks[5:]
+    lengths = read_cut_lengths(sql_store)
+    assert [length > 20 for length in lengths] == [True, False, False, False]
+    assert list(sql_store.marks("id-1", "default")) == marks[5:]
 
 
 def test_mark_is_compared_with_last_mark_of_another_store(
