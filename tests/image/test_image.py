@@ -1,5 +1,6 @@
 """The image of deploy/Dockerfile in a real container: its size, its controller and its commands."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,13 @@ import pytest
 
 from demo.trials.ports import free_port
 from noted_time_cli.terminal.output import UNANSWERED_STATUS
-from tests.image.container import Image
+from tests.image.container import Container, Image
 
 pytestmark = pytest.mark.acceptance
 
 LARGEST_BYTES = 120_000_000
+
+ENTER_CONTAINER = ("nsenter", "--mount", "--pid", "--root", "--target")
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ def test_image_adds_at_most_120_mb_to_its_base(image: Image) -> None:
 
 
 def test_killed_controller_keeps_its_notes(image: Image, volume: Path) -> None:
-    """The second container has the same volume.
+    """The second container has the same volume, and the health check sees the first.
 
     The root file system is read-only, and the user is not root. An engine sends its signals to
     process 1, which is the controller.
@@ -49,6 +52,7 @@ def test_killed_controller_keeps_its_notes(image: Image, volume: Path) -> None:
         killed.make("flights")
         killed.note("flights", 7, {"0": 3})
         before = killed.get("flights/marks")["marks"]
+        health = [check_health(image, killed, each) for each in (port, free_port())]
         owner = Path(f"/proc/{killed.first}").stat().st_uid
         killed.kill()
 
@@ -57,6 +61,19 @@ def test_killed_controller_keeps_its_notes(image: Image, volume: Path) -> None:
         after = again.get("flights/marks")["marks"]
 
     assert ([mark["cut"] for mark in before], before, owner) == ([{"0": 3}], after, 10001)
+    assert health == [0, 1]
+
+
+def check_health(image: Image, container: Container, port: int) -> int:
+    """Return the exit status of the image's health check in a container."""
+    kind, *words = image.config["Healthcheck"]["Test"]
+    assert kind == "CMD"
+    variables = dict(line.split("=", 1) for line in image.config["Env"])
+    variables["NOTED_TIME_PORT"] = str(port)
+    done = subprocess.run(
+        [*ENTER_CONTAINER, str(container.first), *words], env=variables, check=False
+    )
+    return done.returncode
 
 
 def test_image_refuses_to_serve_without_a_token(image: Image, volume: Path) -> None:
