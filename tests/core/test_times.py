@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Rejected
+from noted_time import NotedTimeError, Rejected
 from noted_time.values import (
     DAY_MS,
     HOUR_MS,
@@ -24,6 +24,7 @@ from noted_time.values import (
     InvalidCut,
     InvalidFinalTime,
     InvalidNote,
+    Recreated,
     Session,
     parse_duration,
     unix_ms_of,
@@ -127,25 +128,35 @@ TEN = 1_357_034_400_000
 
 
 @pytest.mark.parametrize(
-    ("message", "says"),
+    ("kind", "facts", "says"),
     [
-        (InvalidNote("UA", "invalid_time", TEN), "it noted 2013-01-01T10:00:00Z before"),
-        (InvalidNote("UA", "too_far_ahead", TEN), "last is 2013-01-01T10:00:00Z"),
-        (InvalidNote("UA", "invalid_time", 42), "it noted 42 before"),
-        (InvalidNote("UA", "too_many_writers", 100_000_000_000), "last is 100000000000"),
-        (InvalidNote("UA", "invalid_position", {0: TEN}), f"it was at {{0: {TEN}}} before"),
-        (ImplausibleTime(TEN // 1000, TEN), "in seconds? "),
-        (ImplausibleTime(TEN // 1000, TEN), "the lower is 2013-01-01T10:00:00Z"),
+        (InvalidNote, ("UA", "invalid_time", TEN), "it noted 2013-01-01T10:00:00Z before"),
+        (InvalidNote, ("UA", "too_far_ahead", TEN), "last is 2013-01-01T10:00:00Z"),
+        (InvalidNote, ("UA", "invalid_time", 42), "it noted 42 before"),
+        (InvalidNote, ("UA", "too_many_writers", 100_000_000_000), "last is 100000000000"),
+        (InvalidNote, ("UA", "invalid_position", {0: TEN}), f"it was at {{0: {TEN}}} before"),
+        (ImplausibleTime, (TEN // 1000, TEN), "in seconds? "),
+        (ImplausibleTime, (TEN // 1000, TEN), "the lower is 2013-01-01T10:00:00Z"),
         (
-            InvalidFinalTime("default", TEN - 1, TEN),
+            InvalidFinalTime,
+            ("default", TEN - 1, TEN),
             "final time 2013-01-01T09:59:59.999Z of domain 'default' is not above 2013-01-01T10:00",
         ),
-        (InvalidFinalTime("default", MAX_INT64, TEN), "of domain 'default' is an end of int64"),
+        (InvalidFinalTime, ("default", MAX_INT64, TEN), "of domain 'default' is an end of int64"),
+        (Recreated, ("topic 'a'", "its id differs"), "its id differs. Restart first, because"),
     ],
 )
-def test_message_shows_the_time_as_text(message: Rejected, says: str) -> None:
+def test_message_shows_the_time_as_text(
+    kind: type[Rejected], facts: tuple[Any, ...], says: str
+) -> None:
     """Numbers that are none, such as offsets and counts, are left alone."""
-    assert says in str(message)
+    assert says in str(kind(*facts))
+
+
+def test_certain_loss_of_a_log_needs_no_restart() -> None:
+    assert ": its id differs. The stream still has the old offsets" in str(
+        Recreated("topic 'a'", "its id differs", is_certain=True)
+    )
 
 
 def test_a_range_names_its_bounds_as_times() -> None:
@@ -154,19 +165,24 @@ def test_a_range_names_its_bounds_as_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "facts"),
+    ("kind", "given", "facts"),
     [
-        (InvalidNote("UA", "invalid_time", TEN), {"status": "invalid_time", "last": TEN}),
-        (InvalidCut({0: 5}, {1: 7}), {"behind": {0: 5}, "beyond": {1: 7}}),
-        (InvalidFinalTime("ship", 5, TEN), {"domain": "ship", "lower": TEN}),
+        (InvalidNote, ("UA", "invalid_time", TEN), {"status": "invalid_time", "last": TEN}),
+        (InvalidCut, ({0: 5}, {1: 7}), {"behind": {0: 5}, "beyond": {1: 7}}),
+        (InvalidFinalTime, ("ship", 5, TEN), {"domain": "ship", "lower": TEN}),
         (
-            Fenced("UA", Session("f7", "host-b", TEN), 2),
+            Fenced,
+            ("UA", Session("f7", "host-b", TEN), 2),
             {"writer": "UA", "label": "host-b", "session": "f7", "since": TEN, "rows": 2},
         ),
-        (DeliveryFailed("UA", 3, "too large"), {"failed": 3, "reason": "too large"}),
+        (DeliveryFailed, ("UA", 3, "too large"), {"failed": 3, "reason": "too large"}),
     ],
 )
-def test_error_has_its_facts_as_attributes(error: Exception, facts: dict[str, Any]) -> None:
+def test_error_has_its_facts_as_attributes(
+    kind: type[NotedTimeError], given: tuple[Any, ...], facts: dict[str, Any]
+) -> None:
+    error = kind(*given)
+
     assert {name: getattr(error, name) for name in facts} == facts
 
 

@@ -77,6 +77,7 @@ ROOMS = {
             "tests/controller/api/test_calls.py",
             *_tests("tests/cli", "spellings transcripts"),
             *_tests("tests/writer_client", "delivery fencing log_ends"),
+            "tests/clients/test_sessions.py",
         ),
         0.9,
     ),
