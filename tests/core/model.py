@@ -300,9 +300,9 @@ class Model:
             behind = {k for k in self.marks if writer.time(k) < self.peak.get(k, NEVER)}
             writer.overtaken = {k: writer.overtaken.get(k, now) for k in behind}
         for domain in self.marks:
-            self.upper[domain] = max(self.upper.get(domain, NEVER), self._largest(domain))
+            self.upper[domain] = max(self.upper.get(domain, NEVER), self.find_largest(domain))
 
-    def _largest(self, domain: str) -> int:
+    def find_largest(self, domain: str) -> int:
         said = [w for w in self.writers.values() if w.excluded != "removed"]
         return max([NEVER, *(writer.highest_event(domain) for writer in said)])
 
@@ -316,7 +316,7 @@ class Model:
                 self._forget_overtaking(writer, domain)
             self.settle(now)
             for domain in self.marks:
-                largest = max(self.lower(domain), self._largest(domain))
+                largest = max(self.lower(domain), self.find_largest(domain))
                 if largest < self.upper[domain]:
                     self.upper[domain] = largest
                     self.unbounded.add(domain)
