@@ -18,8 +18,11 @@ from tests.support.next_version import NEXT, NextVersion
 from tests.support.processes import ROOT
 
 pytestmark = pytest.mark.anyio
-BEYOND_S = 2.0
-"""How much longer than a takeover a pause may be."""
+BEYOND_S = 8.0
+"""How much longer marks may stand still than in a takeover.
+
+Streams move twice in an update, and the load alone stands still for 3 s.
+"""
 
 
 def replace_replica(
@@ -55,7 +58,7 @@ async def test_rolling_forward_back_and_forward_loses_nothing(
 ) -> None:
     """Every law of `docs/explain/chaos.md` holds.
 
-    No pause is longer than a takeover after a kill of a controller of this version.
+    Marks stand still for little longer than after a kill of a controller of this version.
     """
     later = NextVersion(tmp_path / "later")
     arena = Arena(server, tmp_path, random.Random(1), count=2)
