@@ -169,6 +169,8 @@ class TableHistory(Struct, frozen=True):
     (20, 2)
     >>> TableHistory((of(0, orders=10), of(1, "other"))).claim()
     NoClaim(why='orders: ended by a change in version 1', kind='claim_ended')
+    >>> TableHistory((of(0, orders=None),)).claim().why
+    'orders: it is not known which rows were deleted before its query began'
     """
 
     commits: Sequence[Commit]

@@ -42,6 +42,15 @@ class MissingWriters:
     >>> marks = [Mark(seq, 10 * seq, 0, StreamCut({})) for seq in (1, 2, 3, 4)]
     >>> [missing.find_at_mark(mark).count for mark in marks]
     [0, 1, 1, 0]
+
+    The interval began at 0 ms, so it is forgotten after that:
+
+    >>> missing.forget_before(0, 40, ())
+    >>> missing.find_at_mark(marks[1]).count
+    1
+    >>> missing.forget_before(1, 40, ())
+    >>> missing.find_at_mark(marks[1]).count, missing.known_from
+    (0, 30)
     """
 
     __slots__ = ("_ended", "known_from", "open")

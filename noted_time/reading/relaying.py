@@ -34,6 +34,12 @@ class RelayQueue:
     >>> queue.add("default", [Mark(n, n, n, cut) for n, cut in enumerate(ends, 1)])
     >>> queue.due(now_ms=9_999), [mark.seq for _, mark in queue.due(now_ms=10_000)]
     ([], [1])
+
+    The last mark of a sealed stream is final:
+
+    >>> queue.add("default", (), is_all=True)
+    >>> [(mark.seq, mark.final) for mark in queue.waiting["default"]]
+    [(1, False), (2, True)]
     """
 
     def __init__(self, new_segment_ms: int = NEW_SEGMENT_MS) -> None:

@@ -144,10 +144,13 @@ TEN = 1_357_034_400_000
         ),
         (InvalidFinalTime, ("default", MAX_INT64, TEN), "of domain 'default' is an end of int64"),
         (Recreated, ("topic 'a'", "its id differs"), "its id differs. Restart first, because"),
+        (Recreated, ("topic 'a'", "its id differs"), "If this error repeats, the stream"),
+        (DeliveryFailed, ("UA", 3, "too large"), "produce what failed again, then call forgive()"),
+        (Fenced, ("UA", Session("f7"), 2), "To run both, give each process its own writer name"),
     ],
 )
 def test_message_shows_the_time_as_text(
-    kind: type[Rejected], facts: tuple[Any, ...], says: str
+    kind: type[NotedTimeError], facts: tuple[Any, ...], says: str
 ) -> None:
     """Numbers that are none, such as offsets and counts, are left alone."""
     assert says in str(kind(*facts))
