@@ -210,7 +210,16 @@ def name_source(lacks: Iterable[Lack], source: str) -> list[Lack]:
 
 
 def combine(parts: Mapping[str, Completeness]) -> Completeness:
-    """Combine the answers for the sources of one dataset: it has what all of them have."""
+    """Combine the answers for the sources of one dataset: it has what all of them have.
+
+    >>> from functools import partial
+    >>> of = partial(Completeness, status="complete", lacks=(), remedy="")
+    >>> orders = of(complete_to=20, first_lower=3, sentence="to 20")
+    >>> returns = of(complete_to=10, first_lower=4, sentence="to 10")
+    >>> both = combine({"orders": orders, "returns": returns})
+    >>> both.complete_to, both.first_lower, both.sentence
+    (10, 4, 'to 20; to 10')
+    """
     (first, *others) = parts.values()
     if not others:
         return first

@@ -62,7 +62,7 @@ ROOMS = {
         ("noted_time/verdict/*",),
         (
             "noted_time/verdict",
-            *_core("lineage policies scenarios verdict verdict_laws"),
+            *_core("decision_words lineage policies scenarios verdict verdict_laws"),
             *_tests("tests/controller/api", "calls sentences"),
             "tests/cli/test_transcripts.py",
         ),
