@@ -43,14 +43,14 @@ class MissingWriters:
     >>> [missing.find_at_mark(mark).count for mark in marks]
     [0, 1, 1, 0]
 
-    The interval began at 0 ms, so it is forgotten after that:
+    Only intervals that began before a time are forgotten:
 
-    >>> missing.forget_before(0, 40, ())
-    >>> missing.find_at_mark(marks[1]).count
-    1
-    >>> missing.forget_before(1, 40, ())
-    >>> missing.find_at_mark(marks[1]).count, missing.known_from
-    (0, 30)
+    >>> missing.take(5, 3, (40, 50), [Absence("DL", "timed_out", 4, 40, {}, 40)], ())
+    >>> missing.take(6, 4, (50, 60), (), ("DL",))
+    >>> missing.forget_before(3, 60, ())
+    >>> fifth = Mark(5, 50, 0, StreamCut({}))
+    >>> [missing.find_at_mark(mark).count for mark in (marks[1], fifth)], missing.known_from
+    ([0, 1], 30)
     """
 
     __slots__ = ("_ended", "known_from", "open")
