@@ -41,9 +41,9 @@ class Arena:
             trust_env=False,
         )
         self._clients = [self.http]
-        self.database = server.make_database().rpartition("/")[2]
+        database = server.make_database().rpartition("/")[2]
         self.replicas = [
-            Replica(f"replica-{number}", directory, server, self.database)
+            Replica(f"replica-{number}", directory, server, database)
             for number in range(1, count + 1)
         ]
 

@@ -1,7 +1,6 @@
 """One of several replicas, and the links to it and from it."""
 
 import asyncio
-import os
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +10,7 @@ import httpx
 
 from demo.trials.postgres import Server
 from tests.chaos.link import Link
-from tests.support.processes import ROOT, ServeProcess
+from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
 
 START_PATIENCE_S = 300.0
@@ -64,25 +63,24 @@ class Replica:
         await self.door.close()
         await self.database.close()
 
-    async def start(self, *, ahead_ms: int = 0, code: Path = ROOT) -> None:
+    async def start(self, *, ahead_ms: int = 0) -> None:
         """Start the process, on a wall clock that is ahead, and wait until it listens.
 
         It ends by itself if it does not reach the database; then it is started again, as by a
         supervisor. Raises `TimeoutError` if that lasts too long.
         """
         async with asyncio.timeout(START_PATIENCE_S):
-            while not await self._try_to_start(ahead_ms, code):
+            while not await self._try_to_start(ahead_ms):
                 self.refused_starts += 1
                 await asyncio.sleep(RESTART_S)
 
-    async def _try_to_start(self, ahead_ms: int, code: Path) -> bool:
+    async def _try_to_start(self, ahead_ms: int) -> bool:
         through = self._server.url(self._database_name, port=self.database.port)
         self._process = process = ServeProcess(
             self._directory,
             *("--database", through, "--advertise", self.url),
             module="tests.chaos.shifted",
             WALL_CLOCK_AHEAD_MS=str(ahead_ms),
-            PYTHONPATH=os.pathsep.join(dict.fromkeys([str(code), str(ROOT)])),  # for this module
         )
         while not process.listens():
             if process.process.poll() is not None:

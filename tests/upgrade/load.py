@@ -1,0 +1,114 @@
+"""Real clients under load, and the outcomes of their calls."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Self
+
+from demo.trials.waiting import PATIENCE_S, wait_until
+from noted_time import NotedTimeError
+from reader_client import ReaderClient
+from writer_client import WriterClient
+
+PAUSE_S = 0.1
+LONGEST_S = 300.0
+
+
+class Noted(NamedTuple):
+    """An acknowledged time of a stream."""
+
+    stream: str
+    time: int
+    at: float
+
+
+class Load:
+    """For each stream a writer notes 1, 2, 3 and so on, and a reader follows the marks.
+
+    Each time is durable before the next one. The end of the block ends them.
+    """
+
+    def __init__(self, urls: str, streams: Sequence[str]) -> None:
+        """Start them."""
+        self.noted: list[Noted] = []
+        self.read: dict[str, list[tuple[int, int]]] = {each: [] for each in streams}
+        self._urls = urls
+        self._ending = threading.Event()
+        self._threads = [
+            threading.Thread(target=target, args=(each,), daemon=True)
+            for target in (self._write, self._read)
+            for each in streams
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+
+    def _write(self, stream: str) -> None:
+        with WriterClient(self._urls, stream, "w", timeout_ms=600_000) as client:
+            noted = 0
+            while not self._ending.is_set():
+                noted += 1
+                client.note_time(noted, {0: 10 * noted})
+                flush(client)
+                self.noted.append(Noted(stream, noted, time.monotonic()))
+                time.sleep(PAUSE_S)
+            client.finish(timeout=LONGEST_S)
+
+    def _read(self, stream: str) -> None:
+        with ReaderClient(self._urls, stream) as client:
+            last = 0
+            while not self._ending.is_set():
+                for mark in client.marks(last):
+                    self.read[stream].append((mark.seq, mark.lower))
+                    last = mark.seq
+                time.sleep(PAUSE_S)
+
+    def end(self) -> None:
+        """Let the writers finish, and wait for them."""
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+    def wait_for_progress(self, since: float) -> None:
+        """Wait until each stream has three more acknowledged notes after a moment."""
+        wait_until(lambda: min(map(len, self._moments(since, time.monotonic()))) >= 3)
+
+    def last_acknowledged(self) -> dict[str, int]:
+        """Return the last time of each stream's writer that was acknowledged."""
+        return {each.stream: each.time for each in self.noted}
+
+    def pause(self, start: float, end: float) -> float:
+        """Return the longest time between acknowledged notes of a writer in this interval."""
+        return max(
+            after - before
+            for moments in self._moments(start, end)
+            for before, after in zip([start, *moments], [*moments, end], strict=True)
+        )
+
+    def _moments(self, start: float, end: float) -> Iterator[list[float]]:
+        """Yield when the notes of each stream were acknowledged between two moments."""
+        found = defaultdict[str, list[float]](list)
+        for each in self.noted:
+            if start < each.at <= end:
+                found[each.stream].append(each.at)
+        return iter(found[each] for each in self.read)
+
+
+def flush(client: WriterClient) -> None:
+    """Wait until the notes are durable, through pauses of any length."""
+    until = time.monotonic() + LONGEST_S
+    while True:
+        try:
+            client.flush(timeout=10)
+        except NotedTimeError:
+            if time.monotonic() > until:
+                raise
+        else:
+            return
