@@ -43,7 +43,7 @@ class ReportedBacklog:
     >>> backlog.due, backlog.take()
     (False, {})
 
-    A report without an answer may have arrived, so the next one is sent with any value:
+    A report without an answer may have arrived, so the next one is sent in any case:
 
     >>> backlog.set_backlog(backlog=False); backlog.take()
     {'backlog': False}
@@ -59,7 +59,8 @@ class ReportedBacklog:
         self._listeners: list[_Listener] = []
 
     def set_backlog(self, *, backlog: bool | None) -> None:
-        self._acknowledged, self._latest = {}, {"backlog": backlog}
+        self.announce()
+        self._latest = {"backlog": backlog}
 
     @property
     def state(self) -> BacklogState:
