@@ -109,7 +109,7 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
 
     @property
     def first_lower(self) -> int | None:
-        """The first time (Unix ms) that a writer vouches for, if it is known."""
+        """The least time (Unix ms) that a writer vouches for, if it is known."""
         times = [each.first_lower for each in self.claims.values() if each.first_lower is not None]
         return max(times, default=None)
 

@@ -61,7 +61,7 @@ LATE_NOT_KNOWN = f"{NOT_SO_FAR}: it is not known which rows are late"
 NO_MARK = "there is no mark yet"
 
 TIMES_EXAMINED = 100
-"""How many times are tried, from the greatest, until the requirements hold."""
+"""How many of the greatest times are tried until the requirements hold."""
 
 
 class JudgedDomain(Protocol):
@@ -210,7 +210,7 @@ def _list_required(domain: JudgedDomain, asked: Requirement) -> Sequence[str]:
 
 
 def _list_ends(domain: JudgedDomain, asked: Requirement) -> Iterator[int]:
-    """Yield the times when a required writer stops to vouch, or when one becomes missing."""
+    """Yield the times when a required writer stops vouching, or when one becomes missing."""
     for name in _list_required(domain, asked):
         spells, _ = domain.find_writer_status(name)
         yield from (each.until for each in spells if each.until is not None)

@@ -53,7 +53,7 @@ class OpenDataset:
     """A dataset that can be judged.
 
     `readers` are the offsets that it has read, by stream. `names` are the claims that count in a
-    table. `asks`: whether to ask its streams, or only if a controller answers.
+    table, and `asks` says when to ask its streams.
     """
 
     dataset: Dataset

@@ -104,7 +104,7 @@ def _find_owners(
     rows: Iterable[WriterRow],
     forgotten_seq: int | None,
 ) -> dict[int, tuple[str, int]]:
-    """Return the only writer that noted each segment, and the first offset whose rows it owns.
+    """Return the only writer that noted each segment, and the offset where its rows begin.
 
     Cuts up to mark `forgotten_seq` cover all that forgotten writers noted. So the next larger
     offset in a cut is from a note of the owner.

@@ -67,7 +67,7 @@ class LogPlanner(Planner):
         self._target = self._files.refresh()
 
     def find_ends(self, begun: NotedOffset, limit: ReadLimit) -> NotedOffset | None:
-        """Find no ends while the log has a foreign file, which may leave soon."""
+        """Find no ends while the log has a foreign file, which may be removed soon."""
         try:
             begun = self._set_times(begun)
             ended = begun if begun.is_read else self._find_ends(begun, limit)

@@ -283,7 +283,7 @@ class Writer(ABC, Generic[Network]):
         return self._outbox.lower(self._resolve_domain(domain))
 
     def late_below(self, domain: str | None = None) -> int | None:
-        """Return the bound of late rows that are written now, or `None`.
+        """Return the time below which rows written now are late, or `None`.
 
         It is the largest of the lower, the writer's notes, and the notes of an earlier process.
         """
