@@ -20,8 +20,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from locks.install import NOT_INSTALLED  # noqa: E402 - from this clone
-from locks.suites import calls  # noqa: E402 - likewise
+from tools.install.environments import NOT_INSTALLED  # noqa: E402 - from this clone
+from tools.install.suites import calls  # noqa: E402 - likewise
 
 ALLOWED_SKIPS: dict[str, str] = {}
 """The suites that a build may skip, such as `--dbt`, each with the reason."""

@@ -39,7 +39,7 @@ FOLDERS = {
         "spark_integration",
         "writer_client",
     ),
-    "tests": ("benchmarks", "demo", "locks", "run", "tests"),
+    "tests": ("benchmarks", "demo", "run", "tests", "tools"),
 }
 
 ODD_TURNS = re.compile(

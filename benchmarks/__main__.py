@@ -14,7 +14,7 @@ from rich.console import Console
 
 from benchmarks import against, page
 from benchmarks.figures import Figure, Run, as_json, lines
-from demo.trials.descendants import end_with_this_process
+from tools.trials.descendants import end_with_this_process
 
 BENCHMARKS = {
     "single": "single_notes",

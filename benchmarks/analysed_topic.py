@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
-from demo.trials.kafka import Broker, is_installed
 from noted_time.kafka.connecting import FATAL_ONLY
 from noted_time.kafka.records import BATCH_RECORDS, CONSUMER_SETTINGS
+from tools.trials.kafka import Broker, is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

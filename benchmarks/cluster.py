@@ -20,8 +20,8 @@ from benchmarks.figures import Figure, Run, Samples, WrongResult
 from benchmarks.processes import controller
 from benchmarks.spark_read import SEGMENTS, Counted, write
 from benchmarks.stored import sqlite_url
-from demo.trials.cluster import Cluster
-from demo.trials.spark_programs import environment
+from tools.trials.cluster import Cluster
+from tools.trials.spark_programs import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from benchmarks.aggregation import KEY, SEGMENTS, tune_collector
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from controller.service.controller import Controller
-from demo.trials.memory_store import MemoryStore
 from noted_time.values import Accepted, Note
+from tools.trials.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -26,11 +26,11 @@ from benchmarks.kafka_looks import measure_looks
 from benchmarks.processes import TICKS, controller
 from benchmarks.spark_rows import BEGUN_MS, DAY_MS, spark_session
 from benchmarks.stored import sqlite_url
-from demo.trials.kafka import Broker, connector, is_installed
-from demo.trials.waiting import wait_until
 from noted_time.kafka.noted_topic import name_noted_topic
 from reader_client import KafkaRelay
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
+from tools.trials.kafka import Broker, connector, is_installed
+from tools.trials.waiting import wait_until
 from writer_client import KafkaNotedProducer
 
 if TYPE_CHECKING:

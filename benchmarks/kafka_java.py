@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Run, Samples, Target
-from demo.trials import java
-from demo.trials.java import JavaProducer
+from tools.trials import java
+from tools.trials.java import JavaProducer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from demo.trials.kafka import Broker
+    from tools.trials.kafka import Broker
 
 COST = Target("value", "at most", 0.4)
 WARM = 3

@@ -15,7 +15,7 @@ from noted_time.kafka.records import BATCH_RECORDS, CONSUMER_SETTINGS
 from writer_client import KafkaEnds, KafkaFields, KafkaTimes
 
 if TYPE_CHECKING:
-    from demo.trials.kafka import Broker
+    from tools.trials.kafka import Broker
 
 MANY, FEW = 100, 4
 LOOKS = 20

@@ -22,7 +22,7 @@ from controller.store.schema import RECORD_TABLES
 if TYPE_CHECKING:
     from psycopg import Connection
 
-    from demo.trials.postgres import Server as Postgres
+    from tools.trials.postgres import Server as Postgres
 
 TRANSACTION = 5000
 RATE = Target("ratio", "at least", 0.31)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.figures import WrongResult
 from benchmarks.load import percentile
-from demo.trials.postgres import Server as Postgres
-from demo.trials.postgres import find_binaries
+from tools.trials.postgres import Server as Postgres
+from tools.trials.postgres import find_binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

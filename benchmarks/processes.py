@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import bare
 from controller.store.migrate import migrate
-from demo.trials.ports import free_port
+from tools.trials.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

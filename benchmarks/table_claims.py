@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from benchmarks.spark_rows import rows_by_chance, spark_session
-from demo.trials import tables
 from noted_time.tables import complete_to
 from spark_integration import NotedTable, TableClaims
+from tools.trials import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable

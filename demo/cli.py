@@ -23,9 +23,9 @@ from demo import findings, hours, observers, report, tables
 from demo.data import read_flights
 from demo.stage import Result, open_stage
 from demo.surroundings import controller
-from demo.trials.descendants import end_with_this_process
 from noted_time import NotedTimeError
 from noted_time.installation import name_program
+from tools.trials.descendants import end_with_this_process
 
 DATABASE = "flights.db"
 

@@ -35,10 +35,10 @@ from demo.simulation import (
     simulate_noted_time,
 )
 from demo.stage import Result, Stage
-from demo.trials.kafka import Broker
-from demo.trials.s3 import read_parquet
 from reader_client import ReaderClient
 from spark_integration import Batches
+from tools.trials.kafka import Broker
+from tools.trials.s3 import read_parquet
 
 DELAY_HOURS = (2, 4, 6, 8)
 """The delays of Spark's own watermark that are tried; the least that loses nothing is simulated."""

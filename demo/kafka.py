@@ -18,9 +18,9 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from demo.data import Flight
 from demo.replay import DOMAIN, EVENT_TIME, PATIENCE_S, SEGMENTS, STREAM, create_stream
 from demo.schedule import Step
-from demo.trials.kafka import Broker
 from noted_time.kafka import Topic
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
+from tools.trials.kafka import Broker
 from writer_client import KafkaNotedProducer
 
 KEPT_FOR_EVER = {"retention.ms": -1}

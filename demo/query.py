@@ -18,9 +18,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from demo.data import HOUR_MS, Flight
 from demo.measurement import Count, Run, Truth, unix_ms
 from demo.replay import EVENT_TIME, STREAM, table
-from demo.trials.starting import start_query
 from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
 from spark_integration.log.options import Option
+from tools.trials.starting import start_query
 
 HOUR = "1 hour"
 LONG_AGO_S = 1_000_000_000

@@ -17,8 +17,8 @@ from rich.table import Table
 
 from demo.data import Flights
 from demo.surroundings import spark_session
-from demo.trials import kafka, s3
-from demo.trials.kafka import Broker
+from tools.trials import kafka, s3
+from tools.trials.kafka import Broker
 
 
 @dataclass(frozen=True, slots=True)

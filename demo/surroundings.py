@@ -12,35 +12,13 @@ from pathlib import Path
 import httpx
 from pyspark.sql import SparkSession
 
-from demo.trials import classes
-from demo.trials.daemons import Daemon
-from demo.trials.ports import LOOPBACK, free_port
-from demo.trials.spark_programs import environment
-from demo.trials.waiting import wait_until
 from noted_time import Rejected
-
-# Hadoop's default local file systems start two processes for every file of a checkpoint. With these
-# and a plain compiler, a micro-batch takes 0.12 s of CPU instead of 0.3.
-SMALL_BATCHES = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
-    ".checkpointing.FileSystemBasedCheckpointFileManager",
-    "spark.sql.streaming.fileSource.log.compactInterval": "1000",
-    "spark.sql.streaming.minBatchesToRetain": "2",
-    "spark.sql.streaming.pollingDelay": "1ms",
-}
-ON_LOOPBACK = {
-    "spark.driver.host": LOOPBACK,
-    "spark.driver.bindAddress": LOOPBACK,
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
-}
-JAVA_OPTIONS = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
-    "-Djdk.lang.Process.launchMechanism=VFORK"
-)
+from tools.trials import classes
+from tools.trials.daemons import Daemon
+from tools.trials.ports import LOOPBACK, free_port
+from tools.trials.spark_programs import environment
+from tools.trials.spark_settings import JAVA_OPTIONS, ON_LOOPBACK, SMALL_BATCHES
+from tools.trials.waiting import wait_until
 
 
 @contextmanager

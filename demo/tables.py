@@ -24,7 +24,6 @@ from demo.query import POLLING_DELAY, wait_for_watermark
 from demo.replay import EVENT_TIME, STREAM, replay, start_carriers
 from demo.schedule import Step, steps
 from demo.stage import Result, Stage
-from demo.trials.starting import start_query
 from noted_time.tables import complete_to
 from spark_integration import (
     Columns,
@@ -34,6 +33,7 @@ from spark_integration import (
     WatermarkPolicy,
     read_noted_log,
 )
+from tools.trials.starting import start_query
 
 NAME, DAYS = "tables", 4
 """The name of the story's files, and how many days it plays by default."""

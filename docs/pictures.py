@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 import structlog
 from playwright.sync_api import expect
 
-from demo.trials.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
-from demo.trials.dashboards import PLAYED_MS, PassingTime, Story
-from demo.trials.served import Served
+from tools.trials.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
+from tools.trials.dashboards import PLAYED_MS, PassingTime, Story
+from tools.trials.served import Served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -20,18 +20,18 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 from pyspark.sql import SparkSession
 from xdist.remote import Producer
 
-from demo.trials import classes
-from demo.trials.certificates import make_authority
-from demo.trials.descendants import end_with_this_process
-from demo.trials.postgres import Server
 from spark_integration.session.versions import PYTHON_SOURCES
 from tests.support import spark_versions, suites
 from tests.support.classes import make_in_background
 from tests.support.distribution import Together, rank_test
+from tools.trials import classes
+from tools.trials.certificates import make_authority
+from tools.trials.descendants import end_with_this_process
+from tools.trials.postgres import Server
 
 if TYPE_CHECKING:
-    from demo.trials.kafka import Broker
-    from demo.trials.served import Served
+    from tools.trials.kafka import Broker
+    from tools.trials.served import Served
 
 SHORT_LIVED = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
@@ -157,7 +157,7 @@ def database_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     """Return a controller that the tests of a module share."""
-    from demo.trials.served import Served  # noqa: PLC0415 - a second, for few tests
+    from tools.trials.served import Served  # noqa: PLC0415 - a second, for few tests
 
     with Served() as running:
         yield running
@@ -166,7 +166,7 @@ def served() -> Iterator[Served]:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """Return the PostgreSQL server of a process; tests that need it are skipped without one."""
-    from demo.trials.postgres import UNSYNCED, Server, find_binaries  # noqa: PLC0415 - for few tests
+    from tools.trials.postgres import UNSYNCED, Server, find_binaries  # noqa: PLC0415 - for few tests
 
     directory = find_binaries()
     if directory is None:
@@ -191,7 +191,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
     It is shared: a test that ends it starts it again, and names its topics after itself.
     """
-    from demo.trials import kafka  # noqa: PLC0415 - half a second, for few tests
+    from tools.trials import kafka  # noqa: PLC0415 - half a second, for few tests
 
     if not kafka.is_installed():
         pytest.skip(kafka.MISSING)
@@ -207,9 +207,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     installed, and has the interceptor if it can be built. It writes tables of Delta and Iceberg if
     there are connectors for its release.
     """
-    from demo.trials import java, kafka, tables  # noqa: PLC0415 - half a second, for few tests
     from tests.support.quick_python import quick_python  # noqa: PLC0415 - likewise
     from tests.support.spark_sessions import start_spark  # noqa: PLC0415 - likewise
+    from tools.trials import java, kafka, tables  # noqa: PLC0415 - half a second, for few tests
 
     own = [str(java.interceptor_jar())] if kafka.is_installed() and java.compiler() else []
     jars = ",".join([*kafka.connector(), *tables.connectors(), *own])

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from controller.store.sqlite import SqliteStore
-from demo.trials.calls import HTTP
 from tests.support.failing_database import fill_disk, lock_database, move_database
 from tests.support.processes import ServeProcess
+from tools.trials.calls import HTTP
 
 
 def post_notes(controller: ServeProcess, first: int, *, until: int) -> tuple[list[int], int]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials.waiting import PATIENCE_S
 from tests.support.processes import ServeProcess
+from tools.trials.waiting import PATIENCE_S
 
 
 @pytest.mark.skipif(

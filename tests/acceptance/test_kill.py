@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from controller.store.sqlite import SqliteStore
-from demo.trials.waiting import PATIENCE_S
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
+from tools.trials.waiting import PATIENCE_S
 
 
 def test_downtime_counts_toward_no_writer_timeout(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from controller.store.open import open_tokens
 from controller.store.token_table import Tokens
-from demo.trials.memory_store import MemoryTokens
-from demo.trials.postgres import Server, find_binaries
+from tools.trials.memory_store import MemoryTokens
+from tools.trials.postgres import Server, find_binaries
 
 KINDS = ["memory", "sqlite", "postgres"] if find_binaries() else ["memory", "sqlite"]
 

@@ -12,8 +12,8 @@ from controller.api.gate.access import OPEN_PATHS, find_need
 from controller.api.pages.assets import PAGE_PATHS
 from controller.service.controller import Controller
 from controller.service.telemetry.metrics import refused_calls
-from demo.trials.memory_store import MemoryStore
 from tests.support.gates import Guarded, serve_gate
+from tools.trials.memory_store import MemoryStore
 
 S = "/v1/streams/s"
 

@@ -14,8 +14,6 @@ from structlog.testing import capture_logs
 
 from controller.api.gate.access import Gate
 from controller.api.sockets.server import ListenAddress
-from demo.trials.calls import Calls
-from demo.trials.waiting import wait_until
 from noted_time import Rejected
 from noted_time.client import ENVIRONMENT_VARIABLE
 from noted_time_cli.server.serving import _check_address, _list_names
@@ -24,6 +22,8 @@ from tests.reader_client.answers import MARKS, STREAM
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess, run_command
 from tests.support.scrapes import samples
+from tools.trials.calls import Calls
+from tools.trials.waiting import wait_until
 from writer_client import WriterClient
 
 HERE = Path(__file__).parent

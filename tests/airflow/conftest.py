@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from tests.support.airflow import Airflow
 from tests.support.claimed import TEN, Orders
 from tests.support.page import BLOCK, read_page
 from tests.support.suites import find_programs
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
 
 PAGE = "docs/guides/schedulers.md"
 SINK = "group:connect-orders-jdbc@{}/sink"

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from demo.trials.calls import HOUR_MS
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from noted_time import Rejected
 from noted_time_airflow.waiting import PollResult, Wanted, watch
 from tests.support.claimed import TEN
+from tools.trials.calls import HOUR_MS
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
 
 pytestmark = pytest.mark.acceptance
 

@@ -4,12 +4,12 @@ from functools import partial
 
 import pytest
 
-from demo.trials.calls import HOUR_MS
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.waiting import eventually, wait_until
 from tests.support.airflow import Airflow
 from tests.support.claimed import TEN, Orders
+from tools.trials.calls import HOUR_MS
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.waiting import eventually, wait_until
 
 AT_TEN = "2013-01-01T10:00:00Z"
 WAITS = {"complete": "deferred", "load": None}

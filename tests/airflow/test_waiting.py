@@ -14,9 +14,6 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from demo.trials.calls import HOUR_MS
-from demo.trials.served import Served
-from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import Rejected
 from noted_time.client import Json, run
 from noted_time.client.transport import Transport
@@ -40,6 +37,9 @@ from reader_client.protocol.datasets import OpenDataset
 from tests.support.claimed import TEN, Orders
 from tests.support.controllers import wait_until_async
 from tests.support.gates import Guarded
+from tools.trials.calls import HOUR_MS
+from tools.trials.served import Served
+from tools.trials.waiting import PATIENCE_S, wait_until
 
 NINE = TEN - HOUR_MS
 SO_FAR = "is not known to be complete to 2013-01-01T10:00:00Z"

@@ -13,7 +13,7 @@ from benchmarks.processes import controller
 from benchmarks.single_notes import create_stream
 from benchmarks.stored import offsets_stored
 from benchmarks.writers import Writers
-from demo.trials.postgres import Server, find_binaries
+from tools.trials.postgres import Server, find_binaries
 
 pytestmark = pytest.mark.skipif(find_binaries() is None, reason="PostgreSQL is not installed")
 

@@ -9,8 +9,6 @@ import pytest
 
 from controller.api.wire import encoding
 from controller.service import long_reads
-from demo.trials.served import Served
-from demo.trials.waiting import eventually
 from noted_time import Mark
 from noted_time.reading import MarkHistory
 from reader_client import ReaderClient
@@ -18,6 +16,8 @@ from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.released import Released
 from tests.support.controllers import wait_until_async
 from tests.support.http import Caller
+from tools.trials.served import Served
+from tools.trials.waiting import eventually
 
 S = "/v1/streams/s"
 SEGMENTS, MARKS = 60, 40

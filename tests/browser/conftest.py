@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ViewportSize
 
-from demo.trials.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
-from demo.trials.calls import Calls
-from demo.trials.dashboards import PLAYED_MS, PassingTime, Stalled, Story, stall
-from demo.trials.served import Served
+from tools.trials.browser import LAPTOP, NO_BROWSER, Visit, chromium, find_chromium
+from tools.trials.calls import Calls
+from tools.trials.dashboards import PLAYED_MS, PassingTime, Stalled, Story, stall
+from tools.trials.served import Served
 
 HERE = Path(__file__).parent
 NUMBERS = count(1)

@@ -4,9 +4,9 @@ import re
 
 from playwright.sync_api import Route, expect
 
-from demo.trials.browser import Dialog, Visit, moments
-from demo.trials.calls import Calls
-from demo.trials.dashboards import MINUTE_MS, Stalled
+from tools.trials.browser import Dialog, Visit, moments
+from tools.trials.calls import Calls
+from tools.trials.dashboards import MINUTE_MS, Stalled
 
 WHY = "the depot burnt down"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from playwright.sync_api import Locator, Route, expect
 
-from demo.trials.browser import Visit
-from demo.trials.calls import HOUR_MS
-from demo.trials.dashboards import MINUTE_MS
+from tools.trials.browser import Visit
+from tools.trials.calls import HOUR_MS
+from tools.trials.dashboards import MINUTE_MS
 
 LAG = "lag over wall time"
 VALUES = "lower and upper over wall time"

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from demo.trials.browser import LAPTOP, PHONE, Visit, is_seen_within
-from demo.trials.calls import HOUR_MS, Calls
-from demo.trials.dashboards import crowd, make_many
-from demo.trials.served import Served
 from tests.browser.conftest import Visiting, viewport
+from tools.trials.browser import LAPTOP, PHONE, Visit, is_seen_within
+from tools.trials.calls import HOUR_MS, Calls
+from tools.trials.dashboards import crowd, make_many
+from tools.trials.served import Served
 
 NAME = "n" * 249
 

@@ -7,13 +7,13 @@ from urllib.parse import unquote_plus
 import pytest
 from playwright.sync_api import Route, expect
 
-from demo.trials.browser import LAPTOP, PHONE, Visit
-from demo.trials.dashboards import MARKUP, Stalled, stall
-from demo.trials.served import Served
 from tests.browser.conftest import Visiting
 from tests.replicas.conftest import a, b, url
 from tests.replicas.replica_processes import find_owned_name
 from tests.support.processes import ServeProcess
+from tools.trials.browser import LAPTOP, PHONE, Visit
+from tools.trials.dashboards import MARKUP, Stalled, stall
+from tools.trials.served import Served
 
 __all__ = ["a", "b", "url"]
 

@@ -39,13 +39,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
-from demo.trials.browser import Visit
-from demo.trials.dashboards import stall, wall_ms
-from demo.trials.served import Served
 from tests.browser.conftest import Visiting
 from tests.cli.test_transcripts import read_time
 from tests.support.gates import Guarded
 from tests.support.paragraphs import matches, read_paragraphs
+from tools.trials.browser import Visit
+from tools.trials.dashboards import stall, wall_ms
+from tools.trials.served import Served
 
 CONTROLS = ("remove", "hold", "release", "settings", "truncate", "seal")
 PLACES = {

@@ -4,11 +4,11 @@ import re
 
 from playwright.sync_api import expect
 
-from demo.trials.browser import Visit, is_seen_within, moments
-from demo.trials.calls import HOUR_MS, Calls
-from demo.trials.dashboards import MINUTE_MS, PLAYED_MS, PassingTime, Stalled
-from demo.trials.served import Served
 from tests.browser.conftest import Visiting
+from tools.trials.browser import Visit, is_seen_within, moments
+from tools.trials.calls import HOUR_MS, Calls
+from tools.trials.dashboards import MINUTE_MS, PLAYED_MS, PassingTime, Stalled
+from tools.trials.served import Served
 
 WITHIN_S = 2.0
 

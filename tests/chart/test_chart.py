@@ -11,12 +11,12 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from typer.main import get_command
 
-from demo.trials.calls import Calls
-from demo.trials.kafka import Broker
-from demo.trials.waiting import wait_until
 from noted_time_cli.app import app
 from tests.chart.rendered import ALL, CHART, SMALL, Chart, Object, parse_command, pods, select_kind
 from tests.support.processes import ServeProcess, run_command
+from tools.trials.calls import Calls
+from tools.trials.kafka import Broker
+from tools.trials.waiting import wait_until
 
 REPOSITORY = "https://git.example/noted-time/blob/main"
 MONITORING = {"PrometheusRule", "ServiceMonitor"}

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka.admin import TopicDescription
 from typer.testing import CliRunner
 
-from demo.trials.served import Served
 from noted_time.kafka import Topic
 from noted_time_cli.app import app
 from tests.support.processes import environment
+from tools.trials.served import Served
 from writer_client import SegmentLogWriter
 
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from demo.trials.calls import TEN
 from noted_time_cli.analyse import file_rows
 from tests.cli.conftest import Commands, Result
+from tools.trials.calls import TEN
 
 MINUTES = {"landing": [30, 70, 130, 190, 200], "departure": [10, 65, 125, 40, 185]}
 """The fourth row lands when 125 minutes are the newest: its hour ended 65 minutes before that."""

@@ -9,16 +9,13 @@ from pathlib import Path
 import pytest
 
 from controller.service import maintenance
-from demo.data import Flights, read_flights
-from demo.replay import STREAM, replay, start_carriers
-from demo.schedule import steps
-from demo.trials.calls import TEN, wire
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.waiting import wait_until
 from noted_time.client import Json
 from noted_time.kafka import Topic
 from tests.cli.conftest import Commands, write
+from tools.trials.calls import TEN, wire
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.waiting import wait_until
 
 MINUTE_MS = 60_000
 WRITERS = [f"w{n}" for n in range(10)]
@@ -149,17 +146,3 @@ def test_waits_end_with_the_closing_mark(tmp_path: Path, served: Served, run: Co
 
     assert found["wait_longest_ms"] == written - (TEN + 60 * MINUTE_MS)
     assert (found["still_open"], found["lost"]) == (2, 0)
-
-
-def test_the_flights_lose_none(tmp_path: Path, served: Served, run: Commands) -> None:
-    """Each carrier notes its flights in the air. A replay has no waits: its marks are of today."""
-    flights = Flights(read_flights(months=1, days=1).landed[:400])
-    with start_carriers(flights.carriers, tmp_path, served.url) as carriers:
-        replay(steps(flights), carriers.take)
-    words = ("analyse", "log", str(tmp_path), STREAM, "--time", "departure", "--stream", STREAM)
-    found = run(*words, "--arrival", "landing", "--delay", "0s", "--fail-if-broken", "--json")
-
-    noted = found.json["noted"]
-    assert (found.status, noted["figures"]["lost"], noted["not_judged"]) == (0, 0, 0)
-    assert noted["figures"]["wait_median_ms"] is None
-    assert found.json["delays"][0]["lost"] > 0

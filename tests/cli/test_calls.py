@@ -4,11 +4,11 @@ from typing import Any
 import httpx
 import pytest
 
-from demo.trials.calls import TEN
-from demo.trials.served import Served
 from noted_time.client import Question
 from noted_time_cli.client.caller import Caller
 from tests.cli.conftest import Console, note
+from tools.trials.calls import TEN
+from tools.trials.served import Served
 
 
 def test_writers_added_concurrently_are_all_expected(

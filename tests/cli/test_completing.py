@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from demo.trials.calls import HOUR_MS, TEN
 from noted_time.values import floor_time
 from tests.cli.conftest import Commands, Console
 from tests.support.odd_controller import odd_controller
+from tools.trials.calls import HOUR_MS, TEN
 
 
 def test_changes_before_the_kept_reports_are_not_known() -> None:

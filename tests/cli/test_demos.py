@@ -8,7 +8,6 @@ from uuid import uuid4
 
 import pytest
 
-from demo.trials.served import Served
 from noted_time.rules import Aggregator
 from noted_time.values import Accepted, Note, StreamSettings
 from noted_time_cli import demos
@@ -24,6 +23,7 @@ from noted_time_cli.demos import (
     list_noting_writers,
 )
 from tests.cli.conftest import Commands
+from tools.trials.served import Served
 
 
 def test_demo_writer_holds_times_out_and_returns_each_round() -> None:

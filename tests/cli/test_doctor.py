@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from demo.trials.calls import Calls
-from demo.trials.served import Served
-from demo.trials.waiting import wait_until
 from noted_time.client import Json
 from noted_time.installation import install_command
 from noted_time_cli.app import app
@@ -18,6 +15,9 @@ from tests.access.test_served import CERTIFICATE, TLS
 from tests.cli.conftest import Commands, Console, Result
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess, environment, run_command
+from tools.trials.calls import Calls
+from tools.trials.served import Served
+from tools.trials.waiting import wait_until
 
 WITHOUT_BROKER = [
     *("doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--checkpoint", "none", "--json")

@@ -6,10 +6,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from demo.trials.ports import free_port
-from demo.trials.served import Served
-from demo.trials.waiting import PATIENCE_S, eventually, wait_until
 from tests.cli.conftest import Commands, start_command, write
+from tools.trials.ports import free_port
+from tools.trials.served import Served
+from tools.trials.waiting import PATIENCE_S, eventually, wait_until
 
 
 def test_an_observer_shows_whether_its_notes_are_accepted(tmp_path: Path) -> None:

@@ -47,12 +47,12 @@ from pathlib import Path
 import pytest
 from deltalake import write_deltalake
 
-from demo.trials.served import Served
 from noted_time.values import parse_time
 from tests.cli.conftest import Commands, Result, note, write
 from tests.support.asking import ask
 from tests.support.claimed import ROWS, Orders
 from tests.support.paragraphs import matches, read_paragraphs
+from tools.trials.served import Served
 from writer_client import SegmentLogWriter
 
 FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))

@@ -6,11 +6,11 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
-from demo.trials.served import Served
 from noted_time.tables import inherit, pin
 from reader_client import why
 from tests.cli.conftest import Commands, note
 from tests.support.claimed import ROWS, TEN, Orders
+from tools.trials.served import Served
 
 HOUR = TEN + 3_600_000
 

@@ -2,10 +2,10 @@
 
 import random
 
-from demo.trials.served import Served
-from demo.trials.waiting import PATIENCE_S
 from noted_time.client import draw_chance
 from reader_client import ReaderClient
+from tools.trials.served import Served
+from tools.trials.waiting import PATIENCE_S
 from writer_client import WriterClient
 
 

@@ -15,7 +15,6 @@ from itertools import chain, repeat
 
 import pytest
 
-from demo.trials.waiting import wait_until
 from noted_time import Unreachable
 from noted_time.client import connections
 from noted_time.client.problems import error_of
@@ -25,6 +24,7 @@ from noted_time_cli.client.caller import Caller
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.loopback import Loopback
 from tests.support.memory import MIB
+from tools.trials.waiting import wait_until
 from writer_client import AsyncWriterClient, Pace, WriterClient
 
 PART = b" " * MIB

@@ -44,14 +44,14 @@ import httpx
 import pytest
 
 import noted_time
-from demo.trials.served import Served
-from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import Lag, TimeWindow
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.http import as_json
 from tests.support.paragraphs import matches, read_paragraphs
 from tests.writer_client.scripted import URL, Scripted, results
+from tools.trials.served import Served
+from tools.trials.waiting import PATIENCE_S, wait_until
 from writer_client import AsyncWriterClient, Pace, WriterClient
 
 FILES = sorted(Path(__file__).with_name("sessions").glob("*.txt"))

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from demo.trials.cluster import Cluster
-from demo.trials.kafka import connector
-from demo.trials.served import Served
 from tests.support.gates import Guarded
+from tools.trials.cluster import Cluster
+from tools.trials.kafka import connector
+from tools.trials.served import Served
 
 HERE = Path(__file__).parent
 

@@ -22,10 +22,6 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.starting import start_query
-from demo.trials.waiting import PATIENCE_S, eventually, wait_until
 from noted_time import Rejected
 from spark_integration import (
     Batches,
@@ -43,6 +39,10 @@ from spark_integration import (
 from tests.support.noted_stream import NotedStream, table
 from tests.support.queries import collect_rows, count_per_second
 from tests.support.spark_sessions import wait_for_end
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.starting import start_query
+from tools.trials.waiting import PATIENCE_S, eventually, wait_until
 from writer_client import WriterClient
 
 pytestmark = pytest.mark.shows("Spark Connect")

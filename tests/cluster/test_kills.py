@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from demo.trials.cluster import Cluster
-from demo.trials.served import Served
-from demo.trials.starting import UNCONNECTED
-from demo.trials.waiting import wait_until
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import list_batches
+from tools.trials.cluster import Cluster
+from tools.trials.served import Served
+from tools.trials.starting import UNCONNECTED
+from tools.trials.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 

@@ -9,12 +9,12 @@ from uuid import uuid4
 
 import pytest
 
-from demo.trials.connect_server import connect_server, plain_python
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.spark_programs import SparkProgram
 from noted_time import Mark, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
+from tools.trials.connect_server import connect_server, plain_python
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.spark_programs import SparkProgram
 
 pytestmark = [pytest.mark.needs_spark("3.5"), pytest.mark.shows("rented Spark")]
 

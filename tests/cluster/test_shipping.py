@@ -16,8 +16,6 @@ from zipfile import ZipFile
 import pytest
 from pyspark import cloudpickle
 
-from demo.trials.served import Served
-from demo.trials.spark_programs import ROOT, SparkProgram
 from spark_integration import NotedLogSink
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.log.source import LogSource
@@ -26,6 +24,8 @@ from spark_integration.marks_source.source import MarksSource
 from spark_integration.session.pickling import make_source_class
 from spark_integration.session.sources import build_options
 from tests.support.noted_stream import NotedStream
+from tools.trials.served import Served
+from tools.trials.spark_programs import ROOT, SparkProgram
 from writer_client import WriterClient
 
 PACKAGES = ("noted_time", "reader_client", "writer_client", "spark_integration")

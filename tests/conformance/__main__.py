@@ -52,10 +52,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from demo.trials.calls import Calls
-from demo.trials.descendants import end_with_this_process
 from tests.conformance.trial import Script, Trial, read_scripts
 from tests.support.processes import ServeProcess
+from tools.trials.calls import Calls
+from tools.trials.descendants import end_with_this_process
 
 AT_ONCE = 4
 """The number of trials that run at once. They mostly wait."""

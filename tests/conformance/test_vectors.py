@@ -8,7 +8,6 @@ import pytest
 
 from controller.api.notes.body import decode
 from controller.service.controller import Controller
-from demo.trials.memory_store import MemoryStore
 from noted_time.client import position_from_wire, position_to_wire
 from noted_time.coding import convert_to_json
 from noted_time.reading.history import MarkHistory
@@ -16,6 +15,7 @@ from noted_time.values import Accepted, Mark, StreamCut
 from tests.support.controllers import GivenTime
 from tests.support.http import serve_app
 from tests.support.streams import advance_all, make_stream
+from tools.trials.memory_store import MemoryStore
 
 Vector = dict[str, Any]
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials import classes, java, kafka
-from demo.trials.maven import fetch
 from tests.conformance.__main__ import run_trials
 from tests.conformance.trial import read_scripts
+from tools.trials import classes, java, kafka
+from tools.trials.maven import fetch
 
 WRITERS = Path(__file__).parent / "writers"
 HTTP = (sys.executable, str(WRITERS / "http_writer.py"))

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import httpx
 
-from demo.trials.calls import Calls
 from noted_time.client import Json
 from tests.conformance.program import Broken, Said, WriterProgram
 from tests.conformance.proxy import KINDS, Fault, Proxy, serving
 from tests.support.processes import ServeProcess
 from tests.trials.facts import Claim
 from tests.trials.judge import judge
+from tools.trials.calls import Calls
 
 TRIALS = Path(__file__).parent / "trials.txt"
 WRITER, PEER = "writer", "peer"

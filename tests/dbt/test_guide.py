@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials.calls import HOUR_MS
-from demo.trials.served import Served
 from tests.support.page import BLOCK, read_page, read_section
 from tests.support.warehouse import FILE, HOUR, Warehouse
+from tools.trials.calls import HOUR_MS
+from tools.trials.served import Served
 
 PAGE = "docs/guides/schedulers.md"
 PROJECT = """

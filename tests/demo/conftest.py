@@ -12,7 +12,7 @@ from rich.console import Console
 
 from demo.data import Flights, read_flights
 from demo.stage import Stage, bars_on
-from demo.trials.served import Served
+from tools.trials.served import Served
 
 FLIGHTS = 200
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from demo.surroundings import controller
-from demo.trials.waiting import PATIENCE_S, wait_until
+from tools.trials.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -4,7 +4,7 @@ import pytest
 
 from demo.findings import find
 from demo.stage import Stage
-from demo.trials.kafka import Broker
+from tools.trials.kafka import Broker
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.timeout(300)]
 

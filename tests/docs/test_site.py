@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from demo.trials.browser import NO_BROWSER, chromium, find_chromium
 from docs.site.build import link_runbooks
 from docs.site.links import Page as Built
 from docs.site.links import faults
 from tests.support.processes import run_python
 from tests.support.suites import find_programs
+from tools.trials.browser import NO_BROWSER, chromium, find_chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 

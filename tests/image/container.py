@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from demo.trials.calls import Calls
-from demo.trials.waiting import PATIENCE_S, wait_until
+from tools.trials.calls import Calls
+from tools.trials.waiting import PATIENCE_S, wait_until
 
 MACHINE_FILES = ("/etc/ssl/certs", "/etc/pip.conf")
 """How this machine reaches its package index; a build needs the same."""

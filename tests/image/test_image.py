@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from demo.trials.ports import free_port
 from noted_time_cli.terminal.output import UNANSWERED_STATUS
 from tests.image.container import Container, Image
+from tools.trials.ports import free_port
 
 pytestmark = pytest.mark.acceptance
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from demo.trials.kafka import Broker, Record
-from demo.trials.secured_kafka import SecuredBroker
-from demo.trials.served import Served
 from noted_time.client import Json
 from noted_time.kafka import Topic, TopicLook
 from tests.support.kafka_judge import Verdict, judge_marks
+from tools.trials.kafka import Broker, Record
+from tools.trials.secured_kafka import SecuredBroker
+from tools.trials.served import Served
 from writer_client import KafkaNotedProducer, WriterClient
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials import kafka
-from demo.trials.maven import Jar, fetch
-from demo.trials.ports import free_port
-from demo.trials.run_kafka import main
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.kafka.topic import Topic
 from tests.support.processes import ROOT, environment
+from tools.trials import kafka
+from tools.trials.maven import Jar, fetch
+from tools.trials.ports import free_port
+from tools.trials.run_kafka import main
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -25,7 +25,7 @@ pytestmark = [
 
 def run_kafka(data: Path, *options: str) -> subprocess.Popen[str]:
     """Start the broker in its own process group, as a terminal does."""
-    words = [sys.executable, "-m", "demo.trials.run_kafka", "--data", str(data), *options]
+    words = [sys.executable, "-m", "tools.trials.run_kafka", "--data", str(data), *options]
     return subprocess.Popen(
         words, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True, process_group=0
     )

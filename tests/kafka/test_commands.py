@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from demo.trials.waiting import PATIENCE_S, wait_until
 from tests.cli.conftest import Commands, start_command
 from tests.kafka.conftest import Flights
+from tools.trials.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 

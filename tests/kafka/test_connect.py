@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials import classes, java, kafka
-from demo.trials.daemons import Daemon
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.waiting import wait_until
 from tests.kafka.conftest import Flights
 from tests.support.kafka_judge import count_covered
 from tests.support.page import BINDING, BLOCK, read_page
 from tests.support.processes import environment
+from tools.trials import classes, java, kafka
+from tools.trials.daemons import Daemon
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.waiting import wait_until
 
 pytestmark = [
     pytest.mark.acceptance,

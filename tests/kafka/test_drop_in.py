@@ -8,14 +8,14 @@ from functools import partial
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.waiting import wait_until
 from noted_time import DeliveryFailed, InvalidNote, Rejected, UnknownStream, Unreachable
 from noted_time.values import format_time
 from tests.kafka.conftest import Flights
 from tests.support.page import read_page
 from tests.support.processes import run_python
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.waiting import wait_until
 from writer_client import KafkaNotedProducer
 from writer_client.sending.clock import unix_ms
 

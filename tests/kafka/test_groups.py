@@ -13,11 +13,6 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from demo.trials.calls import wire
-from demo.trials.daemons import Daemon
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.waiting import wait_until
 from noted_time import Unreachable
 from noted_time.client.waiting import NothingKnown
 from noted_time.kafka.groups import GroupOffsets
@@ -25,6 +20,11 @@ from reader_client import committed_position
 from tests.cli.conftest import Commands, Result
 from tests.kafka.conftest import Flights, complete
 from tests.support.processes import environment, run_python
+from tools.trials.calls import wire
+from tools.trials.daemons import Daemon
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 TEN = 1_357_034_400_000

@@ -5,11 +5,11 @@ from functools import partial
 
 import pytest
 
-from demo.trials.waiting import wait_until
 from noted_time.client import Json
 from noted_time.values import LogFact
 from tests.kafka.conftest import Flights
 from tests.support.transactions import begin_transaction
+from tools.trials.waiting import wait_until
 from writer_client import EventTimeNoter, KafkaEnds, KafkaFields, KafkaResolved, KafkaTimes, Seen
 from writer_client.kafka.event_times import get_timestamp
 

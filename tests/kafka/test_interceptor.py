@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from demo.trials import java
-from demo.trials.calls import HOUR_MS
-from demo.trials.java import JavaProducer
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.waiting import wait_until
 from tests.kafka.conftest import Flights
 from tests.support.gates import Guarded
 from tests.support.hostile import STALLS, Answer, HostileServer, answer, drip
 from tests.support.kafka_judge import count_covered
+from tools.trials import java
+from tools.trials.calls import HOUR_MS
+from tools.trials.java import JavaProducer
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.waiting import wait_until
 
 pytestmark = [
     pytest.mark.acceptance,

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from demo.trials.waiting import wait_until
 from noted_time import Rejected
 from tests.kafka.conftest import Flights
 from tests.support.processes import environment
+from tools.trials.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 

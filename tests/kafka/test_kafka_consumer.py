@@ -7,13 +7,13 @@ from itertools import islice
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.waiting import wait_until
 from noted_time import Recreated, Rejected
 from reader_client import KafkaNotedConsumer, ReaderClient
 from tests.kafka.conftest import Flights
 from tests.support.transactions import begin_transaction
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 

@@ -5,13 +5,13 @@ from contextlib import closing
 
 import pytest
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.waiting import wait_until
 from noted_time import AnotherLog
 from noted_time.kafka import Topic
 from reader_client import KafkaNotedConsumer, KafkaRelay, ReaderClient
 from tests.kafka.conftest import Flights
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.waiting import wait_until
 from writer_client import (
     EventTimeNoter,
     IngestionNoter,

@@ -13,8 +13,6 @@ from unittest.mock import Mock
 import pytest
 from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
 
-from demo.trials.kafka import Broker, Record
-from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import AnotherLog, NotedTimeError, NotObservable, Recreated, Rejected, Unreachable
 from noted_time.client import polling
 from noted_time.kafka import Topic, TopicLook
@@ -22,6 +20,8 @@ from noted_time.observing import TimeForm
 from noted_time.values import LogFact
 from tests.kafka.conftest import Flights, complete
 from tests.support.transactions import begin_transaction
+from tools.trials.kafka import Broker, Record
+from tools.trials.waiting import PATIENCE_S, wait_until
 from writer_client import (
     EventTimeNoter,
     IngestionNoter,

@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from tests.support.controllers import GivenTime
 from tests.support.kafka_judge import judge_marks
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
 from writer_client import EventTimeNoter, IngestionNoter, KafkaEnds, KafkaTimes, WriterClient
 from writer_client.observer import Observer
 

@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from demo.trials.kafka import Record
-from demo.trials.waiting import eventually, wait_until
 from noted_time import (
     AnotherLog,
     DeliveryFailed,
@@ -27,6 +25,8 @@ from noted_time.values import format_time
 from noted_time_cli.app import app
 from tests.kafka.conftest import Flights
 from tests.support.processes import run_python
+from tools.trials.kafka import Record
+from tools.trials.waiting import eventually, wait_until
 from writer_client import ClockNotes, KafkaNotedProducer
 from writer_client.kafka import channel, ends
 from writer_client.sending.clock import unix_ms

@@ -12,10 +12,6 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from msgspec.structs import replace
 
-from demo.trials.daemons import Daemon
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.waiting import wait_until
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.answers import MarksAnswer
 from noted_time.client import Json, Question
@@ -28,6 +24,10 @@ from tests.kafka.conftest import Flights
 from tests.support.processes import environment
 from tests.support.transactions import begin_transaction
 from tests.trials.laws import marks_are_sound
+from tools.trials.daemons import Daemon
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.waiting import wait_until
 from writer_client import KafkaNotedProducer
 
 pytestmark = pytest.mark.acceptance

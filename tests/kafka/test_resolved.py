@@ -9,13 +9,13 @@ from functools import partial
 import pytest
 from confluent_kafka import Producer
 
-from demo.trials.kafka import Broker, Record
-from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import Unreachable
 from noted_time.kafka.groups import GroupOffsets
 from noted_time.kafka.topic import Topic, TopicLook
 from tests.kafka.conftest import Flights
 from tests.support.transactions import begin_transaction
+from tools.trials.kafka import Broker, Record
+from tools.trials.waiting import PATIENCE_S, wait_until
 from writer_client import EventTimeNoter, KafkaResolved, KafkaTimes, WriterClient
 from writer_client.kafka.fields import AHEAD_MS
 from writer_client.sending.clock import unix_ms

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from demo.trials.certificates import make_authority
-from demo.trials.secured_kafka import SecuredBroker
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.kafka import Topic
+from tools.trials.certificates import make_authority
+from tools.trials.secured_kafka import SecuredBroker
 
 pytestmark = pytest.mark.acceptance
 

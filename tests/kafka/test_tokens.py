@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from demo.trials.secured_kafka import PASSWORD, USER, SecuredBroker
-from demo.trials.tokens import make_token
-from demo.trials.waiting import wait_until
 from noted_time import Rejected, Unreachable
 from noted_time.kafka import Topic
 from noted_time.kafka.config_function import FUNCTION_SETTING, resolve_config
 from noted_time.kafka.connecting import Cluster, create_client, select_connection
+from tools.trials.secured_kafka import PASSWORD, USER, SecuredBroker
+from tools.trials.tokens import make_token
+from tools.trials.waiting import wait_until
 from writer_client import KafkaFields
 
 Config = dict[str, Any]

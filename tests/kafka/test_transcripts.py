@@ -24,9 +24,6 @@ import pytest
 from confluent_kafka import ShareConsumer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time.kafka import Topic
 from noted_time.kafka.connecting import FATAL_ONLY
 from tests.cli.conftest import Commands
@@ -34,6 +31,9 @@ from tests.cli.test_transcripts import VERBS, Session, clear_streams, read_time,
 from tests.support.claimed import Orders
 from tests.support.paragraphs import read_paragraphs
 from tests.support.transactions import begin_transaction
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.waiting import PATIENCE_S, wait_until
 
 FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
 KAFKA_VERBS = {"topic": 3, "send": 4, "abort": 4, "truncate": 2}

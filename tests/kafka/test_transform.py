@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials.daemons import Daemon
-from demo.trials.waiting import wait_until
 from tests.kafka.conftest import Flights
 from tests.support.page import Runner, list_examples, read_page
 from tests.support.processes import environment
+from tools.trials.daemons import Daemon
+from tools.trials.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 

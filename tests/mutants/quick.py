@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-from demo.trials import waiting
+from tools.trials import waiting
 
 FEW = 20
 HISTORIES = "150"

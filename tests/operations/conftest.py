@@ -4,9 +4,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from demo.trials.waiting import PATIENCE_S
 from tests.operations.proxies import CERTIFICATE
 from tests.support.processes import ServeProcess
+from tools.trials.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 from typing import Self
 
-from demo.trials.daemons import Daemon
-from demo.trials.ports import free_port, listens
-from demo.trials.waiting import wait_until
+from tools.trials.daemons import Daemon
+from tools.trials.ports import free_port, listens
+from tools.trials.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 CERTIFICATE = ROOT / "tests" / "access" / "certificate"

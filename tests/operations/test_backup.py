@@ -16,10 +16,10 @@ from controller.store.migrate import migrate
 from controller.store.postgres import PostgresStore
 from controller.store.records import ChangeSet
 from controller.store.sqlite import SqliteStore
-from demo.trials.postgres import Server, find_binaries
 from tests.operations.proxies import CERTIFICATE
 from tests.support.page import read_section
 from tests.support.stored import build_changes, mark, read_seqs, stream
+from tools.trials.postgres import Server, find_binaries
 
 SECTION = read_section("docs/guides/operations.md", "Backup and restore")
 

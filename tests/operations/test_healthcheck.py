@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials.ports import free_port
 from tests.support.processes import ROOT, ServeProcess
+from tools.trials.ports import free_port
 
 CHECK = ROOT / "deploy" / "healthcheck.py"
 

@@ -7,11 +7,11 @@ from http.server import BaseHTTPRequestHandler
 import httpx
 import pytest
 
-from demo.trials.ports import free_port
 from noted_time.client import OWNER_HEADER
 from tests.operations.proxies import PACKAGES, Proxy
 from tests.support.loopback import Loopback, give
 from tests.support.processes import ServeProcess
+from tools.trials.ports import free_port
 
 pytestmark = pytest.mark.acceptance
 

@@ -5,10 +5,10 @@ from itertools import product
 
 import pytest
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from tests.support.killed_operators import PLACES, TRUTHS, WAYS, Trial
 from tests.support.quick_python import quick_python
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from demo.release import building, maven
-from demo.trials import java
 from tests.support.suites import find_programs
+from tools.release import building, maven
+from tools.trials import java
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from demo.release import building, maven, trials
 from tests.tooling.wheels import PACKAGES
+from tools.release import building, maven, trials
 
 ROOT = building.ROOT
 CODE = {*PACKAGES, "migrations"}

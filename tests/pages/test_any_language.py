@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials.calls import HOUR_MS
-from demo.trials.waiting import PATIENCE_S
 from tests.support.page import BLOCK, ROOT, Runner, read_page
 from tests.support.processes import ServeProcess
+from tools.trials.calls import HOUR_MS
+from tools.trials.waiting import PATIENCE_S
 
 PAGE = "docs/guides/any-language.md"
 ELEVEN = 1_357_041_540_000

@@ -12,11 +12,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from demo.trials.kafka import Broker
-from demo.trials.postgres import Server
 from tests.pages.test_pages import JARS
 from tests.support.page import BLOCK, ROOT, Example, Runner, read_page, read_section
 from tests.support.processes import ServeProcess, run_python
+from tools.trials.kafka import Broker
+from tools.trials.postgres import Server
 
 SCRIPTS = {
     "note_time.py": "docs/guides/writers.md",

@@ -1,17 +1,18 @@
 """The pages whose examples need nothing but a controller, run as they are printed."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from demo import as_files
-from demo.trials.kafka import Broker, connector
-from demo.trials.secured_kafka import SecuredBroker
 from noted_time.kafka.noted_topic import name_noted_topic
 from tests.support.offset_log import plan
 from tests.support.page import ROOT, Runner
 from tests.support.processes import ServeProcess
+from tools.trials.kafka import Broker, connector
+from tools.trials.secured_kafka import SecuredBroker
 
 NINE_MS, TWENTY_TO_TWELVE, PAST_TWELVE = 1_357_030_800_000, 1_357_040_400_000, 1_357_041_900_000
 HALF, WHOLE = {"0": 25, "1": 12}, {"0": 30, "1": 14}
@@ -123,6 +124,7 @@ def hours(printed: str) -> list[list[str]]:
 
 def test_printed_costs_of_a_delay_are_right(tmp_path: Path) -> None:
     """The figures of the month of flights, from the file that the example writes."""
-    as_files.write(tmp_path / "flights.parquet")
+    words = [sys.executable, "-m", "demo.as_files", str(tmp_path / "flights.parquet")]
+    subprocess.run(words, check=True)
 
     assert Runner(tmp_path, "").run_page("docs/start/what-does-my-delay-cost.md")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from demo.trials.kafka import Broker, connector
 from noted_time import Mark, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord
 from tests.support.page import BLOCK, read_page
 from tests.support.processes import environment
+from tools.trials.kafka import Broker, connector
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.needs_spark("4.2")]
 

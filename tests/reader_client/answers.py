@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 import httpx
 from hypothesis import strategies as st
 
-from demo.trials.served import Served
 from noted_time.answers import MarksAnswer
 from noted_time.client import position_to_wire
 from noted_time.values import Mark, ScaleEvent, StreamCut, join_into
 from reader_client.protocol.answers import StreamReply
 from tests.support.http import as_json, read_json
+from tools.trials.served import Served
 
 STREAM = {
     "id": "a",

@@ -12,8 +12,6 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from demo.trials.served import Served
-from demo.trials.waiting import PATIENCE_S, eventually
 from noted_time import ClientFailed, Rejected
 from noted_time.client import Backoff
 from noted_time.values import Mark, StreamCut
@@ -26,6 +24,8 @@ from reader_client.protocol.answers import GroupReply
 from tests.reader_client.answers import MARKS, STREAM, list_readers, stream_answer
 from tests.support.faults import Fault, Faults
 from tests.support.http import as_json, read_json
+from tools.trials.served import Served
+from tools.trials.waiting import PATIENCE_S, eventually
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
 NO_BACKLOG = {"backlog": False, "because": [], "since": None}

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from demo.trials.served import Served
-from demo.trials.waiting import eventually
 from noted_time import BacklogState
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.group.reporting import ReportedBacklog
 from reader_client.protocol.answers import GroupReply
 from tests.support.http import read_json
+from tools.trials.served import Served
+from tools.trials.waiting import eventually
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
 

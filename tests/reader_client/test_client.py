@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from demo.trials.served import Served
-from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import Rejected, TimeWindow
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
@@ -18,6 +16,8 @@ from tests.support.faults import Faults
 from tests.support.http import as_json
 from tests.trials.facts import Answer
 from tests.trials.judge import judge
+from tools.trials.served import Served
+from tools.trials.waiting import PATIENCE_S, wait_until
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from msgspec import convert
 
-from demo.trials.calls import TEN
-from demo.trials.served import Served
 from noted_time.answers import Completeness
 from noted_time.client import Question, run
 from noted_time.client.transport import Transport
@@ -28,6 +26,8 @@ from reader_client import complete_to
 from reader_client.protocol.datasets import OpenDataset
 from tests.support.judged import Domain
 from tests.support.streams import advance_all, deliver, make_stream
+from tools.trials.calls import TEN
+from tools.trials.served import Served
 
 HISTORIES = 1000
 EVERYTHING = 2**62

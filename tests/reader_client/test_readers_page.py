@@ -2,8 +2,8 @@
 
 import re
 
-from demo.trials.served import Served
 from tests.support.page import BINDING, Session, read_page
+from tools.trials.served import Served
 
 PAGE = "docs/guides/readers.md"
 TEN = 1_357_034_400_000

@@ -9,8 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from controller.service import maintenance
-from demo.trials.served import Served
-from demo.trials.waiting import wait_until
 from noted_time import Rejected, UnknownDomain
 from noted_time.analysis import WriterPromise
 from noted_time.answers import WritersPage
@@ -19,6 +17,8 @@ from noted_time.client.transport import Transport
 from noted_time.values import MAX_INT64, Spell
 from reader_client.protocol import vouching
 from reader_client.protocol.vouching import NotedMarksAnswer, read_noted
+from tools.trials.served import Served
+from tools.trials.waiting import wait_until
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from demo.trials.served import Served
-from demo.trials.waiting import PATIENCE_S, eventually
 from noted_time import Mark, NotCompleteYet, Rejected, StreamCut
 from noted_time.client import Backoff
 from reader_client import ReaderClient
@@ -17,6 +15,8 @@ from reader_client.group.reports import Reports
 from reader_client.marks.follower import Follower
 from tests.reader_client.answers import marks_answer, stream_answer
 from tests.support.faults import Faults
+from tools.trials.served import Served
+from tools.trials.waiting import PATIENCE_S, eventually
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 

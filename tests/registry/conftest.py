@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials.classes import java
-from demo.trials.cluster import free_ports
-from demo.trials.daemons import Daemon
-from demo.trials.ports import LOOPBACK, listens
-from demo.trials.waiting import wait_until
 from tests.support.suites import find_programs
+from tools.trials.classes import java
+from tools.trials.cluster import free_ports
+from tools.trials.daemons import Daemon
+from tools.trials.ports import LOOPBACK, listens
+from tools.trials.waiting import wait_until
 
 APICURIO = "io.apicurio:apicurio-registry-app:tar.gz:all:2.6.13.Final"
 """The last release for Java 17, with Confluent's protocol."""

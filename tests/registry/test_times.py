@@ -15,13 +15,13 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from typer.testing import CliRunner
 
-from demo.trials.cluster import free_ports
-from demo.trials.kafka import Broker
-from demo.trials.ports import LOOPBACK
-from demo.trials.served import Served
 from noted_time import Rejected, Unreachable
 from noted_time_cli.app import app
 from tests.registry.flight import Flight
+from tools.trials.cluster import free_ports
+from tools.trials.kafka import Broker
+from tools.trials.ports import LOOPBACK
+from tools.trials.served import Served
 from writer_client import KafkaFields, registered_time
 
 pytestmark = pytest.mark.acceptance

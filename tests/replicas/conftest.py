@@ -3,8 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials.postgres import Server
-from demo.trials.waiting import wait_until
 from tests.replicas.one_replica import Replica, run_replica
 from tests.replicas.replica_processes import (
     find_owned_name,
@@ -14,6 +12,8 @@ from tests.replicas.replica_processes import (
 )
 from tests.store.conftest import make_postgres
 from tests.support.processes import ServeProcess
+from tools.trials.postgres import Server
+from tools.trials.waiting import wait_until
 
 __all__ = ["make_postgres"]
 

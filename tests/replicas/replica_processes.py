@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from controller.aggregation.owned_streams import bucket_of
-from demo.trials.calls import HTTP
-from demo.trials.waiting import wait_until
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
+from tools.trials.calls import HTTP
+from tools.trials.waiting import wait_until
 
 BUCKETS = 64
 ONLY_HERE = {"noted-time-forwarded": "1"}

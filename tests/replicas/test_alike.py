@@ -9,9 +9,6 @@ from typing import Any
 import httpx
 import pytest
 
-from demo.trials.calls import HTTP
-from demo.trials.postgres import Server
-from demo.trials.waiting import PATIENCE_S, wait_until
 from tests.replicas.replica_processes import (
     Two,
     find_owned_name,
@@ -22,6 +19,9 @@ from tests.replicas.replica_processes import (
 )
 from tests.support.page import Runner, steady
 from tests.support.processes import ServeProcess
+from tools.trials.calls import HTTP
+from tools.trials.postgres import Server
+from tools.trials.waiting import PATIENCE_S, wait_until
 
 PROXIES: dict[str, Any] = {
     **dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:1"),

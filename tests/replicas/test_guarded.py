@@ -8,11 +8,11 @@ import pytest
 
 from controller.store.migrate import migrate
 from controller.store.open import open_tokens
-from demo.trials.calls import Calls
-from demo.trials.postgres import Server
 from tests.replicas.replica_processes import Two, find_owned_name, wait_until_shared
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess
+from tools.trials.calls import Calls
+from tools.trials.postgres import Server
 
 pytestmark = pytest.mark.acceptance
 

@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from demo.trials.postgres import Server
-from demo.trials.waiting import PATIENCE_S
 from tests.replicas.replica_processes import BUCKETS, read_buckets, wait_until_shared
 from tests.support.processes import ServeProcess
 from tests.trials.facts import Answer
 from tests.trials.judge import judge
+from tools.trials.postgres import Server
+from tools.trials.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.acceptance
 

@@ -7,13 +7,13 @@ import httpx
 import pytest
 
 from controller.store.records import ChangeSet, StreamRecord
-from demo.trials.calls import HTTP
-from demo.trials.waiting import wait_until
 from noted_time.values import Note, StreamSettings
 from tests.replicas.one_replica import HERE, OTHER, THERE, Replica, name_stream, run_replica
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess
 from tests.support.stored import mark
+from tools.trials.calls import HTTP
+from tools.trials.waiting import wait_until
 
 
 def store_other_stream(this: Replica) -> None:

@@ -1,4 +1,4 @@
-"""Two controllers of one process on one PostgreSQL database; `tests/simulation` has the rest."""
+"""Two controllers of one process on PostgreSQL; `tests/trials/simulation` has the rest."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -7,10 +7,6 @@ from pathlib import Path
 import pytest
 
 from controller.store.port import LEASE_MS, Leases, StoreUnavailable
-from demo.trials.calls import HTTP
-from demo.trials.ports import listens
-from demo.trials.postgres import PASSWORD
-from demo.trials.waiting import PATIENCE_S, wait_until
 from tests.controller.api.wire import Wire
 from tests.replicas.one_replica import BUCKETS, HERE, OTHER, RESULTS, THERE, Replica
 from tests.replicas.replica_processes import note_time, read_buckets, read_lowers
@@ -18,6 +14,10 @@ from tests.support.controllers import wait_until_async
 from tests.support.http import problem
 from tests.support.processes import ServeProcess
 from tests.support.scrapes import samples
+from tools.trials.calls import HTTP
+from tools.trials.ports import listens
+from tools.trials.postgres import PASSWORD
+from tools.trials.waiting import PATIENCE_S, wait_until
 
 EVERYTHING = dict.fromkeys(range(BUCKETS), OTHER)
 

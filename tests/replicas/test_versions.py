@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from controller.store.schema import SCHEMA_REVISION
-from demo.trials.waiting import wait_until
 from tests.replicas.replica_processes import BUCKETS
 from tests.support.processes import ServeProcess, run_command
+from tools.trials.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 SHARE = {"buckets": BUCKETS // 2}

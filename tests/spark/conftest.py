@@ -8,15 +8,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.starting import retry_start
 from spark_integration.log.options import Option
 from tests.support.bundles import take_noted
 from tests.support.clock import Clock, MakeClock
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.starting import retry_start
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.trials.served import Served
-from demo.trials.starting import retry_start
-from demo.trials.waiting import eventually
 from noted_time import Rejected
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from tests.spark.conftest import Reads
@@ -21,6 +18,9 @@ from tests.support.object_store import ObjectStore
 from tests.support.queries import collect_rows, count_per_second
 from tests.support.query_output import QueryOutput
 from tests.support.spark_sessions import wait_for_end
+from tools.trials.served import Served
+from tools.trials.starting import retry_start
+from tools.trials.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("with_noted_watermark")]
 

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from demo.trials.served import Served
 from noted_time import (
     AnotherLog,
     BacklogPolicy,
@@ -54,6 +53,7 @@ from spark_integration.session.sources import build_options
 from tests.support.bundles import take_fields
 from tests.support.loopback import Loopback, give
 from tests.support.noted_stream import NotedStream
+from tools.trials.served import Served
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 

@@ -25,8 +25,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from demo.trials.calls import wire
-from demo.trials.served import Served
 from noted_time import BacklogPolicy, Rejected
 from noted_time.filelog import file_name, segment_directory
 from noted_time.values import ScaleEvent
@@ -49,6 +47,8 @@ from tests.support.log_reading import (
 from tests.support.noted_stream import NotedStream, table
 from tests.support.paragraphs import read_paragraphs
 from tests.support.scenarios import Scenario
+from tools.trials.calls import wire
+from tools.trials.served import Served
 
 FILES = sorted(Path(__file__).with_name("batches").glob("*.txt"))
 

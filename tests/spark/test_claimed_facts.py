@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from demo.trials.served import Served
 from noted_time.client import Json
 from noted_time.reading import WHOLE_LOG
 from noted_time.tables import TableClaim, standing
@@ -30,6 +29,7 @@ from tests.support.claimed import TEN, Orders
 from tests.support.log_reading import build_query, open_reader
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import plan, write_start
+from tools.trials.served import Served
 
 DOMAINS = ["default", "ship", "ingestion"]
 

@@ -7,11 +7,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import window
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from reader_client import complete_to, why
 from spark_integration.checkpoint.committed import read_committed_offsets
 from tests.support.query_output import QueryOutput
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 TEN = 1_357_034_400_000

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from noted_time import CompleteWindow, NotCompleteYet, Recreated, Rejected, StreamCut, Unreachable
 from spark_integration import BatchRead, KafkaRecords, Noted, read_complete_kafka
 from spark_integration.complete import read_kafka
@@ -24,6 +22,8 @@ from spark_integration.complete.read_kafka import (
 from tests.support.bundles import take_fields
 from tests.support.spark_sessions import FAILED
 from tests.support.transactions import begin_transaction
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
 from writer_client import KafkaNotedProducer
 
 pytestmark = [pytest.mark.needs_spark("3.5"), pytest.mark.shows("read_complete_kafka")]

@@ -11,7 +11,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from demo.trials.served import Served
 from noted_time import Rejected, RowsMissing
 from noted_time.filelog import file_name, segment_directory
 from spark_integration import BatchRead, Noted
@@ -22,6 +21,7 @@ from tests.support.hourly_log import HOUR, read_between, write_hours
 from tests.support.log_reading import read_window
 from tests.support.noted_stream import NotedStream
 from tests.support.page import Runner, list_examples, read_page
+from tools.trials.served import Served
 
 pytestmark = pytest.mark.shows("read_complete")
 

@@ -8,10 +8,10 @@ from zipfile import ZipFile
 import pyspark
 import pytest
 
-from demo.trials.kafka import CONNECTORS
 from spark_integration import kafka_package
 from tests.support.page import read_page
 from tests.support.processes import environment
+from tools.trials.kafka import CONNECTORS
 
 pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("3.5")]
 

@@ -13,8 +13,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.trials.served import Served
-from demo.trials.waiting import eventually
 from noted_time import InvalidNote, Rejected
 from noted_time.filelog import ForeignFile
 from spark_integration import NotedLogSink
@@ -22,6 +20,8 @@ from spark_integration.marks.watermark import LAST_MS
 from tests.support.offset_log import plan
 from tests.support.page import Session
 from tests.support.query_output import QueryOutput
+from tools.trials.served import Served
+from tools.trials.waiting import eventually
 from writer_client import SegmentLogWriter, WriterClient
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("NotedLogSink")]

@@ -6,7 +6,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from demo.trials.starting import start_query
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
 from spark_integration.marks.released import Released, RestatedBatches
 from tests.spark.conftest import Reads, write_rows
@@ -15,6 +14,7 @@ from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import list_batches
 from tests.support.query_output import QueryOutput
 from tests.support.spark_sessions import wait_for_end
+from tools.trials.starting import start_query
 
 NONE, THIRD, FIFTH, SEALED = (
     Released(),

@@ -9,14 +9,14 @@ from functools import partial
 
 import pytest
 
-from demo.trials.served import Served
-from demo.trials.waiting import eventually
 from noted_time.client.transport import Transport
 from noted_time.values import ClientFailed, Succession
 from reader_client.marks.follower import Follower
 from spark_integration.marks import feed as feed_module
 from spark_integration.marks.feed import ControllerFeed, FeedMarks
 from spark_integration.marks.released import Released
+from tools.trials.served import Served
+from tools.trials.waiting import eventually
 
 
 def test_feed_follows_a_controller_again_once_it_is_back(controller: Served) -> None:

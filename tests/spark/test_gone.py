@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame
 
-from demo.trials.waiting import eventually
 from noted_time.reading import NoClaim, TableClaim
 from noted_time.reading.claims import START_UNKNOWN
 from noted_time.tables import standing
 from spark_integration import NotedTable, TableClaims
 from tests.support.clock import START_MS, Clock, MakeClock
+from tools.trials.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 

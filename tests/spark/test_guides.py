@@ -10,10 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.trials import java
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.waiting import eventually, wait_until
 from noted_time.filelog import file_name, segment_directory
 from tests.support.kafka_judge import count_covered, judge_marks
 from tests.support.noted_stream import INSTANT, NotedStream
@@ -21,6 +17,10 @@ from tests.support.page import BINDING, Runner, Session, agrees, list_examples, 
 from tests.support.processes import ServeProcess
 from tests.support.queries import collect_rows
 from tests.support.query_output import QueryOutput
+from tools.trials import java
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
 
-from demo.trials.waiting import wait_until
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Batches, CatchUp, Columns, ReadRange
 from tests.support.clock import START_MS, Clock, MakeClock
@@ -18,6 +17,7 @@ from tests.support.offset_log import list_batches, read_plan
 from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 from tests.support.topic_scenarios import play, read_scenarios
+from tools.trials.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance, pytest.mark.shows("read_noted_kafka")]
 

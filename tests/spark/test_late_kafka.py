@@ -10,13 +10,13 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from noted_time import AnotherLog, Mark, Rejected
 from spark_integration import KafkaRecords, Noted, read_late_kafka
 from tests.support.bundles import take_fields
 from tests.support.http import read_json
 from tests.support.spark_sessions import FAILED
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
-from demo.trials.served import Served
 from noted_time import Rejected
 from spark_integration import Batches, Columns, split_late
 from spark_integration.log.rows import build_scan_schema
@@ -23,6 +22,7 @@ from tests.support.noted_stream import NotedStream
 from tests.support.page import BINDING, Session
 from tests.support.queries import collect_rows, count_per_second
 from tests.support.query_output import QueryOutput
+from tools.trials.served import Served
 
 pytestmark = pytest.mark.shows("split_late")
 

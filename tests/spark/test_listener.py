@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEvent
 
-from demo.trials.served import Served
-from demo.trials.waiting import eventually, wait_until
 from noted_time.values import InvalidName
 from spark_integration import KafkaTopic, PositionListener
 from spark_integration.checkpoint.listener import _join_positions
 from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput
+from tools.trials.served import Served
+from tools.trials.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("PositionListener")]
 

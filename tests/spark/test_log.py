@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.trials.waiting import eventually
 from noted_time import Rejected
 from spark_integration import Columns
 from spark_integration.marks.watermark import LAST_MS
@@ -14,6 +13,7 @@ from tests.spark.conftest import Reads, write_rows
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
+from tools.trials.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.shows("read_noted_log")]
 

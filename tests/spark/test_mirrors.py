@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
 from noted_time import AnotherLog, Mark, StreamCut
 from noted_time.kafka import Topic
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from spark_integration import KafkaRecords, Noted, read_complete_kafka
 from tests.support.clock import START_MS, Clock, MakeClock
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 

@@ -7,8 +7,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from demo.trials.served import Served
-from demo.trials.waiting import eventually
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
 from spark_integration.checkpoint.committed import read_committed_offsets
 from spark_integration.session.settings import EVOLUTION_SETTING
@@ -20,6 +18,8 @@ from tests.support.clock import Clock, MakeClock
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import count_per_second, join_within_second
 from tests.support.query_output import QueryOutput
+from tools.trials.served import Served
+from tools.trials.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
 

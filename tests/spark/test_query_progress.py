@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.datasource import InputPartition
 
-from demo.trials.served import Served
 from noted_time import Rejected
 from noted_time.reading import WholeFrom
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
@@ -21,6 +20,7 @@ from spark_integration.marks.watermark import FIRST_MS, LAST_MS
 from spark_integration.marks_source.query import MarksQuery
 from spark_integration.marks_source.source import MarksReader
 from tests.support.offset_log import plan
+from tools.trials.served import Served
 
 FLIGHTS = KafkaTopic("flights")
 

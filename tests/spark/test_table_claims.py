@@ -9,8 +9,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.trials.served import Served
-from demo.trials.waiting import PATIENCE_S
 from noted_time import Rejected
 from noted_time.reading import NoClaim
 from noted_time.tables import accept, complete_to, standing
@@ -23,6 +21,8 @@ from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
 from tests.support.offset_log import plan
 from tests.support.query_output import QueryOutput
+from tools.trials.served import Served
+from tools.trials.waiting import PATIENCE_S
 
 KAFKA = {"flights": {"0": 5}}
 NOTED = {"flights.noted": {"0": 2}}

@@ -7,8 +7,6 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from demo.trials.served import Served
-from demo.trials.waiting import eventually
 from noted_time.kafka import Topic
 from spark_integration import PositionListener, WatermarkPolicy
 from spark_integration.checkpoint.source_positions import KafkaTopic
@@ -23,6 +21,8 @@ from tests.spark.conftest import Reads
 from tests.support.gates import Guarded
 from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput
+from tools.trials.served import Served
+from tools.trials.waiting import eventually
 
 SECRET = "nt_0123456789ab_s3cr3t"  # noqa: S105 - not a real one
 

@@ -11,7 +11,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.trials.waiting import wait_until
 from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from reader_client import KafkaRelay
@@ -23,6 +22,7 @@ from tests.support.offset_log import read_plan
 from tests.support.queries import count_per_second
 from tests.support.spark_sessions import FAILED
 from tests.support.topic_scenarios import play, read_scenarios
+from tools.trials.waiting import wait_until
 
 pytestmark = [
     pytest.mark.spark,

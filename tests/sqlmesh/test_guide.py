@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials.served import Served
 from tests.support.page import BLOCK, read_section
 from tests.support.suites import find_programs
 from tests.support.warehouse import FILE, Warehouse
+from tools.trials.served import Served
 
 PAGE = "docs/guides/schedulers.md"
 CONFIG = f"""

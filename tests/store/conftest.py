@@ -7,8 +7,8 @@ import pytest
 from controller.store.port import Store
 from controller.store.postgres import PostgresStore
 from controller.store.sqlite import SqliteStore
-from demo.trials.memory_store import MemoryStore
-from demo.trials.postgres import Server, find_binaries
+from tools.trials.memory_store import MemoryStore
+from tools.trials.postgres import Server, find_binaries
 
 MakeStore = Callable[[], Store]
 

@@ -25,7 +25,6 @@ from controller.store.records import (
     StoredTimeline,
     StreamRecord,
 )
-from demo.trials.memory_store import MemoryStore
 from noted_time import BacklogPolicy
 from noted_time.rules import MemberRecord
 from noted_time.values import (
@@ -40,6 +39,7 @@ from noted_time.values import (
 )
 from tests.support.properties import costly
 from tests.support.stored import Kept, read_kept, records
+from tools.trials.memory_store import MemoryStore
 
 DOMAINS = ("default", "ship_time")
 IDS = ("id-1", "id-2", "id-3")

@@ -28,10 +28,10 @@ from controller.store.port import StoreUnavailable
 from controller.store.postgres import is_postgres
 from controller.store.schema import SCHEMA_REVISION, VERSION_TABLE, metadata
 from controller.store.sqlite import check_references, parse_file
-from demo.trials.postgres import Server
 from noted_time import Rejected
 from tests.store.conftest import DURABLE
 from tests.support.stored import build_changes, read_seqs
+from tools.trials.postgres import Server
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from controller.store.port import Reading, Store
 from controller.store.records import AppendedMark, ChangeSet
 from controller.store.schema import RECORD_TABLES
 from controller.store.sql import SqlStore
-from demo.trials.memory_store import MemoryStore
 from noted_time import Conflict, Mark, StreamCut
 from tests.support.properties import costly
 from tests.support.stored import build_changes, commit, mark
+from tools.trials.memory_store import MemoryStore
 
 MANY = 4096
 DOMAINS = ("default", "ship_time")

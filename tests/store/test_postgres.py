@@ -13,10 +13,10 @@ from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresReading, PostgresStore, create_postgres_engine
 from controller.store.records import TokenRecord
 from controller.store.schema import SCHEMA_REVISION
-from demo.trials.postgres import PASSWORD, Server, find_binaries
 from noted_time import Rejected
-from tests.chaos.link import Link
 from tests.support.stored import build_changes, commit, mark, member, read_seqs, records, stream
+from tests.trials.chaos.link import Link
+from tools.trials.postgres import PASSWORD, Server, find_binaries
 
 
 @pytest.fixture

@@ -20,13 +20,13 @@ from controller.store.open import open_store
 from controller.store.port import StoreUnavailable
 from controller.store.records import ChangeSet
 from controller.store.schema import SCHEMA_REVISION
-from demo.trials.postgres import Server
 from tests.store.conftest import DURABLE
 from tests.store.test_migrate import connect
 from tests.store.test_moved import make_moving_marks
 from tests.support.next_version import NEXT, NextVersion
 from tests.support.processes import run_command
 from tests.support.stored import build_changes, commit, mark, read_seqs
+from tools.trials.postgres import Server
 
 
 @pytest.fixture(params=DURABLE)

@@ -5,11 +5,11 @@ import httpx
 import pytest
 from pyspark.sql import SparkSession
 
-from demo.trials.s3 import serve_s3
 from noted_time.stores import objects
 from tests.stores.proxy import Proxy
 from tests.support.object_store import CERTIFICATES, SECRET
 from tests.support.suites import find_programs
+from tools.trials.s3 import serve_s3
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,8 @@
 
 import json
 
-from demo.trials.served import Served
 from tests.cli.conftest import Commands
+from tools.trials.served import Served
 from writer_client import SegmentLogWriter
 
 HOUR_MS = 3_600_000

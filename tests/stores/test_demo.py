@@ -9,7 +9,7 @@ from rich.console import Console
 from demo.data import Flights, read_flights
 from demo.findings import find
 from demo.stage import Stage, bars_on
-from demo.trials.served import Served
+from tools.trials.served import Served
 
 
 def test_no_flight_in_a_bucket_is_lost(spark: SparkSession, bucket: str, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import window
 
-from demo.trials.served import Served
 from spark_integration import Noted, NotedLogSink, read_complete, read_noted_log
 from tests.stores.proxy import Proxy
 from tests.support.object_store import SECRET
 from tests.support.queries import collect_rows, count_per_second
+from tools.trials.served import Served
 from writer_client import LogEnds, SegmentLogWriter, WriterClient
 
 pytestmark = pytest.mark.spark

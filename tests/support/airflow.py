@@ -11,12 +11,12 @@ from typing import Self
 
 import httpx
 
-from demo.trials.calls import HTTP
-from demo.trials.daemons import Daemon
-from demo.trials.ports import free_port
-from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time.client import Json
 from tests.support.processes import ROOT
+from tools.trials.calls import HTTP
+from tools.trials.daemons import Daemon
+from tools.trials.ports import free_port
+from tools.trials.waiting import PATIENCE_S, wait_until
 
 PROJECTS = (ROOT, ROOT / "integrations" / "airflow")
 OURS = ("AIRFLOW", "NOTED_TIME_", "PYTHON")

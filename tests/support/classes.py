@@ -1,4 +1,4 @@
-"""Makes the archives of `demo.trials.classes`, once in an environment.
+"""Makes the archives of `tools.trials.classes`, once in an environment.
 
 Java writes one when a program ends. `python -m tests.support.classes` makes them.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from demo.trials.classes import KAFKA, SPARK
+from tools.trials.classes import KAFKA, SPARK
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,7 +58,7 @@ def _count_in_spark(option: str, directory: Path) -> None:
 
 
 def _start_a_broker(option: str, directory: Path) -> None:
-    from demo.trials.kafka import Broker  # noqa: PLC0415 - Spark needs none of this
+    from tools.trials.kafka import Broker  # noqa: PLC0415 - Spark needs none of this
 
     with Broker(directory, java_options=option) as broker:
         broker.create("topic")

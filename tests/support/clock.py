@@ -8,15 +8,15 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from demo.trials.kafka import Broker
-from demo.trials.served import Served
-from demo.trials.starting import retry_start
 from spark_integration import CatchUp, Ingestion, KafkaRecords, read_noted_kafka
 from tests.support.bundles import take_fields, take_noted
 from tests.support.offset_log import read_plan
 from tests.support.queries import count_per_second
 from tests.support.query_output import QueryOutput
 from tests.support.transactions import begin_transaction
+from tools.trials.kafka import Broker
+from tools.trials.served import Served
+from tools.trials.starting import retry_start
 
 START_MS = 1_357_000_000_000
 START_S = START_MS // 1000

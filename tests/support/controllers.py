@@ -16,10 +16,10 @@ from controller.service.controller import Controller
 from controller.store.port import Store
 from controller.store.records import ChangeSet
 from controller.store.sqlite import SqliteStore
-from demo.trials.memory_store import MemoryStore
-from demo.trials.waiting import PATIENCE_S
 from noted_time.answers import WriterRow
 from noted_time.values import Accepted, Mark, Note, Refused
+from tools.trials.memory_store import MemoryStore
+from tools.trials.waiting import PATIENCE_S
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ LONG = {
     "kafka",
     "kafka observed",
     "kafka and java",
-    "tests/simulation/test_schedules.py",
+    "tests/trials/simulation/test_schedules.py",
     "tests/trials/test_record.py",
 }
 """The longest groups after Spark's."""

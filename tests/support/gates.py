@@ -12,9 +12,9 @@ from controller.service.controller import Controller
 from controller.service.limits import Limits
 from controller.service.tokens import TokenCache, mint
 from controller.store.token_table import Tokens
-from demo.trials.memory_store import MemoryStore, MemoryTokens
 from noted_time.answers.permissions import Grant
 from tests.support.http import serve_app
+from tools.trials.memory_store import MemoryStore, MemoryTokens
 
 NOW = 1_700_000_000_000
 

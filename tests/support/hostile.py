@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 
-from demo.trials.calls import HTTP
 from tests.support.loopback import Loopback, give
+from tools.trials.calls import HTTP
 
 Answer = Iterator[bytes]
 STALLS = b""

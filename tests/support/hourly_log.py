@@ -6,10 +6,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_integration
-from demo.trials.starting import retry_start
 from spark_integration import BatchRead, Columns, Noted
 from tests.support.bundles import take_fields
 from tests.support.noted_stream import NotedStream
+from tools.trials.starting import retry_start
 
 HOUR = 3_600_000
 

@@ -14,8 +14,8 @@ from controller.api.gate.access import Gate
 from controller.api.middleware import Middleware
 from controller.api.replicas.forwarding import Forwarding
 from controller.service.controller import Controller
-from demo.trials.waiting import PATIENCE_S
 from noted_time.coding import build_decoder, encode
+from tools.trials.waiting import PATIENCE_S
 
 JSON = {"content-type": "application/json"}
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from demo.trials.calls import Calls
-from demo.trials.kafka import Broker, Record
 from tests.trials.laws import Unsound, marks_are_sound
+from tools.trials.calls import Calls
+from tools.trials.kafka import Broker, Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.table import StaticTable
 
-from demo.trials import tables
-from demo.trials.spark_programs import SparkProgram
-from demo.trials.starting import UNCONNECTED
 from noted_time.reading import TableClaim, TableHistory
 from noted_time.tables.table_urls import open_history, read_iceberg_history
 from tests.support.noted_stream import NotedStream, table
 from tests.support.offset_log import list_batches
 from tests.trials.facts import Commit, TableRow
 from tests.trials.judge import Broken, judge
+from tools.trials import tables
+from tools.trials.spark_programs import SparkProgram
+from tools.trials.starting import UNCONNECTED
 
 KILLS = int(os.environ.get("NOTED_TIME_KILLS", "3"))
 """The number of kills for each table; 30 take some minutes."""

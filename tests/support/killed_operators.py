@@ -10,13 +10,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from demo.trials.kafka import Broker, connector
-from demo.trials.served import Served
-from demo.trials.spark_programs import SparkProgram
-from demo.trials.starting import UNCONNECTED
 from reader_client import KafkaRelay
 from tests.support.offset_log import list_batches, read_plan
 from tests.trials.judge import judge
+from tools.trials.kafka import Broker, connector
+from tools.trials.served import Served
+from tools.trials.spark_programs import SparkProgram
+from tools.trials.starting import UNCONNECTED
 
 MINUTE_MS = 60_000
 START_MS = 1_357_002_000_000

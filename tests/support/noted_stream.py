@@ -6,8 +6,8 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from demo.trials.calls import CalledStream, Calls
 from noted_time.filelog import file_name, segment_directory
+from tools.trials.calls import CalledStream, Calls
 
 INSTANT = pa.timestamp("ms", tz="UTC")
 

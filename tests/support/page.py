@@ -16,10 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demo.trials.waiting import PATIENCE_S
 from tests.support.paragraphs import ANY, REST, matches
 from tests.support.processes import environment
 from tests.support.terminals import run_on_terminal
+from tools.trials.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 BINDING = "http://127.0.0.1:7464"

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from demo.trials.calls import Calls
-from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time.installation import PROGRAM_VARIABLE
 from tests.support.forks import Forked
+from tools.trials.calls import Calls
+from tools.trials.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.query import StreamingQuery
 
-from demo.trials.starting import start_query
 from spark_integration.marks.offset import NotedOffset
 from tests.support.offset_log import forget_commit, read_plan
 from tests.support.spark_sessions import wait_for_end
+from tools.trials.starting import start_query
 
 
 class QueryOutput:

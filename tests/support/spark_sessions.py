@@ -11,9 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from demo.surroundings import SMALL_BATCHES
-from demo.trials.waiting import PATIENCE_S
 from spark_integration.session.versions import parse_release
+from tools.trials.spark_settings import SMALL_BATCHES
+from tools.trials.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 

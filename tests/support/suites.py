@@ -2,15 +2,14 @@
 
 import os
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from locks.suites import NAMED
+from tools.install.suites import NAMED
 
-TESTS = Path(__file__).resolve().parents[1]
-WHOLE = tuple(suite.name for suite in NAMED if not suite.installs)
+ROOT = Path(__file__).resolve().parents[2]
+WHOLE = tuple(suite for suite in NAMED if not suite.installs)
 """Suites that are skipped whole; in others a test is, once it asks for a program of the suite."""
 
 
@@ -24,15 +23,12 @@ def find_programs(name: str) -> Path:
 
 def skip_others(items: Iterable[pytest.Item]) -> None:
     """Skip the tests of other suites."""
-    others = {name for name in WHOLE if _variable(name) not in os.environ}
+    others = [suite for suite in WHOLE if _variable(suite.name) not in os.environ]
+    folders = {suite.name: ROOT / suite.folder for suite in others}
     for item in items:
-        if (name := _suite_of(item.path)) in others:
-            item.add_marker(pytest.mark.skip(reason=_reason(name)))
-
-
-@cache
-def _suite_of(path: Path) -> str:
-    return path.relative_to(TESTS).parts[0] if path.is_relative_to(TESTS) else ""
+        for name, folder in folders.items():
+            if item.path.is_relative_to(folder):
+                item.add_marker(pytest.mark.skip(reason=_reason(name)))
 
 
 def _variable(name: str) -> str:

@@ -24,7 +24,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from demo.trials.waiting import eventually
 from spark_integration import Ingestion
 from spark_integration.checkpoint.query_progress import QueryProgress
 from tests.core.test_scenarios import show_value
@@ -32,6 +31,7 @@ from tests.support.clock import START_MS, Clock, MakeClock, Option
 from tests.support.paragraphs import read_paragraphs
 from tests.support.queries import count_per_second
 from tests.support.scenarios import Scenario
+from tools.trials.waiting import eventually
 from writer_client import IngestionNoter, KafkaEnds, WriterClient
 
 Words = Any

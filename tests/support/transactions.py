@@ -4,7 +4,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from demo.trials.kafka import Broker
+from tools.trials.kafka import Broker
 
 
 def begin_transaction(

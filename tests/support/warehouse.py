@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from demo.trials.calls import HOUR_MS
-from demo.trials.served import Served
 from tests.support.processes import environment
+from tools.trials.calls import HOUR_MS
+from tools.trials.served import Served
 
 NOW = int(datetime.now(UTC).timestamp() * 1000)
 HOUR = NOW - NOW % HOUR_MS

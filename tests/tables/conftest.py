@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
-from demo.trials import tables
+from tools.trials import tables
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from random import Random
 
 import pytest
 
-from demo.trials import tables
 from tests.support.killed_drivers import (
     KILLS,
     Delta,
@@ -16,6 +15,7 @@ from tests.support.killed_drivers import (
     read_claimed_time,
     settings,
 )
+from tools.trials import tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("4.0")]
 

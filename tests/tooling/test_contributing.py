@@ -9,8 +9,8 @@ import pytest
 
 from controller.store.migrate import WrongSchema, migrate
 from controller.store.open import open_store
-from demo.trials.calls import HTTP
 from tests.support.processes import ServeProcess, run_command, run_python
+from tools.trials.calls import HTTP
 
 STEP = re.compile(r"^ *```diff\n *\+\+\+ (\S+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 

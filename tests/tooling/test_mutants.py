@@ -2,9 +2,9 @@
 
 import importlib
 
-from demo.trials import waiting
 from tests.mutants.__main__ import RESULT, ROOT, count
 from tests.mutants.rooms import ROOMS
+from tools.trials import waiting
 
 PRINTED = """
     noted_time.rules.seal.x_cut__mutmut_1: killed

@@ -16,9 +16,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from locks import install, java, suites
 from spark_integration.session.versions import NEEDED_RELEASES, OLDEST, parse_release
 from tests.support.spark_versions import PAGE, TABLE, render_table, replace_table
+from tools.install import environments, java, suites
 
 BESIDE = ("--no-compile", "--no-deps", "--require-hashes", "-r")
 """The options that install the environments other than .venv."""
@@ -35,9 +35,9 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / "locks" / f"{name}.lock").write_text("one==1\n")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
     for name in ("LOCK", "LOCKS", "VENV", "PYTHON"):
-        place = tmp_path / getattr(install, name).relative_to(install.ROOT)
-        monkeypatch.setattr(install, name, place)
-    monkeypatch.setattr(install, "ROOT", tmp_path)
+        place = tmp_path / getattr(environments, name).relative_to(environments.ROOT)
+        monkeypatch.setattr(environments, name, place)
+    monkeypatch.setattr(environments, "ROOT", tmp_path)
     return tmp_path
 
 
@@ -50,20 +50,20 @@ def installs(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ..
         done.append(("venv", home.name))
         home.mkdir(exist_ok=True)
 
-    monkeypatch.setattr(install, "make_venv", make_venv)
-    monkeypatch.setattr(install, "pip", lambda _env, _home, *arguments: done.append(arguments))
-    monkeypatch.setattr(install, "runs", lambda _env, *_words: (clone / ".venv").exists())
+    monkeypatch.setattr(environments, "make_venv", make_venv)
+    monkeypatch.setattr(environments, "pip", lambda _env, _home, *arguments: done.append(arguments))
+    monkeypatch.setattr(environments, "runs", lambda _env, *_words: (clone / ".venv").exists())
     return done
 
 
 def test_later_runs_install_a_changed_lock(clone: Path, installs: list[tuple[str, ...]]) -> None:
     """First the locked packages, then this project; a stamp has the lock."""
-    install.usual({})
+    environments.usual({})
     first = installs.copy()
-    install.usual({})
+    environments.usual({})
     again = installs[len(first) :]
     (clone / "locks" / "all.lock").write_text("one==2\n")
-    install.usual({})
+    environments.usual({})
 
     locked = ("--require-hashes", "-r", str(clone / "locks" / "all.lock"))
     own = ("--quiet", "--no-deps", "--no-build-isolation", "--editable", str(clone))
@@ -75,12 +75,12 @@ def test_a_clone_that_has_moved_gets_a_new_venv(
     clone: Path, installs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scripts in a venv name the place they were made for."""
-    install.usual({})
+    environments.usual({})
     installs.clear()
-    monkeypatch.setattr(install, "ROOT", clone / "moved")
+    monkeypatch.setattr(environments, "ROOT", clone / "moved")
     shutil.copytree(clone, clone / "moved", ignore=shutil.ignore_patterns("moved"))
 
-    install.usual({})
+    environments.usual({})
 
     assert installs[0] == ("venv", ".venv")
 
@@ -90,7 +90,7 @@ def other(clone: Path) -> Path:
     """Return an environment, made for another clone, which `.venv` and `.venv-kafka` link to."""
     environment = clone / "other" / ".venv"
     environment.mkdir(parents=True)
-    (environment / install.STAMP).write_text(f"0123 {environment.parent}")
+    (environment / environments.STAMP).write_text(f"0123 {environment.parent}")
     for name in (".venv", ".venv-kafka"):
         (clone / name).symlink_to(environment)
     return environment
@@ -100,39 +100,42 @@ def test_link_to_environment_of_another_clone_is_refused(
     other: Path, installs: list[tuple[str, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        install.usual({})
+        environments.usual({})
     with pytest.raises(SystemExit):
-        install.beside({}, "kafka", install.LOCK, sys.executable)
+        environments.beside({}, "kafka", environments.LOCK, sys.executable)
 
     says = f"is a link to {other}, made for another clone: remove the link.\n"
     assert capsys.readouterr().err == f"run: .venv {says}run: .venv-kafka {says}"
-    assert (installs, [*other.iterdir()]) == ([], [other / install.STAMP])
+    assert (installs, [*other.iterdir()]) == ([], [other / environments.STAMP])
 
 
 def test_own_link_is_updated(clone: Path, other: Path, installs: list[tuple[str, ...]]) -> None:
-    (other / install.STAMP).write_text(f"0123 {clone}")
+    (other / environments.STAMP).write_text(f"0123 {clone}")
 
-    install.usual({})
+    environments.usual({})
 
-    assert (len(installs), install.read(other / install.STAMP).split()[-1]) == (2, str(clone))
+    assert (len(installs), environments.read(other / environments.STAMP).split()[-1]) == (
+        2,
+        str(clone),
+    )
 
 
 def test_environment_behind_a_link_is_made_at_its_target(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there")
 
-    install.make_venv({**os.environ}, tmp_path / "link", sys.executable)
+    environments.make_venv({**os.environ}, tmp_path / "link", sys.executable)
 
-    assert install.python_of(tmp_path / "there").exists()
+    assert environments.python_of(tmp_path / "there").exists()
 
 
 @pytest.mark.usefixtures("installs")
 def test_an_interrupted_install_is_done_again(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a finished install leaves a stamp."""
-    monkeypatch.setattr(install, "pip", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(environments, "pip", Mock(side_effect=KeyboardInterrupt))
 
     with pytest.raises(KeyboardInterrupt):
-        install.usual({})
+        environments.usual({})
 
     assert not (clone / ".venv" / "installed.stamp").exists()
 
@@ -144,12 +147,12 @@ def test_pip_output_is_shown_only_on_failure(
     clone: Path, capfd: pytest.CaptureFixture[str], python: str, shown: str
 ) -> None:
     """The lines of a failure say what to do."""
-    pip = clone / ".venv" / install.BIN.name / "python"
+    pip = clone / ".venv" / environments.BIN.name / "python"
     pip.parent.mkdir(parents=True)
     pip.write_text(f"#!{sys.executable}\n{python}\n")
     pip.chmod(0o755)
     with nullcontext() if not shown else pytest.raises(SystemExit):
-        install.pip({}, clone / ".venv", "one==1")
+        environments.pip({}, clone / ".venv", "one==1")
 
     printed = capfd.readouterr()
     assert (printed.out, shown in printed.err, "none" in printed.err) == ("", True, False)
@@ -165,12 +168,12 @@ def test_spark_and_python_of_the_shell_are_ignored() -> None:
         "PYTHONPATH": "/elsewhere",
     }
 
-    assert install.clean_environment(inherited) == {
-        "PATH": f"{install.BIN}{os.pathsep}/bin",
+    assert environments.clean_environment(inherited) == {
+        "PATH": f"{environments.BIN}{os.pathsep}/bin",
         "HOME": "/home/ada",
-        "VIRTUAL_ENV": str(install.VENV),
-        "PYSPARK_PYTHON": str(install.PYTHON),
-        "PYSPARK_DRIVER_PYTHON": str(install.PYTHON),
+        "VIRTUAL_ENV": str(environments.VENV),
+        "PYSPARK_PYTHON": str(environments.PYTHON),
+        "PYSPARK_DRIVER_PYTHON": str(environments.PYTHON),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PIP_USER": "0",
     }
@@ -189,7 +192,7 @@ def test_an_old_python_is_refused_with_the_remedy(
 
 def test_old_python_parses_the_script(root: Path) -> None:
     """Its imports do, too."""
-    for each in (root / "run", *(root / "locks").glob("*.py")):
+    for each in (root / "run", *(root / "tools" / "install").glob("*.py")):
         ast.parse(each.read_text(), feature_version=(3, 7))
 
 
@@ -205,7 +208,7 @@ def test_help_names_every_command_and_suite(run: ModuleType, root: Path, tmp_pat
 def test_contributing_has_the_table_of_suites(root: Path) -> None:
     """It is printed by `suites.table()`; a build calls them from there, too."""
     assert suites.table() in (root / "CONTRIBUTING.md").read_text()
-    assert [each.name for each in suites.NAMED if not (root / "tests" / each.name).is_dir()] == []
+    assert [each.name for each in suites.NAMED if not (root / each.folder).is_dir()] == []
 
 
 @pytest.mark.parametrize(
@@ -309,7 +312,7 @@ def test_the_wrapper_drops_the_vector_module_and_nothing_else(tmp_path: Path) ->
 
 
 CONTAINER = ["container", "container-build"]
-LOCKS = [f"locks/{lock.name}" for lock in install.LOCKS.glob("*.lock")]
+LOCKS = [f"locks/{lock.name}" for lock in environments.LOCKS.glob("*.lock")]
 
 
 def pins(lock: Path) -> dict[str, list[str]]:
@@ -414,13 +417,13 @@ def test_other_spark_precedes_the_usual_one(clone: Path, installs: list[tuple[st
     packages = home / "lib" / "python3.11" / "site-packages"
     packages.mkdir(parents=True)
 
-    given = install.spark({"PATH": "/bin"}, "3.5")
-    install.spark({"PATH": "/bin"}, "3.5")
+    given = environments.spark({"PATH": "/bin"}, "3.5")
+    environments.spark({"PATH": "/bin"}, "3.5")
 
     lock = str(clone / "locks" / "spark-3.5.lock")
     assert installs == [("venv", home.name), (*BESIDE, lock)]
     assert str(clone / ".venv" / packages.relative_to(home)) in (packages / "usual.pth").read_text()
-    assert given["PYSPARK_PYTHON"] == str(install.python_of(home))
+    assert given["PYSPARK_PYTHON"] == str(environments.python_of(home))
 
 
 def test_a_broker_for_trials_needs_no_spark(
@@ -448,14 +451,16 @@ def test_the_interceptor_is_built_without_spark(
     monkeypatch.setattr(run, "install_kafka", lambda: (tmp_path, {}))
     monkeypatch.setattr(run, "become", lambda _env, words: words)
 
-    assert run.main(["java"]) == [str(install.python_of(tmp_path)), "-m", "demo.trials.java"]
+    assert run.main(["java"]) == [str(environments.python_of(tmp_path)), "-m", "tools.trials.java"]
 
 
 def test_a_flag_of_a_suite_is_not_for_pytest(run: ModuleType) -> None:
     """The words around it are."""
     words = ["-x", "--dbt", "tests/dbt"]
 
-    assert (run.chosen_suites(words), words) == (["dbt"], ["-x", "tests/dbt"])
+    (suite,) = run.chosen_suites(words)
+
+    assert (suite.folder, words) == ("tests/dbt", ["-x", "tests/dbt"])
 
 
 @pytest.mark.parametrize("words", [["-x", "--spark", "4.1"], ["--spark=4.1", "-x"]])
@@ -467,6 +472,6 @@ def test_suites_import_spark_from_its_archive(monkeypatch: pytest.MonkeyPatch) -
     """Spark puts the archive on the path of its Python processes."""
     monkeypatch.setenv("NOTED_TIME_CLUSTER", "bin")
     monkeypatch.setattr("sys.path", ["/spark/python/lib/pyspark.zip"])
-    exec(install.COMPILED_PYSPARK)  # noqa: S102 - as `site` does with the file
+    exec(environments.COMPILED_PYSPARK)  # noqa: S102 - as `site` does with the file
 
     assert sys.path == ["/spark/python/lib/pyspark.zip"]

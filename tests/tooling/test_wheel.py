@@ -12,9 +12,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from demo.trials.waiting import PATIENCE_S
-from locks.suites import calls
 from tests.tooling.wheels import PACKAGES, build, install, link_needs
+from tools.install.suites import calls
+from tools.trials.waiting import PATIENCE_S
 
 HEAVY = ("fastapi", "rich", "structlog", "sqlalchemy", "typer", "uvicorn", "pyarrow")
 
@@ -183,9 +183,10 @@ def program(path: Path, script: str) -> None:
 
 def run_build(directory: Path, root: Path, statuses: str, allowed: str) -> tuple[int, str]:
     """Run .ci/run over a ./run that prints its name; return the exit code and the output."""
-    modules = (f"locks/{each.name}" for each in (root / "locks").glob("*.py"))
-    for name in (".ci/run", *modules):
-        (directory / name).parent.mkdir(exist_ok=True)
+    modules = (root / "tools" / "install").glob("*.py")
+    names = [str(module.relative_to(root)) for module in modules]
+    for name in (".ci/run", "tools/__init__.py", *names):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_bytes((root / name).read_bytes())
     text = (root / ".ci/build.py").read_text()
     (directory / ".ci/build.py").write_text(
@@ -285,3 +286,15 @@ def test_command_finds_its_own_packages(
 
     made = (tmp_path / "noted-time.db").exists()
     assert (done.returncode, done.stderr, made) == (0, "", True)
+
+
+def test_only_tests_of_the_demo_import_it(root: Path) -> None:
+    """A change of the demo breaks no other test."""
+    importers = [
+        file.relative_to(root)
+        for file in (root / "tests").rglob("*.py")
+        if "demo" in list_imports(file)
+    ]
+    others = [file for file in importers if file.parts[1] != "demo" and file.stem != "test_demo"]
+
+    assert (importers != [], others) == (True, [])

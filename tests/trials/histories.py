@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import httpx
 
-from demo.trials.calls import TEN, wire
+from tools.trials.calls import TEN, wire
 
 CREATIONS, CHANGES, EXTRAS, *QUESTIONS = (
     paragraph.strip().splitlines()

@@ -35,18 +35,18 @@ from typer.main import get_command
 from controller.service import long_reads, maintenance, polls
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
-from demo.trials.calls import HOUR_MS, TEN
-from demo.trials.served import KeptStore
 from noted_time.client.transport import Transport
 from noted_time.installation import PROGRAM_VARIABLE
 from noted_time.values import MIN_INT64
 from noted_time_cli.app import app
 from noted_time_cli.client import caller
-from tests.simulation.doors import Door
-from tests.simulation.virtual import VirtualLoop
 from tests.support.asking import ask
 from tests.support.claimed import Orders
 from tests.trials.histories import DOMAINS, MINUTE_MS, REQUIREMENTS, Call, History
+from tests.trials.simulation.doors import Door
+from tests.trials.simulation.virtual import VirtualLoop
+from tools.trials.calls import HOUR_MS, TEN
+from tools.trials.served import KeptStore
 
 HISTORIES, TESTED, TOGETHER = 2000, 1000, 200
 ACTS = 6

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Self
 
-from demo.trials.waiting import PATIENCE_S, wait_until
 from noted_time import NotedTimeError
 from reader_client import ReaderClient
+from tools.trials.waiting import PATIENCE_S, wait_until
 from writer_client import WriterClient
 
 PAUSE_S = 0.1

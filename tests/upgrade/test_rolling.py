@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from demo.trials.calls import Calls
-from demo.trials.postgres import Server
-from demo.trials.waiting import slowdown, wait_until
 from tests.replicas.replica_processes import BUCKETS, read_buckets
 from tests.support.next_version import NEXT, NextVersion
 from tests.support.processes import ROOT, ServeProcess, run_command
 from tests.trials.facts import Answer
 from tests.trials.judge import judge
 from tests.upgrade.load import Load
+from tools.trials.calls import Calls
+from tools.trials.postgres import Server
+from tools.trials.waiting import slowdown, wait_until
 
 STREAMS = ("a-1", "b-2", "c-3", "d-4")
 BEYOND_S = 2.0

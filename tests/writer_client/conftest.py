@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.trials.served import Served
+from tools.trials.served import Served
 
 
 @pytest.fixture

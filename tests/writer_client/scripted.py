@@ -5,8 +5,8 @@ from typing import Any
 
 import httpx
 
-from demo.trials.served import Served
 from noted_time.client import Backoff
+from tools.trials.served import Served
 from writer_client import Pace, WriterClient
 
 URL = "http://controller:7464"

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from demo.trials.served import Served
 from noted_time import UnknownStream, Unreachable
 from noted_time.values import Accepted, ClientFailed
 from tests.support.faults import Faults
 from tests.writer_client.scripted import SOON, URL, Scripted, hasty
+from tools.trials.served import Served
 from writer_client import Pace, WriterClient
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.exchange import unix_us

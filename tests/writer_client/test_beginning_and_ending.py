@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 
-from demo.trials.served import Served
 from noted_time.filelog import file_name, segment_directory
 from tests.support.processes import run_python
 from tests.writer_client.scripted import URL, Scripted
 from tests.writer_client.successors import Successors, restoring, steps
+from tools.trials.served import Served
 from writer_client import DeliveryTracker, SegmentLogWriter, WriterClient
 from writer_client.files.segment_files import SegmentFiles
 from writer_client.sending.answers import FoundPosition

@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from demo.trials.served import Served
-from demo.trials.waiting import wait_until
 from noted_time import Rejected
 from noted_time.values import ClientFailed
 from tests.support.faults import Faults
 from tests.support.processes import run_python
 from tests.writer_client.scripted import SOON, URL, Scripted, hasty
+from tools.trials.served import Served
+from tools.trials.waiting import wait_until
 from writer_client import AsyncWriterClient, Pace, SegmentLogWriter, WriterClient
 
 

@@ -8,9 +8,9 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from demo.trials.served import Served
 from noted_time import Fenced
 from tests.writer_client.scripted import URL, Scripted, accepted, results
+from tools.trials.served import Served
 from writer_client import SegmentLogWriter, WriterClient
 
 HELD = {"session": "c07d", "label": "host-b:1017", "since": 1_795_169_136_901}

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pyarrow.parquet as pq
 import pytest
 
-from demo.trials.served import Served
-from demo.trials.waiting import PATIENCE_S, wait_until
 from tests.support.page import list_examples, read_page
 from tests.support.processes import environment
+from tools.trials.served import Served
+from tools.trials.waiting import PATIENCE_S, wait_until
 
 READY = "/tmp/ready"  # noqa: S108 - of the page; the tests' own is elsewhere
 

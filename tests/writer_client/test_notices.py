@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from demo.trials.served import Served
 from noted_time.values import Accepted, Refused, Rejected, State
 from tests.writer_client.scripted import URL, Scripted, accepted, results
+from tools.trials.served import Served
 from writer_client import Exclusion, SegmentLogWriter, WriterClient
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.notices import Notices

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from demo.trials.served import Served
-from demo.trials.waiting import eventually
 from noted_time import ClientFailed, Rejected, Unreachable
 from noted_time.client import polling
 from tests.writer_client.appending import Now, append
 from tests.writer_client.scripted import URL, Scripted, accepted, results
+from tools.trials.served import Served
+from tools.trials.waiting import eventually
 from writer_client import EventTimeNoter, IngestionNoter, LogEnds, LogTimes, Seen, WriterClient
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Message
 
-from demo.trials.waiting import PATIENCE_S
 from noted_time import NotedTimeError, NotObservable, Rejected, Unreachable
 from tests.support.loopback import Loopback, give
 from tests.support.odd_controller import odd_controller
+from tools.trials.waiting import PATIENCE_S
 from writer_client import registered_time
 from writer_client.kafka import registry
 

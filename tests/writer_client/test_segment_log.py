@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from demo.trials.served import Served
 from noted_time import Recreated, Rejected
 from noted_time.stores.port import Publish
 from tests.writer_client.appending import append_many, files, rows
 from tests.writer_client.scripted import URL, Scripted, accepted, results
+from tools.trials.served import Served
 from writer_client import Batch, SegmentLogWriter, WriterClient
 from writer_client.files import segment_files
 from writer_client.files.segment_files import SegmentFiles

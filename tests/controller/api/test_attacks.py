@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from controller.api.middleware import MAX_BODY
-from demo.trials.waiting import eventually, slowdown
 from tests.controller.api.wire import PATH, Wire, post
 from tests.support.memory import Usage
 from tests.support.processes import ServeProcess
+from tools.trials.waiting import eventually, slowdown
 
 pytestmark = [
     pytest.mark.acceptance,

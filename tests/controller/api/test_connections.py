@@ -19,10 +19,10 @@ from uvicorn.server import ServerState
 from controller.api.app import create_app
 from controller.api.sockets.connections import Connection
 from controller.service.controller import Controller
-from demo.trials.memory_store import MemoryStore
 from tests.controller.api.wire import post
 from tests.support.controllers import wait_until_async
 from tests.support.properties import costly
+from tools.trials.memory_store import MemoryStore
 
 
 class MemoryTransport(asyncio.Transport):

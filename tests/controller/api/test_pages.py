@@ -14,9 +14,9 @@ from controller.api.app import Api, create_api
 from controller.api.gate.access import find_need
 from controller.api.pages import assets as pages
 from controller.service.controller import Controller
-from demo.trials.memory_store import MemoryStore
 from tests.support.http import Caller, problem
 from tests.support.processes import run_python
+from tools.trials.memory_store import MemoryStore
 
 MOST_BYTES = 32_000
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
@@ -138,7 +138,7 @@ def test_describing_api_logs_nothing() -> None:
 import warnings
 from controller.api.app import create_api
 from controller.service.controller import Controller
-from demo.trials.memory_store import MemoryStore
+from tools.trials.memory_store import MemoryStore
 def lost(action, category=Warning, **_):
     item = (action, None, category, None, 0)
     while item in warnings.filters:

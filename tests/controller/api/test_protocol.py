@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from controller.api.middleware import MAX_BODY
-from demo.trials.served import Served
 from tests.controller.api.wire import PATH, Wire, post
+from tools.trials.served import Served
 
 NOTE = b'{"notes":[{"writer":"a","time":5}]}'
 HIDDEN = b"PUT /v1/streams/hidden HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"

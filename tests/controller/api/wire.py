@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import msgspec
 
-from demo.trials.waiting import PATIENCE_S
+from tools.trials.waiting import PATIENCE_S
 
 PATH = "/v1/streams/s/notes"
 

@@ -7,8 +7,8 @@ import pytest
 
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresStore
-from demo.trials.postgres import Server
-from demo.trials.waiting import wait_until
+from tools.trials.postgres import Server
+from tools.trials.waiting import wait_until
 
 MakeReplica = Callable[[str], PostgresStore]
 Lease = Callable[[int], None]

@@ -8,8 +8,6 @@ import pytest
 from controller.store.migrate import migrate
 from controller.store.port import Leases
 from controller.store.postgres import PostgresStore
-from demo.trials.postgres import PASSWORD, Server
-from demo.trials.waiting import wait_until
 from tests.replicas.leases.sessions import (
     ALL,
     Lease,
@@ -18,6 +16,8 @@ from tests.replicas.leases.sessions import (
     is_lost,
     outlast_lease,
 )
+from tools.trials.postgres import PASSWORD, Server
+from tools.trials.waiting import wait_until
 
 
 def test_heartbeat_shows_owners(

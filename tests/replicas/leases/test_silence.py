@@ -10,7 +10,6 @@ from controller.aggregation.owned_streams import load
 from controller.store import leases
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresStore
-from demo.trials.postgres import Server
 from tests.replicas.leases.sessions import (
     ALL,
     FAIR_MS,
@@ -23,6 +22,7 @@ from tests.replicas.leases.sessions import (
     wait_for_query,
 )
 from tests.support.stored import build_changes, commit, mark, read_seqs, stream
+from tools.trials.postgres import Server
 
 
 def test_silent_session_is_ended_after_its_lease(

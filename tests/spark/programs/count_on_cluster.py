@@ -9,8 +9,8 @@ import sys
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from demo.trials.starting import retry_start, start_query
 from spark_integration import Noted, WatermarkPolicy, read_noted_log
+from tools.trials.starting import retry_start, start_query
 
 
 def main(given: dict[str, str]) -> None:

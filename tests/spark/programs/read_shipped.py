@@ -10,9 +10,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from demo.trials.starting import retry_start
 from spark_integration import Noted, read_complete, read_noted_log
 from tests.support.spark_sessions import SETTINGS
+from tools.trials.starting import retry_start
 
 
 def session(given: dict[str, Any]) -> SparkSession:

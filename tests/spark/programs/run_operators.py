@@ -32,7 +32,6 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from demo.trials.starting import retry_start
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
 from tests.support.killed_operators import (
     GAP_MS,
@@ -43,6 +42,7 @@ from tests.support.killed_operators import (
     is_finished,
 )
 from tests.support.spark_sessions import start_spark
+from tools.trials.starting import retry_start
 
 Given = dict[str, Any]
 Read = Callable[[str], DataFrame]

@@ -1,0 +1,164 @@
+"""A Spark cluster for trials: `./run cluster`. Its files stay in the clone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from demo import replay
+from demo.data import read_flights
+from demo.kafka import start_carriers
+from demo.schedule import steps
+from demo.surroundings import controller, require_java
+from noted_time import Rejected
+from tools.trials import kafka
+from tools.trials.cluster import Cluster
+from tools.trials.maven import say
+from tools.trials.ports import listens, parse_port
+from tools.trials.run_kafka import alone, run_until_interrupted
+from tools.trials.spark_programs import SparkProgram
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "build" / "cluster"
+QUERY = ROOT / "demo" / "on_cluster.py"
+LOOK_S = 0.2
+LAST_PORT = 65_535
+LEAST_MB, EACH_MB = 1500, 700
+"""The memory that is needed without workers, and by each worker with its executors."""
+
+PORTS = ("the master", "its page", "the Connect server", "the controller", "the broker")
+HOW = """
+To submit your program:
+  .venv/bin/spark-submit --properties-file {properties} hourly.py
+To connect from any Python with pyspark[connect]:
+  SparkSession.builder.remote("{remote}").getOrCreate()
+docs/guides/spark-elsewhere.md has such programs. Ctrl-C ends all of it."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a cluster and the flights query until Ctrl-C, and return the exit status."""
+    given = _parser().parse_args(arguments)
+    ended = f"a process ended or did not start, see {given.data}"
+    return run_until_interrupted("cluster", lambda: _run(given), ended)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./run cluster",
+        description="Run a Spark cluster for trials, on this machine alone, and a query on it.",
+    )
+    parser.add_argument("--kafka", action="store_true", help="the flights in a topic, not a log")
+    parser.add_argument("--workers", type=int, default=2, help="how many; 2 by default")
+    parser.add_argument(
+        "--port",
+        type=parse_port,
+        default=7077,
+        help=f"the first of five: {', '.join(PORTS)}; 7077 by default",
+    )
+    days = range(1, 32)
+    parser.add_argument(
+        "--days", type=int, default=3, choices=days, metavar="N", help="of flights, 1 to 31; 3"
+    )
+    parser.add_argument("--data", type=Path, default=DATA, help="a directory; build/cluster")
+    return parser
+
+
+def _run(given: argparse.Namespace) -> None:
+    refuse(given.port, given.workers, available_mb())
+    if given.kafka:
+        kafka.install()
+    with alone(given.data, "cluster"), ExitStack() as started:
+        data = given.data.resolve() / "run"
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir()
+        say(f"Starting a master, {given.workers} workers and a Connect server takes some 15 s.")
+        *_, control, listener = range(given.port, given.port + len(PORTS))
+        url = started.enter_context(controller(data / "noted-time.db", data, port=control))
+        asked = {"url": url, "checkpoint": str(data / "checkpoint")}
+        to: Path | kafka.Broker = data / "log"
+        if given.kafka:
+            to = started.enter_context(kafka.Broker(data / "kafka", port=listener))
+        asked |= {"root": str(to)} if isinstance(to, Path) else {"bootstrap": to.address}
+        workers, port, jars = given.workers, given.port, kafka.connector()
+        cluster = Cluster(data / "spark", workers=workers, port=port, jars=jars)
+        started.enter_context(cluster)
+        _present(cluster, asked)
+        write_flights(given.days, url, to)
+        say("Submitting the flights query. That takes half a minute.")
+        _say_result(cluster.submit(QUERY, asked))
+        say(HOW.format(properties=cluster.properties, remote=cluster.remote))
+        while True:
+            cluster.check()
+            time.sleep(LOOK_S)
+
+
+def refuse(port: int, workers: int, available: int | None) -> None:
+    """Raise `Rejected`, with the remedy, if the cluster could not start."""
+    if workers < 1:
+        raise Rejected("a cluster needs a worker at least: choose --workers 1 or more")
+    if not 0 < port <= LAST_PORT - len(PORTS):
+        raise Rejected(f"there are no {len(PORTS)} ports from {port} on: choose another --port")
+    require_java()
+    for used, what in enumerate(PORTS, start=port):
+        if listens(used):
+            raise Rejected(
+                f"port {used}, which {what} needs, is taken, perhaps by another cluster: "
+                f"choose the first of {len(PORTS)} free ones by --port"
+            )
+    needed = LEAST_MB + EACH_MB * workers
+    if available is not None and available < needed:
+        raise Rejected(
+            f"{workers} workers need {needed:,} MB of free memory, and there are {available:,}: "
+            "end something, or choose fewer --workers"
+        )
+
+
+def available_mb(meminfo: Path = Path("/proc/meminfo")) -> int | None:
+    """Return the free memory in MB, or `None` where the system does not say."""
+    found = re.search(r"MemAvailable: +(\d+) kB", meminfo.read_text()) if meminfo.exists() else None
+    return int(found[1]) // 1024 if found else None
+
+
+def _present(cluster: Cluster, asked: Mapping[str, str]) -> None:
+    source = "bootstrap" if "bootstrap" in asked else "root"
+    rows = {
+        "Spark's page": cluster.page,
+        "the master": cluster.master,
+        "Spark Connect": cluster.remote,
+        "the controller": asked["url"],
+        {"bootstrap": "the broker", "root": "the file log"}[source]: asked[source],
+    }
+    say("".join(f"  {what:<16}{where}\n" for what, where in rows.items()).rstrip())
+
+
+def write_flights(days: int, url: str, to: Path | kafka.Broker) -> None:
+    """Let the carriers write their flights and note, to a log or a topic."""
+    flights = read_flights(1, days)
+    say(f"{len(flights.carriers)} carriers write {len(flights.landed):,} flights, and note.")
+    names = flights.carriers
+    with (
+        replay.start_carriers(names, to, url)
+        if isinstance(to, Path)
+        else start_carriers(to, url, names)
+    ) as carriers:
+        replay.replay(steps(flights), carriers.take)
+
+
+def _say_result(driver: SparkProgram) -> None:
+    """Wait until the driver ends, and print its counts."""
+    found = json.loads(driver.finish())
+    say(
+        f"It counted {found['flights']:,} flights in {found['hours']:,} hours: {found['lost']:,} "
+        f"lost and {found['twice']:,} counts given out twice, against all that was written."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,188 @@
+"""The trial of replicas: writers and readers at work, and the laws of `docs/explain/chaos.md`."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.trials.chaos.administering import Administering
+from tests.trials.chaos.arena import Arena
+from tests.trials.chaos.calls import Caller, NoAnswerError, wait_until_true
+from tests.trials.chaos.collecting import ask_all
+from tests.trials.chaos.faults import FAULTS, WRITER_TIMEOUT_S
+from tests.trials.chaos.history import History, Journal, now
+from tests.trials.chaos.load import CONTROL, EXCLUDING, SCALED, SEALED, TRUNCATED, streams
+from tests.trials.chaos.reading import Reading
+from tests.trials.chaos.trial import Plan, Trial
+from tests.trials.chaos.verdict import judge
+from tests.trials.chaos.writing import Writing
+from tests.trials.judge import check_law
+from tests.trials.laws import ANSWERS, watermarks_advance
+from tools.trials.postgres import Server
+
+
+class Replicated:
+    """Writers, readers and administrators of several streams, and what replicas promise them."""
+
+    moves_s = 60.0
+
+    def __init__(self, arena: Arena) -> None:
+        self.history = History(streams())
+        self._arena = arena
+
+    @asynccontextmanager
+    async def work(self, journal: Journal, chance: random.Random) -> AsyncIterator[None]:
+        """Have all write and read, and bring time to its end."""
+        self._chance = chance
+        written, read = asyncio.Event(), asyncio.Event()
+        writing = Writing(self.history, journal, written)
+        for name, stream in self.history.streams.items():
+            body = {
+                "domains": stream.domains,
+                "mark_interval_ms": stream.mark_interval_ms,
+                "returning_writer": stream.returning_writer,
+                "writer_timeout_ms": int(WRITER_TIMEOUT_S * 1000),
+                "max_time_ahead_ms": None,  # a fault sets the wall clocks of controllers
+            }
+            await self._caller().call("PUT", f"/v1/streams/{name}", json=body)
+        async with asyncio.TaskGroup() as tasks:
+            work = (*self._writers(writing), *self._administrators(written))
+            writers = [tasks.create_task(self._note_silence(each)) for each in work]
+            for each in self._readers(read):
+                tasks.create_task(self._note_silence(each))
+            yield
+            written.set()
+            await asyncio.wait(writers)
+            await self._note_silence(self._bring_time_to_its_end(writing))
+            await self._note_silence(self._seal(find_last_time(self.history)))
+            read.set()
+
+    async def judge(self) -> None:
+        """Ask the replicas for all facts, and check the laws."""
+        said = {
+            name: await ask_all(self._arena.urls, stream, self.history)
+            for name, stream in self.history.streams.items()
+        }
+        judge(self.history, said)
+
+    def _caller(self) -> Caller:
+        """Return one more client."""
+        chance = random.Random(self._chance.random())
+        return Caller(self._arena.client(), self._arena.urls, self.history, chance)
+
+    def _writers(self, writing: Writing) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield the work of all writers: most note alone, some four together, some come and go."""
+        for stream in self.history.streams.values():
+            counts = [2] if stream.name in (CONTROL, EXCLUDING) else [1, 1, 1, 1, 4]
+            for count in counts:
+                yield writing.write(self._caller(), stream, count)
+            if stream.name in (CONTROL, EXCLUDING):
+                self.history.absences[stream.name] = Counter()
+                yield writing.come_and_go(self._caller(), self._caller(), stream)
+            if stream.name == CONTROL:
+                yield writing.fall_silent(self._caller(), stream)
+
+    def _administrators(self, written: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield the work of the tasks that scale and truncate streams."""
+        administering = Administering(self.history, written)
+        for name in SCALED:
+            yield administering.scale(self._caller(), self.history.streams[name])
+        for name in TRUNCATED:
+            yield administering.truncate(self._caller(), self.history.streams[name])
+
+    def _readers(self, read: asyncio.Event) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield the work of all readers: two that follow each domain, a group for each stream."""
+        reading = Reading(self.history, read)
+        for where in self.history.chains:
+            for _ in range(2):
+                yield reading.follow(self._caller(), *where)
+        for stream in self.history.streams.values():
+            yield reading.read(self._caller(), stream)
+
+    async def _note_silence(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work; if no replica answers any more, that is the finding."""
+        try:
+            await work
+        except NoAnswerError as error:
+            self.history.broke(ANSWERS, "all replicas", error)
+
+    async def _bring_time_to_its_end(self, writing: Writing) -> None:
+        """Have every live writer note the same last time, and wait until time is there."""
+        last, streams = find_last_time(self.history), self.history.streams.values()
+        await asyncio.gather(*(writing.finish(self._caller(), stream, last) for stream in streams))
+        if not await wait_until_true(lambda: not find_late(self.history, last), self.moves_s):
+            self.history.broke(watermarks_advance, "the end", find_late(self.history, last))
+
+    async def _seal(self, end: int) -> None:
+        """Seal a stream at that time, and have its followers see the final marks."""
+        stream = self.history.streams[SEALED]
+        chains = self.history.chains_of(stream).values()
+        for chain in chains:
+            chain.send(end, now())
+        body = {"final_times": dict.fromkeys(stream.domains, end)}
+        await self._caller().call("POST", f"/v1/streams/{SEALED}/seal", json=body)
+        for writer in stream.writers:
+            writer.state = "finished" if writer.state != "new" else "new"
+        if not await wait_until_true(
+            lambda: all(each.lower == end for each in chains), self.moves_s
+        ):
+            self.history.broke(watermarks_advance, SEALED, "followers lack the final mark")
+
+    def count_tried(self) -> dict[str, int]:
+        """Return how much there was of everything."""
+        counts, chains = self.history.counts, self.history.chains.values()
+        return {
+            **{name: counts[name] for name in COUNTED},
+            "events written": sum(len(each.events) for each in self.history.streams.values()),
+            "marks checked": sum(len(chain.seen) for chain in chains),
+            "windows checked": sum(len(chain.windows) for chain in chains),
+            "lowers answered": sum(len(chain.looks) for chain in chains),
+            "answers with marks": sum(bool(each.marks) for c in chains for each in c.answers),
+        }
+
+
+COUNTED = (
+    *("notes acknowledged", "notes sent more than once", "writers away and back"),
+    *("scalings", "marks truncated"),
+)
+NOTHING = -1
+"""Before every time that these writers note."""
+
+
+def find_last_time(history: History) -> int:
+    """Return a time above every noted one."""
+    writers = [writer for stream in history.streams.values() for writer in stream.writers]
+    return 1 + max(
+        (noted for writer in writers for noted in writer.promised.values()), default=NOTHING
+    )
+
+
+def find_late(history: History, last: int) -> list[str]:
+    """Return the domains whose lower is below the time that is due, with both."""
+    return [
+        f"{stream}/{domain}: {each.account}"
+        for (stream, domain), chain in history.chains.items()
+        for each in check_law(
+            watermarks_advance, chain.lower or NOTHING, _find_due(history, stream, domain, last)
+        )
+    ]
+
+
+def _find_due(history: History, stream: str, domain: str, last: int) -> int:
+    """Return `last`, which every live writer has noted, or the highest time if none lives."""
+    silent = history.silent.get(stream)
+    writers = [each for each in history.streams[stream].writers if each.name != silent]
+    if any(writer.state == "live" for writer in writers):
+        return last
+    return max((writer.acknowledged.get(domain, NOTHING) for writer in writers), default=NOTHING)
+
+
+def make_replica_trial(
+    server: Server, directory: Path, plan: Plan, announce: Callable[[str], None] = lambda _: None
+) -> Trial[Arena]:
+    """Return a trial of three replicas on a database of the server."""
+    arena = Arena(server, directory, random.Random(f"arena {plan.seed}"))
+    return Trial(arena, FAULTS, Replicated(arena), plan, announce)

@@ -1,0 +1,34 @@
+"""Schedules of two or three controllers over one database, from seeds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+from tests.trials.simulation.reverted import FIXES, Reverted, find_broken
+from tests.trials.simulation.schedule import Schedule
+
+PARTS = 20
+MANY = max(400, 10 * settings().max_examples) // PARTS
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_schedules_break_no_law(part: int) -> None:
+    """A seed that does is replayed by its number."""
+    seeds = range(part * MANY, (part + 1) * MANY)
+
+    faults = {seed: found for seed in seeds if (found := Schedule(seed).run())}
+    assert not faults
+
+
+def test_a_seed_is_replayed() -> None:
+    """All is chosen from it."""
+    first, second = Schedule(1), Schedule(1)
+
+    assert (first.run(), first.answers) == (second.run(), second.answers)
+
+
+@pytest.mark.parametrize("fix", FIXES.values(), ids=FIXES.keys())
+def test_a_fix_that_is_taken_back_is_missed(fix: Reverted) -> None:
+    """By the seed kept with it; `python -m tests.trials.simulation find` finds the seeds again."""
+    assert find_broken(fix, fix.seed)

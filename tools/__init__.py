@@ -1,0 +1,1 @@
+"""Programs and modules for the development of this project; no wheel carries them."""
