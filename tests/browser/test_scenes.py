@@ -22,7 +22,7 @@ stream at first. In `tokens.txt` it asks for tokens:
     token read car*                     a new token of a scope, for streams, is typed in
     token nt_0123456789ab_no            another one is typed in
     revoke                              the last token is revoked
-    GET cargo -> {"name": "cargo", "...": 0}      the API answers with these fields, and others
+    GET cargo -> {"name": "cargo", …}      the API answers with these fields, and others
 
 A part is one of `PLACES`, a section by its name, a `field`, `button` or `chart` by its name, a row
 of a table by its number or a text in it (`Writers/lima`), a cell of its column (`Writers/1/Noted`),
@@ -42,7 +42,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.conftest import Visiting
 from tests.cli.test_transcripts import read_time
 from tests.support.gates import Guarded
-from tests.support.paragraphs import matches, read_paragraphs
+from tests.support.paragraphs import matches, parse_expected, read_paragraphs
 from tools.trials.browser import Visit
 from tools.trials.dashboards import stall, wall_ms
 from tools.trials.served import Served
@@ -109,7 +109,7 @@ class Scene:
 
     def get(self, path: str, expected: str) -> None:
         found = self.served.get(path)
-        assert matches(json.loads(expected), found), found
+        assert matches(parse_expected(expected), found), found
 
     def stop(self) -> None:
         self.served.stop()

@@ -21,7 +21,7 @@ behind exclamation marks, and last its status, unless that is 0:
     number  at  action                                        columns are two spaces apart or more
     …                                                         stands for any lines, or none
     $ noted-time stream show flights --json
-    {"name": "flights", "...": 0}                             these fields, and others
+    {"name": "flights", …}                                    these fields, and others
     $ echo '{"0": 19}' | noted-time complete-to flights --offsets -
     $ echo '{"0": 19}' > offsets.json                         any other command runs in a shell
     $ cat > sales.csv                                         and reads the lines below it
@@ -51,7 +51,7 @@ from noted_time.values import parse_time
 from tests.cli.conftest import Commands, Result, note, write
 from tests.support.asking import ask
 from tests.support.claimed import ROWS, Orders
-from tests.support.paragraphs import matches, read_paragraphs
+from tests.support.paragraphs import matches, parse_expected, read_paragraphs
 from tools.trials.served import Served
 from writer_client import SegmentLogWriter
 
@@ -185,7 +185,7 @@ def compare(done: Result, line: str, expected: list[str]) -> None:
     out = [each for each in lines if not each.startswith("! ")]
     printed, told = list_lines(done)
     if line.endswith(" --json") and out:
-        assert matches(json.loads("".join(out)), done.json), (line, done)
+        assert matches(parse_expected("".join(out)), done.json), (line, done)
         out = ["…"] if len(printed) == 1 else []
     assert done.status == (int(ends[1]) if ends else 0), (line, done)
     assert is_expected(out, printed), (line, done)

@@ -6,7 +6,7 @@ every advance, without writers:
 
     UA = Writer("s", "UA", domains=["ship"])      a client, open to the end of the session
     UA.note_time(5, {0: 10})                      a call in Python, with literals for arguments
-    UA.flush() -> {"lower": 5, "...": 0}          the JSON of its result: these fields, and others
+    UA.flush() -> {"lower": 5, …}                 the JSON of its result: these fields, and others
     r = Reader("s", group="g", reader="r")
     r.marks(after=1) -> []                        all that an iterator yields
     marks = r.marks(wait=9)                       an iterator, of which `take 1 marks` are taken
@@ -14,18 +14,18 @@ every advance, without writers:
     r.cut_at(6) raises NotCompleteYet time 6 …    an error, where `…` stands for any text
     note {"writer": "w"}, {"writer": "v"}         notes of others in the stream `s`, accepted
     PUT s {"domains": ["ship"]}                   a call of the API that succeeds
-    GET s/writers/UA -> {"state": "live", "...": 0}
+    GET s/writers/UA -> {"state": "live", …}
     stop                                          the controller stops; `start` ends that
     clock 5                                       the clock of writers, at first 0
     logged writer 'UA' of stream 's': …           the next warning: all are shown, or none;
     logged nothing                                there was none so far
-    excluded -> [{"...": 0}]                      what `on_excluded` of all writers was called with
+    excluded -> [{…}]                             what `on_excluded` of all writers was called with
 
 Instead of the controller, answers of the session may be given:
 
     answer {"status": "accepted", "lower": 9}     the result of the next post of a note
     answer 422 {"title": "No"}                    the next answer; `always 403 {}` is every one
-    posted -> [{"writer": "UA", "...": 0}]        all notes so far; others are accepted
+    posted -> [{"writer": "UA", …}]               all notes so far; others are accepted
 """
 
 import ast
@@ -48,7 +48,7 @@ from noted_time import Lag, TimeWindow
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.http import as_json
-from tests.support.paragraphs import matches, read_paragraphs
+from tests.support.paragraphs import matches, parse_expected, read_paragraphs
 from tests.writer_client.scripted import URL, Scripted, results
 from tools.trials.served import Served
 from tools.trials.waiting import PATIENCE_S, wait_until
@@ -88,11 +88,11 @@ class Session(AsyncExitStack):
             return
         is_soon, until = how == "~>", time.monotonic() + PATIENCE_S
         found = await self.ask(said, may_fail=is_soon)
-        while is_soon and not matches(json.loads(expected), found):
+        while is_soon and not matches(parse_expected(expected), found):
             assert time.monotonic() < until, (act, found)
             await asyncio.sleep(0.01)
             found = await self.ask(said, may_fail=True)
-        assert how is None or matches(json.loads(expected), found), (act, found)
+        assert how is None or matches(parse_expected(expected), found), (act, found)
 
     async def ask(self, said: str, *, may_fail: bool = False) -> Any:  # noqa: ANN401 - any JSON
         """Return the outcome of an act."""

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.support.paragraphs import ANY, REST, matches
+from tests.support.paragraphs import ANY, REST, matches, parse_expected
 from tests.support.processes import environment
 from tests.support.terminals import run_on_terminal
 from tools.trials.waiting import PATIENCE_S
@@ -32,9 +32,6 @@ ELSEWHERE = re.compile(
     r"(git|pip|python3 -m venv|uvx|\./run(?! noted-time)|noted-time serve|\"\"\"Observe)\b"
 )
 """The start of examples that install, serve or observe, which tests do themselves."""
-
-GAP = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:\s*…)?|…(\s*\})?')
-"""A string, an omitted value after its colon, and omitted fields or elements."""
 
 CHANGING = {"id", "stream_id", "written_at", "noted_at", "holding_since", "held_for_ms", "at"}
 CHANGING |= {"times_out_in_ms", "reported_at", "since", "held_until", "until"}
@@ -194,7 +191,7 @@ class Session:
 def agrees(shown: str, printed: str) -> bool:
     """Return whether the output is as shown, apart from `…` and varying parts."""
     if shown.startswith("{"):
-        return matches(_without_changing(_parse(shown)), steady(printed))
+        return matches(_without_changing(parse_expected(shown)), steady(printed))
     parts = _squeeze(shown).split(REST)
     return re.fullmatch(".*".join(map(re.escape, parts)), _squeeze(printed), re.DOTALL) is not None
 
@@ -220,15 +217,3 @@ def _without_changing(value: Any) -> Any:  # noqa: ANN401 - any JSON
             for name, each in value.items()
         }
     return list(map(_without_changing, value)) if isinstance(value, list) else value
-
-
-def _parse(shown: str) -> Any:  # noqa: ANN401 - any JSON
-    """Decode JSON where `…` is a value, or more fields or elements, for `matches`."""
-    return json.loads(GAP.sub(_quote, shown))
-
-
-def _quote(found: re.Match[str]) -> str:
-    string, value, end = found.groups()
-    if string is not None:
-        return f'{string}: "{ANY}"' if value else string.replace(f'"{REST}"', f'"{ANY}"')
-    return f'"{REST}"' if end is None else f'"{ANY}": "{ANY}"{end}'

@@ -1,5 +1,6 @@
 """Reads files of examples, paragraph by paragraph, and compares JSON with them."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 import pytest
 
 ANY, REST = "...", "…"
+GAP = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:\s*…)?|…(\s*\})?')
+"""A string, an omitted value after its colon, and omitted fields or elements."""
 
 
 def read_paragraphs(file: Path) -> list[Any]:
@@ -21,13 +24,29 @@ def read_paragraphs(file: Path) -> list[Any]:
     return [pytest.param(each, id=fact) for each, fact in zip(acts, facts, strict=True)]
 
 
+def parse_expected(text: str) -> Any:  # noqa: ANN401 - any JSON
+    """Decode JSON where `…` is any value, other fields or other elements, for `matches`.
+
+    >>> parse_expected('{"a": …, "b": [1, …], …}')
+    {'a': '...', 'b': [1, '…'], '...': '...'}
+    """
+    return json.loads(GAP.sub(_quote, text))
+
+
+def _quote(found: re.Match[str]) -> str:
+    string, value, end = found.groups()
+    if string is not None:
+        return f'{string}: "{ANY}"' if value else string.replace(f'"{REST}"', f'"{ANY}"')
+    return f'"{REST}"' if end is None else f'"{ANY}": "{ANY}"{end}'
+
+
 def matches(expected: Any, found: Any) -> bool:  # noqa: ANN401 - any JSON
-    """Return whether a value is as expected, where `...` stands for any value or other fields.
+    """Return whether a value is as expected by `parse_expected`; `"..."` stands for any value.
 
-    At the end of a list, `…` stands for other elements.
-
-    >>> matches({"a": "...", "b": [1]}, {"a": 5, "b": [1]}), matches({"a": 5, "...": 0}, {"a": 5})
-    (True, True)
+    >>> matches({"a": "...", "b": [1]}, {"a": 5, "b": [1]})
+    True
+    >>> matches(parse_expected('{"a": 5, …}'), {"a": 5, "b": [1]})
+    True
     >>> matches([1, "…"], [1]), matches([1, "…"], [1, 2, 3]), matches([1, "…"], [2, 3])
     (True, True, False)
     """

@@ -7,7 +7,7 @@ the answer, and its body:
 
     PUT s {"domains": []} -> 422 invalid_request body.domains    a code and the places of its faults
     PUT s {"domains": 5} -> 422 invalid_request body.domains | must be a list      part of its text
-    GET s/writers/a -> 200 {"writer": "a", "...": 0}             these fields, and others
+    GET s/writers/a -> 200 {"writer": "a", …}                    these fields, and others
     note {"writer": "a"}, {"writer": "b", "time": 5} -> accepted accepted     two notes in one call
     serve 5000                           the controller serves for that many milliseconds
     skip 7776000000                      likewise, for longer; the wall clock stands still
@@ -42,7 +42,7 @@ from tests.support.controllers import (
     wait_until_async,
 )
 from tests.support.http import Caller, places, problem, serve_app
-from tests.support.paragraphs import matches, read_paragraphs
+from tests.support.paragraphs import matches, parse_expected, read_paragraphs
 from tests.support.scrapes import scrape
 
 CALL = re.compile(
@@ -141,7 +141,7 @@ class Calls(AsyncExitStack):
         status, _, rest = expected.partition(" ")
         assert answer.status_code == int(status), (line, answer.text)
         if rest.startswith(("{", "[")):
-            assert matches(json.loads(rest), answer.json()), (line, answer.text)
+            assert matches(parse_expected(rest), answer.json()), (line, answer.text)
         elif rest:
             words, _, text = rest.partition(" | ")
             (_, code, detail), faults = problem(answer), places(answer)
