@@ -4,7 +4,8 @@ A paragraph of these files has a fact, more about it, and a visit, indented. The
 stream at first. In `tokens.txt` it asks for tokens:
 
     stream cargo {"domains": ["a"]}     a new stream waits an hour for each writer; it has settings
-    note cargo {"writer": "a"}, {"writer": "b", "time": @10:00}    two notes in one call
+    note cargo {"writer": "a"}, {"writer": "b", "time": @10:00}    two notes in one call, accepted
+    note cargo {"writer": "b", "time": @09:00} -> invalid_time     another is refused
     stall cargo                         `lima` holds the stream for 65 minutes, and others continue
     POST cargo/seal {}                  a call of the API that succeeds, as `DELETE cargo`
     stop                                the controller stops, until `start`
@@ -96,7 +97,11 @@ class Scene:
         self.served.make(name, **json.loads(settings))
 
     def note(self, stream: str, notes: str) -> None:
-        self.served.post(stream, *json.loads(f"[{notes}]"))
+        sent, _, expected = notes.partition(" -> ")
+        body = {"notes": json.loads(f"[{sent}]")}
+        results = self.served.ask("POST", f"/streams/{stream}/notes", body).json()["results"]
+        statuses = [each["status"] for each in results]
+        assert statuses == (expected.split() or ["accepted"] * len(results)), results
 
     def stall(self, stream: str) -> None:
         stall(self.served, stream)

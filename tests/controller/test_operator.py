@@ -38,4 +38,3 @@ async def test_answer_to_many_joins_is_bounded(call: Caller) -> None:
 
     sizes = [len(each.get("position", ())) for each in results]
     assert (sizes[0], sizes[2], sum(sizes)) == (1500, 1500, 3000)
-    assert [each["status"] for each in results] == ["accepted"] * 10

@@ -50,9 +50,21 @@ class Caller:
         return await self.client.request(method, path, content=body, headers=JSON)
 
     async def note(self, *notes: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON
+        """Note, and return the results; all notes must be accepted."""
+        results = await self.try_to_note(*notes)
+        refusals = list_refusals(results)
+        assert refusals == [], refusals
+        return results
+
+    async def try_to_note(self, *notes: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON
+        """Note, and return the results, of which some may be refusals."""
         answer = await self.post("/v1/streams/s/notes", {"notes": notes})
         assert answer.is_success or problem(answer)[1] == "notes_refused", answer.text
         return answer.json()["results"]
+
+
+def list_refusals(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in results if each["status"] != "accepted"]
 
 
 @asynccontextmanager

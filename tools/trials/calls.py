@@ -47,11 +47,17 @@ class Calls:
         return HTTP.request(method, url, json=body, headers=self.headers, params=query or None)
 
     def call(self, method: str, path: str, body: object = None, **query: Any) -> Json:  # noqa: ANN401 - any value
-        """Call ``/v1/streams<path>``, which must succeed, and return the answer's body."""
+        """Call ``/v1/streams<path>``, and return the answer's body.
+
+        The call must succeed, and all notes in it must be accepted.
+        """
         answer = self.ask(method, f"/streams{path}", body, **query)
         if not answer.is_success:
             raise httpx.HTTPStatusError(answer.text, request=answer.request, response=answer)
-        return dict(answer.json()) if answer.content else {}
+        found = dict(answer.json()) if answer.content else {}
+        refusals = [each for each in found.get("results", []) if each["status"] != "accepted"]
+        assert refusals == [], refusals[:3]
+        return found
 
     def two_minutes(self) -> str:
         """Make a stream with two marks: at 10:00 {0: 10, 1: 4}, a minute later {0: 20, 1: 4}."""
@@ -96,8 +102,7 @@ class Calls:
         """Post the notes in large requests; all must be accepted."""
         for first in range(0, len(notes), 1000):
             body = {"notes": notes[first : first + 1000]}
-            results = self.call("POST", f"/{stream}/notes", body)["results"]
-            assert {each["status"] for each in results} == {"accepted"}, results[:3]
+            self.call("POST", f"/{stream}/notes", body)
 
     def lower(self, stream: str, domain: str = "default") -> int:
         return int(self.get(stream)["marks"][domain]["lower"])
@@ -142,10 +147,9 @@ class CalledStream:
         state: State = "live",
         **more: object,
     ) -> None:
-        """Note, with `more` fields; a refusal does not raise."""
+        """Note, with `more` fields; the note must be accepted."""
         note = {"writer": writer, "time": time, "position": wire(position), "state": state, **more}
-        body = {"notes": [note if domain is None else note | {"domain": domain}]}
-        self.calls.ask("POST", f"/streams/{self.name}/notes", body)
+        self.calls.post(self.name, note if domain is None else note | {"domain": domain})
 
     def seal(self, **asked: Any) -> None:  # noqa: ANN401 - any of a request
         """Seal the stream, with the fields of a `SealRequest`."""

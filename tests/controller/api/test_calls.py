@@ -3,12 +3,13 @@
 A paragraph of these files has a fact, more about it, and calls, indented: method, path and body.
 Paths are below `/v1/streams/`, unless they begin with a slash. There is a stream `s` that
 marks every advance, and the wall clock stands at 1700000000000. After an arrow follow the status of
-the answer, and its body:
+the answer, and its body. A call without an arrow succeeds, and all notes in it are accepted:
 
     PUT s {"domains": []} -> 422 invalid_request body.domains    a code and the places of its faults
     PUT s {"domains": 5} -> 422 invalid_request body.domains | must be a list      part of its text
     GET s/writers/a -> 200 {"writer": "a", …}                    these fields, and others
-    note {"writer": "a"}, {"writer": "b", "time": 5} -> accepted accepted     two notes in one call
+    note {"writer": "a"}, {"writer": "b", "time": 5}             two notes in one call are accepted
+    note {"writer": "b", "time": 4} -> invalid_time              another is refused
     serve 5000                           the controller serves for that many milliseconds
     skip 7776000000                      likewise, for longer; the wall clock stands still
     pass 5000                            the clock moves, and no controller serves
@@ -37,11 +38,12 @@ from controller.store.port import StoreUnavailable
 from tests.support.controllers import (
     GivenTime,
     Watched,
+    WatchedMemory,
     serve_for,
     skip_served_time,
     wait_until_async,
 )
-from tests.support.http import Caller, places, problem, serve_app
+from tests.support.http import Caller, list_refusals, places, problem, serve_app
 from tests.support.paragraphs import matches, parse_expected, read_paragraphs
 from tests.support.scrapes import scrape
 
@@ -104,13 +106,8 @@ class Calls(AsyncExitStack):
         act = CALL.fullmatch(re.sub(r"\n +", " ", line))
         assert act, line
         method, expected = act["method"], act["expected"]
-        if method == "note" and (expected is None or expected[0].isalpha()):
-            results = await self.call.note(*json.loads(f"[{act['body']}]"))
-            statuses = [each["status"] for each in results]
-            assert expected is None or statuses == expected.split(), (line, results)
-        elif method == "note":
-            body = f'{{"notes": [{act["body"]}]}}'
-            await self._call("POST", "s/notes", body, expected, line)
+        if method == "note":
+            await self._note(act["body"], expected, line)
         elif method == "scrape":
             samples = scrape(self.call.controller, f"noted_time_{act['path']}")
             assert {",".join(k): v for k, v in samples.items()} == json.loads(expected), line
@@ -130,6 +127,17 @@ class Calls(AsyncExitStack):
         else:
             await self._call(method, act["path"], act["body"] or "", expected, line)
 
+    async def _note(self, notes: str, expected: str | None, line: str) -> None:
+        if expected is not None and not expected[0].isalpha():
+            await self._call("POST", "s/notes", f'{{"notes": [{notes}]}}', expected, line)
+            return
+        results = await self.call.try_to_note(*json.loads(f"[{notes}]"))
+        statuses = [each["status"] for each in results]
+        expected_statuses = ["accepted"] * len(results)
+        if expected is not None:
+            expected_statuses = expected.split()
+        assert statuses == expected_statuses, (line, results)
+
     async def _call(
         self, method: str, path: str, body: str, expected: str | None, line: str
     ) -> None:
@@ -137,6 +145,8 @@ class Calls(AsyncExitStack):
         answer = await self.call.send(method, path, body.encode())
         if expected is None:
             assert answer.is_success, (line, answer.text)
+            if path.endswith("/notes"):
+                assert list_refusals(answer.json()["results"]) == [], (line, answer.text)
             return
         status, _, rest = expected.partition(" ")
         assert answer.status_code == int(status), (line, answer.text)
@@ -155,3 +165,27 @@ async def test_calls(request: pytest.FixtureRequest, time: GivenTime, acts: list
     restarts = any(act.startswith("restart") for act in acts)
     store = request.getfixturevalue("sqlite" if restarts else "memory")
     await Calls(store, time).play(acts)
+
+
+REFUSED_NOTES = '{"writer": "a", "time": 5}, {"writer": "a", "time": 4}'
+
+
+@pytest.mark.parametrize(
+    ("act", "answer"),
+    [
+        (f"note {REFUSED_NOTES}", "invalid_time"),
+        (f'POST s/notes {{"notes": [{REFUSED_NOTES}]}}', "invalid_time"),
+        ('note {"writer": "a", "domain": "x"}', "unknown_domain"),
+    ],
+)
+async def test_call_with_another_answer_fails(
+    memory: WatchedMemory, time: GivenTime, act: str, answer: str
+) -> None:
+    """A note without an arrow was refused."""
+    with pytest.raises(AssertionError, match=answer):
+        await Calls(memory, time).play([act])
+
+
+async def test_refused_note_fails_the_test_that_sent_it(call: Caller) -> None:
+    with pytest.raises(AssertionError, match="invalid_time"):
+        await call.note({"writer": "a", "time": 5}, {"writer": "a", "time": 4})
