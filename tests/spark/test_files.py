@@ -16,8 +16,7 @@ from spark_integration.scan.files import LogFiles
 from tests.core.test_scenarios import show_value
 from tests.support.log_reading import build_query, open_reader
 from tests.support.noted_stream import NotedStream
-from tests.support.paragraphs import read_paragraphs
-from tests.support.scenarios import is_answer
+from tests.support.paragraphs import is_answer, read_paragraphs
 from writer_client import LogEnds, SegmentLogWriter
 
 

@@ -1,4 +1,4 @@
-"""Reads files of examples, paragraph by paragraph, and compares JSON with them."""
+"""Reads files of examples, paragraph by paragraph, and compares texts and JSON with them."""
 
 import json
 import re
@@ -22,6 +22,17 @@ def read_paragraphs(file: Path) -> list[Any]:
     acts = (re.split(r"\n    (?![ |])", each)[1:] for each in found)
     facts = (f"{file.stem}: {each.splitlines()[0]}" for each in found)
     return [pytest.param(each, id=fact) for each, fact in zip(acts, facts, strict=True)]
+
+
+def is_answer(expected: str, found: str) -> bool:
+    """Return whether a whole text is as expected, where `…` stands for any part.
+
+    >>> is_answer("Rejected: …is away", "Rejected: the broker is away")
+    True
+    >>> is_answer("Rejected: the broker", "Rejected: the broker is away")
+    False
+    """
+    return bool(re.fullmatch(re.escape(expected).replace("…", ".*"), found, re.DOTALL))
 
 
 def parse_expected(text: str) -> Any:  # noqa: ANN401 - any JSON
