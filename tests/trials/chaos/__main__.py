@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from noted_time import NotedTimeError
-from tests.trials.chaos.faults import FAULTS
+from tests.trials.chaos.faults import REPLICA_FAULTS
 from tests.trials.chaos.history import now
 from tests.trials.chaos.kafka.faults import KAFKA_FAULTS
 from tests.trials.chaos.kafka.queried import make_kafka_trial
@@ -41,7 +41,9 @@ def chaos(  # noqa: PLR0913 - the options of a command
     seed: Annotated[int | None, typer.Option(help="Of all that is left to chance.")] = None,
     fault: Annotated[
         list[str] | None,
-        typer.Option(help=f"Only these: {', '.join(FAULTS)}; of Kafka: {', '.join(KAFKA_FAULTS)}."),
+        typer.Option(
+            help=f"Only these: {', '.join(REPLICA_FAULTS)}; of Kafka: {', '.join(KAFKA_FAULTS)}."
+        ),
     ] = None,
     kafka: Annotated[
         bool, typer.Option("--kafka", help="A broker, producers and a Spark query instead.")
@@ -61,7 +63,7 @@ def chaos(  # noqa: PLR0913 - the options of a command
     """
     end_with_this_process()
     kafka = kafka or relayed
-    faults = _check_names(fault, KAFKA_FAULTS if kafka else FAULTS)
+    faults = _check_names(fault, KAFKA_FAULTS if kafka else REPLICA_FAULTS)
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed
     until = now() + 60 * (MINUTES if minutes is None and not kills else minutes or 0.0)
 

@@ -1,10 +1,10 @@
-"""The faults of a trial by name. Each lasts for a while and is mended."""
+"""How replicas and their database come to a fault of the list. Each is mended after a while."""
 
 import asyncio
 import random
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -19,18 +19,14 @@ from tests.trials.chaos.arena import Arena
 from tests.trials.chaos.calls import DOCUMENTED, Caller
 from tests.trials.chaos.history import History
 from tests.trials.chaos.link import Mode
-from tests.trials.chaos.load import streams
+from tests.trials.chaos.load import WRITER_TIMEOUT_S, streams
 from tests.trials.chaos.replica import Replica
-
-Fault = Callable[[Arena], Awaitable[None]]
+from tests.trials.chaos.trial import Faults
 
 LEASE_S = 3.0
 """How long an owner may not be heard of before another takes its place."""
 
 AWAY_S = (LEASE_S + 1.0, LEASE_S + 3.0)
-
-WRITER_TIMEOUT_S = 6.0
-"""Of the trial's streams: longer than a writer needs to retry."""
 
 OUTAGE_S = (WRITER_TIMEOUT_S + 0.5, WRITER_TIMEOUT_S + 2.0)
 
@@ -52,16 +48,22 @@ HOUR_MS = 3_600_000
 
 
 async def kill(arena: Arena, *, is_owner: bool = False) -> None:
-    """Kill -9 the owner, or any replica, serving or not; start it again soon."""
+    """Kill -9 the owner, or any replica, serving or not."""
     replica = await (arena.owner() if is_owner else arena.anyone())
     async with replica.busy:
         arena.kill(replica)
-        await asyncio.sleep(arena.chance.choice((0.0, 0.5, 2.0)))
-        await replica.start()
+        await _start_soon(arena, replica)
+
+
+async def stop(arena: Arena) -> None:
+    replica = await arena.anyone()
+    async with replica.busy:
+        await asyncio.to_thread(replica.stop)
+        await _start_soon(arena, replica)
 
 
 async def kill_all(arena: Arena, *ahead_hours: int) -> None:
-    """Kill -9 all of them, and start them at once, on wall clocks that are so far ahead."""
+    """Kill -9 all of them, and start them on wall clocks that are so far ahead."""
     async with _hold_all(arena):
         for replica in arena.replicas:
             arena.kill(replica)
@@ -69,14 +71,13 @@ async def kill_all(arena: Arena, *ahead_hours: int) -> None:
 
 
 async def shift_clocks(arena: Arena) -> None:
-    """Kill -9 all, and start each on a wall clock that is wrong by hours in its own way."""
+    """Kill -9 all, and start each on a wall clock that is wrong in its own way."""
     hours = [0, arena.chance.randint(1, 20), -arena.chance.randint(1, 20)]
     arena.chance.shuffle(hours)
     await kill_all(arena, *hours)
 
 
 async def pause(arena: Arena) -> None:
-    """Stop the owner for longer than its lease. It wakes up without knowing."""
     replica = await arena.owner()
     async with replica.busy:
         replica.signal(signal.SIGSTOP)
@@ -85,7 +86,6 @@ async def pause(arena: Arena) -> None:
 
 
 async def restart_database(arena: Arena, how: signal.Signals, away_s: tuple[float, float]) -> None:
-    """End PostgreSQL, and start it again after a while."""
     async with arena.database_busy:
         await asyncio.to_thread(arena.server.stop, how)
         await asyncio.sleep(arena.chance.uniform(*away_s))
@@ -95,7 +95,7 @@ async def restart_database(arena: Arena, how: signal.Signals, away_s: tuple[floa
 async def fail_links(
     arena: Arena, mode: Mode, for_s: tuple[float, float] = AWAY_S, *, is_isolated: bool = False
 ) -> None:
-    """Have the owner's link to the database fail, or all its links, as without a network."""
+    """Have the owner's link to the database fail, or all its links."""
     replica = await arena.owner()
     links = [replica.database, replica.door] if is_isolated else [replica.database]
     async with replica.busy:
@@ -107,10 +107,7 @@ async def fail_links(
 
 
 async def hang_database(arena: Arena) -> None:
-    """Pass nothing on between any replica and the database, for longer than a commit may take.
-
-    Raises `AssertionError` if a replica does not show it.
-    """
+    """Stall all links to it; raises `AssertionError` if a replica does not show it."""
     async with arena.database_busy, _hold_all(arena):
         for replica in arena.replicas:
             replica.database.turn("stalled")
@@ -135,7 +132,7 @@ async def lose_answers(arena: Arena) -> None:
 
 
 async def unreach(arena: Arena) -> None:
-    """Cut callers off from the replica with the most streams; it keeps database and streams.
+    """Cut callers off from the replica with the most streams, which it keeps.
 
     The others report this to callers that ask for one of those. Raises `AssertionError` if not.
     """
@@ -182,10 +179,11 @@ async def cut_power(arena: Arena) -> None:
     arena.counts["power cuts"] += POWER_CUTS + 1
 
 
-FAULTS: Mapping[str, Fault] = {
+REPLICA_FAULTS: Faults[Arena] = {
     "kill-owner": partial(kill, is_owner=True),
     "kill": kill,
     "kill-all": kill_all,
+    "stop": stop,
     "pause": pause,
     # as its administrators would in an emergency
     "database-crash": partial(restart_database, how=signal.SIGQUIT, away_s=(0.0, 2.0)),
@@ -201,6 +199,11 @@ FAULTS: Mapping[str, Fault] = {
     "empty-start": start_on_nothing,
     "power": cut_power,
 }
+
+
+async def _start_soon(arena: Arena, replica: Replica) -> None:
+    await asyncio.sleep(arena.chance.choice((0.0, 0.5, 2.0)))
+    await replica.start()
 
 
 @asynccontextmanager

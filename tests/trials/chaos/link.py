@@ -26,7 +26,7 @@ class Link:
         self.target = target
         self.port = 0
         self.mode: Mode = "whole"
-        self.lost_answers = self.round_trips = 0
+        self.round_trips = 0
         self._answering = False
         self._turned = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
@@ -104,7 +104,6 @@ class Link:
             if swallowed:
                 return False
         if answer and self.mode == "mute":
-            self.lost_answers += 1
             return False
         return self.mode != "cut"
 

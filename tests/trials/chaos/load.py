@@ -21,6 +21,9 @@ UNUSED = 10**6
 OPEN = range(2, 7)
 """Number of open segments if all writers share them."""
 
+WRITER_TIMEOUT_S = 6.0
+"""Longer than a writer needs to retry."""
+
 
 def without_the_sealed(position: Mapping[int, int], scalings: Iterable[Scaling]) -> dict[int, int]:
     """Return the position without the segments that were sealed.

@@ -12,9 +12,17 @@ from tests.trials.chaos.administering import Administering
 from tests.trials.chaos.arena import Arena
 from tests.trials.chaos.calls import Caller, NoAnswerError, wait_until_true
 from tests.trials.chaos.collecting import ask_all
-from tests.trials.chaos.faults import FAULTS, WRITER_TIMEOUT_S
+from tests.trials.chaos.faults import REPLICA_FAULTS
 from tests.trials.chaos.history import History, Journal, now
-from tests.trials.chaos.load import CONTROL, EXCLUDING, SCALED, SEALED, TRUNCATED, streams
+from tests.trials.chaos.load import (
+    CONTROL,
+    EXCLUDING,
+    SCALED,
+    SEALED,
+    TRUNCATED,
+    WRITER_TIMEOUT_S,
+    streams,
+)
 from tests.trials.chaos.reading import Reading
 from tests.trials.chaos.trial import Plan, Trial
 from tests.trials.chaos.verdict import judge
@@ -185,4 +193,4 @@ def make_replica_trial(
 ) -> Trial[Arena]:
     """Return a trial of three replicas on a database of the server."""
     arena = Arena(server, directory, random.Random(f"arena {plan.seed}"))
-    return Trial(arena, FAULTS, Replicated(arena), plan, announce)
+    return Trial(arena, REPLICA_FAULTS, Replicated(arena), plan, announce)

@@ -6,9 +6,8 @@ from itertools import count
 
 from noted_time.client import Json
 from tests.trials.chaos.calls import Caller, rest
-from tests.trials.chaos.faults import WRITER_TIMEOUT_S
 from tests.trials.chaos.history import History, Journal, now
-from tests.trials.chaos.load import UNNUMBERED, LoadWriter, ScaledStream
+from tests.trials.chaos.load import UNNUMBERED, WRITER_TIMEOUT_S, LoadWriter, ScaledStream
 from tests.trials.facts import Look
 from tests.trials.laws import ANSWERS
 

@@ -18,6 +18,7 @@ from reader_client import AsyncReaderClient
 from reader_client.background import repeating
 from tests.trials.facts import Answer
 from tests.trials.simulation.doors import Network
+from tests.trials.simulation.pen import Pen
 from writer_client import AsyncWriterClient
 from writer_client.at_exit import open_clients
 from writer_client.sending.exchange import RequestNumbers
@@ -54,7 +55,7 @@ def seed_clients(
 class Pair:
     """A writer, whose processes follow each other, and a reader of one stream.
 
-    `acknowledged` is called with each time and offset that a flush has confirmed.
+    `acknowledged` is called whenever a flush has confirmed all that the pen noted.
     """
 
     def __init__(
@@ -63,10 +64,10 @@ class Pair:
         url: str,
         network: Network,
         chance: Random,
-        acknowledged: Callable[[int, int], None],
+        acknowledged: Callable[[Pen], None],
     ) -> None:
         self.answers: list[Answer] = []
-        self.time = self._offset = 0
+        self._pen = Pen(stream, WRITER, SEGMENT)
         self.stream = stream
         self._url = url
         self._network = network
@@ -80,7 +81,8 @@ class Pair:
             client = AsyncWriterClient(self._url, self.stream, WRITER, transport=self._network)
             for _ in range(self._chance.randrange(1, left + 1)):
                 await asyncio.sleep(self._chance.uniform(0, 0.8))
-                self._note(client, self.time + self._chance.randrange(6))
+                self._pen.write(self._chance)
+                self._note(client)
                 left -= 1
                 if self._chance.random() < 0.5:
                     await self._confirm(client.flush(PATIENCE_S))
@@ -94,7 +96,9 @@ class Pair:
         async with AsyncWriterClient(
             self._url, self.stream, WRITER, transport=self._network
         ) as client:
-            self._note(client, time)
+            self._pen.time = time
+            self._pen.append(self._chance)
+            self._note(client)
             while not await self._confirm(client.flush(PATIENCE_S)):
                 pass
 
@@ -131,10 +135,8 @@ class Pair:
             after = marks[-1]["seq"]
         return after
 
-    def _note(self, client: AsyncWriterClient, time: int) -> None:
-        self.time = max(self.time, time)
-        self._offset += self._chance.randrange(4)
-        client.note_time(self.time, {SEGMENT: self._offset})
+    def _note(self, client: AsyncWriterClient) -> None:
+        client.note_time(self._pen.time, self._pen.position)
 
     async def _confirm(self, delivery: Awaitable[object]) -> bool:
         """Wait for a flush or the end of a client; returns whether all notes are durable."""
@@ -142,7 +144,7 @@ class Pair:
             await delivery
         except Unreachable:
             return False
-        self._acknowledged(self.time, self._offset)
+        self._acknowledged(self._pen)
         return True
 
 

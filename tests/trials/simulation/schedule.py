@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import partial
-from math import inf
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -16,7 +14,6 @@ from controller.aggregation import operations
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.owned_streams import NotOwner, bucket_of
 from controller.service import maintenance
-from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.port import LEASE_MS, StoreUnavailable
 from controller.store.records import AppendedMark, BucketClock, ChangeSet
@@ -24,7 +21,6 @@ from noted_time.client import position_to_wire
 from noted_time.coding import convert_to_json
 from noted_time.rules import SealRequest
 from noted_time.values import (
-    DAY_MS,
     Accepted,
     Mark,
     Note,
@@ -39,13 +35,13 @@ from tests.trials.facts import Answer, Claim, Look
 from tests.trials.judge import judge
 from tests.trials.laws import DOMAIN
 from tests.trials.simulation import clients
+from tests.trials.simulation.arena import Arena
 from tests.trials.simulation.clients import Pair, seed_clients
-from tests.trials.simulation.commits import Commits, Sent, Stream
-from tests.trials.simulation.doors import Door, Network
-from tests.trials.simulation.leased import BUCKETS, SILENT_S, Database, LeasedStore
-from tests.trials.simulation.virtual import VirtualLoop, process
+from tests.trials.simulation.commits import Commits, Stream
+from tests.trials.simulation.faults import CLOCKS, CONTROLLER_FAULTS, DRAWN_FAULTS
+from tests.trials.simulation.leased import BUCKETS, SILENT_S
+from tests.trials.simulation.pen import Pen
 
-START_MS = 1_700_000_000_000
 TIMEOUT_S = 6.0
 INTERVAL_MS = 1000
 STREAMS = ("s", "t")
@@ -66,42 +62,8 @@ HTTP_EVERY = 8
 SCALES = 2
 """How often a stream scales before the end, and again in the end."""
 
-FAULTS = ("kill", "kill", "session", "hang", "cut", "pause", "stop", "freeze", "step")
-
-STEPS_MS = (1000, 60_000, 3_600_000, 400 * DAY_MS)
-"""By how much a wall clock may step, forwards or back."""
-
 TURN = ("heartbeat", "acquire", "release", "load", "clocks")
 """The calls of a turn, during which no writer can be heard."""
-
-
-@dataclass
-class Pen:
-    """A writer of a stream, which may be several processes one after the other."""
-
-    stream: str
-    writer: str
-    segment: int
-    time: int = 0
-    sequence: int = 0
-    session: int = 1
-    has_name: bool = False
-    position: dict[int, int] = field(default_factory=dict)
-
-    def note(self, time: int | None, state: State = "live") -> Note:
-        """Return the next note."""
-        self.sequence += 1
-        former = tuple(str(each) for each in range(1, self.session)) or None
-        return Note(
-            self.writer,
-            time,
-            dict(self.position),
-            state=state,
-            sequence=self.sequence,
-            session=str(self.session),
-            takes_over=not self.has_name,
-            took_over=former,
-        )
 
 
 class Schedule:
@@ -109,56 +71,39 @@ class Schedule:
 
     def __init__(self, seed: int) -> None:
         self.chance = chance = Random(seed)
-        self.replicas = ("a", "b", "c")[: 2 + (chance.random() < 0.3)]
-        self.is_calm = False
         self.checked = Counter[str]()
-        self.loop = VirtualLoop(self._delay, lambda: chance.random() < 0.5)
-        self.database = Database(self.loop.time, self._judge_commit, self._fails)
-        self.pens = {(s, w): Pen(s, w, n) for s in STREAMS for n, w in enumerate(WRITERS)}
         self.sent: defaultdict[tuple[str, str], list[Note]] = defaultdict(list)
-        self.commits = self._judge(self.sent)
-        self.controllers: dict[str, Controller] = {}
+        noted = self.sent[STREAMS[0], clients.WRITER]
+        self.arena = Arena(chance, self._judge_commit, noted.append, self._read_after_pause)
+        self.pens = {(s, w): Pen(s, w, n) for s in STREAMS for n, w in enumerate(WRITERS)}
+        self.commits = self._judge_anew()
         self.answers: defaultdict[str, list[Answer]] = defaultdict(list)
         self._looks: defaultdict[str, list[Look]] = defaultdict(list)
-        self._ended_at: defaultdict[str, float] = defaultdict(lambda: -inf)
-        self._stores: dict[str, LeasedStore] = {}
-        self._until: defaultdict[tuple[str, str], float] = defaultdict(float)
-        self._skipped_ms: Counter[str] = Counter()
-        self._stepped_ms: Counter[str] = Counter()
-        self._freezes_at_commit: set[str] = set()
-        self._thawing: list[asyncio.Task[None]] = []
-        self._disturbed_at: defaultdict[str, float] = defaultdict(float)
         self._turns: dict[int, tuple[str, float, float, int]] = {}
         self._doubled: list[asyncio.Task[object]] = []
         self._scales: Counter[str] = Counter()
-        self._is_lossy = chance.random() < 0.3
+        self._is_lossy = self.arena.happens("lost-commits")
         self._is_http = seed % HTTP_EVERY == HTTP_EVERY // 2 - 1
-        self._doors: dict[str, Door] = {}
-        noted = self.sent[STREAMS[0], clients.WRITER]
-        self._network = Network(self._door, self._loses, noted.append)
         self._pair = self._make_pair() if self._is_http and not self._is_lossy else None
 
     def run(self) -> list[str]:
         """Play it to its end; returns the violations."""
+        loop, wall_ms = self.arena.loop, partial(self.arena.read_wall_clock, clients.WRITER)
         try:
             with (
                 patch.object(maintenance, "TICK_S", TICK_S),
-                seed_clients(self.loop.time, partial(self._wall_ms, clients.WRITER), self.chance),
+                seed_clients(loop.time, wall_ms, self.chance),
             ):
-                self.loop.run_until_complete(asyncio.wait_for(self._play(), LONGEST_S))
+                loop.run_until_complete(asyncio.wait_for(self._play(), LONGEST_S))
         finally:
-            for name in [*self.replicas, ""]:
-                self.loop.kill(name)
-            self.loop.run_until_complete(asyncio.sleep(0))
-            self.loop.close()
-        return self.database.violations
+            self.arena.close()
+        return self.arena.database.violations
 
-    def _judge(self, sent: Sent) -> Commits:
-        return Commits(sent, self.database.violations, self.checked)
+    def _judge_anew(self) -> Commits:
+        return Commits(self.sent, self.arena.database.violations, self.checked)
 
     async def _play(self) -> None:
-        for name in self.replicas:
-            await self._start(name)
+        await self.arena.start_all()
         await asyncio.sleep(1.5)
         for stream in STREAMS:
             settings = {
@@ -168,8 +113,8 @@ class Schedule:
                 "expected_writers": self.chance.choice(((), (EXPECTED,))),
                 "max_segments": len(WRITERS) + SCALES + bool(self._pair),
             }
-            await self._until_done(partial(_put, stream, settings))
-        begun = len(self.database.log)
+            await self.arena.ask_until_answered(partial(_put, stream, settings))
+        begun = len(self.arena.database.log)
         others = [self._break_things(), self._operate(), self._follow()]
         beside = [asyncio.create_task(each) for each in others]
         writing = [*map(self._write, self.pens.values())]
@@ -191,8 +136,7 @@ class Schedule:
         for number in range(NOTES):
             longest = 0.8 if chance.random() < 0.95 else 1.6 * TIMEOUT_S
             await asyncio.sleep(chance.uniform(0, longest))
-            pen.time += chance.randrange(6)
-            self._append(pen)
+            pen.write(chance)
             act = chance.random()
             if not number or act < 0.75:
                 await self._deliver(pen, pen.time)
@@ -207,11 +151,11 @@ class Schedule:
 
     def _make_pair(self) -> Pair:
         """Return the asynchronous clients of a stream."""
-        url, stream = ",".join(f"http://{name}" for name in self.replicas), STREAMS[0]
+        url, stream = ",".join(f"http://{name}" for name in self.arena.replicas), STREAMS[0]
 
-        def check_acknowledged(time: int, offset: int) -> None:
+        def check_acknowledged(pen: Pen) -> None:
             (kept,) = (
-                each.members.get(clients.WRITER)
+                each.members.get(pen.writer)
                 for each in self.commits.streams.values()
                 if each.record.name == stream
             )
@@ -219,14 +163,10 @@ class Schedule:
             if kept is not None:
                 position = position_to_wire(kept.position)
                 members[kept.writer] = {"times": kept.times, "position": position}
-            acknowledged = {clients.WRITER: Claim({DOMAIN: time}, {clients.SEGMENT: offset})}
+            acknowledged = {pen.writer: Claim({DOMAIN: pen.time}, pen.position)}
             self.commits.check(laws.notes_last, members, acknowledged)
 
-        return Pair(stream, url, self._network, self.chance, check_acknowledged)
-
-    def _append(self, pen: Pen) -> None:
-        offset = pen.position.get(pen.segment, 0) + self.chance.randrange(4)
-        pen.position = {**pen.position, pen.segment: offset}
+        return Pair(stream, url, self.arena.network, self.chance, check_acknowledged)
 
     async def _restart(self, pen: Pen) -> None:
         """Have another process take the writer's place; the one before notes once more."""
@@ -234,7 +174,7 @@ class Schedule:
         if await self._deliver(pen, pen.time):
             pen.sequence += 1
             late = Note(pen.writer, HALF, sequence=pen.sequence, session=str(former))
-            found = await self._ask(partial(self._note, pen.stream, late), 0.05)
+            found = await self.arena.ask(partial(self._note, pen.stream, late), 0.05)
             accepted = found is not None and isinstance(found[0], Accepted)
             self.commits.check(laws.older_processes_are_fenced, accepted=accepted)
 
@@ -265,7 +205,7 @@ class Schedule:
                 settings: dict[str, Any] = {"writer_timeout_ms": timeout_ms}
                 if act > 0.8:
                     settings = {"domains": ("default", "ship")}
-                await self._ask(partial(_put, stream, settings), 0.05)
+                await self.arena.ask(partial(_put, stream, settings), 0.05)
 
     async def _follow(self) -> None:
         """Ask any controller for marks after the last one."""
@@ -279,20 +219,20 @@ class Schedule:
         return marks[-1]["seq"] if marks else 0
 
     def _read(self, stream: str, after: int) -> None:
-        for name in self.chance.sample(self.replicas, len(self.replicas)):
+        for name in self.chance.sample(self.arena.replicas, len(self.arena.replicas)):
             if self._read_at(name, stream, after):
                 return
 
     def _read_at(self, name: str, stream: str, after: int) -> bool:
         """Return whether the controller answered."""
-        if name not in self.controllers or name in self.loop.frozen:
+        if name not in self.arena.controllers or name in self.arena.loop.frozen:
             return False
         try:
-            history = self.controllers[name].stream(stream).history(None)
+            history = self.arena.controllers[name].stream(stream).history(None)
         except (NotOwner, StoreUnavailable, NotedTimeError):
             return False
-        now = self.loop.time()
-        if now - self._ended_at[name] > LEASE_MS / 1000:  # by which it has heard of it
+        now = self.arena.loop.time()
+        if now - self.arena.ended_at[name] > LEASE_MS / 1000:  # by which it has heard of it
             self._looks[stream].append(Look(now, now, history.last_lower))
         marks = [convert_to_json(mark) for mark in history.after(after, 1000)]
         if marks:
@@ -304,19 +244,19 @@ class Schedule:
     async def _deliver(self, pen: Pen, time: int | None, state: State = "live") -> bool:
         """Send a note until it is answered; returns whether it was."""
         pen.time = pen.time if time is None else time
-        for _ in range(1000 if self.is_calm else 6):
-            note, begun = pen.note(time, state), self.loop.time()
+        for _ in range(1000 if self.arena.is_calm else 6):
+            note, begun = pen.note(time, state), self.arena.loop.time()
             self.sent[pen.stream, pen.writer].append(note)
-            if not self.is_calm and self.chance.random() < 0.1:
-                again = self._ask(partial(self._note, pen.stream, note), 4.0)
+            if self.arena.happens("double"):
+                again = self.arena.ask(partial(self._note, pen.stream, note), 4.0)
                 self._doubled.append(asyncio.create_task(again))
-            answer = await self._ask(partial(self._note, pen.stream, note), 0.05)
+            answer = await self.arena.ask(partial(self._note, pen.stream, note), 0.05)
             if answer is not None:
                 if state == "live" or isinstance(answer[0], Accepted):
                     self.commits.judge_answer(pen.stream, note, answer[0])
                 pen.has_name = True
                 if isinstance(answer[0], Accepted):
-                    look = Look(begun, self.loop.time(), answer[0].lower)
+                    look = Look(begun, self.arena.loop.time(), answer[0].lower)
                     self._looks[pen.stream].append(look)
                 return True
             await asyncio.sleep(self.chance.uniform(0, 0.5))
@@ -331,205 +271,83 @@ class Schedule:
             except (UnknownWriter, NotLive) as refusal:
                 return refusal
 
-        await self._until_done(change)
+        await self.arena.ask_until_answered(change)
 
     async def _note(self, stream: str, note: Note, controller: Controller) -> list[Any]:
         """Note to a controller, in some schedules to any by HTTP, which forwards to the owner."""
         if not self._is_http:
             return await controller.note(stream, [note])
-        name = next((n for n, each in self.controllers.items() if each is controller), None)
+        running = self.arena.controllers.items()
+        name = next((name for name, each in running if each is controller), None)
         if name is None:
             raise StoreUnavailable("the controller has ended since")
-        return await self._doors[name].note(stream, note)
+        return await self.arena.doors[name].note(stream, note)
 
-    async def _door(self, name: str) -> Door | None:
-        """Return the way in to a controller for another one, unless the request gets lost."""
-        await asyncio.sleep(self.chance.uniform(0, 0.05))
-        await self._wait_until_thawed(name)
-        is_away = name not in self.controllers or self._until["cut", name] > self.loop.time()
-        return None if is_away or self._loses() else self._doors[name]
-
-    def _loses(self) -> bool:
-        return not self.is_calm and self.chance.random() < 0.05
-
-    async def _until_done(self, call: Callable[[Controller], Any]) -> None:
-        while await self._ask(call, 0.1) is None:
-            pass
-
-    async def _ask(self, call: Callable[[Controller], Any], delay_s: float) -> Any:  # noqa: ANN401
-        """Ask the controllers in turn, the owner answers; `None` if the answer is not known."""
-        await asyncio.sleep(self.chance.uniform(0, delay_s))
-        if self._loses():
-            return None
-        for name in self.chance.sample(self.replicas, len(self.replicas)):
-            if name not in self.controllers or self._until["cut", name] > self.loop.time():
-                continue
-            try:
-                async with asyncio.timeout(5.0):
-                    controller = self.controllers[name]
-                    await self._wait_until_thawed(name)
-                    answer = await call(controller)
-            except (NotOwner, StoreUnavailable, TimeoutError) as error:
-                if "given up" in str(error):  # by the committer, after a bug
-                    self.commits.broke(laws.LIVE, name, error)
-                continue
-            return None if self._loses() else answer
-        return None
-
-    # Controllers, their database, and what happens to both
-
-    async def _start(self, name: str) -> None:
-        token = process.set(name)
-        skew = self.chance.randrange(-200, 200)
-        clocks = Clocks(
-            wall_ms=lambda: self._wall_ms(name) + skew,
-            steady_ms=lambda: int(self.loop.time() * 1000) + self._skipped_ms[name],
-            chance=Random(self.chance.random()),
-        )
-        self._stores[name] = store = LeasedStore(self.database)
-        controller = Controller(store, clocks)
-        controller.register_url(f"http://{name}")
-        self._doors[name] = Door(controller, self._network)
-        try:
-            await controller.start()
-            self.controllers[name] = controller
-        finally:
-            process.reset(token)
-
-    async def _stop(self, name: str) -> None:
-        self._disturbed_at[name] = self.loop.time()
-        await self.controllers.pop(name).close()
-
-    def _kill(self, name: str) -> None:
-        """End a process; the database may notice at once, or by its silence."""
-        self._disturbed_at[name] = self.loop.time()
-        del self.controllers[name]
-        self.loop.kill(name)
-        if self.chance.random() < 0.5:
-            self._end_session(name)
-
-    def _end_session(self, name: str) -> None:
-        session = self._stores[name].session
-        self._ended_at[name] = self.loop.time()
-        if session is not None:
-            self.database.end(session)
+    # Faults
 
     async def _break_things(self) -> None:
         """Disturb the controllers, their clocks, network and sessions."""
+        arena, chance = self.arena, self.chance
         while True:
-            await asyncio.sleep(self.chance.uniform(0.1, 2.5))
-            name, fault = self.chance.choice(self.replicas), self.chance.choice(FAULTS)
-            if fault == "step":
-                self._step_clock(self.chance.choice((name, clients.WRITER)))
-            elif name not in self.controllers:
-                await self._start(name)
-            elif name not in self.loop.frozen:
-                await self._break(name, fault)
+            await asyncio.sleep(chance.uniform(0.1, 2.5))
+            name, fault = chance.choice(arena.replicas), chance.choice(DRAWN_FAULTS)
+            if fault != CLOCKS and name not in arena.controllers:
+                await arena.start(name)
+            elif fault == CLOCKS or name not in arena.loop.frozen:
+                await CONTROLLER_FAULTS[fault](arena, name)
 
-    async def _break(self, name: str, fault: str) -> None:
-        if fault == "kill":
-            self._kill(name)
-        elif fault in {"hang", "cut"}:
-            self._until[fault, name] = self.loop.time() + self.chance.uniform(0.5, 5.0)
-        elif fault == "pause":  # its clocks show an hour later, and the service clock a second
-            self._skipped_ms[name] += 3_600_000
-            self._skipped_ms[""] += 1000
-            self._disturbed_at[name] = self.loop.time()
-        elif fault == "stop":
-            await self._stop(name)
-        elif fault == "session":
-            self._end_session(name)
-        elif self.chance.random() < 0.3:
-            self._freeze(name)
-        else:
-            self._freezes_at_commit.add(name)
-
-    def _step_clock(self, of: str) -> None:
-        """Step the wall clock of a controller, which may start later, or of the clients."""
-        self._stepped_ms[of] += self.chance.choice((-1, 1)) * self.chance.choice(STEPS_MS)
-
-    def _freeze(self, name: str) -> None:
-        """Pause a process for longer than its leases last."""
-        seconds = self.chance.uniform(1.1, 3) * LEASE_MS / 1000
-        self._until["freeze", name] = self.loop.time() + seconds
-        self.loop.freeze(name)
-        self._thawing.append(asyncio.create_task(self._thaw(name, seconds)))
-
-    async def _thaw(self, name: str, seconds: float) -> None:
-        """Resume a process. It first answers the readers that waited meanwhile."""
-        await asyncio.sleep(seconds)
-        self.loop.thaw(name)
+    async def _read_after_pause(self, name: str) -> None:
+        """Read what a controller answers first to readers that waited while it was paused."""
         for _ in range(5):
             await asyncio.sleep(self.chance.uniform(0, 0.005))
             for stream in STREAMS:
                 self._read_at(name, stream, self._find_last_seq(stream))
 
-    async def _wait_until_thawed(self, name: str) -> None:
-        if name in self.loop.frozen:
-            await asyncio.sleep(self._until["freeze", name] - self.loop.time() + 0.001)
-
-    def _wall_ms(self, name: str) -> int:
-        return START_MS + self._stepped_ms[name] + int(self.loop.time() * 1000)
-
     def _lose_commits(self, begun: int) -> dict[str, dict[str, Mark | None]]:
         """Lose the last commits; returns the last marks of the streams that each controller had."""
         had = {
             name: {each.id: each.histories[DOMAIN].last for each in c._committer.streams}
-            for name, c in self.controllers.items()
+            for name, c in self.arena.controllers.items()
         }
-        commits = len(self.database.log)
-        self.database.lose(self.chance.randrange(max(begun, commits - 12), commits + 1))
-        for name in self.controllers:
-            self._stores[name].acquired.clear()
-        self.commits = self._judge(self.sent)
-        for batch in self.database.log:
-            self.commits.judge_batch(batch, self.loop.time() + 3600)
+        commits = len(self.arena.database.log)
+        self.arena.database.lose(self.chance.randrange(max(begun, commits - 12), commits + 1))
+        for name in self.arena.controllers:
+            self.arena.stores[name].acquired.clear()
+        self.commits = self._judge_anew()
+        for batch in self.arena.database.log:
+            self.commits.judge_batch(batch, self.arena.loop.time() + 3600)
         self.answers.clear()
         self._turns.clear()
         return had
 
-    def _delay(self, name: str) -> float:
-        usual = self.chance.uniform(0.0005, 0.01)
-        return max(usual, self._until["hang", name] - self.loop.time())
-
-    def _fails(self) -> bool:
-        return not self.is_calm and self.chance.random() < 0.02
-
     def _judge_commit(self, by: str, batch: ChangeSet) -> None:
-        by = by.removeprefix("http://")
-        self.commits.judge_batch(batch, self.loop.time() + self._skipped_ms[""] / 1000)
-        spent = sum(self.loop.spent[by, name] for name in TURN)
-        asked_at = self.loop.asked_at
+        arena, loop = self.arena, self.arena.loop
+        self.commits.judge_batch(batch, loop.time() + arena.skipped_ms[""] / 1000)
+        spent = sum(loop.spent[by, name] for name in TURN)
+        asked_at = loop.asked_at
         for clock in batch.list_puts(BucketClock):
             bucket, ms = clock.number, clock.service_ms
             was, at, was_spent, was_ms = self._turns.get(bucket, ("", 0.0, 0.0, 0))
             most = (asked_at - at - spent + was_spent) * 1000 + 2
-            if was == by and self._disturbed_at[by] < at:
+            if was == by and arena.disturbed_at[by] < at:
                 self.commits.check(laws.service_clocks_advance, was_ms, ms, was_ms + most)
             self._turns[bucket] = by, asked_at, spent, ms
-        if by in self._freezes_at_commit:
-            self._freezes_at_commit.discard(by)
-            self._freeze(by)
 
     # The end
 
     async def _calm_down(self, begun: int) -> None:
         """End the faults, and have one writer note, then all; time follows them."""
-        self.is_calm = True
-        self._freezes_at_commit.clear()
-        await asyncio.sleep(max(0.0, *self._until.values(), self.loop.time()) - self.loop.time())
+        await self.arena.calm_down()
         for each in self._doubled:
             each.cancel()
         had = self._lose_commits(begun) if self._is_lossy else {}
-        for name in self.replicas:
-            if name not in self.controllers:
-                await self._start(name)
+        await self.arena.start_all()
         first = [self.pens[stream, self.chance.choice(WRITERS)] for stream in STREAMS]
         await asyncio.gather(*(self._deliver(pen, HALF) for pen in first))
         whole = SILENT_S + TIMEOUT_S + 1.0
         restarts = self.chance.uniform(0, whole - 2.0)
         await asyncio.sleep(restarts)
-        await self._stop(self.chance.choice(self.replicas))
+        await self.arena.stop(self.chance.choice(self.arena.replicas))
         await asyncio.sleep(whole - restarts)
         self._judge_progress(HALF)
         if self._is_lossy:
@@ -538,8 +356,8 @@ class Schedule:
         await asyncio.gather(*last, *([self._pair.reach(LAST)] if self._pair else []))
         await asyncio.sleep(1.5 * INTERVAL_MS / 1000)
         self._judge_progress(LAST)
-        owned = Counter(map(id, self.database.owners.values()))
-        sessions = len(self.database.sessions)
+        owned = Counter(map(id, self.arena.database.owners.values()))
+        sessions = len(self.arena.database.sessions)
         self.commits.check(laws.buckets_are_shared, [*owned.values()], BUCKETS, sessions)
         for name, held in had.items():
             self._judge_report(name, held)
@@ -567,7 +385,7 @@ class Schedule:
         room = SCALES - self._scales[name] + sum(len(each.sealed) for each in stream.scalings)
         for writer in WRITERS[:room] if len(stream.record.settings.domains) == 1 else ():
             await self._scale(self.pens[name, writer])
-        await self._until_done(lambda c: c.seal(name, ANONYMOUS_ORDER, SealRequest()))
+        await self.arena.ask_until_answered(lambda c: c.seal(name, ANONYMOUS_ORDER, SealRequest()))
         self.commits.check(laws.losses_are_reported, 0, self._list_reported(stream.record.id))
 
     def _judge_progress(self, time: int) -> None:
@@ -584,17 +402,18 @@ class Schedule:
         """Whether a controller that loads a stream without the last mark it had reports that."""
         for stream in self.commits.streams.values():
             key, held = stream.record.id, had.get(stream.record.id)
-            at = self._stores[name].acquired.get(bucket_of(stream.record.name, BUCKETS))
+            at = self.arena.stores[name].acquired.get(bucket_of(stream.record.name, BUCKETS))
             if at is None or held is None:
                 continue
-            marks = (m for each in self.database.log[:at] for m in each.list_puts(AppendedMark))
+            log = self.arena.database.log[:at]
+            marks = (m for each in log for m in each.list_puts(AppendedMark))
             found = {m.mark.written_at for m in marks if (m.stream_id, m.domain) == (key, DOMAIN)}
             if held.written_at not in found:
                 self.commits.check(laws.losses_are_reported, held.seq, self._list_reported(key))
 
     def _list_reported(self, stream_id: str) -> list[int]:
         """Return the last seqs that controllers reported as lost."""
-        changes = self.database.kept.changes(stream_id, before=None, limit=1000)
+        changes = self.arena.database.kept.changes(stream_id, before=None, limit=1000)
         return [each.was["seq"] for each in changes if each.action == "went_back" and each.was]
 
 

@@ -1,4 +1,4 @@
-"""The faults of a trial of Kafka, by name."""
+"""How the processes of a trial of Kafka come to a fault of the list."""
 
 import asyncio
 import signal
@@ -18,7 +18,6 @@ async def add_a_partition(arena: KafkaArena) -> None:
 
 
 async def pause_producer(arena: KafkaArena) -> None:
-    """Stop a producer for longer than its transaction may last; it wakes up as if nothing was."""
     program = arena.producers[arena.chance.choice(TRANSACTIONAL)]
     async with program.busy:
         program.signal(signal.SIGSTOP)
@@ -27,17 +26,13 @@ async def pause_producer(arena: KafkaArena) -> None:
 
 
 KAFKA_FAULTS: Faults[KafkaArena] = {
-    # with its Java
     "kill-query": lambda arena: arena.kill_any(arena.query),
-    # amid a transaction or not
     "kill-producer": lambda arena: arena.kill_any(*arena.producers.values()),
-    # or the producers that do not note
     "kill-observer": lambda arena: arena.kill_any(*arena.observers, arena.producers[LANDING]),
     "kill-broker": lambda arena: arena.restart_broker(arena.broker),
     "kill-far": lambda arena: arena.restart_broker(arena.far),
     "kill-controller": lambda arena: arena.kill_any(arena.controller),
     "partition": add_a_partition,
-    # a second process of the name of a producer with transactions: the older one has to end
     "twin": lambda arena: arena.start_twin(arena.chance.choice(TRANSACTIONAL)),
     "pause": pause_producer,
 }
