@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.trials.chaos.collecting import Said
-from tests.trials.chaos.history import Chain, History
-from tests.trials.chaos.load import LoadWriter, ScaledStream
-from tests.trials.chaos.verdict import judge
+from tests.trials.actors.collecting import Said
+from tests.trials.actors.history import Chain, History
+from tests.trials.actors.judging import judge
+from tests.trials.actors.load import LoadWriter, ScaledStream
 from tests.trials.facts import Answer, Look, Scaling, WindowSeen
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ import typer
 from rich.console import Console
 
 from noted_time import NotedTimeError
+from tests.trials.actors.history import now
+from tests.trials.actors.workload import Workload
+from tests.trials.chaos.arena import Arena
 from tests.trials.chaos.faults import REPLICA_FAULTS
-from tests.trials.chaos.history import now
 from tests.trials.chaos.kafka.faults import KAFKA_FAULTS
 from tests.trials.chaos.kafka.queried import make_kafka_trial
-from tests.trials.chaos.replicated import make_replica_trial
 from tests.trials.chaos.trial import Killing, Plan, Trial, Turn, mix_faults
 from tests.trials.chaos.verdict import build_tables
 from tools.trials import kafka as jars
@@ -92,6 +93,14 @@ def _try_replicas(plan: Plan) -> int:
         return 2
     with Server(directory) as server:
         return _hold(plan, lambda kept, announce: make_replica_trial(server, kept, plan, announce))
+
+
+def make_replica_trial(
+    server: Server, directory: Path, plan: Plan, announce: Callable[[str], None] = lambda _: None
+) -> Trial[Arena]:
+    """Return a trial of three replicas on a database of the server."""
+    arena = Arena(server, directory, random.Random(f"arena {plan.seed}"))
+    return Trial(arena, REPLICA_FAULTS, Workload(arena), plan, announce)
 
 
 def _try_kafka(plan: Plan, *, relayed: bool) -> int:

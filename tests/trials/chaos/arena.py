@@ -9,8 +9,8 @@ from typing import Self
 
 import httpx
 
-from tests.trials.chaos.calls import wait_until_true
-from tests.trials.chaos.history import History
+from tests.trials.actors.calls import wait_until_true
+from tests.trials.actors.history import History
 from tests.trials.chaos.replica import Replica, State
 from tests.trials.laws import LIVE
 from tools.trials.postgres import Server

@@ -15,11 +15,12 @@ from controller.service.committer import COMMIT_TIMEOUT_S
 from tests.support import power
 from tests.support.power_store import find_lost, note_until_kill
 from tests.support.processes import ServeProcess
+from tests.trials.actors.administering import set_writer_timeout
+from tests.trials.actors.calls import DOCUMENTED, Caller
+from tests.trials.actors.history import History
+from tests.trials.actors.load import WRITER_TIMEOUT_S, streams
 from tests.trials.chaos.arena import Arena
-from tests.trials.chaos.calls import DOCUMENTED, Caller
-from tests.trials.chaos.history import History
 from tests.trials.chaos.link import Mode
-from tests.trials.chaos.load import WRITER_TIMEOUT_S, streams
 from tests.trials.chaos.replica import Replica
 from tests.trials.chaos.trial import Faults
 
@@ -230,9 +231,7 @@ def _cut_power(directory: Path, chance: random.Random) -> None:
 async def _set_writer_timeout(arena: Arena, seconds: float) -> None:
     """Change it for every stream; raises `TimeoutError` if that is not taken for long."""
     async with asyncio.timeout(PATIENT_S):
-        for stream in streams():
-            body = {"writer_timeout_ms": int(seconds * 1000)}
-            await _caller(arena).call("PUT", f"/v1/streams/{stream}", json=body)
+        await set_writer_timeout(_caller(arena), streams(), seconds)
 
 
 def _caller(arena: Arena) -> Caller:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Self
 
-from tests.trials.chaos.history import now
-from tests.trials.chaos.load import WRITER_TIMEOUT_S
+from tests.trials.actors.history import now
+from tests.trials.actors.load import WRITER_TIMEOUT_S
 from tools.trials.descendants import MARK, PROCESSES, find_marked
 
 BEAT_S = 0.1

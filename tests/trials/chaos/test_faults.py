@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.trials.actors.workload import HAPPENED
+from tests.trials.chaos.__main__ import make_replica_trial
 from tests.trials.chaos.faults import REPLICA_FAULTS
-from tests.trials.chaos.replicated import make_replica_trial
 from tests.trials.chaos.trial import Plan, Turn
 from tools.trials.postgres import Server
 
@@ -36,17 +37,6 @@ SILENCES: tuple[Turn, ...] = (
 def count_faults(turns: Iterable[Turn]) -> dict[str, int]:
     """Return how often each fault comes in the turns, by name."""
     return dict(sorted(Counter(chain.from_iterable(turns)).items()))
-
-
-HAPPENED = (
-    "notes acknowledged",
-    "scalings",
-    "writers away and back",
-    "marks truncated",
-    "marks checked",
-    "windows checked",
-)
-"""What there has to be some of, or nothing was proved."""
 
 
 @pytest.mark.parametrize(

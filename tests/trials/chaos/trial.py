@@ -10,8 +10,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Generic, Protocol, Self, TypeVar
 
-from tests.trials.chaos.calls import wait_until_true
-from tests.trials.chaos.history import History, Journal, Span, now
+from tests.trials.actors.calls import wait_until_true
+from tests.trials.actors.history import History, Journal, NoteRecorder, Span, now
 from tests.trials.chaos.pulse import Pulse
 from tests.trials.chaos.verdict import Verdict, longest_gaps
 from tests.trials.laws import LIVE, watermarks_advance
@@ -81,7 +81,9 @@ class Laws(Protocol):
     history: History
     moves_s: float
 
-    def work(self, journal: Journal, chance: random.Random) -> AbstractAsyncContextManager[None]:
+    def work(
+        self, record: NoteRecorder, chance: random.Random
+    ) -> AbstractAsyncContextManager[None]:
         """Have all work while the block lasts, and come to an end after it."""
 
     async def judge(self) -> None:
@@ -107,7 +109,7 @@ class Trial(Generic[Arena]):
         with Journal(directory) as journal, Pulse() as pulse:
             try:
                 async with self.arena:
-                    async with self.laws.work(journal, self._chance):
+                    async with self.laws.work(journal.note, self._chance):
                         await self._wait_until_time_moves("start")
                         for turn in self.plan.turns(self.arena):
                             await self._take(turn)

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from math import inf
 from random import Random
 from typing import Any
+from unittest.mock import patch
+
+import httpx
 
 from controller.aggregation.owned_streams import NotOwner
+from controller.service import maintenance
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.port import LEASE_MS, StoreUnavailable
 from controller.store.records import ChangeSet
 from noted_time.values import Note
 from tests.trials.laws import LIVE
+from tests.trials.simulation.clients import WRITER, seed_clients
 from tests.trials.simulation.doors import Door, Network
 from tests.trials.simulation.leased import Database, LeasedStore
 from tests.trials.simulation.virtual import VirtualLoop, process
 
 START_MS = 1_700_000_000_000
+LONGEST_S = 300.0
+
+TICK_S = 0.25
+"""Time between two looks of a controller at its streams: twice as many schedules as by tenths."""
 
 FREQUENCIES: Mapping[str, float] = {
     "lost-answers": 0.05,
@@ -78,6 +87,15 @@ class Arena:
         self.loop.run_until_complete(asyncio.sleep(0))
         self.loop.close()
 
+    @property
+    def urls(self) -> list[str]:
+        """The URLs of the controllers, for callers."""
+        return [f"http://{name}" for name in self.replicas]
+
+    def client(self) -> httpx.AsyncClient:
+        """Return a client for one caller."""
+        return httpx.AsyncClient(transport=self.network, trust_env=False)
+
     async def calm_down(self) -> None:
         """End the faults, once those that last are over."""
         self.is_calm = True
@@ -113,7 +131,7 @@ class Arena:
         self.disturbed_at[name] = self.loop.time()
         await self.controllers.pop(name).close()
 
-    def end_session(self, name: str) -> None:
+    async def end_session(self, name: str) -> None:
         session = self.stores[name].session
         self.ended_at[name] = self.loop.time()
         if session is not None:
@@ -185,3 +203,16 @@ class Arena:
         if name in self.pauses_at_commit:
             self.pauses_at_commit.discard(name)
             self.pause(name)
+
+
+def play(arena: Arena, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work in an arena, with its clocks and its chance, and close it."""
+    wall_ms = partial(arena.read_wall_clock, WRITER)
+    try:
+        with (
+            patch.object(maintenance, "TICK_S", TICK_S),
+            seed_clients(arena.loop.time, wall_ms, arena.chance),
+        ):
+            arena.loop.run_until_complete(asyncio.wait_for(work, LONGEST_S))
+    finally:
+        arena.close()

@@ -42,6 +42,7 @@ def seed_clients(
     sessions = iter(range(1, 1000))
     with (
         patch.object(time, "monotonic", now),
+        patch.object(time, "time_ns", lambda: wall_ms() * 1_000_000),
         patch.object(polls, "monotonic", now),
         patch.object(long_reads, "SLICE_S", inf),
         patch.object(repeating, "draw_chance", chance.random),

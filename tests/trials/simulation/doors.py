@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import httpx
-import msgspec
 
 from controller.api.app import create_api
 from controller.api.gate.access import Gate
@@ -15,10 +14,7 @@ from controller.api.middleware import Middleware
 from controller.api.notes.body import decode
 from controller.api.replicas.forwarding import Forwarding
 from controller.service.controller import Controller
-from controller.store.port import StoreUnavailable
-from noted_time.client import note_to_wire
-from noted_time.values import Accepted, Note, Refused
-from writer_client.sending.answers import read_answer
+from noted_time.values import Note
 
 
 class Door(httpx.ASGITransport):
@@ -35,16 +31,6 @@ class Door(httpx.ASGITransport):
         answer = await super().handle_async_request(request)
         content = b"".join([part async for part in answer.aiter_raw()])
         return httpx.Response(answer.status_code, headers=answer.headers, content=content)
-
-    async def note(self, stream: str, note: Note) -> list[Accepted | Refused]:
-        """Note as a client does; raises `StoreUnavailable` for any answer without a result."""
-        body = msgspec.json.encode({"notes": [note_to_wire(note)]})
-        url = f"http://localhost/v1/streams/{stream}/notes"
-        reply = await self.handle_async_request(httpx.Request("POST", url, content=body))
-        answer = msgspec.json.decode(reply.content)
-        if "results" not in answer:
-            raise StoreUnavailable(answer["detail"])
-        return list(read_answer(reply.content, 1).results)
 
 
 @dataclass
@@ -68,7 +54,11 @@ class Network(httpx.AsyncBaseTransport):
                 self.sent(note)
         if self.doubles():
             self.repeated.append(asyncio.create_task(self._ask(request)))
-        return await self._ask(request)
+        try:
+            async with asyncio.timeout(request.extensions["timeout"]["read"]):
+                return await self._ask(request)
+        except TimeoutError as error:
+            raise httpx.ReadTimeout("no answer in time") from error
 
     async def _ask(self, request: httpx.Request) -> httpx.Response:
         door = await self.door(request.url.host)

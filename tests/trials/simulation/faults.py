@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
@@ -20,11 +21,7 @@ async def kill(arena: Arena, name: str) -> None:
     del arena.controllers[name]
     arena.loop.kill(name)
     if arena.chance.random() < 0.5:
-        arena.end_session(name)
-
-
-async def cut(arena: Arena, name: str) -> None:
-    arena.end_session(name)
+        await arena.end_session(name)
 
 
 async def begin(arena: Arena, name: str, fault: str) -> None:
@@ -58,7 +55,7 @@ CLOCKS = "clocks"
 
 CONTROLLER_FAULTS: Mapping[str, Callable[[Arena, str], Awaitable[None]]] = {
     "kill": kill,
-    "cut": cut,
+    "cut": Arena.end_session,
     "stall": partial(begin, fault="stall"),
     "unreached": partial(begin, fault="unreached"),
     "suspend": suspend,
@@ -70,3 +67,15 @@ DRAWN_FAULTS = ("kill", *CONTROLLER_FAULTS)
 """What a schedule draws from: kills are twice as frequent as others."""
 
 SIMULATED_FAULTS = (*CONTROLLER_FAULTS, *FREQUENCIES)
+
+
+async def break_things(arena: Arena) -> None:
+    """Disturb the controllers, their clocks, network and sessions."""
+    chance = arena.chance
+    while True:
+        await asyncio.sleep(chance.uniform(0.1, 2.5))
+        name, fault = chance.choice(arena.replicas), chance.choice(DRAWN_FAULTS)
+        if fault != CLOCKS and name not in arena.controllers:
+            await arena.start(name)
+        elif fault == CLOCKS or name not in arena.loop.frozen:
+            await CONTROLLER_FAULTS[fault](arena, name)

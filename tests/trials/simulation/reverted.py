@@ -174,7 +174,7 @@ FIXES: Mapping[str, Reverted] = {
         retention, "forget_old_marks", _forget_by_wall_clock, 39
     ),
     "a client continues after the wall clock steps back": Reverted(
-        RequestNumbers, "skip_to", _nothing, 43
+        RequestNumbers, "skip_to", _nothing, 11
     ),
-    "a client sends again what may be lost": Reverted(Outbox, "put_back", _drop, 83),
+    "a client sends again what may be lost": Reverted(Outbox, "put_back", _drop, 131),
 }

@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from functools import partial
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 from controller.aggregation import operations
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.owned_streams import NotOwner, bucket_of
-from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.store.port import LEASE_MS, StoreUnavailable
 from controller.store.records import AppendedMark, BucketClock, ChangeSet
@@ -26,6 +24,7 @@ from noted_time.values import (
     Note,
     NotedTimeError,
     NotLive,
+    Refused,
     ScaleEvent,
     State,
     UnknownWriter,
@@ -35,10 +34,10 @@ from tests.trials.facts import Answer, Claim, Look
 from tests.trials.judge import judge
 from tests.trials.laws import DOMAIN
 from tests.trials.simulation import clients
-from tests.trials.simulation.arena import Arena
-from tests.trials.simulation.clients import Pair, seed_clients
+from tests.trials.simulation.arena import Arena, play
+from tests.trials.simulation.clients import Pair
 from tests.trials.simulation.commits import Commits, Stream
-from tests.trials.simulation.faults import CLOCKS, CONTROLLER_FAULTS, DRAWN_FAULTS
+from tests.trials.simulation.faults import break_things
 from tests.trials.simulation.leased import BUCKETS, SILENT_S
 from tests.trials.simulation.pen import Pen
 
@@ -51,13 +50,8 @@ NOTES = 8
 HALF, LAST = 500, 1000
 """The times that one writer, and then all of them note in the end."""
 
-TICK_S = 0.25
-"""Time between two looks of a controller at its streams: twice as many schedules as by tenths."""
-
-LONGEST_S = 300.0
-
-HTTP_EVERY = 8
-"""Of so many schedules one has notes come by HTTP, which takes longer."""
+PAIR_EVERY = 8
+"""Of so many schedules one has clients at work, which takes longer."""
 
 SCALES = 2
 """How often a stream scales before the end, and again in the end."""
@@ -83,20 +77,12 @@ class Schedule:
         self._doubled: list[asyncio.Task[object]] = []
         self._scales: Counter[str] = Counter()
         self._is_lossy = self.arena.happens("lost-commits")
-        self._is_http = seed % HTTP_EVERY == HTTP_EVERY // 2 - 1
-        self._pair = self._make_pair() if self._is_http and not self._is_lossy else None
+        has_pair = seed % PAIR_EVERY == PAIR_EVERY // 2 - 1 and not self._is_lossy
+        self._pair = self._make_pair() if has_pair else None
 
     def run(self) -> list[str]:
         """Play it to its end; returns the violations."""
-        loop, wall_ms = self.arena.loop, partial(self.arena.read_wall_clock, clients.WRITER)
-        try:
-            with (
-                patch.object(maintenance, "TICK_S", TICK_S),
-                seed_clients(loop.time, wall_ms, self.chance),
-            ):
-                loop.run_until_complete(asyncio.wait_for(self._play(), LONGEST_S))
-        finally:
-            self.arena.close()
+        play(self.arena, self._play())
         return self.arena.database.violations
 
     def _judge_anew(self) -> Commits:
@@ -115,7 +101,7 @@ class Schedule:
             }
             await self.arena.ask_until_answered(partial(_put, stream, settings))
         begun = len(self.arena.database.log)
-        others = [self._break_things(), self._operate(), self._follow()]
+        others = [break_things(self.arena), self._operate(), self._follow()]
         beside = [asyncio.create_task(each) for each in others]
         writing = [*map(self._write, self.pens.values())]
         if self._pair is not None:
@@ -151,7 +137,7 @@ class Schedule:
 
     def _make_pair(self) -> Pair:
         """Return the asynchronous clients of a stream."""
-        url, stream = ",".join(f"http://{name}" for name in self.arena.replicas), STREAMS[0]
+        url, stream = ",".join(self.arena.urls), STREAMS[0]
 
         def check_acknowledged(pen: Pen) -> None:
             (kept,) = (
@@ -174,7 +160,7 @@ class Schedule:
         if await self._deliver(pen, pen.time):
             pen.sequence += 1
             late = Note(pen.writer, HALF, sequence=pen.sequence, session=str(former))
-            found = await self.arena.ask(partial(self._note, pen.stream, late), 0.05)
+            found = await self.arena.ask(partial(_note, pen.stream, late), 0.05)
             accepted = found is not None and isinstance(found[0], Accepted)
             self.commits.check(laws.older_processes_are_fenced, accepted=accepted)
 
@@ -248,9 +234,9 @@ class Schedule:
             note, begun = pen.note(time, state), self.arena.loop.time()
             self.sent[pen.stream, pen.writer].append(note)
             if self.arena.happens("double"):
-                again = self.arena.ask(partial(self._note, pen.stream, note), 4.0)
+                again = self.arena.ask(partial(_note, pen.stream, note), 4.0)
                 self._doubled.append(asyncio.create_task(again))
-            answer = await self.arena.ask(partial(self._note, pen.stream, note), 0.05)
+            answer = await self.arena.ask(partial(_note, pen.stream, note), 0.05)
             if answer is not None:
                 if state == "live" or isinstance(answer[0], Accepted):
                     self.commits.judge_answer(pen.stream, note, answer[0])
@@ -273,28 +259,7 @@ class Schedule:
 
         await self.arena.ask_until_answered(change)
 
-    async def _note(self, stream: str, note: Note, controller: Controller) -> list[Any]:
-        """Note to a controller, in some schedules to any by HTTP, which forwards to the owner."""
-        if not self._is_http:
-            return await controller.note(stream, [note])
-        running = self.arena.controllers.items()
-        name = next((name for name, each in running if each is controller), None)
-        if name is None:
-            raise StoreUnavailable("the controller has ended since")
-        return await self.arena.doors[name].note(stream, note)
-
     # Faults
-
-    async def _break_things(self) -> None:
-        """Disturb the controllers, their clocks, network and sessions."""
-        arena, chance = self.arena, self.chance
-        while True:
-            await asyncio.sleep(chance.uniform(0.1, 2.5))
-            name, fault = chance.choice(arena.replicas), chance.choice(DRAWN_FAULTS)
-            if fault != CLOCKS and name not in arena.controllers:
-                await arena.start(name)
-            elif fault == CLOCKS or name not in arena.loop.frozen:
-                await CONTROLLER_FAULTS[fault](arena, name)
 
     async def _read_after_pause(self, name: str) -> None:
         """Read what a controller answers first to readers that waited while it was paused."""
@@ -415,6 +380,10 @@ class Schedule:
         """Return the last seqs that controllers reported as lost."""
         changes = self.arena.database.kept.changes(stream_id, before=None, limit=1000)
         return [each.was["seq"] for each in changes if each.action == "went_back" and each.was]
+
+
+async def _note(stream: str, note: Note, controller: Controller) -> list[Accepted | Refused]:
+    return await controller.note(stream, [note])
 
 
 async def _put(stream: str, settings: Mapping[str, Any], controller: Controller) -> object:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import settings
 
+from tests.trials.actors.workload import HAPPENED
 from tests.trials.simulation.reverted import FIXES, Reverted, find_broken
 from tests.trials.simulation.schedule import Schedule
+from tests.trials.simulation.workload import WorkloadSchedule
 
 PARTS = 20
+WORKLOADS = 4
 MANY = max(400, 10 * settings().max_examples) // PARTS
 
 
@@ -26,6 +31,17 @@ def test_a_seed_is_replayed() -> None:
     first, second = Schedule(1), Schedule(1)
 
     assert (first.run(), first.answers) == (second.run(), second.answers)
+
+
+def test_actors_of_chaos_break_no_law_in_virtual_time() -> None:
+    """There is some of everything that they try."""
+    broken, tried = [], Counter[str]()
+    for seed in range(WORKLOADS):
+        schedule = WorkloadSchedule(seed)
+        broken += [(seed, each) for each in schedule.run()]
+        tried.update(schedule.workload.count_tried())
+
+    assert (broken, min(tried[each] for each in HAPPENED) > 0) == ([], True)
 
 
 @pytest.mark.parametrize("fix", FIXES.values(), ids=FIXES.keys())

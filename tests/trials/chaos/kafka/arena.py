@@ -15,8 +15,8 @@ from typing import Self
 
 from noted_time.kafka.noted_topic import name_noted_topic
 from tests.support.processes import environment
-from tests.trials.chaos.calls import wait_until_true
-from tests.trials.chaos.history import History
+from tests.trials.actors.calls import wait_until_true
+from tests.trials.actors.history import History
 from tests.trials.chaos.kafka import counting, writing
 from tests.trials.chaos.kafka.tally import Batches, Counted
 from tests.trials.chaos.kafka.writing import Kind

@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 from confluent_kafka import Consumer
 
-from tests.trials.chaos.calls import Caller, NoAnswerError, wait_until_true
-from tests.trials.chaos.history import Chain, History, Journal, now
+from tests.trials.actors.calls import Caller, NoAnswerError, wait_until_true
+from tests.trials.actors.history import Chain, History, NoteRecorder, now
+from tests.trials.actors.reading import Reading
 from tests.trials.chaos.kafka.arena import FAR, OBSERVED, OBSERVERS, STRAY, TOPIC, KafkaArena
 from tests.trials.chaos.kafka.faults import KAFKA_FAULTS
 from tests.trials.chaos.kafka.tally import WINDOW_MS, count_records, find_output
-from tests.trials.chaos.reading import Reading
 from tests.trials.chaos.trial import Plan, Trial
 from tests.trials.facts import Answer
 from tests.trials.judge import judge as judge_facts
@@ -54,7 +54,7 @@ class Queried:
         self._seen: Seen = {}
 
     @asynccontextmanager
-    async def work(self, _: Journal, chance: random.Random) -> AsyncIterator[None]:
+    async def work(self, _: NoteRecorder, chance: random.Random) -> AsyncIterator[None]:
         """Follow marks and output, and have the query write all windows in the end."""
         arena = self._arena
         stopping = threading.Event()

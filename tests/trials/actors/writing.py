@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from itertools import count
 
 from noted_time.client import Json
-from tests.trials.chaos.calls import Caller, rest
-from tests.trials.chaos.history import History, Journal, now
-from tests.trials.chaos.load import UNNUMBERED, WRITER_TIMEOUT_S, LoadWriter, ScaledStream
+from tests.trials.actors.calls import Caller, rest
+from tests.trials.actors.history import History, NoteRecorder, now
+from tests.trials.actors.load import UNNUMBERED, WRITER_TIMEOUT_S, LoadWriter, ScaledStream
 from tests.trials.facts import Look
 from tests.trials.laws import ANSWERS
 
@@ -38,9 +38,9 @@ class Writing:
     state, live or idle, while a request that they gave up may still be under way.
     """
 
-    def __init__(self, history: History, journal: Journal, stopping: asyncio.Event) -> None:
+    def __init__(self, history: History, record: NoteRecorder, stopping: asyncio.Event) -> None:
         self._history = history
-        self._journal = journal
+        self._record = record
         self._stopping = stopping
         self._requests = count(1)
         self._given_up: dict[str, float] = {}
@@ -118,14 +118,14 @@ class Writing:
         for note in notes:
             if "time" in note:
                 self._history.chains[stream.name, note["domain"]].send(note["time"], sent)
-        self._journal.note(sent=sent, stream=stream.name, notes=notes)
+        self._record(sent=sent, stream=stream.name, notes=notes)
         path = f"/v1/streams/{stream.name}/notes"
         answer = await caller.call("POST", path, json=lambda: self._request(stream, notes))
         if caller.tries and stream.name == UNNUMBERED:
             self._given_up |= {writer.name: caller.tries[-1].at for writer, _ in asked}
         results = answer["results"]
         by = {"by": caller.url, "tries": caller.tries}
-        self._journal.note(answered=now(), stream=stream.name, results=results, **by)
+        self._record(answered=now(), stream=stream.name, results=results, **by)
         self._history.counts["notes sent more than once"] += len(notes) * bool(caller.tries)
         for (writer, note), result in zip(asked, results, strict=True):
             self._heard(stream, writer, note, result, caller.begun)

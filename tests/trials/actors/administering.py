@@ -2,13 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from noted_time.client import Json, position_to_wire
 from noted_time.values import reaches
-from tests.trials.chaos.calls import Caller, rest
-from tests.trials.chaos.history import Chain, History, now
-from tests.trials.chaos.load import ScaledStream
+from tests.trials.actors.calls import Caller, rest
+from tests.trials.actors.history import Chain, History, now
+from tests.trials.actors.load import ScaledStream
 from tests.trials.facts import Scaling, complete
 from tests.trials.laws import marks_begin, scalings_last
 
@@ -106,6 +106,13 @@ class Administering:
             firsts[domain] = last
             drops |= last > chain.first_asked
         return firsts if drops else None
+
+
+async def set_writer_timeout(caller: Caller, streams: Iterable[str], seconds: float) -> None:
+    """Change the timeout of the streams."""
+    for stream in streams:
+        body = {"writer_timeout_ms": int(seconds * 1000)}
+        await caller.call("PUT", f"/v1/streams/{stream}", json=body)
 
 
 def _last_reached(chain: Chain, cut: Mapping[int, int]) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from noted_time.client import Json
-from tests.trials.chaos.history import History, now
+from tests.trials.actors.history import History, now
 from tests.trials.laws import ANSWERS
 
 

@@ -7,9 +7,9 @@ from itertools import count
 
 from noted_time.client import Json, position_from_wire, position_to_wire
 from noted_time.values import reaches
-from tests.trials.chaos.calls import Caller
-from tests.trials.chaos.history import History, now
-from tests.trials.chaos.load import ScaledStream, without_the_sealed
+from tests.trials.actors.calls import Caller
+from tests.trials.actors.history import History, now
+from tests.trials.actors.load import ScaledStream, without_the_sealed
 from tests.trials.facts import Look, WindowSeen, complete
 
 WAIT_MS = 1000

@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from noted_time.client import Json, position_from_wire
-from tests.trials.chaos.load import ScaledStream
+from tests.trials.actors.load import ScaledStream
 from tests.trials.facts import Answer, Look, WindowSeen
 from tests.trials.judge import Broken
 from tests.trials.law import name_law
@@ -155,6 +155,9 @@ def now() -> float:
     """Return the steady clock, in seconds."""
     return time.monotonic()
 
+
+NoteRecorder = Callable[..., None]
+"""Takes a note that is made, or its answer, by fields."""
 
 _encode = msgspec.json.Encoder().encode
 

@@ -1,20 +1,20 @@
-"""The trial of replicas: writers and readers at work, and the laws of `docs/explain/chaos.md`."""
+"""All actors together, over any clock and any transport, and the laws that hold for them."""
 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from tests.trials.chaos.administering import Administering
-from tests.trials.chaos.arena import Arena
-from tests.trials.chaos.calls import Caller, NoAnswerError, wait_until_true
-from tests.trials.chaos.collecting import ask_all
-from tests.trials.chaos.faults import REPLICA_FAULTS
-from tests.trials.chaos.history import History, Journal, now
-from tests.trials.chaos.load import (
+import httpx
+
+from tests.trials.actors.administering import Administering, set_writer_timeout
+from tests.trials.actors.calls import Caller, NoAnswerError, wait_until_true
+from tests.trials.actors.collecting import ask_all
+from tests.trials.actors.history import History, NoteRecorder, now
+from tests.trials.actors.judging import judge
+from tests.trials.actors.load import (
     CONTROL,
     EXCLUDING,
     SCALED,
@@ -23,36 +23,43 @@ from tests.trials.chaos.load import (
     WRITER_TIMEOUT_S,
     streams,
 )
-from tests.trials.chaos.reading import Reading
-from tests.trials.chaos.trial import Plan, Trial
-from tests.trials.chaos.verdict import judge
-from tests.trials.chaos.writing import Writing
+from tests.trials.actors.reading import Reading
+from tests.trials.actors.writing import Writing
 from tests.trials.judge import check_law
 from tests.trials.laws import ANSWERS, watermarks_advance
-from tools.trials.postgres import Server
 
 
-class Replicated:
+class Place(Protocol):
+    """Where actors work: the replicas that they call, and a client for each caller."""
+
+    @property
+    def urls(self) -> list[str]: ...
+
+    def client(self) -> httpx.AsyncClient: ...
+
+
+class Workload:
     """Writers, readers and administrators of several streams, and what replicas promise them."""
 
     moves_s = 60.0
 
-    def __init__(self, arena: Arena) -> None:
+    def __init__(self, place: Place, writer_timeout_s: float = WRITER_TIMEOUT_S) -> None:
         self.history = History(streams())
-        self._arena = arena
+        self._place = place
+        self._writer_timeout_s = writer_timeout_s
 
     @asynccontextmanager
-    async def work(self, journal: Journal, chance: random.Random) -> AsyncIterator[None]:
+    async def work(self, record: NoteRecorder, chance: random.Random) -> AsyncIterator[None]:
         """Have all write and read, and bring time to its end."""
         self._chance = chance
         written, read = asyncio.Event(), asyncio.Event()
-        writing = Writing(self.history, journal, written)
+        writing = Writing(self.history, record, written)
         for name, stream in self.history.streams.items():
             body = {
                 "domains": stream.domains,
                 "mark_interval_ms": stream.mark_interval_ms,
                 "returning_writer": stream.returning_writer,
-                "writer_timeout_ms": int(WRITER_TIMEOUT_S * 1000),
+                "writer_timeout_ms": int(self._writer_timeout_s * 1000),
                 "max_time_ahead_ms": None,  # a fault sets the wall clocks of controllers
             }
             await self._caller().call("PUT", f"/v1/streams/{name}", json=body)
@@ -70,16 +77,17 @@ class Replicated:
 
     async def judge(self) -> None:
         """Ask the replicas for all facts, and check the laws."""
+        callers = [self._caller(url) for url in self._place.urls]
         said = {
-            name: await ask_all(self._arena.urls, stream, self.history)
+            name: await ask_all(callers, stream, self.history)
             for name, stream in self.history.streams.items()
         }
         judge(self.history, said)
 
-    def _caller(self) -> Caller:
-        """Return one more client."""
+    def _caller(self, *urls: str) -> Caller:
+        """Return one more client, of all replicas or of these."""
         chance = random.Random(self._chance.random())
-        return Caller(self._arena.client(), self._arena.urls, self.history, chance)
+        return Caller(self._place.client(), urls or self._place.urls, self.history, chance)
 
     def _writers(self, writing: Writing) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield the work of all writers: most note alone, some four together, some come and go."""
@@ -118,11 +126,18 @@ class Replicated:
             self.history.broke(ANSWERS, "all replicas", error)
 
     async def _bring_time_to_its_end(self, writing: Writing) -> None:
-        """Have every live writer note the same last time, and wait until time is there."""
+        """Have every live writer note the same last time, and wait until time is there.
+
+        Only in the control stream a writer may still be excluded, and only until then.
+        """
         last, streams = find_last_time(self.history), self.history.streams.values()
+        await set_writer_timeout(
+            self._caller(), sorted(self.history.streams.keys() - {CONTROL}), END_S
+        )
         await asyncio.gather(*(writing.finish(self._caller(), stream, last) for stream in streams))
         if not await wait_until_true(lambda: not find_late(self.history, last), self.moves_s):
             self.history.broke(watermarks_advance, "the end", find_late(self.history, last))
+        await set_writer_timeout(self._caller(), [CONTROL], END_S)
 
     async def _seal(self, end: int) -> None:
         """Seal a stream at that time, and have its followers see the final marks."""
@@ -152,10 +167,23 @@ class Replicated:
         }
 
 
+END_S = 600.0
+"""Longer than the end of a trial takes, in which writers are silent."""
+
 COUNTED = (
     *("notes acknowledged", "notes sent more than once", "writers away and back"),
     *("scalings", "marks truncated"),
 )
+HAPPENED = (
+    "notes acknowledged",
+    "scalings",
+    "writers away and back",
+    "marks truncated",
+    "marks checked",
+    "windows checked",
+)
+"""What there has to be some of, or nothing was proved."""
+
 NOTHING = -1
 """Before every time that these writers note."""
 
@@ -186,11 +214,3 @@ def _find_due(history: History, stream: str, domain: str, last: int) -> int:
     if any(writer.state == "live" for writer in writers):
         return last
     return max((writer.acknowledged.get(domain, NOTHING) for writer in writers), default=NOTHING)
-
-
-def make_replica_trial(
-    server: Server, directory: Path, plan: Plan, announce: Callable[[str], None] = lambda _: None
-) -> Trial[Arena]:
-    """Return a trial of three replicas on a database of the server."""
-    arena = Arena(server, directory, random.Random(f"arena {plan.seed}"))
-    return Trial(arena, REPLICA_FAULTS, Replicated(arena), plan, announce)

@@ -1,0 +1,65 @@
+"""The laws over all that actors know, and the answers in the end."""
+
+from collections.abc import Mapping
+
+from tests.trials.actors.collecting import Said
+from tests.trials.actors.history import History
+from tests.trials.actors.load import ScaledStream
+from tests.trials.facts import Answer, Claim, complete
+from tests.trials.judge import judge as judge_facts
+
+
+def judge(history: History, said: Mapping[str, Said]) -> None:
+    """Check every law of every stream, and have the history remember what broke."""
+    for name, stream in history.streams.items():
+        _judge_stream(history, stream, said[name])
+        for domain in stream.domains:
+            _judge_domain(history, stream, domain, said[name])
+
+
+def _judge_stream(history: History, stream: ScaledStream, said: Said) -> None:
+    heard, sent = stream.scalings[: len(stream.heard_at)], stream.scalings
+    silent, writers = history.silent.get(stream.name), stream.writers
+    broken = judge_facts(
+        members=said.writers,
+        acknowledged={
+            w.name: Claim(w.acknowledged, complete(w.acknowledged_position, heard)) for w in writers
+        },
+        promised={w.name: Claim(w.promised, complete(w.position, sent)) for w in writers},
+        states={
+            w.name: "excluded" if w.name == silent else w.state
+            for w in writers
+            if w.name == silent or w.state != "new"
+        },
+        group=said.readers,
+        reported=history.reported[stream.name],
+        reporting=history.reporting[stream.name],
+        scale_events=said.scale_events,
+        scalings=stream.scalings,
+    )
+    history.add_broken(stream.name, broken)
+
+
+def _judge_domain(history: History, stream: ScaledStream, domain: str, said: Said) -> None:
+    chain = history.chains[stream.name, domain]
+    marks = chain.whole(said.marks[domain])
+    rows = [(event.segment, event.offset, event.times[domain]) for event in stream.events]
+    facts: dict[str, object] = {
+        "marks": marks,
+        "rows": rows,
+        "answers": [*chain.answers, Answer(0, marks)],
+        "looks": chain.looks,
+        "sent": chain.sent,
+        "windows": chain.windows,
+        "scalings": stream.scalings,
+        "scaled_at": chain.scaled_at,
+        "first": said.marks[domain][0]["seq"] if said.marks[domain] else None,
+        "first_asked": chain.first_asked,
+        "first_heard": chain.first_heard,
+    }
+    if len(stream.domains) == 1 and not stream.shared:
+        facts["declared"] = rows
+    if stream.returning_writer == "hold":  # the other excludes any that returns late
+        facts["silent"] = history.silent.get(stream.name)
+        facts["absences"] = history.absences.get(stream.name)
+    history.add_broken(f"{stream.name}/{domain}", judge_facts(**facts))
