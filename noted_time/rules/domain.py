@@ -127,9 +127,7 @@ class Domain:
         lead = self._leader.lead if self._peak == BEFORE_ALL_TIME else BEFORE_ALL_TIME
         return Track(member, lead, vouches_here=member.vouches_for(self.name))
 
-    def update_role(  # noqa: C901 - one branch for each role
-        self, track: Track, timeout_ms: int, now: int
-    ) -> None:
+    def update_role(self, track: Track, timeout_ms: int, now: int) -> None:
         member = track.member
         role: Role
         if member.excluded or member.state != "live" or not track.vouches_here:

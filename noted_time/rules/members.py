@@ -98,7 +98,7 @@ class Domains:
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
 
-    def accept(  # noqa: C901 - the hot path
+    def accept(
         self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
     ) -> Track:
         """Apply a note, and return the member's track in the domain with that number."""

@@ -252,9 +252,7 @@ class Model:
                 writer.reported.setdefault(domain, Exclusion("returned_late", now))
             writer.returned_late |= below
 
-    def _refusal(  # noqa: PLR0911 - one for each refusal
-        self, note: Note, domain: str
-    ) -> tuple[str, object] | None:
+    def _refusal(self, note: Note, domain: str) -> tuple[str, object] | None:
         writer = self.writers.get(note.writer, Writer(note.writer))
         if note.sequence is not None and note.sequence < writer.sequence:
             return "superseded", writer.sequence
