@@ -60,7 +60,7 @@ class Stream:
         """Measure a note and its advance separately, without the clock's own cost."""
         noting = advancing = reading = 0
         for _ in range(notes):
-            (holder,) = self.aggregator.domains["default"].holders
+            (holder,) = self.aggregator.domains["default"].holding_back
             note = self._later(int(holder))
             begun = thread_time_ns()
             self._take(note)

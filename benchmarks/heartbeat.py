@@ -49,7 +49,7 @@ class Crowd:
         async with heartbeat() as gaps:
             await self._post([_note(0, time)])
             aim = (lower, holders)
-            while not gaps or (domain.lower, len(domain.holders)) != aim:  # noqa: ASYNC110 - no event
+            while not gaps or (domain.lower, len(domain.holding_back)) != aim:  # noqa: ASYNC110 - no event
                 await asyncio.sleep(BEAT_S)
         return max(gaps)
 

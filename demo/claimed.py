@@ -67,8 +67,8 @@ def meaning(
             f"{len(late):,} hours, by {max(late, default=0) / HOUR_MS:.0f} h at most."
         ),
         (
-            f"On {_moment(hours.clock)} one carrier held the watermark, and a reader of the hours "
-            f"by carrier asked why:\n  {hours.asked}\n{indent(hours.answer, '  ')}"
+            f"On {_moment(hours.clock)} one carrier held back the watermark, and a reader of the "
+            f"hours by carrier asked why:\n  {hours.asked}\n{indent(hours.answer, '  ')}"
         ),
     )
 

@@ -1,6 +1,6 @@
 """Hours by carrier: a batch job makes their table from the flights' table, and inherits its claim.
 
-Once, when a carrier holds the watermark longest, a reader asks why the hours are not complete.
+Once, when a carrier holds back the watermark longest, a reader asks why the hours are not complete.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def opening(flights: Flights) -> list[str]:
         ),
         (
             "A batch job counts hours by carrier from the table, and its table inherits the claim. "
-            "While a carrier holds the watermark, a reader asks why the hours are not complete."
+            "While a carrier holds back the watermark, a reader asks why hours are not complete."
         ),
     ]
 

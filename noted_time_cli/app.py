@@ -50,7 +50,7 @@ for panel, commands in {
         status.status,
         writers.writers,
         writers.remove,
-        writers.hold,
+        writers.suspend_timeout,
         writers.ledger,
         writers.changes,
         streams.seal,

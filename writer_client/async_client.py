@@ -115,7 +115,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         self._start()
         deadline = clocks.monotonic() + timeout_s
         with self._lock:
-            ticket = self._outbox.calls
+            ticket = self._outbox.last_ticket
             self._posting.hurry()
         self._notify()
         try:

@@ -166,7 +166,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         deadline = clocks.monotonic() + timeout_s
         try:
             with self._lock:
-                ticket = self._outbox.calls
+                ticket = self._outbox.last_ticket
                 self._hurry()
                 self._changed.wait_for(
                     lambda: self._posting.is_settled(ticket) or self._ended,

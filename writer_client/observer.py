@@ -239,7 +239,7 @@ class EventTimeNoter(Observer):
         if empty != self._without_time:
             self._without_time = empty
             names = ", ".join(f"segment {each}" for each in empty)
-            self.client.hold(f"waits for a first time in {names}" if empty else None)
+            self.client.report_no_time(f"waits for a first time in {names}" if empty else None)
 
     def _note(self, ends: dict[int, int], now: int) -> None:
         self._last_note_at = now

@@ -34,15 +34,16 @@ class FencedProcess(NamedTuple):
     writer: str
     label: str
     by: str
-    since: int
-    at: int
+    began_at: int
+    noted_at: int
 
     @property
     def detail(self) -> str:
         older, younger = self.label or "one without a label", self.by or "one without a label"
+        began, noted = format_time(self.began_at), format_time(self.noted_at)
         return (
-            f"was noted by two processes: {younger} took the name over at "
-            f"{format_time(self.since)}, and {older} last tried to note at {format_time(self.at)}."
+            f"was noted by two processes: {younger} took the name over at {began}, and {older} "
+            f"last tried to note at {noted}."
         )
 
 
@@ -60,12 +61,12 @@ class Fences:
         label = labels.get(note.session or "") or note.label
         self.notes += 1
         self._last.pop(note.writer, None)
-        self._last[note.writer] = FencedProcess(note.writer, label, owner.label, owner.since, at)
+        self._last[note.writer] = FencedProcess(note.writer, label, owner.label, owner.began_at, at)
         if len(self._last) > FENCED_SHOWN:
             del self._last[next(iter(self._last))]
 
     def list_recent(self, now: int) -> list[FencedProcess]:
-        return [each for each in reversed(self._last.values()) if now - each.at < SHOWN_MS]
+        return [each for each in reversed(self._last.values()) if now - each.noted_at < SHOWN_MS]
 
     def find_fights(self, now: int) -> Iterator[tuple[str, str]]:
         counts = Counter(writer for writer, at in self._takeovers if now - at < FIGHT_MS)
@@ -73,7 +74,7 @@ class Fences:
             if times < FIGHT_TAKEOVERS:
                 return
             fenced = self._last.get(writer)
-            is_proof = fenced is not None and now - fenced.at < FIGHT_MS
+            is_proof = fenced is not None and now - fenced.noted_at < FIGHT_MS
             cause = "" if is_proof else "its process restarts again and again, or "
             yield (
                 writer,
@@ -103,7 +104,7 @@ class Takeovers:
             if member.is_active and member.session.id not in {None, note.session}:
                 self._before.setdefault(note.writer, member.session)
 
-    def list_changes(self, stream_id: str, at: int, served_at: int, fences: Fences) -> list[Change]:
+    def list_changes(self, stream_id: str, at: int, served_ms: int, fences: Fences) -> list[Change]:
         pairs = (
             (writer, before, self._aggregator.member(writer).session)
             for writer, before in self._before.items()
@@ -112,11 +113,11 @@ class Takeovers:
             Change(
                 stream_id,
                 at,
-                served_at,
+                served_ms,
                 "taken_over",
                 writer,
-                asdict(before.held),
-                asdict(after.held),
+                asdict(before.current),
+                asdict(after.current),
             )
             for writer, before, after in pairs
             if after.id != before.id and fences.take_over(writer, at)

@@ -20,15 +20,15 @@ class GroupBacklog:
     """A group's backlog, and the `record` to store, if any."""
 
     record: BacklogRecord | None = None
-    because: tuple[Cause, ...] = ()
+    causes: tuple[Cause, ...] = ()
 
     @property
     def backlog(self) -> bool:
-        return bool(self.because)
+        return bool(self.causes)
 
     @property
-    def since(self) -> int | None:
-        return None if self.record is None else self.record.since
+    def began_at(self) -> int | None:
+        return None if self.record is None else self.record.backlog_began_at
 
     @property
     def policy(self) -> BacklogPolicy | None:
@@ -42,16 +42,18 @@ def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
         return GroupBacklog()
     before = stored or BacklogRecord(stream.id, group)
     states = dict(_assess_domains(stream, group, before, moment))
-    lags = (Cause(each, domain) for domain, state in states.items() for each in state.because)
-    because = (*reported, *lags)
-    is_new = before.since is None or before.backlog != bool(because)
+    lags = (
+        Cause(each, domain) for domain, state in states.items() for each in state.backlog_causes
+    )
+    causes = (*reported, *lags)
+    is_new = before.backlog_began_at is None or before.backlog != bool(causes)
     record = replace(
         before,
-        backlog=bool(because),
-        since=moment.wall if is_new else before.since,
+        backlog=bool(causes),
+        backlog_began_at=moment.wall if is_new else before.backlog_began_at,
         caught_up=_list_caught_up(before, states),
     )
-    return GroupBacklog(record, because)
+    return GroupBacklog(record, causes)
 
 
 def list_flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:

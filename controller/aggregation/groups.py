@@ -76,14 +76,14 @@ class ReaderGroups:
         for record in records:
             group = self._groups.setdefault(record.group, _Group())
             group.position.report(record.reader, record.position)
-            group.reports[record.reader] = record.reported_at
+            group.reports[record.reader] = record.reported_served_ms
             if record.backlog is not None:
                 group.own[record.reader] = record.backlog
             if not record.online:
                 group.position.offline(record.reader, {})
             if record.online:
-                self._check_at = min(self._check_at, record.reported_at)
-            latest = max(latest, record.reported_at)
+                self._check_at = min(self._check_at, record.reported_served_ms)
+            latest = max(latest, record.reported_served_ms)
         return latest
 
     def online(self) -> Iterator[ReaderGroup]:

@@ -16,7 +16,7 @@ ENTRIES_AT_A_TIME = 1000
 def read_missing(record: StreamRecord, store: Store) -> dict[str, MissingWriters]:
     by_domain = {}
     for domain in record.settings.domains:
-        missing = MissingWriters(record.ledger_from.get(domain, MIN_INT64))
+        missing = MissingWriters(record.ledger_from_time.get(domain, MIN_INT64))
         for entry in _read_entries(store, record.id, domain):
             for _ in take_entry(missing, entry):
                 pass
@@ -26,8 +26,8 @@ def read_missing(record: StreamRecord, store: Store) -> dict[str, MissingWriters
 
 def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
     answer = entry.answer
-    mark = answer.seq, entry.served_at, (answer.from_lower, answer.to_lower)
-    missing.take(*mark, (), answer.returned)
+    mark = answer.seq, entry.appended_served_ms, (answer.from_lower, answer.to_lower)
+    missing.take(*mark, (), answer.returned_writers)
     for some in split_slices(answer.writers):
         missing.take(*mark, some, ())
         yield

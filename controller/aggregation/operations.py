@@ -75,7 +75,7 @@ def put(  # noqa: PLR0913 - the streams, the request and its limits
     logs = add_log(stream.record, log)
     if logs != stream.record.logs:
         was, became = ({"logs": list(each)} for each in (stream.record.logs, logs))
-        _record(stream, draft, order, "settings", was=was, became=became)
+        _record(stream, draft, order, "settings", old_values=was, new_values=became)
         stream.rewrite(draft, logs=logs)
     draft.touch(stream)
     return stream, is_new
@@ -91,7 +91,7 @@ def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRec
     streams.add(stream)
     _expect(stream, draft, stream.settings.expected_writers)
     draft.batch.put(record)
-    _record(stream, draft, order, "created", became=_dump_settings(stream.settings))
+    _record(stream, draft, order, "created", new_values=_dump_settings(stream.settings))
     return stream
 
 
@@ -123,7 +123,7 @@ def _reconfigure(
     before, after = _dump_settings(known), _dump_settings(settings)
     changed = [name for name in after if after[name] != before[name]]
     was, became = ({name: each[name] for name in changed} for each in (before, after))
-    _record(stream, draft, order, "settings", was=was, became=became)
+    _record(stream, draft, order, "settings", old_values=was, new_values=became)
 
 
 def _expect(stream: StreamState, draft: Draft, writers: Iterable[str]) -> None:
@@ -140,7 +140,7 @@ def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) ->
     draft.touch(stream).update(stream.aggregator.writers())
     created = {str(segment): list(before) for segment, before in event.created.items()}
     became = {"sealed": position_to_wire(event.sealed), "created": created}
-    _record(stream, draft, order, "scaled", became=became)
+    _record(stream, draft, order, "scaled", new_values=became)
 
 
 def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) -> Slices[Seal]:
@@ -161,7 +161,7 @@ def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) 
     stream.rewrite(draft, seal=sealed)
     draft.touch(stream).update(aggregator.writers())
     became = {"cut": position_to_wire(sealed.final_cut), "final_times": final_times}
-    _record(stream, draft, order, "sealed", became=became)
+    _record(stream, draft, order, "sealed", new_values=became)
     return sealed
 
 
@@ -187,7 +187,7 @@ def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, 
         forget_before(stream, domain, stream.histories[domain].first_seq + dropped, draft)
     if any(truncation.dropped.values()):
         became = {"cut": position_to_wire(cut)}
-        _record(stream, draft, order, "truncated", became=became)
+        _record(stream, draft, order, "truncated", new_values=became)
     return truncation
 
 
@@ -210,7 +210,7 @@ def remove(  # noqa: PLR0913, PLR0917 - the writer, and two conditions
     if domain is not None:
         stream.aggregator.end_narrowing(writer, domain)
         draft.touch(stream).add(writer)
-        _record(stream, draft, order, "removed", writer=writer, became={"domain": domain})
+        _record(stream, draft, order, "removed", writer=writer, new_values={"domain": domain})
         return
     stream.aggregator.remove(writer, stream.begin(draft), order.who)
     stream.excluded += 1
@@ -221,18 +221,28 @@ def remove(  # noqa: PLR0913, PLR0917 - the writer, and two conditions
         _record(stream, draft, order, "removed", writer=writer)
 
 
-def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: int | None) -> None:
-    """Suspend the writer's timeout for `for_ms`, or end the hold; raises `NotLive`."""
-    hold_end, now = _find_hold_end(stream, writer, draft), stream.begin(draft)
+def suspend_timeout(
+    stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: int | None
+) -> None:
+    """Suspend the writer's timeout for `for_ms`, or end the suspension; raises `NotLive`."""
+    suspension, now = _find_suspension(stream, writer, draft), stream.begin(draft)
     until = None if for_ms is None else now + for_ms
-    stream.aggregator.hold(writer, until, order.label or order.by, order.comment)
+    stream.aggregator.suspend_timeout(writer, until, order.label or order.by, order.comment)
     draft.touch(stream).add(writer)
-    became = _find_hold_end(stream, writer, draft)
+    became = _find_suspension(stream, writer, draft)
     if became is not None:
         became = {"for_ms": for_ms} | became
-        _record(stream, draft, order, "held", writer=writer, was=hold_end, became=became)
-    elif hold_end is not None:
-        _record(stream, draft, order, "released", writer=writer, was=hold_end)
+        _record(
+            stream,
+            draft,
+            order,
+            "timeout_suspended",
+            writer=writer,
+            old_values=suspension,
+            new_values=became,
+        )
+    elif suspension is not None:
+        _record(stream, draft, order, "timeout_resumed", writer=writer, old_values=suspension)
 
 
 def set_backlog_policy(  # noqa: PLR0913 - the change and its limits
@@ -251,20 +261,24 @@ def set_backlog_policy(  # noqa: PLR0913 - the change and its limits
         was, became = (
             {"group": group, "backlog": each and asdict(each)} for each in (before, policy)
         )
-        _record(stream, draft, order, "backlog_policy", was=was, became=became)
+        _record(stream, draft, order, "backlog_policy", old_values=was, new_values=became)
 
 
 def take_offline(
     stream: StreamState, draft: Draft, group: str, reader: str, position: Mapping[int, int]
 ) -> ReaderGroup:
     """Take a reader offline, at this position; raises `UnknownReader`."""
-    now = stream.service_ms(draft.moment)
+    now = stream.served_ms(draft.moment)
     return stream.groups.offline(group, reader, position, draft, now=now)
 
 
-def _find_hold_end(stream: StreamState, writer: str, draft: Draft) -> dict[str, int | None] | None:
-    until = stream.aggregator.member(writer).terms.hold_until
-    return None if until is None else {"until": until + stream.unix_shift(draft.moment)}
+def _find_suspension(
+    stream: StreamState, writer: str, draft: Draft
+) -> dict[str, int | None] | None:
+    until = stream.aggregator.member(writer).terms.suspension_ends_served_ms
+    return (
+        None if until is None else {"suspension_ends_at": until + stream.unix_shift(draft.moment)}
+    )
 
 
 def _dump_settings(settings: StreamSettings) -> dict[str, Any]:
@@ -280,6 +294,6 @@ def _record(
     **fields: Any,  # noqa: ANN401 - fields of `Change`
 ) -> None:
     who, why = order.who, order.comment
-    at, served_at = draft.moment.wall, stream.service_ms(draft.moment)
-    change = Change(stream.id, at, served_at, action, **fields, by=who, comment=why)
+    served_ms = stream.served_ms(draft.moment)
+    change = Change(stream.id, draft.moment.wall, served_ms, action, **fields, by=who, comment=why)
     draft.batch.put(change)

@@ -19,14 +19,16 @@ def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
     The last mark is kept, and marks that an online reader group needs.
     """
     for stream in streams:
-        horizon = stream.service_ms(draft.moment) - stream.settings.mark_retention_ms
+        horizon = stream.served_ms(draft.moment) - stream.settings.mark_retention_ms
         for domain in stream.histories:
             forget_before(stream, domain, find_first_kept(stream, domain, horizon), draft)
 
 
 def find_first_kept(stream: StreamState, domain: str, horizon: int) -> int:
-    history, appended_at = stream.histories[domain], stream.appended_at[domain]
-    old = next((n for n, at in enumerate(appended_at) if at >= horizon), len(appended_at))
+    history, appended_served_ms = stream.histories[domain], stream.appended_served_ms[domain]
+    old = next(
+        (n for n, at in enumerate(appended_served_ms) if at >= horizon), len(appended_served_ms)
+    )
     if not old:
         return history.first_seq
     return min(history.first_seq + old, history.last_seq, _find_first_needed(stream, domain))
@@ -50,20 +52,20 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
     """Delete old records, and store the service clock that they go by."""
     draft.keep_clock = True
     for stream in streams:
-        before = stream.service_ms(draft.moment) - RECORDS_KEPT_MS
+        before = stream.served_ms(draft.moment) - RECORDS_KEPT_MS
         draft.batch.drop_old(Change, stream.id, before)
         draft.batch.drop_old(LedgerEntry, stream.id, before)
         for domain, missing in stream.missing.items():
             lower = stream.histories[domain].last_lower
             missing.forget_before(before, lower, stream.aggregator.writers())
-        for domain, late in stream.late.items():
+        for domain, late in stream.late_reports.items():
             for place in late.forget_before(before):
                 draft.batch.drop(LateRecord, stream.id, domain, *place)
         stream.keep_known_from(draft)
 
 
 def forget_departed(stream: StreamState, draft: Draft) -> tuple[str, ...]:
-    now = stream.service_ms(draft.moment)
+    now = stream.served_ms(draft.moment)
     names = stream.aggregator.forget_departed(now, FORGOTTEN_AT_ONCE)
     if names:
         draft.forget(stream, names)

@@ -59,9 +59,9 @@ class StreamState:
         self.record = record
         self.aggregator = Aggregator(record.settings)
         self.histories = {domain: MarkHistory() for domain in record.settings.domains}
-        self.appended_at = {domain: array("q") for domain in self.histories}
+        self.appended_served_ms = {domain: array("q") for domain in self.histories}
         self.missing = {domain: MissingWriters() for domain in record.settings.domains}
-        self.late = {domain: LateReports() for domain in record.settings.domains}
+        self.late_reports = {domain: LateReports() for domain in record.settings.domains}
         self.groups = ReaderGroups(record.id)
         self.scale_events: list[ScaleEvent] = []
         self.excluded = 0
@@ -81,14 +81,14 @@ class StreamState:
         for domain in stream.histories:
             for appended in store.marks(record.id, domain):
                 stream.publish(appended)
-                last[domain] = (appended.mark, appended.appended_at)
+                last[domain] = (appended.mark, appended.appended_served_ms)
         stream.publish_seal(record.seal)
-        declared_at = record.declared_at
+        declared_served_ms = record.declared_served_ms
         stream.aggregator = Aggregator(
             record.settings,
             succession,
             last,
-            declared_at,
+            declared_served_ms,
             sealed=record.seal,
             unbounded=record.unbounded,
             forgotten_lowers=record.forgotten_lowers,
@@ -103,12 +103,12 @@ class StreamState:
         stream.aggregator.restore(members, timelines, names)
         missing.add_forgotten(stream.missing, stream.aggregator)
         late = store.load(LateRecord, record.id)
-        for domain in stream.late:
+        for domain in stream.late_reports:
             reports = (each.report for each in late if each.domain == domain)
-            stream.late[domain] = LateReports(
+            stream.late_reports[domain] = LateReports(
                 reports,
-                record.late_from.get(domain, MIN_INT64),
-                record.late_seen_from.get(domain, MIN_INT64),
+                record.late_from_time.get(domain, MIN_INT64),
+                record.late_seen_from_at.get(domain, MIN_INT64),
             )
         stream.settle()
         readers = store.load(ReaderRecord, record.id)
@@ -118,7 +118,7 @@ class StreamState:
 
     def _remember_latest(self, members: Iterable[MemberRecord]) -> Iterator[MemberRecord]:
         for record in members:
-            self.latest_ms = max(self.latest_ms, record.noted_at, record.since)
+            self.latest_ms = max(self.latest_ms, record.noted_served_ms, record.changed_served_ms)
             yield record
 
     def _replay_scales(self, events: Iterable[ScaleEvent]) -> Succession:
@@ -140,7 +140,7 @@ class StreamState:
     def settings(self) -> StreamSettings:
         return self.record.settings
 
-    def service_ms(self, moment: Moment) -> int:
+    def served_ms(self, moment: Moment) -> int:
         return moment.service + self.clock_ahead
 
     def unix_shift(self, moment: Moment) -> int:
@@ -148,19 +148,19 @@ class StreamState:
 
         It stays the same within `CLOCKS_APART_MS`, so a moment is always shown as the same time.
         """
-        shift = moment.wall - self.service_ms(moment)
+        shift = moment.wall - self.served_ms(moment)
         if abs(shift - self._unix_shift) > CLOCKS_APART_MS:
             self._unix_shift = shift
         return self._unix_shift
 
     def begin(self, draft: Draft) -> int:
-        now = self.service_ms(draft.moment)
+        now = self.served_ms(draft.moment)
         self.aggregator.domains.unix_ahead = draft.moment.wall - now
         return now
 
     def is_silence_over(self, moment: Moment) -> bool:
         due = self.aggregator.next_timeout()
-        return due is not None and due <= self.service_ms(moment)
+        return due is not None and due <= self.served_ms(moment)
 
     def history(self, domain: str | None) -> MarkHistory:
         name = self.settings.domain_or_default(domain)
@@ -177,7 +177,7 @@ class StreamState:
         newcomers = Missing(named, count, joined_later=count, is_known=True)
         first = self.record.first_lowers.get(name)
         known_from = MIN_INT64 if roster.forgotten_lower is None else roster.forgotten_lower
-        return Coverage(self.missing[name], self.late[name], first, newcomers, known_from)
+        return Coverage(self.missing[name], self.late_reports[name], first, newcomers, known_from)
 
     def window(self, position: Mapping[int, int], domain: str | None) -> TimeWindow:
         return self.history(domain).window(self.aggregator.succession.normalise(position))
@@ -202,7 +202,7 @@ class StreamState:
         touched, results = draft.touch(self), []
         takeovers = Takeovers(self.aggregator)
         repeats, latecomers = self.aggregator.is_repeat, self.aggregator.domains.latecomers
-        repeating = {each.writer for each in notes if each.late is not None and repeats(each)}
+        repeating = {each.writer for each in notes if each.late_rows is not None and repeats(each)}
         result: Accepted | Refused
         for each in notes:
             is_full = crowded and len(self.aggregator) >= most_writers
@@ -219,7 +219,7 @@ class StreamState:
                 touched.add(each.writer)
                 if each.log is not None and not logs:
                     self.rewrite(draft, logs=(each.log,))
-                if each.late is not None or latecomers:
+                if each.late_rows is not None or latecomers:
                     self._report_late(each, draft, again=each.writer in repeating)
                 if every_advance and self._advance_all(draft):
                     result = self.aggregator.answer(each)
@@ -232,11 +232,11 @@ class StreamState:
 
     def _report_late(self, note: Note, draft: Draft, *, again: bool) -> None:
         for domain, each in self.aggregator.report_late(note, draft.moment.wall, again=again):
-            report = replace(each, served_at=self.service_ms(draft.moment))
+            report = replace(each, seen_served_ms=self.served_ms(draft.moment))
             # a client reports single rows, with its session; a person reports all of them
-            is_correction = note.session is None and not each.unknown
-            most = max(1, MOST_REPORTS // len(self.late))
-            changed = self.late[domain].add(report, most, is_correction=is_correction)
+            is_correction = note.session is None and not each.may_have_more
+            most = max(1, MOST_REPORTS // len(self.late_reports))
+            changed = self.late_reports[domain].add(report, most, is_correction=is_correction)
             for place, kept in changed.items():
                 if kept is None:
                     draft.batch.drop(LateRecord, self.id, domain, *place)
@@ -251,8 +251,8 @@ class StreamState:
         """
         member = self.aggregator.member(writer)
         for domain, track in self.aggregator.domains.list_tracks(member):
-            late = self.late[domain.name]
-            has_late = any(each.writer == writer and each.least is not None for each in late)
+            late = self.late_reports[domain.name]
+            has_late = any(each.writer == writer and each.min_time is not None for each in late)
             if member.position or has_late or track.timeline.first_time is not None:
                 continue
             for place in late.drop_without_least(writer):
@@ -260,9 +260,9 @@ class StreamState:
 
     def keep_known_from(self, draft: Draft) -> None:
         known = {
-            "ledger_from": _collect_known_from(self.missing, "known_from"),
-            "late_from": _collect_known_from(self.late, "known_from"),
-            "late_seen_from": _collect_known_from(self.late, "seen_from"),
+            "ledger_from_time": _collect_known_from(self.missing, "known_from"),
+            "late_from_time": _collect_known_from(self.late_reports, "known_from"),
+            "late_seen_from_at": _collect_known_from(self.late_reports, "seen_from"),
         }
         if any(getattr(self.record, name) != times for name, times in known.items()):
             self.rewrite(draft, **known)
@@ -290,14 +290,14 @@ class StreamState:
         draft.batch.put(self.record)
 
     def take_settings(self, settings: StreamSettings, draft: Draft) -> None:
-        now = self.service_ms(draft.moment)
+        now = self.served_ms(draft.moment)
         added = {domain: now for domain in settings.domains if domain not in self.histories}
-        declared_at = {**self.record.declared_at, **added}
-        self.rewrite(draft, settings=settings, declared_at=declared_at)
+        declared_served_ms = {**self.record.declared_served_ms, **added}
+        self.rewrite(draft, settings=settings, declared_served_ms=declared_served_ms)
         self.histories.update((domain, MarkHistory()) for domain in added)
-        self.appended_at.update((domain, array("q")) for domain in added)
+        self.appended_served_ms.update((domain, array("q")) for domain in added)
         self.missing.update((domain, MissingWriters()) for domain in added)
-        self.late.update((domain, LateReports()) for domain in added)
+        self.late_reports.update((domain, LateReports()) for domain in added)
         self._next_mark_at.clear()
 
     def advance_due(self, draft: Draft) -> int | None:
@@ -323,12 +323,12 @@ class StreamState:
 
     def publish(self, appended: AppendedMark) -> None:
         self.histories[appended.domain].append(appended.mark, appended.last_writer)
-        self.appended_at[appended.domain].append(appended.appended_at)
+        self.appended_served_ms[appended.domain].append(appended.appended_served_ms)
 
     def forget_marks(self, domain: str, through: int) -> None:
-        history, appended_at = self.histories[domain], self.appended_at[domain]
+        history, appended_served_ms = self.histories[domain], self.appended_served_ms[domain]
         history.forget_through(through)
-        del appended_at[: len(appended_at) - len(history)]
+        del appended_served_ms[: len(appended_served_ms) - len(history)]
         self.settle()
 
     def settle(self) -> None:
@@ -367,7 +367,7 @@ class StreamState:
 
     def _advance(self, domain: str, draft: Draft) -> Mark | None:
         moment, before = draft.moment, self.aggregator.domains[domain].last
-        now = self.service_ms(moment)
+        now = self.served_ms(moment)
         mark = self.aggregator.advance(domain, now=now, written_at=moment.wall)
         if mark is not None:
             self._next_mark_at[domain] = moment.steady + self.settings.mark_interval_ms
@@ -378,12 +378,12 @@ class StreamState:
         self, domain: str, before: Mark | None, mark: Mark, draft: Draft, by: str | None = None
     ) -> None:
         running = self.aggregator.domains[domain]
-        now, roster = self.service_ms(draft.moment), running.roster
+        now, roster = self.served_ms(draft.moment), running.roster
         appended = AppendedMark(self.id, domain, mark, now, running.last_writer)
         draft.batch.put(appended)
         if before is None:
             self.rewrite(draft, first_lowers={**self.record.first_lowers, domain: mark.lower})
-        absences, returned = roster.absences + roster.joined, roster.returned
+        absences, returned = roster.absences + roster.joined, roster.returned_writers
         if not absences and not returned:
             return
         removed = (each.writer for each in absences if each.reason == "removed")

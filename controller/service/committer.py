@@ -257,14 +257,14 @@ class Committer:
                 self._notifier.notify(record.id)
         log_changes(self.streams, batch)
 
-    async def _give_up(self, jobs: list[Job], fault: Exception, service_ms: int) -> None:
+    async def _give_up(self, jobs: list[Job], fault: Exception, served_ms: int) -> None:
         expected = isinstance(fault, NotedTimeError)
         self._metrics.failed_commits.inc()
         log.error("commit_failed", error=str(fault), exc_info=None if expected else fault)
         if not expected:
             fault = StoreUnavailable(f"the batch was given up: {type(fault).__name__}")
         _refuse(jobs, fault)
-        await self._reload(fault, service_ms)
+        await self._reload(fault, served_ms)
 
     async def _turn(self, known: Mapping[int, int] | None = None) -> None:
         loaded = await self.ownership.turn(self.streams, known)
@@ -280,17 +280,17 @@ class Committer:
             log.warning("turn_failed", error=str(fault))
             await self._reload(fault)
 
-    async def _reload(self, fault: Exception, service_ms: int | None = None) -> None:
+    async def _reload(self, fault: Exception, served_ms: int | None = None) -> None:
         """Reload the streams once the database answers; until then, callers get `fault`.
 
-        Service clocks that no other process can have changed continue from `service_ms`.
+        Service clocks that no other process can have changed continue from `served_ms`.
         """
         self.ready, self._refusal, self._proved_at = False, _explain(fault), -inf
         self.ownership.remember(self.streams)
         self._refuse_waiting(StoreUnavailable(self._refusal))
         known: dict[int, int] = {}
-        if service_ms is not None and self._store.local:
-            known, self._clocks.service.now = self.streams.clocks, service_ms
+        if served_ms is not None and self._store.local:
+            known, self._clocks.service.now = self.streams.clocks, served_ms
         while not self._closing:
             self._failures += 1
             if self._failures > 1:

@@ -246,7 +246,7 @@ class Controller:
 
         def report(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, ReaderGroup]:
             stream = streams.stream(name)
-            now = stream.service_ms(draft.moment)
+            now = stream.served_ms(draft.moment)
             groups = stream.groups
             groups.check_room(group, reader, position, self.limits.readers, is_admin=is_admin)
             return stream, groups.report(group, reader, position, draft, now=now, own=own)

@@ -81,7 +81,7 @@ def exclude_silent_writers(streams: OwnedStreams, draft: Draft) -> None:
 def take_silent_readers_offline(streams: OwnedStreams, draft: Draft) -> None:
     for stream in streams:
         if _has_silent_readers(stream, draft.moment):
-            now, timeout_ms = stream.service_ms(draft.moment), stream.settings.reader_timeout_ms
+            now, timeout_ms = stream.served_ms(draft.moment), stream.settings.reader_timeout_ms
             for group, reader in stream.groups.time_out(timeout_ms, draft, now=now):
                 log.warning(
                     "reader_timed_out", stream=stream.record.name, group=group, reader=reader
@@ -89,13 +89,13 @@ def take_silent_readers_offline(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def _has_silent_readers(stream: StreamState, moment: Moment) -> bool:
-    now = stream.service_ms(moment)
+    now = stream.served_ms(moment)
     return stream.groups.is_silence_over(stream.settings.reader_timeout_ms, now)
 
 
 def forget_unused_groups(streams: OwnedStreams, draft: Draft) -> None:
     for stream in streams:
-        now, retention_ms = stream.service_ms(draft.moment), stream.settings.mark_retention_ms
+        now, retention_ms = stream.served_ms(draft.moment), stream.settings.mark_retention_ms
         for group in stream.groups.forget_unused(retention_ms, draft, now=now):
             log.info("reader_group_forgotten", stream=stream.record.name, group=group)
 

@@ -205,10 +205,10 @@ class Ownership:
                 if stored < shown:
                     stream.lost_marks += shown - stored
                     was, became = ({"domain": domain, "seq": seq} for seq in (shown, stored))
-                    at = now.wall, stream.service_ms(now)
+                    at = now.wall, stream.served_ms(now)
                     changes.append(Change(stream.id, *at, "went_back", None, was, became))
                     name = stream.record.name
-                    log.error("went_back", stream=name, domain=domain, held=shown, found=stored)
+                    log.error("went_back", stream=name, domain=domain, shown=shown, found=stored)
         if changes:
             await self._in_thread(self._store.commit, ChangeSet(*changes))
         for stream, _ in known:

@@ -71,10 +71,10 @@ FROM unnest(%(buckets)s::int[]) number
 """  # noqa: S608 - a constant
 
 _REGISTER_REPLICA = """
-INSERT INTO noted_time_replica (pid, url, version, revision, since)
+INSERT INTO noted_time_replica (pid, url, version, revision, connected_at)
 VALUES (pg_backend_pid(), %s, %s, %s, extract(epoch FROM clock_timestamp()) * 1000)
 ON CONFLICT (pid) DO UPDATE SET url = excluded.url,
-version = excluded.version, revision = excluded.revision, since = excluded.since
+version = excluded.version, revision = excluded.revision, connected_at = excluded.connected_at
 """
 _LOCK_LIVE = f"SELECT pg_advisory_lock_shared({SCHEMA_HASH}, %(live)s)"
 _DELETE_CLOSED_REPLICAS = """

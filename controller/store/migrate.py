@@ -22,7 +22,7 @@ from controller.store.postgres import (
     lock_migration,
 )
 from controller.store.reading import build_unavailable
-from controller.store.schema import SCHEMA_REVISION, VERSION_TABLE
+from controller.store.schema import FIRST_REVISION, SCHEMA_REVISION, VERSION_TABLE
 from controller.store.sql import SELECT_OLDEST_REVISION, is_compatible
 from controller.store.sqlite import (
     check_references,
@@ -51,6 +51,12 @@ class WrongSchema(StoreUnavailable):
         remedy = f"run `{name_program()} migrate --database {quote(url)}`"
         if revision is None:
             sentence = f"the database {url} has no tables of noted-time: {remedy}"
+        elif revision < FIRST_REVISION:
+            sentence = (
+                f"the schema of {url} is at {revision}, of a version before the first release, "
+                "and cannot be migrated: start the noted-time that created it, or name an empty "
+                "database"
+            )
         elif revision < SCHEMA_REVISION:
             sentence = (
                 f"the schema of {url} is at {revision}, older than {SCHEMA_REVISION}: {remedy}"
@@ -102,10 +108,11 @@ def create_if_new(url: str) -> bool:
 def migrate(url: str) -> None:
     """Migrate the database, or create a missing file, with this version's tables.
 
-    Several processes may call it. Raises `WrongSchema` for an incompatible newer schema.
+    Several processes may call it. Raises `WrongSchema` for an incompatible newer schema, and for
+    one of before `FIRST_REVISION`.
     """
     revision = read_revision(url)
-    if revision is not None and revision >= SCHEMA_REVISION:
+    if revision is not None and not FIRST_REVISION <= revision < SCHEMA_REVISION:
         check(url)
         return
     with _migrating(url) as connection:

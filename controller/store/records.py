@@ -1,7 +1,7 @@
 """The records of the database, each a row of a table, and the set of changes of one transaction.
 
 A new field needs a default and a revision, because older controllers drop unknown fields (see
-migration 0001).
+the first migration).
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class StreamRecord(Record, frozen=True):
     """A stream's identity and settings, and how far back its stored data reaches.
 
     - `id` is never used again, unlike the name.
-    - `declared_at` is when domains were added to the existing stream (service time, ms).
+    - `declared_served_ms` is when domains were added to the existing stream (service time, ms).
     - `unbounded` are the domains whose later uppers are not bounds.
-    - `ledger_from` and `late_from`: records are complete from this time on.
-    - `late_seen_from`: reports of late rows that were seen from then on are kept (Unix ms).
+    - `ledger_from_time` and `late_from_time`: records are complete from this time on.
+    - `late_seen_from_at`: reports of late rows that were seen from then on are kept (Unix ms).
     - `first_lowers` are of the first marks, which may have been dropped.
     - `forgotten_lowers` are the lowers when members were last forgotten.
     - `logs` are the ids of the logs that positions were in, the current one last.
@@ -69,12 +69,12 @@ class StreamRecord(Record, frozen=True):
     id: str
     name: str
     settings: StreamSettings
-    declared_at: Mapping[str, int] = {}
+    declared_served_ms: Mapping[str, int] = {}
     seal: Seal | None = None
     unbounded: tuple[str, ...] = ()
-    ledger_from: Mapping[str, int] = {}
-    late_from: Mapping[str, int] = {}
-    late_seen_from: Mapping[str, int] = {}
+    ledger_from_time: Mapping[str, int] = {}
+    late_from_time: Mapping[str, int] = {}
+    late_seen_from_at: Mapping[str, int] = {}
     first_lowers: Mapping[str, int] = {}
     forgotten_lowers: Mapping[str, int] = {}
     logs: tuple[str, ...] = ()
@@ -103,8 +103,8 @@ class StoredMember(Record, frozen=True):
         "member.position",
         "member.times",
         "member.max_times",
-        "member.noted_at",
-        "member.since",
+        "member.noted_served_ms",
+        "member.changed_served_ms",
         "member.sequence",
         "member.heard_at",
     )
@@ -133,7 +133,7 @@ class StoredTimeline(Record, frozen=True):
 
 
 class AppendedMark(Record, frozen=True):
-    """A mark that was appended at `appended_at` (service time, ms).
+    """A mark that was appended at `appended_served_ms` (service time, ms).
 
     The watermark waited for `last_writer` last, if that is known.
     """
@@ -146,7 +146,7 @@ class AppendedMark(Record, frozen=True):
         "mark.cut",
         "mark.written_at",
         "mark.excluded",
-        "appended_at",
+        "appended_served_ms",
         "last_writer",
         "mark.upper_is_bound",
         "mark.final",
@@ -158,14 +158,14 @@ class AppendedMark(Record, frozen=True):
     stream_id: str
     domain: str
     mark: Mark
-    appended_at: int
+    appended_served_ms: int
     last_writer: str | None = None
 
 
 class ReaderRecord(Record, frozen=True):
     """A reader of a group; of an offline reader only the position is kept.
 
-    `reported_at` is on the service clock, and `backlog` the reader's own report.
+    `reported_served_ms` is on the service clock, and `backlog` the reader's own report.
     """
 
     table_name = "noted_time_reader"
@@ -176,14 +176,15 @@ class ReaderRecord(Record, frozen=True):
     reader: str
     online: bool
     position: Mapping[int, int]
-    reported_at: int = 0
+    reported_served_ms: int = 0
     backlog: bool | None = None
 
 
 class BacklogRecord(Record, frozen=True):
     """A reader group's backlog policy, and whether it had a backlog when last checked.
 
-    `since` is when `backlog` last changed (Unix ms). `caught_up` are domains, for the sticky rule.
+    `backlog_began_at` is when `backlog` last changed (Unix ms). `caught_up` are domains, for the
+    sticky rule.
     """
 
     table_name = "noted_time_backlog"
@@ -193,7 +194,7 @@ class BacklogRecord(Record, frozen=True):
     group: str
     policy: BacklogPolicy | None = None
     backlog: bool = False
-    since: int | None = None
+    backlog_began_at: int | None = None
     caught_up: tuple[str, ...] = ()
 
 
@@ -201,13 +202,13 @@ class LateRecord(Record, frozen=True):
     """A report of late rows in a stream's domain, one for each place."""
 
     table_name = "noted_time_late"
-    key_fields = ("stream_id", "domain", "writer", "least_hour", "most_hour", "seen_hour")
+    key_fields = ("stream_id", "domain", "writer", "min_time_hour", "max_time_hour", "seen_hour")
 
     stream_id: str
     domain: str
     writer: str
-    least_hour: int
-    most_hour: int
+    min_time_hour: int
+    max_time_hour: int
     seen_hour: int
     report: LateReport
 
@@ -215,38 +216,38 @@ class LateRecord(Record, frozen=True):
 class LedgerEntry(Record, frozen=True):
     """A mark that advanced without writers, or learned of their return.
 
-    It was appended at `served_at` (service time, ms).
+    It was appended at `appended_served_ms` (service time, ms).
     """
 
     table_name = "noted_time_ledger"
     key_fields = ("stream_id", "domain", "answer.seq")
-    column_fields = ("served_at",)
+    column_fields = ("appended_served_ms",)
     is_appended = True
 
     stream_id: str
     domain: str
-    served_at: int
+    appended_served_ms: int
     answer: EntryAnswer
 
 
 class Change(Record, frozen=True, omit_defaults=True):
-    """A change of a stream by an operator, `at` Unix ms and `served_at` on the service clock.
+    """A change of a stream by an operator, `at` (Unix ms), which is `changed_served_ms`.
 
-    `was` and `became` are JSON, `by` the operator's address or a token's label and id. The store
-    gives a `number`: from 1 on within a stream, without gaps.
+    `old_values` and `new_values` are JSON, `by` the operator's address or a token's label and id.
+    The store gives a `number`: from 1 on within a stream, without gaps.
     """
 
     table_name = "noted_time_change"
     key_fields = ("stream_id", "number")
-    column_fields = ("served_at",)
+    column_fields = ("changed_served_ms",)
 
     stream_id: str
     at: int
-    served_at: int
+    changed_served_ms: int
     action: Action
     writer: str | None = None
-    was: Mapping[str, Any] | None = None
-    became: Mapping[str, Any] | None = None
+    old_values: Mapping[str, Any] | None = None
+    new_values: Mapping[str, Any] | None = None
     by: str | None = None
     comment: str | None = None
     number: int = 0
@@ -262,11 +263,11 @@ class BucketClock(Record, frozen=True):
 
     table_name = "noted_time_bucket"
     key_fields = ("number",)
-    column_fields = ("service_ms",)
+    column_fields = ("served_ms",)
     has_json = False
 
     number: int
-    service_ms: int
+    served_ms: int
 
 
 class TokenRecord(Record, frozen=True):

@@ -127,8 +127,8 @@ def encode_members(members: Iterable[StoredMember]) -> Iterator[Values]:
             encode(each.position).decode(),
             encode(each.times).decode(),
             encode(each.max_times).decode(),
-            each.noted_at,
-            each.since,
+            each.noted_served_ms,
+            each.changed_served_ms,
             each.sequence,
             each.heard_at,
             None if others == _OTHER_DEFAULTS else encode(_Others(*others)).decode(),
@@ -141,7 +141,7 @@ def decode_member(row: Sequence[Any]) -> MemberRecord:
 
 def _decode_member(row: Sequence[Any]) -> MemberRecord:
     _, writer, state, position, times, max_times, *counts, others = row
-    noted_at, since, sequence, heard_at = counts
+    noted_served_ms, changed_served_ms, sequence, heard_at = counts
     rest = msgspec.structs.astuple(_others(others)) if others else _OTHER_DEFAULTS
     return MemberRecord(
         writer=writer,
@@ -149,8 +149,8 @@ def _decode_member(row: Sequence[Any]) -> MemberRecord:
         position=_offsets(position),
         times=_times(times),
         max_times=_times(max_times),
-        noted_at=noted_at,
-        since=since,
+        noted_served_ms=noted_served_ms,
+        changed_served_ms=changed_served_ms,
         sequence=sequence,
         heard_at=heard_at,
         **dict(zip(_OTHER_FIELDS, rest, strict=True)),
@@ -217,7 +217,7 @@ def _encode_mark(appended: AppendedMark, offsets: Mapping[int, int], *, whole: b
         encode(offsets).decode(),
         mark.written_at,
         encode(mark.excluded).decode(),
-        appended.appended_at,
+        appended.appended_served_ms,
         appended.last_writer,
         mark.upper_is_bound,
         mark.final,
@@ -255,13 +255,13 @@ def _decode_mark(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
 
     def decode(bare: Sequence[Any]) -> AppendedMark:
         stream_id, domain, seq, lower, upper, cut, written_at, excluded, *more = bare
-        appended_at, last_writer, *flags = more
+        appended_served_ms, last_writer, *flags = more
         is_bound, final, is_whole = map(bool, flags)
         offsets = _offsets(cut) if is_whole else {**before, **_offsets(cut)}
         names = _names(excluded)
         mark = Mark(seq, lower, upper, StreamCut(offsets), written_at, names, is_bound, final)
         return AppendedMark(
-            stream_id, domain, mark, appended_at, last_writer and intern(last_writer)
+            stream_id, domain, mark, appended_served_ms, last_writer and intern(last_writer)
         )
 
     return read_row(AppendedMark, row, decode)

@@ -13,7 +13,10 @@ from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Integer, MetaDat
 
 from controller.store.records import RECORD_KINDS, AppendedMark, Record, StoredMember, TokenRecord
 
-SCHEMA_REVISION = "0001"
+SCHEMA_REVISION = "0001b"
+
+FIRST_REVISION = "0001b"
+"""The oldest revision that can be migrated."""
 
 VERSION_TABLE = "noted_time_version"
 """Alembic's, with the revision."""
@@ -78,7 +81,7 @@ replica = Table(
     Column("url", Text, nullable=False),
     Column("version", Text),
     Column("revision", Text, nullable=False),
-    Column("since", BigInteger, nullable=False),
+    Column("connected_at", BigInteger, nullable=False),
 )
 
 # For each revision, the oldest revision whose code works with its tables.

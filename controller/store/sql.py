@@ -42,13 +42,13 @@ WHERE revision = (SELECT version_num FROM noted_time_version)
 ROWS_AT_ONCE = 64  # with 16 or 256, each member takes longer
 
 _DELETE_CHANGES = """
-DELETE FROM noted_time_change AS old WHERE stream_id = ? AND served_at < ? AND EXISTS (
+DELETE FROM noted_time_change AS old WHERE stream_id = ? AND changed_served_ms < ? AND EXISTS (
     SELECT 1 FROM noted_time_change later
     WHERE later.stream_id = old.stream_id AND later.number > old.number
 )
 """
 _DELETE_OLD = {
-    LedgerEntry: "DELETE FROM noted_time_ledger WHERE stream_id = ? AND served_at < ?",
+    LedgerEntry: "DELETE FROM noted_time_ledger WHERE stream_id = ? AND appended_served_ms < ?",
     Change: _DELETE_CHANGES,
 }
 _DELETE_MARKS = """
@@ -240,7 +240,7 @@ def upsert(table: Table, source: str = "") -> str:
     """Insert one row or the rows of `source`, or replace rows with the same key.
 
     >>> upsert(RECORD_TABLES[BucketClock]).partition(" ON ")[2]
-    'CONFLICT ("number") DO UPDATE SET "service_ms" = excluded."service_ms"'
+    'CONFLICT ("number") DO UPDATE SET "served_ms" = excluded."served_ms"'
     """
     key = ", ".join(f'"{column.name}"' for column in table.primary_key)
     others = [column.name for column in table.columns if not column.primary_key]

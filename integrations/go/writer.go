@@ -55,7 +55,7 @@ type Answer struct {
 // An Exclusion says that the watermark advances without the writer, so events below it are late.
 // It ends when the writer notes a time above the watermark.
 type Exclusion struct {
-	Reason string // "timed_out", "removed" or "returned_late"
+	Reason string // "timed_out", "removed" or "returned_below"
 	Since  int64
 }
 

@@ -57,7 +57,7 @@ export interface Answer {
    * Present if the watermark advances without the writer, so that events below it are late. It ends
    * when the writer notes a time above the watermark.
    */
-  excluded?: { reason: "timed_out" | "removed" | "returned_late"; since: number };
+  excluded?: { reason: "timed_out" | "removed" | "returned_below"; excluded_at: number };
 }
 
 /** A final refusal: the same note would be refused again. */

@@ -16,12 +16,12 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0001b"
 down_revision = None
 branch_labels = None
 depends_on = None
 
-oldest_code = "0001"
+oldest_code = "0001b"
 
 BUCKETS_WHEN_SHARED = 64
 """A file has one bucket, because it has one controller."""
@@ -61,11 +61,11 @@ def _crc() -> sa.Column[Any]:
 
 def _create_service() -> None:
     bucket = op.create_table(
-        "noted_time_bucket", _key("number", sa.BigInteger), *_not_null(sa.BigInteger, "service_ms")
+        "noted_time_bucket", _key("number", sa.BigInteger), *_not_null(sa.BigInteger, "served_ms")
     )
     is_shared = op.get_bind().dialect.name == "postgresql"
     numbers = range(BUCKETS_WHEN_SHARED if is_shared else 1)
-    op.bulk_insert(bucket, [{"number": number, "service_ms": 0} for number in numbers])
+    op.bulk_insert(bucket, [{"number": number, "served_ms": 0} for number in numbers])
     secret = op.create_table("noted_time_secret", _key("name"), *_not_null(sa.Text, "value"))
     value = secrets.token_urlsafe(SECRET_BYTES)
     op.bulk_insert(secret, [{"name": "replicas", "value": value}])
@@ -76,7 +76,7 @@ def _create_service() -> None:
         *_not_null(sa.Text, "url"),
         sa.Column("version", sa.Text),
         *_not_null(sa.Text, "revision"),
-        *_not_null(sa.BigInteger, "since"),
+        *_not_null(sa.BigInteger, "connected_at"),
     )
 
 
@@ -107,7 +107,7 @@ def _create_streams() -> None:
         "noted_time_member",
         _key("writer"),
         *_not_null(sa.Text, "state", "position", "times", "max_times"),
-        *_not_null(sa.BigInteger, "noted_at", "since", "sequence"),
+        *_not_null(sa.BigInteger, "noted_served_ms", "changed_served_ms", "sequence"),
         sa.Column("heard_at", sa.BigInteger),
         sa.Column("others", sa.Text),
         _crc(),
@@ -127,7 +127,7 @@ def _create_marks() -> None:
         *_not_null(sa.Text, "cut"),
         *_not_null(sa.BigInteger, "written_at"),
         *_not_null(sa.Text, "excluded"),
-        *_not_null(sa.BigInteger, "appended_at"),
+        *_not_null(sa.BigInteger, "appended_served_ms"),
         sa.Column("last_writer", sa.Text),
         *_not_null(sa.Boolean, "upper_is_bound", "final", "whole"),
         _crc(),
@@ -142,13 +142,19 @@ def _create_readers() -> None:
 
 
 def _create_history() -> None:
-    hours = ("least_hour", "most_hour", "seen_hour")
+    hours = ("min_time_hour", "max_time_hour", "seen_hour")
     late = [_key("domain"), _key("writer"), *(_key(each, sa.BigInteger) for each in hours)]
     _create_stream_table("noted_time_late", *late, *_not_null(sa.Text, "record"))
-    for table, key in (
-        ("noted_time_ledger", [_key("domain"), _key("seq", sa.BigInteger)]),
-        ("noted_time_change", [_key("number", sa.BigInteger)]),
-    ):
-        _create_stream_table(
-            table, *key, *_not_null(sa.BigInteger, "served_at"), *_not_null(sa.Text, "record")
-        )
+    _create_stream_table(
+        "noted_time_ledger",
+        _key("domain"),
+        _key("seq", sa.BigInteger),
+        *_not_null(sa.BigInteger, "appended_served_ms"),
+        *_not_null(sa.Text, "record"),
+    )
+    _create_stream_table(
+        "noted_time_change",
+        _key("number", sa.BigInteger),
+        *_not_null(sa.BigInteger, "changed_served_ms"),
+        *_not_null(sa.Text, "record"),
+    )

@@ -22,14 +22,14 @@ class Cause(Struct, frozen=True):
 class ReaderLag(Struct, frozen=True):
     """How far a reader of a group is behind the last mark.
 
-    - `behind`: its largest lag, null if a segment is before all marks.
-    - `rank`: the number of its unfinished segments, times its `behind` as a share of the group's
-      largest. An unknown `behind` counts as the largest.
+    - `lag`: its largest lag, null if a segment is before all marks.
+    - `rank`: the number of its unfinished segments, times its `lag` as a share of the group's
+      largest. An unknown `lag` counts as the largest.
 
     The reader with the greatest rank should hand over segments first.
     """
 
-    behind: int | None
+    lag: int | None
     rank: float
 
 
@@ -37,7 +37,7 @@ class GroupAnswer(Struct, frozen=True, kw_only=True):
     """A reader group: its combined position, each reader's segments, and the window per domain.
 
     - `states` is `idle` at the end of a quiet domain, and `finished` at the end of a sealed one.
-    - `because` are the reasons of the backlog, which began at `since` (Unix ms).
+    - `backlog_causes` are the reasons of the backlog, which began at `backlog_began_at` (Unix ms).
     """
 
     position: Offsets
@@ -45,16 +45,16 @@ class GroupAnswer(Struct, frozen=True, kw_only=True):
     windows: Mapping[str, TimeWindow]
     states: Mapping[str, State]
     backlog: bool
-    because: Sequence[Cause]
-    since: int | None
+    backlog_causes: Sequence[Cause]
+    backlog_began_at: int | None
 
 
 class GroupNowAnswer(GroupAnswer, frozen=True, kw_only=True):
     """A reader group, and how far it and each reader are behind the watermark, per domain."""
 
     now: int
-    behind: Mapping[str, int | None]
-    lags: Mapping[str, Mapping[str, ReaderLag]]
+    lag: Mapping[str, int | None]
+    reader_lags: Mapping[str, Mapping[str, ReaderLag]]
     backlog_policy: BacklogPolicy | None
 
 
@@ -70,12 +70,12 @@ class GroupRow(Struct, frozen=True):
 class GroupRowAnswer(GroupRow, frozen=True, kw_only=True):
     """A reader group: readers online, segments of its position, and last report (Unix ms) if any.
 
-    `windows` and `behind` are by domain. `behind` is how far the group's lower is behind the
+    `windows` and `lag` are by domain. `lag` is how far the group's lower is behind the
     watermark.
     """
 
     windows: Mapping[str, TimeWindow]
-    behind: Mapping[str, int | None]
+    lag: Mapping[str, int | None]
 
 
 class GroupsPage(Struct, frozen=True, kw_only=True):
@@ -89,19 +89,19 @@ class GroupsPage(Struct, frozen=True, kw_only=True):
 class SegmentTimeAnswer(Struct, frozen=True, kw_only=True):
     """How far a position is in one segment. All its events below `lower` were read.
 
-    `lower` is null before all marks. `behind` is how far it is below the last mark's lower.
+    `lower` is null before all marks. `lag` is how far it is below the last mark's lower.
     """
 
     lower: int | None
-    behind: int | None
+    lag: int | None
 
 
 class SegmentTimesAnswer(Struct, frozen=True, kw_only=True):
-    """How far a position is in each segment. `behind` is the largest of the segments.
+    """How far a position is in each segment. `lag` is the largest of the segments.
 
     `order` are the segments that are still to be read, least time first.
     """
 
     segments: Mapping[int, SegmentTimeAnswer]
     order: Sequence[int]
-    behind: int | None
+    lag: int | None

@@ -69,8 +69,8 @@ class CompleteWindowsPage(Struct, frozen=True, kw_only=True):
       have no least time. Other windows may then have changed as well. It is also false if that time
       is over an hour ahead of the controller's clock, and null without `changed_since`.
     - `writers_without_least` are at most 100 writers that reported no least time.
-    - `waiting_for` are at most 5 writers that the watermark waits for, the longest holder first.
-      `holders` is the number of all.
+    - `waiting_for` are at most 5 writers that the watermark waits for, the longest first.
+      `holding_back_count` is the number of all.
     """
 
     stream_id: str
@@ -81,4 +81,4 @@ class CompleteWindowsPage(Struct, frozen=True, kw_only=True):
     changes_are_known: bool | None = None
     writers_without_least: tuple[str, ...] = ()
     waiting_for: tuple[str, ...] = ()
-    holders: int = 0
+    holding_back_count: int = 0

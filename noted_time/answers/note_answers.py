@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from noted_time.json_types import AnyOf, Offsets
-from noted_time.values import Accepted, HeldName, RefusedStatus
+from noted_time.values import Accepted, CurrentSession, RefusedStatus
 
 
 class RefusedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -29,7 +29,7 @@ class RefusedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     status: RefusedStatus
-    last: AnyOf[int, Offsets, Sequence[str], HeldName, None]
+    last: AnyOf[int, Offsets, Sequence[str], CurrentSession, None]
     field: str | None = None
     time: int | None = None
     detail: str | None = None

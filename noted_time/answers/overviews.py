@@ -18,13 +18,13 @@ Silence = OpenEnum["missing", "silent", "ended"]
 - `ended`: nothing is late, and the stream has been silent for a day or longer
 """
 
-Active = OpenEnum["holds", "waits", "unmarked", "advancing", "quiet", "sealed"]
+Active = OpenEnum["held_back", "waiting", "unmarked", "advancing", "quiet", "sealed"]
 
 Condition = OpenEnum[Silence, Active]
 """The condition of a domain, or of the stream with the worst of its domains.
 
-- `holds`: the watermark waits for a writer, and stands for longer than usual
-- `waits`: the last mark is recent, but for 10 s another writer has noted a later time
+- `held_back`: the watermark waits for a writer, and stands for longer than usual
+- `waiting`: the last mark is recent, but for 10 s another writer has noted a later time
 - `advancing`: the last mark is recent, even if the watermark waits for the next notes
 - a `Silence`: no writer is left that could advance it
 """
@@ -34,10 +34,11 @@ CONDITIONS: Sequence[Condition] = list_names(Condition)
 
 
 class DomainRow(Struct, frozen=True, kw_only=True):
-    """A domain: its last mark, the decision, its condition, and its longest holder.
+    """A domain: its last mark, the decision, its condition, and the first that holds it back.
 
-    - `lag`: the watermark's lag behind the wall clock at 30 moments of the last hour, the oldest
-      first and the last one now. Null before the first mark, and if the lower is not in Unix ms.
+    - `recent_lags_ms`: the watermark's lag behind the wall clock at 30 moments of the last hour,
+      the oldest first and the last one now. Null before the first mark, and if the lower is not in
+      Unix ms.
     - `overtaking`: the later time that another writer has noted, for more than 10 s.
 
     Values that only the stream's owner knows are null if the owner was not asked.
@@ -49,12 +50,12 @@ class DomainRow(Struct, frozen=True, kw_only=True):
     written_at: int | None
     decision: DecisionName | None = None
     condition: Condition | None = None
-    holders: int | None = None
-    held_by: str | None = None
-    held_for_ms: int | None = None
+    holding_back_count: int | None = None
+    held_back_by: str | None = None
+    held_back_ms: int | None = None
     times_out_in_ms: int | None = None
     overtaking: Overtaking | None = None
-    lag: tuple[int | None, ...]
+    recent_lags_ms: tuple[int | None, ...]
 
 
 class Members(Struct, frozen=True):
@@ -80,18 +81,18 @@ class StreamRow(Struct, frozen=True):
     silence: Silence | None = None
 
 
-class Period(Struct, frozen=True, rename={"start": "from", "end": "to"}):
+class Period(Struct, frozen=True):
     """The movement of the watermark, with one point for each slot that has a mark.
 
     - `first_at`: when the first kept mark was written (Unix ms).
-    - `before`: the lower of the last mark written before `from`.
+    - `lower_before`: the lower of the last mark written before `from_at`.
     """
 
     now: int
-    start: int
-    end: int
+    from_at: int
+    to_at: int
     first_at: int | None
-    before: int | None
+    lower_before: int | None
     points: Sequence[Point]
 
 

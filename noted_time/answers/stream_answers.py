@@ -17,8 +17,8 @@ Action = OpenEnum[
     "scaled",
     "truncated",
     "removed",
-    "held",
-    "released",
+    "timeout_suspended",
+    "timeout_resumed",
     "backlog_policy",
     "sealed",
     "taken_over",
@@ -73,10 +73,10 @@ class StreamsPage(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class EntryAnswer(Struct, frozen=True, rename={"from_lower": "from", "to_lower": "to"}):
+class EntryAnswer(Struct, frozen=True):
     """One mark of the ledger. `at` is in Unix ms, and `by` is the operator who removed a writer.
 
-    `returned` are the writers that were missing until this mark.
+    `returned_writers` are the writers that were missing until this mark.
     """
 
     seq: int
@@ -85,34 +85,34 @@ class EntryAnswer(Struct, frozen=True, rename={"from_lower": "from", "to_lower":
     to_lower: int
     writers: tuple[Absence, ...]
     by: str | None = None
-    returned: tuple[str, ...] = ()
+    returned_writers: tuple[str, ...] = ()
 
 
 class LedgerPage(Struct, frozen=True, kw_only=True):
     """A page of the ledger by seq. `next` is the `after` of the next page in the same order.
 
-    `late` are the rows written below the lower, merged by writer and hour. At most 100 of
-    the `late_count` reports are returned, newest first.
+    `late_reports` are the rows written below the lower, merged by writer and hour. At most 100 of
+    the `late_report_count` reports are returned, newest first.
     """
 
     entries: Sequence[EntryAnswer]
     next: int | None
-    late: Sequence[LateReport]
-    late_count: int
+    late_reports: Sequence[LateReport]
+    late_report_count: int
 
 
-class ChangeAnswer(Struct, frozen=True, rename={"became": "is"}):
+class ChangeAnswer(Struct, frozen=True):
     """A change by an operator. `at` is in Unix ms, `by` is the caller, and `comment` the reason.
 
-    For changed settings, `was` and `is` contain only the settings that changed.
+    For changed settings, `old_values` and `new_values` contain only the settings that changed.
     """
 
     number: int
     at: int
     action: Action
     writer: str | None
-    was: Mapping[str, Any] | None
-    became: Mapping[str, Any] | None
+    old_values: Mapping[str, Any] | None
+    new_values: Mapping[str, Any] | None
     by: str | None
     comment: str | None
 
@@ -157,14 +157,14 @@ class SegmentsPage(Struct, frozen=True, kw_only=True):
 class Replica(Struct, frozen=True):
     """A controller of the database: its URL, version, and the revision of its tables.
 
-    `version` is null if noted-time is not installed. `since` is when the controller connected (Unix
-    ms), or null for a database in a file, which has only one controller.
+    `version` is null if noted-time is not installed. `connected_at` is when the controller
+    connected (Unix ms), or null for a database in a file, which has only one controller.
     """
 
     url: str
     version: str | None
     revision: str
-    since: int | None
+    connected_at: int | None
 
 
 class ControllerAnswer(Replica, frozen=True, kw_only=True):

@@ -11,10 +11,11 @@ from noted_time.json_types import Offsets
 from noted_time.open_enum import OpenEnum
 from noted_time.reading import ReaderPlace
 from noted_time.values import (
+    CurrentSession,
     DecisionName,
+    DryRun,
     Exclusion,
     Forecast,
-    HeldName,
     Int64,
     LateRows,
     LogFact,
@@ -23,7 +24,6 @@ from noted_time.values import (
     Spell,
     VouchedBy,
     Waiting,
-    Would,
 )
 
 HintKind = OpenEnum["taken_over", "fenced", "seconds", "no_position", "late"]
@@ -48,12 +48,13 @@ class Explanation(Struct, frozen=True):
     """The current decision of a domain and its reasons.
 
     - `condition`: the condition that the first sentence describes.
-    - `waiting_for`: some of the holders, the longest first. `holders` is the number of all.
+    - `waiting_for`: some of the members that hold it back, the longest first.
+      `holding_back_count` is the number of all.
     - `overtaking`: the later time that another writer has noted, for more than 10 s, or null.
     - `lower_without`: the lower that the stream would have without each writer in `waiting_for`.
-    - `by_itself`: when (Unix ms) and how far the watermark advances if no holder notes. Null if it
-      does not advance, or if too many writers would be excluded first.
-    - `would`: the result of the dry run.
+    - `forecast`: when (Unix ms) and how far the watermark advances if none of them notes. Null if
+      it does not advance, or if too many writers would be excluded first.
+    - `dry_run`: the result of the dry run.
     - `hints`: up to ten writers whose notes look wrong.
     - `silence`: the consequence of the stream's silence, null if the stream is not silent.
     - `vouched`: who vouches for the lower, null if there are too many members to examine.
@@ -68,11 +69,11 @@ class Explanation(Struct, frozen=True):
     written_at: Int64 | None
     next_lower: Int64 | None
     waiting_for: Sequence[Waiting]
-    holders: int
+    holding_back_count: int
     overtaking: Overtaking | None
     lower_without: Mapping[str, Int64 | None]
-    by_itself: Forecast | None
-    would: Would | None
+    forecast: Forecast | None
+    dry_run: DryRun | None
     hints: Sequence[Hint]
     silence: Silence | None
     vouched: VouchedBy | None
@@ -85,18 +86,18 @@ class WriterRow(Struct, frozen=True):
 
     - `noted_at`: when the member last noted, or (`is_expected`) since when it is expected.
     - `timeout_ms`, `domains`: the member's own declarations.
-    - `held_until`: until when an operator suspends the timeout. `held_by` is the operator, and
-      `held_for` the reason.
+    - `suspension_ends_at`: until when an operator suspends the timeout. `suspended_by` is the
+      operator, and `suspension_reason` the reason.
     - `silent_ms`: how long a live member has not noted while a controller served. `is_silent` is
       true from half its timeout on.
-    - `out_at`: when the member is excluded if it stays silent and holds the watermark by then. Null
-      if it is ahead and no other member noted a later time.
+    - `times_out_at`: when the member is excluded if it stays silent and holds back the watermark by
+      then. Null if it is ahead and no other member noted a later time.
     - `session`: the process that has the member's name.
-    - `held`: why the member is alive but does not note.
+    - `no_time_reason`: why the member is alive but does not note.
     - `observes`: whether the last note came from an observer. `because` lists its findings in the
       log. They are false and empty until the member notes to its current controller.
-    - `times_out_in_ms`: how long until a holder of the requested domain times out.
-    - `lower_without`: the lower of that domain without this holder.
+    - `times_out_in_ms`: how long until it times out, if it holds back the requested domain.
+    - `lower_without`: the lower of that domain without it.
     - `vouching`: by domain, the last two spells during which marks count the member.
     """
 
@@ -106,19 +107,19 @@ class WriterRow(Struct, frozen=True):
     position: Offsets
     noted_at: int
     is_expected: bool
-    holding_since: int | None
+    holding_back_began_at: int | None
     excluded: Exclusion | None
     timeout_ms: int | None
     domains: Sequence[str] | None
-    held_until: int | None
-    held_by: str | None
-    held_for: str | None
+    suspension_ends_at: int | None
+    suspended_by: str | None
+    suspension_reason: str | None
     silent_ms: int | None
     is_silent: bool
-    out_at: int | None
-    late: Mapping[str, LateRows]
-    session: HeldName | None
-    held: str | None
+    times_out_at: int | None
+    late_rows: Mapping[str, LateRows]
+    session: CurrentSession | None
+    no_time_reason: str | None
     observes: bool
     because: Sequence[LogFact]
     times_out_in_ms: int | None
@@ -127,7 +128,7 @@ class WriterRow(Struct, frozen=True):
 
 
 class WritersPage(Struct, frozen=True):
-    """A page of members. Holders come first, the longest before the others, then members by time.
+    """A page of members: first those that hold back the watermark, then the others by time.
 
     - `total`: the number of members that match.
     - `states`: the number of all members by state.

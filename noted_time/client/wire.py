@@ -23,9 +23,9 @@ def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
 def note_to_wire(note: Note) -> Json:
     """Return the JSON of a note without the fields that have their defaults, except its state."""
     wire = {"state": note.state, **convert_to_json(note)}
-    if note.late is not None:
-        late = [_without_none(convert_to_json(each)) for each in list_reports(note.late)]
-        wire["late"] = late[0] if len(late) == 1 else late
+    if note.late_rows is not None:
+        late_rows = [_without_none(convert_to_json(each)) for each in list_reports(note.late_rows)]
+        wire["late_rows"] = late_rows[0] if len(late_rows) == 1 else late_rows
     if note.because:
         wire["because"] = [_without_none(each) for each in wire["because"]]
     return wire

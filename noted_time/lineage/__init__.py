@@ -1,4 +1,4 @@
-"""Follows a dataset to its writers, and explains which hop on the way holds it."""
+"""Follows a dataset to its writers, and explains which hop on the way holds it back."""
 
 from noted_time.lineage.walking import (
     LET_CLAIM,

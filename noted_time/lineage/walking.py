@@ -1,4 +1,4 @@
-"""Finds the hop that holds a dataset, on the way from it to the writers; times are in Unix ms."""
+"""Finds the hop that holds back a dataset, on its way to the writers; times are in Unix ms."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def describe_table(
         return Hop(dataset, None, sources, f"nothing is claimed of it: {found.why}", remedy)
     why = "" if sources else "its claim names no stream"
     remedy = RUN_JOB if is_by_job else RUN_QUERY
-    is_before = time is not None and found.since is not None and time <= found.since
+    is_before = time is not None and found.from_time is not None and time <= found.from_time
     doubt = found.gone if is_before else describe_first_mark(found.first_lower, time)
     return Hop(dataset, found.complete_to, sources, why, remedy, found.describe_lack(), doubt)
 
@@ -211,14 +211,14 @@ def find_step(hops: Hops, hop: Hop) -> Step:
     return Step(hop, source, hop.ahead_to if source is None else limits[source])
 
 
-def find_holder(hops: Hops, root: Dataset, time: int | None) -> Step | None:
+def find_culprit(hops: Hops, root: Dataset, time: int | None) -> Step | None:
     """Return the first step that lacks `time` although its source has it.
 
     Without `time`, return the step that is furthest behind its source.
 
     >>> silver, orders = Dataset("delta:silver"), Dataset("orders")
     >>> hops = {silver: Hop(silver, 5, (HopSource(orders, 5),)), orders: Hop(orders, 9)}
-    >>> [find_holder(hops, silver, time).hop.dataset.name for time in (8, 10, None)]
+    >>> [find_culprit(hops, silver, time).hop.dataset.name for time in (8, 10, None)]
     ['delta:silver', 'orders', 'delta:silver']
     """
     steps: dict[Dataset, Step] = {}

@@ -10,12 +10,12 @@ from typing import Any
 from msgspec import Struct
 
 from noted_time.installation import name_program
-from noted_time.lineage.walking import Dataset, Hop, Hops, Step, find_holder, find_step
+from noted_time.lineage.walking import Dataset, Hop, Hops, Step, find_culprit, find_step
 from noted_time.values import MIN_INT64, format_time
 
 
 class Why(Struct, frozen=True, dict=True):
-    """How far a dataset is complete, and the hop that holds it.
+    """How far a dataset is complete, and the hop that holds it back.
 
     - `time`: the requested time (Unix ms), or `None`.
     - `hops`: the dataset and all that it is made from, the nearest first.
@@ -38,15 +38,15 @@ class Why(Struct, frozen=True, dict=True):
         return complete_to is not None and complete_to >= time and not self.root.doubt
 
     @cached_property
-    def holder(self) -> Step | None:
-        """The step that holds the dataset, or `None`."""
+    def culprit_step(self) -> Step | None:
+        """The step that holds back the dataset, or `None`."""
         has_time = self.time is not None and self.is_complete
-        return None if has_time else find_holder(self.hops, self.dataset, self.time)
+        return None if has_time else find_culprit(self.hops, self.dataset, self.time)
 
     @property
     def culprit(self) -> Hop | None:
-        """The hop that holds the dataset, or `None`."""
-        return None if self.holder is None or self.root.doubt else self.holder.hop
+        """The hop that holds back the dataset, or `None`."""
+        return None if self.culprit_step is None or self.root.doubt else self.culprit_step.hop
 
     @property
     def sentence(self) -> str:
@@ -56,12 +56,12 @@ class Why(Struct, frozen=True, dict=True):
         unknown = f"{self.dataset} is not known to be complete to {asked}"
         if root.doubt:
             return f"{unknown}: {root.doubt}"
-        if self.holder is None:
+        if self.culprit_step is None:
             end = ", as far as its writers have noted" if self.time is None else ""
             return f"{known}{end}{root.lack}"
         to = "a later time" if self.time is None else asked
         answer = unknown if root.complete_to is None else f"{known} and not to {to}"
-        return f"{answer}, because {self._describe_cause(self.holder)}"
+        return f"{answer}, because {self._describe_cause(self.culprit_step)}"
 
     def _describe_cause(self, step: Step) -> str:
         hop, source, _, circle = step
@@ -79,7 +79,7 @@ class Why(Struct, frozen=True, dict=True):
     @property
     def remedy(self) -> str:
         """The next step, or ""."""
-        if self.holder is not None and self.holder.circle:
+        if self.culprit_step is not None and self.culprit_step.circle:
             return "inherit from a table that is not made from this one"
         if self.culprit is None:
             return ""
@@ -90,7 +90,7 @@ class Why(Struct, frozen=True, dict=True):
     def lines(self) -> Iterator[str]:
         """Yield a line for each hop."""
         for hop in self.hops.values():
-            yield self._describe_hop(hop) + ("  <-- holds it" if hop is self.culprit else "")
+            yield self._describe_hop(hop) + ("  <-- holds it back" if hop is self.culprit else "")
 
     def _describe_hop(self, hop: Hop) -> str:
         if hop.complete_to is None:

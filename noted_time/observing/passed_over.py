@@ -27,8 +27,8 @@ Passes = Mapping[int, int | None] | Literal["all"]
 class PassedOver:
     """The records that were passed over since the last readable one of each segment.
 
-    `now` is in Unix ms. A record that is ahead of the clock holds its segment `until` its time. A
-    record that the operator passes holds nothing.
+    `now` is in Unix ms. A record that is ahead of the clock holds back its segment `until` its
+    time. A record that the operator passes holds back nothing.
 
     >>> records = PassedOver(now=0)
     >>> records.add(3, 17, now=1000)
@@ -40,7 +40,7 @@ class PassedOver:
     >>> records = PassedOver({5: None, 6: 2}, now=0)
     >>> for segment, offset in [(3, 17), (5, 0), (6, 2), (6, 3)]:
     ...     records.add(segment, offset, now=1000)
-    >>> records.find_held(now=9000)
+    >>> records.find_waiting(now=9000)
     [3, 6]
     """
 
@@ -68,27 +68,27 @@ class PassedOver:
         >>> records = PassedOver(now=0)
         >>> records.add(3, 17, now=1000)
         >>> records.drop_below({3: 17})
-        >>> records.find_held(now=9000)
+        >>> records.find_waiting(now=9000)
         [3]
         >>> records.drop_below({3: 18})
-        >>> records.find_held(now=9000)
+        >>> records.find_waiting(now=9000)
         []
         """
         for segment in [*self._facts]:
             if self._newest[segment][0] < begins.get(segment, 0):
                 self.end(segment)
 
-    def find_held(self, *, now: int) -> list[int]:
+    def find_waiting(self, *, now: int) -> list[int]:
         newest = ((segment, *self._newest[segment]) for segment in sorted(self._facts))
         return [n for n, offset, until in newest if now < until and not self._is_passed(n, offset)]
 
     def find_active(self, *, now: int) -> set[int]:
         """Return the segments that are not idle. Call it once per poll."""
         new, self._new = self._new, set()
-        return new.union(self.find_held(now=now))
+        return new.union(self.find_waiting(now=now))
 
     def list_facts(self, *, now: int) -> list[LogFact]:
-        """Return facts for `explain`. If not all segments fit, one option ends their holds.
+        """Return facts for `explain`. If not all segments fit, one option ends the wait for them.
 
         >>> records = PassedOver({5: None, 6: 2, 7: None}, now=0)
         >>> for segment in range(3):
@@ -99,10 +99,10 @@ class PassedOver:
         >>> {fact.by for fact in records.list_facts(now=9000)[1:]}
         {'--unreadable idle'}
         """
-        held = [self._facts[segment] for segment in self.find_held(now=now)]
-        if len(self._options) + len(held) > MOST_LOG_FACTS:
-            held = [replace(fact, by=IDLE_OPTION) for fact in held]
-        return [*self._options, *held]
+        waiting = [self._facts[segment] for segment in self.find_waiting(now=now)]
+        if len(self._options) + len(waiting) > MOST_LOG_FACTS:
+            waiting = [replace(fact, by=IDLE_OPTION) for fact in waiting]
+        return [*self._options, *waiting]
 
     def _is_passed(self, segment: int, offset: int) -> bool:
         last = None if self._passes == "all" else self._passes.get(segment, -1)

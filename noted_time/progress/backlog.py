@@ -21,15 +21,15 @@ from noted_time.open_enum import OpenEnum, list_names
 from noted_time.values import UNIX_MS, PositiveInt64, Rejected, check_least
 
 Rule = OpenEnum["two_way", "sticky"]
-Reason = OpenEnum["reported", "watermark_lag", "behind"]
+Reason = OpenEnum["reported", "watermark_lag", "reader_lag"]
 
 
 class BacklogPolicy(Struct, frozen=True):
     """The conditions for a backlog.
 
-    `watermark_lag_ms` is the largest lag behind the wall clock without a backlog, and `behind_ms`
-    the largest lag behind the stream's last lower. With the rule `sticky`, a reader that once
-    caught up has a backlog only by a report. Raises `Rejected` for a threshold below 1.
+    `watermark_lag_ms` is the largest lag behind the wall clock without a backlog, and
+    `reader_lag_ms` the largest lag behind the stream's last lower. With the rule `sticky`, a reader
+    that once caught up has a backlog only by a report. Raises `Rejected` for a threshold below 1.
     """
 
     watermark_lag_ms: Annotated[
@@ -39,7 +39,7 @@ class BacklogPolicy(Struct, frozen=True):
             "than this"
         ),
     ] = None
-    behind_ms: Annotated[
+    reader_lag_ms: Annotated[
         PositiveInt64 | None,
         Meta(
             description="the group has a backlog if its lower is behind the stream's last lower "
@@ -52,25 +52,25 @@ class BacklogPolicy(Struct, frozen=True):
     ] = "two_way"
 
     def __post_init__(self) -> None:
-        for name in ("watermark_lag_ms", "behind_ms"):
+        for name in ("watermark_lag_ms", "reader_lag_ms"):
             check_least(name, getattr(self, name), 1)
         if self.rule not in list_names(Rule):
             raise Rejected(f"rule is {self.rule!r}; it is one of {', '.join(list_names(Rule))}")
         if self.rule == "sticky" and self.is_never:
-            raise Rejected("rule 'sticky' needs watermark_lag_ms or behind_ms")
+            raise Rejected("rule 'sticky' needs watermark_lag_ms or reader_lag_ms")
 
     @property
     def is_never(self) -> bool:
         """Whether only a report can cause a backlog."""
-        return self.watermark_lag_ms is None and self.behind_ms is None
+        return self.watermark_lag_ms is None and self.reader_lag_ms is None
 
 
 class BacklogState(Struct, frozen=True):
     """Whether there is a backlog; `caught_up` is true once no lag exceeded its threshold."""
 
     backlog: bool = False
-    because: tuple[Reason, ...] = ()
-    since: int | None = None
+    backlog_causes: tuple[Reason, ...] = ()
+    backlog_began_at: int | None = None
     caught_up: bool = False
 
 
@@ -80,9 +80,9 @@ UNKNOWN_BACKLOG = BacklogState()
 class Backlog:
     """The backlog of one reader of one domain, as of the last evaluation.
 
-    >>> backlog = Backlog(BacklogPolicy(behind_ms=1000))
+    >>> backlog = Backlog(BacklogPolicy(reader_lag_ms=1000))
     >>> backlog.look(now_ms=7, lower=5000, last_lower=9000)
-    BacklogState(backlog=True, because=('behind',), since=7, caught_up=False)
+    BacklogState(backlog=True, backlog_causes=('reader_lag',), backlog_began_at=7, caught_up=False)
     >>> backlog.look(now_ms=8, lower=8000, last_lower=9000).backlog  # at the threshold
     False
     """
@@ -112,8 +112,8 @@ class Backlog:
             lags["watermark_lag"] = _is_lagging(
                 self._policy.watermark_lag_ms, now_ms, own, idle=idle
             )
-        if self._policy.behind_ms is not None:
-            lags["behind"] = _is_behind(self._policy.behind_ms, lower, last_lower)
+        if self._policy.reader_lag_ms is not None:
+            lags["reader_lag"] = _exceeds_reader_lag(self._policy.reader_lag_ms, lower, last_lower)
         before = self.state
         because: list[Reason] = ["reported"] if reported else []
         if not (before.caught_up and self._policy.rule == "sticky"):
@@ -127,8 +127,8 @@ def update_state(
     before: BacklogState, now_ms: int, because: Iterable[Reason], *, caught_up: bool = False
 ) -> BacklogState:
     reasons = tuple(because)
-    is_new = before.since is None or before.backlog != bool(reasons)
-    since = now_ms if is_new else before.since
+    is_new = before.backlog_began_at is None or before.backlog != bool(reasons)
+    since = now_ms if is_new else before.backlog_began_at
     return BacklogState(bool(reasons), reasons, since, caught_up)
 
 
@@ -150,13 +150,15 @@ def _is_lagging(threshold_ms: int, now_ms: int, lower: int | None, *, idle: bool
     return lower in UNIX_MS and now_ms - lower > threshold_ms
 
 
-def _is_behind(threshold_ms: int, lower: int | None, last_lower: int | None) -> bool | None:
+def _exceeds_reader_lag(
+    threshold_ms: int, lower: int | None, last_lower: int | None
+) -> bool | None:
     if last_lower is None:
         return None
     return lower is None or last_lower - lower > threshold_ms
 
 
 def add_reported(state: BacklogState, *, reported: bool | None) -> BacklogState:
-    if not reported or "reported" in state.because:
+    if not reported or "reported" in state.backlog_causes:
         return state
-    return replace(state, backlog=True, because=("reported", *state.because))
+    return replace(state, backlog=True, backlog_causes=("reported", *state.backlog_causes))

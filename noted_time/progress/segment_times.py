@@ -15,7 +15,7 @@ class Lag(NamedTuple):
     It is 0 at the last cut, and `None` without marks or before all kept marks.
     """
 
-    behind: int | None
+    lag: int | None
     segments: Mapping[int, int | None]
 
 
@@ -34,7 +34,7 @@ class SegmentTimes:
     >>> times.lowers, times.order()
     ({0: 20, 1: 10}, [1, 0])
     >>> times.lag()
-    Lag(behind=30, segments={0: 20, 1: 30})
+    Lag(lag=30, segments={0: 20, 1: 30})
     """
 
     def __init__(

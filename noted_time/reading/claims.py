@@ -90,21 +90,21 @@ class ClaimStatus(Struct, frozen=True):
 class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
     """The completeness of a table: the least time (Unix ms) of the expected names' claims.
 
-    `missing` is `None` if a claim did not check for missing writers, and `is_foreign` true if
-    others appended rows.
+    `missing_writers` is `None` if a claim did not check for missing writers, and `is_foreign` true
+    if others appended rows.
     """
 
     complete_to: int
     version: int
     claims: Mapping[str, Claim]
-    missing: tuple[str, ...] | None = None
+    missing_writers: tuple[str, ...] | None = None
     is_foreign: bool = False
     steps: Steps = ()
 
     @property
-    def since(self) -> int | None:
+    def from_time(self) -> int | None:
         """The time (Unix ms) before which rows may have been deleted, or `None` if unknown."""
-        times = [each.since for each in self.claims.values() if each.since is not None]
+        times = [each.from_time for each in self.claims.values() if each.from_time is not None]
         return max(times, default=MIN_INT64) if len(times) == len(self.claims) else None
 
     @property
@@ -113,9 +113,10 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
         times = [each.first_lower for each in self.claims.values() if each.first_lower is not None]
         return max(times, default=None)
 
-    @property
-    def missing_writers(self) -> list[str]:
-        return sorted({name for each in self.claims.values() for name in each.missing or ()})
+    def list_missing(self) -> list[str]:
+        return sorted(
+            {name for each in self.claims.values() for name in each.missing_writers or ()}
+        )
 
     @property
     def vouched_by(self) -> str:
@@ -124,22 +125,24 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
 
     @property
     def gone(self) -> str:
-        """A sentence about rows that may be missing because of `since`, or `""`."""
-        if self.since is None:
+        """A sentence about rows that may be missing because of `from_time`, or `""`."""
+        if self.from_time is None:
             return START_UNKNOWN
-        if any(each.is_since_stated for each in self.claims.values()):
-            return SINCE_STATED.format(format_time(self.since))
-        return "" if self.since == MIN_INT64 else ROWS_DELETED.format(format_time(self.since))
+        if any(each.is_from_time_stated for each in self.claims.values()):
+            return SINCE_STATED.format(format_time(self.from_time))
+        return (
+            "" if self.from_time == MIN_INT64 else ROWS_DELETED.format(format_time(self.from_time))
+        )
 
     def describe_lack(self, asked: str = "") -> str:
         """Return the missing writers and rows, as the end of a sentence after a stream's answer.
 
-        >>> TableClaim(5, 1, {}, missing=("pos", "web")).describe_lack()
+        >>> TableClaim(5, 1, {}, missing_writers=("pos", "web")).describe_lack()
         ', without pos, web'
         """
         lack = asked or "; missing writers were not asked for"
-        if self.missing is not None:
-            without = f", without {', '.join(self.missing)}" if self.missing else ""
+        if self.missing_writers is not None:
+            without = f", without {', '.join(self.missing_writers)}" if self.missing_writers else ""
             lack = self.vouched_by + without + asked
         has_unknown = any(each.stream and each.first_lower is None for each in self.claims.values())
         if has_unknown and not asked:
@@ -233,7 +236,7 @@ class TableHistory(Struct, frozen=True):
 
 def _combine_claims(statuses: Mapping[str, ClaimStatus], commits: Sequence[Commit]) -> TableClaim:
     known = {name: each.claim for name, each in statuses.items() if each.claim is not None}
-    missing = [claim.missing for claim in known.values()]
+    missing = [claim.missing_writers for claim in known.values()]
     checked = [each for each in missing if each is not None]
     return TableClaim(
         min(each.complete_to for each in statuses.values() if each.complete_to is not None),
@@ -385,7 +388,7 @@ def _raise_claim(status: ClaimStatus, claim: Claim) -> ClaimStatus:
     times = [time for time in (status.complete_to, claim.complete_to) if time is not None]
     if times:
         return replace(status, complete_to=max(times), why="")
-    why = START_UNKNOWN if claim.since is None else status.why or NO_WATERMARK
+    why = START_UNKNOWN if claim.from_time is None else status.why or NO_WATERMARK
     return replace(status, why=why)
 
 

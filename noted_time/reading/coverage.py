@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from noted_time.reading.late import LateReports
 from noted_time.reading.missing import MissingWriters
@@ -29,11 +29,11 @@ from noted_time.values import (
 class Gaps(Struct, frozen=True, kw_only=True):
     """The data that a complete window may lack."""
 
-    missing_writers: tuple[Absence, ...] = field(name="missing", default=())
+    missing_writers: tuple[Absence, ...] = ()
     missing_count: int = 0
     missing_joined_later: int = 0
     missing_is_known: bool = False
-    late_writers: tuple[LateWriter, ...] = field(name="late", default=())
+    late_writers: tuple[LateWriter, ...] = ()
     late_count: int = 0
     late_is_known: bool = False
     before_first_mark: bool = False
@@ -63,19 +63,21 @@ class Coverage(Struct, frozen=True):
     """
 
     missing: MissingWriters
-    late: LateReports
+    late_reports: LateReports
     first_lower: int | None
     newcomers: Missing = NO_MISSING
     newcomers_from: int = MIN_INT64
 
     def assess_mark(
-        self, mark: Mark, since: int | None, complete_to: int, *, has_all_rows: bool = False
+        self, mark: Mark, from_time: int | None, complete_to: int, *, has_all_rows: bool = False
     ) -> Gaps:
-        """Return the rows that a mark's cut may lack from `since`, if given, to `complete_to`.
+        """Return the rows that a mark's cut may lack from `from_time`, if given, to `complete_to`.
 
         If the cut has all rows of a sealed stream, no time is before the first mark.
         """
-        late = self.late.find_between(MIN_INT64 if since is None else since, complete_to)
+        late = self.late_reports.find_between(
+            MIN_INT64 if from_time is None else from_time, complete_to
+        )
         first = mark.lower if has_all_rows else complete_to
         return self._assess(first, mark.lower - 1, self.missing.find_at_mark(mark), late)
 
@@ -83,7 +85,7 @@ class Coverage(Struct, frozen=True):
         """Yield the gaps of each window between two adjacent `borders`."""
         starts = borders[:-1]
         missing = self.missing.find_in_windows(borders)
-        late = self.late.find_in_windows(borders)
+        late = self.late_reports.find_in_windows(borders)
         return map(self._assess, starts, starts, missing, late)
 
     def begins_after(self, time: int) -> bool:
@@ -114,7 +116,7 @@ class CountsByWriter:
 
     >>> from noted_time.values import FROM_FIRST_MARK, Spell
     >>> tally = CountsByWriter([(1, 10), (3, 30)], expected=("UA", "DL"))
-    >>> tally.add("UA", FROM_FIRST_MARK, "live")
+    >>> tally.add("UA", FROM_FIRST_MARK, "returned_later")
     >>> tally.add("DL", (Spell(1, 20),), "idle")
     >>> for vouched in tally.results(names_known=True):
     ...     print(vouched.sentence)
@@ -156,7 +158,7 @@ class CountsByWriter:
         later = NotVouching(writer, "joined_later", None, is_expected)
         self._others.add(start, min(stop, joined), later)
         if joined < stop:
-            until = max((each.until for each in spells if each.until is not None), default=None)
+            until = max((each.to_time for each in spells if each.to_time is not None), default=None)
             self._others.add(
                 max(start, joined), stop, NotVouching(writer, status, until, is_expected)
             )
@@ -201,7 +203,7 @@ class _NameLists:
 def find_stated_end(spells: Spells) -> int | None:
     """Return the time before the writer's rows begin, as its first note said."""
     is_stated = len(spells) > 1 and spells[-1].from_seq < spells[0].from_seq
-    return spells[-1].until if is_stated else None
+    return spells[-1].to_time if is_stated else None
 
 
 def find_required_seq(  # noqa: PLR0913 - the question of `judge`
@@ -220,10 +222,10 @@ def find_required_seq(  # noqa: PLR0913 - the question of `judge`
 
     >>> from noted_time.values import MAX_INT64, Spell
     >>> later = (Spell(3, 99),), "idle"
-    >>> too_late = (Spell(6),), "live"
+    >>> too_late = (Spell(6),), "returned_later"
     >>> required = {"UA": later, "DL": UNKNOWN_STATUS, "AA": too_late}
     >>> seq, unmet = find_required_seq(1, 5, 20, required, None)
-    >>> seq, [(each.writer, each.reason, each.until) for each in unmet]
+    >>> seq, [(each.writer, each.reason, each.to_time) for each in unmet]
     (3, [('DL', 'unknown', None), ('AA', 'joined_later', None)])
     """
     seq, unmet = first, []
@@ -232,10 +234,10 @@ def find_required_seq(  # noqa: PLR0913 - the question of `judge`
         if vouching and min(vouching) <= last:
             seq = max(seq, min(vouching))
         else:
-            until = max((each.until for each in spells if each.until is not None), default=None)
-            ended = [each.from_seq for each in spells if each.until is not None]
+            until = max((each.to_time for each in spells if each.to_time is not None), default=None)
+            ended = [each.from_seq for each in spells if each.to_time is not None]
             is_new = not ended or max(ended) < spells[0].from_seq  # it stated the only end
-            reason: WriterStatus = "joined_later" if is_new else "live"
+            reason: WriterStatus = "joined_later" if is_new else "returned_later"
             unmet.append(NotVouching(writer, reason if vouching else status, until))
     if missing is not None:
         seq, absent = missing.find_seq_without(seq, last, owes_rows)
@@ -243,5 +245,5 @@ def find_required_seq(  # noqa: PLR0913 - the question of `judge`
         for each in absent:
             if each.writer not in reported:
                 reason = "narrowed" if each.reason == "narrowed" else "missing"
-                unmet.append(NotVouching(each.writer, reason, each.time))
+                unmet.append(NotVouching(each.writer, reason, each.last_time))
     return seq, unmet

@@ -29,11 +29,11 @@ class LateReports:
     """The late-row reports of one domain, merged by writer and hours of event time and arrival.
 
     >>> late = LateReports()
-    >>> _ = late.add(LateReport("pos", 3, 5, 8, first_seen=100, last_seen=100))
-    >>> _ = late.add(LateReport("pos", 1, 7, 12, first_seen=200, last_seen=200))
+    >>> _ = late.add(LateReport("pos", 3, 5, 8, first_seen_at=100, last_seen_at=100))
+    >>> _ = late.add(LateReport("pos", 1, 7, 12, first_seen_at=200, last_seen_at=200))
     >>> late.find_between(0, 10).writers  # doctest: +NORMALIZE_WHITESPACE
-    (LateWriter(writer='pos', rows=4, least=5, most=12, last_seen=200, at_most=True,
-                unknown=False),)
+    (LateWriter(writer='pos', rows=4, min_time=5, max_time=12, last_seen_at=200,
+                may_lie_outside=True, may_have_more=False),)
     """
 
     __slots__ = ("_reports", "known_from", "seen_from")
@@ -66,23 +66,23 @@ class LateReports:
         if len(self) > most:
             changed |= self._merge(most * 3 // 4)
         if len(self) > most:
-            oldest = sorted(self, key=attrgetter("last_seen"))
+            oldest = sorted(self, key=attrgetter("last_seen_at"))
             changed |= self._forget(oldest[: len(self) - most * 3 // 4])
         return {place: self._reports.get(place) for place in changed}
 
     def forget_before(self, at: int) -> Iterable[LatePlace]:
         """Delete the reports that were received before `at` on the service clock."""
-        dated = ((each, each.served_at) for each in self)
+        dated = ((each, each.seen_served_ms) for each in self)
         return self._forget([each for each, served in dated if served is not None and served < at])
 
     def since(self, at: int) -> LateReports:
         """Return the reports with a least time that were seen at or after `at` (Unix ms)."""
-        recent = (each for each in self if each.last_seen >= at and each.least is not None)
+        recent = (each for each in self if each.last_seen_at >= at and each.min_time is not None)
         return LateReports(recent, self.known_from)
 
     def writers_without_least(self, since: int) -> list[str]:
         """Return the writers of reports without a least time, seen at or after `since`."""
-        recent = (each for each in self if each.least is None and each.last_seen >= since)
+        recent = (each for each in self if each.min_time is None and each.last_seen_at >= since)
         return sorted({each.writer for each in recent})
 
     def has_all_since(self, at: int, now: int) -> bool:
@@ -99,7 +99,7 @@ class LateReports:
         return place
 
     def drop_without_least(self, writer: str) -> set[LatePlace]:
-        places = {each.place for each in self if each.writer == writer and each.least is None}
+        places = {each.place for each in self if each.writer == writer and each.min_time is None}
         for each in places:
             del self._reports[each]
         return places
@@ -109,15 +109,15 @@ class LateReports:
         for each in reports:
             places.add(each.place)
             del self._reports[each.place]
-            self.known_from = max(self.known_from, min(each.most, MAX_INT64 - 1) + 1)
-            self.seen_from = max(self.seen_from, each.last_seen + 1)
+            self.known_from = max(self.known_from, min(each.max_time, MAX_INT64 - 1) + 1)
+            self.seen_from = max(self.seen_from, each.last_seen_at + 1)
         return places
 
     def _merge(self, most: int) -> set[LatePlace]:
         changed: set[LatePlace] = set()
         of_writers: defaultdict[tuple[str, bool], list[LateReport]] = defaultdict(list)
-        for each in sorted(self, key=attrgetter("first", "most", "first_seen")):
-            of_writers[each.writer, each.least is None].append(each)
+        for each in sorted(self, key=attrgetter("first", "max_time", "first_seen_at")):
+            of_writers[each.writer, each.min_time is None].append(each)
         for reports in sorted(of_writers.values(), key=len, reverse=True):
             if len(self) <= most:
                 break
@@ -129,27 +129,29 @@ class LateReports:
 
     def find_between(self, start: int, end: int) -> Late:
         """Rows of unknown time are included only if `start` is `MIN_INT64`."""
-        reports = (each for each in self if each.least is not None or start == MIN_INT64)
+        reports = (each for each in self if each.min_time is not None or start == MIN_INT64)
         return self._select(reports, start, end)
 
     def find_in_windows(self, borders: Sequence[int]) -> Iterator[Late]:
         first, beyond = borders[0], borders[-1]
-        overlapping = [each for each in self if each.first < beyond and each.most >= first]
+        overlapping = [each for each in self if each.first < beyond and each.max_time >= first]
         for start, end in pairwise(borders):
             yield self._select(overlapping, start, end)
 
     def _select(self, reports: Iterable[LateReport], start: int, end: int) -> Late:
-        sums = sum_by_writer(each for each in reports if each.first < end and each.most >= start)
+        sums = sum_by_writer(
+            each for each in reports if each.first < end and each.max_time >= start
+        )
         sums.sort(key=lambda each: (-each.rows, each.writer))
         writers = tuple(
             LateWriter(
                 each.writer,
                 each.rows,
-                each.least,
-                each.most,
-                each.last_seen,
-                each.first < start or each.most >= end,
-                each.unknown,
+                each.min_time,
+                each.max_time,
+                each.last_seen_at,
+                each.first < start or each.max_time >= end,
+                each.may_have_more,
             )
             for each in sums[:WRITERS_NAMED]
         )

@@ -199,9 +199,9 @@ class MissingWriters:
 
 
 def _find_start(absence: Absence) -> int:
-    start = absence.missing_from
+    start = absence.from_time
     return start if isinstance(start, int) else MIN_INT64
 
 
 def _drop_position(absence: Absence) -> Absence:
-    return Absence(absence.writer, absence.reason, absence.since, absence.time)
+    return Absence(absence.writer, absence.reason, absence.began_at, absence.last_time)

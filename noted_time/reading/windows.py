@@ -75,9 +75,10 @@ class CompleteWindow(Gaps, frozen=True):
     Their rows are below `to_cut`, the cut of mark `seq`. If the window is `exact`, all its rows are
     at or above `from_cut`, otherwise this is empty.
 
-    The writers in `missing` were excluded while the watermark passed the window. The writers in
-    `late` wrote rows of the window below the watermark, and may add more. No writer vouches for the
-    part of the window `before_first_mark`. The watermark waited for `last_writer` last, if known.
+    The `missing_writers` were excluded while the watermark passed the window. The writers in
+    `late_writers` wrote rows of the window below the watermark, and may add more. No writer
+    vouches for the part of the window `before_first_mark`. The watermark waited for `last_writer`
+    last, if known.
     """
 
     start: Int64
@@ -143,7 +144,7 @@ def find_changed_windows(
 ) -> Iterator[CompleteWindow]:
     """Return the complete windows with rows that were reported late at or after `since` (Unix ms).
 
-    They begin with the window that contains `after`, and their `late` has only these reports.
+    They begin with the window that contains `after`. Their `late_writers` have only these reports.
 
     >>> from noted_time import Mark
     >>> from noted_time.reading import LateReports, MarkHistory, MissingWriters
@@ -157,11 +158,11 @@ def find_changed_windows(
     """
     if history.last is None:
         return iter(())
-    coverage = replace(coverage, late=coverage.late.since(since))
+    coverage = replace(coverage, late_reports=coverage.late_reports.since(since))
     earliest = LEAST_TIME if after is None else tiling.first_start(after)
     changed = (
         (window, each)
-        for window in _find_changed(history, coverage.late, tiling, earliest)
+        for window in _find_changed(history, coverage.late_reports, tiling, earliest)
         for each in coverage.assess_windows(window)
     )
     return _build_windows(history, changed)
@@ -180,7 +181,7 @@ def _find_changed(
 ) -> Iterator[tuple[int, int]]:
     for each in sorted(late, key=attrgetter("first")):
         start = max(earliest, tiling.first_start(each.first))
-        while start <= each.most and _is_complete(history, start, tiling):
+        while start <= each.max_time and _is_complete(history, start, tiling):
             earliest = tiling.end_of(start)
             yield start, earliest
             start = earliest

@@ -1,7 +1,7 @@
 """Rules that turn the notes of a stream into its marks."""
 
 from noted_time.rules.aggregator import Aggregator
-from noted_time.rules.decisions import HOLDERS_NAMED, forecast, lower_without
+from noted_time.rules.decisions import HOLDING_BACK_NAMED, forecast, lower_without
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import Member, MemberRecord, Timeline, Track
 from noted_time.rules.roster import absence_of

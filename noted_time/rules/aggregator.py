@@ -13,8 +13,8 @@ member at or above the new lower, not its latest.
 Mark(seq=1, lower=5, upper=9, cut=StreamCut({0: 50, 1: 90}), written_at=0, excluded=(),
      upper_is_bound=True, final=False)
 >>> stream.decide("default", now=0)  # doctest: +NORMALIZE_WHITESPACE
-Hold(waiting_for=(Waiting(writer='UA', time=5, held_for_ms=0, times_out_in_ms=60000),),
-     holders=1)
+WaitForWriters(waiting_for=(Waiting(writer='UA', time=5, held_back_ms=0, times_out_in_ms=60000),),
+     holding_back_count=1)
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from noted_time.values import (
     Accepted,
     AlreadySealed,
     Decision,
+    DryRun,
     LateReport,
     LateRows,
     Mark,
@@ -59,7 +60,6 @@ from noted_time.values import (
     Succession,
     Terms,
     UnknownWriter,
-    Would,
     list_reports,
 )
 
@@ -82,7 +82,7 @@ class Aggregator:
         settings: StreamSettings,
         succession: Succession | None = None,
         last_marks: Mapping[str, tuple[Mark, int]] | None = None,
-        declared_at: Mapping[str, int] | None = None,
+        declared_served_ms: Mapping[str, int] | None = None,
         *,
         sealed: Seal | None = None,
         unbounded: Collection[str] = (),
@@ -90,13 +90,14 @@ class Aggregator:
     ) -> None:
         """Create a stream without members.
 
-        `last_marks` has the last mark of each domain, and when it was appended. `declared_at` has
-        when each domain without a mark was declared. Both are on the service clock.
+        `last_marks` has the last mark of each domain, and when it was appended.
+        `declared_served_ms` has when each domain without a mark was declared. Both are on the
+        service clock.
         """
         self.succession = succession or Succession()
         self.sealed = sealed
         last = last_marks or {}
-        declared = declared_at or {}
+        declared = declared_served_ms or {}
         cuts = [mark.cut.offsets for mark, _ in last.values()]
         segment_writers = SegmentWriters(self.succession.final, cuts)
         domains = [
@@ -161,17 +162,19 @@ class Aggregator:
         (`again`) are not counted.
         """
         own, reports = self.domains[self._note_checks.find_domain(note)], list[DomainReport]()
-        for each in () if again else list_reports(note.late):
-            most = max(each.least, own.lower - 1 if each.most is None else each.most)
-            self.member(note.writer).report_late(own.name, LateRows(each.rows, each.least, most))
+        for each in () if again else list_reports(note.late_rows):
+            most = max(each.min_time, own.lower - 1 if each.max_time is None else each.max_time)
+            self.member(note.writer).report_late(own.name, LateRows(each.rows, each.min_time, most))
             own.late_rows += each.rows
-            behind = max(0, own.lower - each.least) if own.last else 0
-            report = LateReport(note.writer, each.rows, each.least, most, at, at, behind)
+            behind = max(0, own.lower - each.min_time) if own.last else 0
+            report = LateReport(note.writer, each.rows, each.min_time, most, at, at, behind)
             reports.append((own.name, report))
         for domain, least_time in self.domains.latecomers:
             most = domain.lower - 1 if least_time is None else max(least_time, domain.lower - 1)
             behind = 0 if least_time is None else max(0, domain.lower - least_time)
-            report = LateReport(note.writer, 0, least_time, most, at, at, behind, unknown=True)
+            report = LateReport(
+                note.writer, 0, least_time, most, at, at, behind, may_have_more=True
+            )
             reports.append((domain.name, report))
         self.domains.latecomers.clear()
         return reports
@@ -182,7 +185,7 @@ class Aggregator:
         number = numbers[self._note_checks.find_domain(note)]
         lower, track = self._accepted[number].lower, member.track(number)
         exclusion, missing = track.timeline.exclusion, self.domains.by_number[number].roster.missing
-        is_not_in_mark = note.writer not in missing and not track.timeline.returned_late
+        is_not_in_mark = note.writer not in missing and not track.timeline.returned_below
         if exclusion and exclusion.reason == "timed_out" and is_not_in_mark:
             exclusion = None  # no mark has excluded it yet
         if exclusion:
@@ -229,7 +232,7 @@ class Aggregator:
 
     def dry_run(
         self, domain: str, removed: Collection[str], writer_timeout_ms: int | None, now: int
-    ) -> Would:
+    ) -> DryRun:
         """Return the outcome without these writers or with another timeout; nothing changes.
 
         Raises `UnknownDomain` and `UnknownWriter`.
@@ -283,7 +286,7 @@ class Aggregator:
     def _join(
         self, writer: str, now: int, state: State = "finished", terms: Terms = NO_TERMS
     ) -> Member:
-        member = Member(writer, state, noted_at=now, since=now, terms=terms)
+        member = Member(writer, state, noted_served_ms=now, changed_served_ms=now, terms=terms)
         self._members[writer] = self.domains.join(member)
         return member
 
@@ -309,7 +312,7 @@ class Aggregator:
         self._check_open("changes of its writers")
         member = self.member(writer)
         if member.excluded != "removed":
-            member.terms = replace(_end_hold(member.terms), removed_by=by)
+            member.terms = replace(_end_suspension(member.terms), removed_by=by)
             self.domains.exclude(member, "removed", now)
 
     def end_narrowing(self, writer: str, domain: str) -> None:
@@ -324,26 +327,28 @@ class Aggregator:
             raise Rejected(f"writer {writer!r} did not drop the domain {domain}, or notes it again")
         running.roster.end_narrowing(track)
 
-    def hold(
+    def suspend_timeout(
         self, writer: str, until: int | None, by: str | None = None, why: str | None = None
     ) -> None:
-        """Suspend a writer's timeout until `until`, or with `None` end the hold.
+        """Suspend a writer's timeout until `until`, or with `None` end the suspension.
 
         Raises the same as `remove`, and `NotLive` if the watermark does not wait for the writer.
         """
         self._check_open("changes of its writers")
         member = self.member(writer)
-        terms = _end_hold(member.terms)
+        terms = _end_suspension(member.terms)
         if until is not None:
             if not member.is_active:
                 raise NotLive(writer, "excluded" if member.excluded else member.state)
-            terms = replace(terms, hold_until=until, held_by=by, held_for=why)
+            terms = replace(
+                terms, suspension_ends_served_ms=until, suspended_by=by, suspension_reason=why
+            )
         self.domains.set_terms(member, terms)
 
     def expire(self, now: int) -> tuple[str, ...]:
         """Exclude the members that have timed out, and return their names."""
         names: list[str] = []
-        while overdue := self.domains.find_overdue(now):  # may have holders of other domains
+        while overdue := self.domains.find_overdue(now):  # may hold back other domains
             for member in overdue.values():
                 self.domains.exclude(member, "timed_out", now)
             names += overdue
@@ -372,9 +377,9 @@ class Aggregator:
         for domain in self.domains:
             domain.roster.missing.update((missing or {}).get(domain.name, ()))
         for record in records:
-            member = self._join(record.writer, record.noted_at, record.state, record.terms)
+            member = self._join(record.writer, record.noted_served_ms, record.state, record.terms)
             self.domains.restore(member, record, timelines.get(record.writer, {}))
-        last_note_at = max((member.noted_at for member in self._members.values()), default=0)
+        last_note_at = max((member.noted_served_ms for member in self._members.values()), default=0)
         for domain in self.domains:
             domain.finish_restore(last_note_at, self.settings.writer_timeout_ms)
 
@@ -430,8 +435,8 @@ class Aggregator:
             raise StreamSealed(what)
 
 
-def _end_hold(terms: Terms) -> Terms:
-    return replace(terms, hold_until=None, held_by=None, held_for=None)
+def _end_suspension(terms: Terms) -> Terms:
+    return replace(terms, suspension_ends_served_ms=None, suspended_by=None, suspension_reason=None)
 
 
 def _build_accepted(domain: Domain) -> Accepted:

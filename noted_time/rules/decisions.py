@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import count, islice
+from typing import NamedTuple
 
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Track
 from noted_time.rules.members import Domains
-from noted_time.values import Advance, Decision, Forecast, Hold, Quiet, Sealed, Waiting, Would
+from noted_time.values import Advance, Decision, DryRun, Quiet, Sealed, WaitForWriters, Waiting
 
-HOLDERS_NAMED = 1000
+HOLDING_BACK_NAMED = 1000
 
 EXCLUSIONS_FORESEEN = 10_000
 
 EXCLUSIONS_NAMED = 20
+
+
+class ForeseenAdvance(NamedTuple):
+    """The next advance if no writer notes, when `served_ms` is reached on the service clock.
+
+    `writers` are at most 20 of the writers excluded by then, and `exclusions` is their number.
+    """
+
+    served_ms: int
+    lower: int
+    writers: tuple[str, ...]
+    exclusions: int
 
 
 def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
@@ -24,39 +37,41 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
     step = domain.next_step()
     if step is not None:
         return step
-    waited_for = domain.find_holders()
+    waited_for = domain.find_holding_back()
     if not waited_for:
         return Sealed() if domain.roster.is_sealed else Quiet()
-    first = islice(waited_for.values(), HOLDERS_NAMED)
-    longest = sorted(first, key=lambda each: (each.waiting_since, each.member.writer))
+    first = islice(waited_for.values(), HOLDING_BACK_NAMED)
+    longest = sorted(first, key=lambda each: (each.waiting_served_ms, each.member.writer))
     waiting = tuple(
         Waiting(
             writer=track.member.writer,
             time=track.noted,
-            held_for_ms=now - track.waiting_since,
-            times_out_in_ms=max(0, track.times_out_at(timeout_ms) - now),
+            held_back_ms=now - track.waiting_served_ms,
+            times_out_in_ms=max(0, track.times_out_served_ms(timeout_ms) - now),
         )
         for track in longest
     )
-    return Hold(waiting, len(waited_for))
+    return WaitForWriters(waiting, len(waited_for))
 
 
-def forecast(domains: Domains, domain: Domain) -> Forecast | None:
-    """Return when a held watermark will advance if no writer notes.
+def forecast(domains: Domains, domain: Domain) -> ForeseenAdvance | None:
+    """Return how a watermark that is held back will advance if no writer notes.
 
     It is `None` if never, or only after more than 10,000 exclusions.
     """
-    holders = domain.find_holders()
-    if not holders or len(domain.late) > EXCLUSIONS_FORESEEN:
+    holding_back = domain.find_holding_back()
+    if not holding_back or len(domain.returned_below) > EXCLUSIONS_FORESEEN:
         return None
-    foreseen = _foresee(domains, domain, holders)
-    if foreseen is not None or domain.late.keys() <= holders.keys():
+    foreseen = _foresee(domains, domain, holding_back)
+    if foreseen is not None or domain.returned_below.keys() <= holding_back.keys():
         return foreseen
-    # a late writer prevents a flush for as long as it is live
-    return _foresee(domains, domain, {**holders, **domain.late})
+    # a writer that returned below the lower prevents a flush for as long as it is live
+    return _foresee(domains, domain, {**holding_back, **domain.returned_below})
 
 
-def _foresee(domains: Domains, domain: Domain, waited_for: Mapping[str, Track]) -> Forecast | None:
+def _foresee(
+    domains: Domains, domain: Domain, waited_for: Mapping[str, Track]
+) -> ForeseenAdvance | None:
     """Return the advance at the moment when the last of these writers has timed out."""
     timeout_ms = domains.settings.writer_timeout_ms
     if len(waited_for) > EXCLUSIONS_FORESEEN:
@@ -64,21 +79,27 @@ def _foresee(domains: Domains, domain: Domain, waited_for: Mapping[str, Track]) 
 
     def find_timeout(track: Track) -> int:
         waiting = (each for each in track.member.tracks if each.is_waited_for)
-        return min(each.times_out_at(timeout_ms) for each in waiting)
+        return min(each.times_out_served_ms(timeout_ms) for each in waiting)
 
-    at = max(map(find_timeout, waited_for.values()))
+    served_ms = max(map(find_timeout, waited_for.values()))
     excluded, checks = dict.fromkeys(waited_for), count()
-    excluded |= {name: None for name, each in domain.late.items() if find_timeout(each) <= at}
+    for writer, track in domain.returned_below.items():
+        if find_timeout(track) <= served_ms:
+            excluded[writer] = None
 
     def times_out(track: Track) -> bool:
-        is_excluded = track.member.writer in excluded or track.times_out_at(timeout_ms, at) <= at
+        is_excluded = (
+            track.member.writer in excluded
+            or track.times_out_served_ms(timeout_ms, served_ms) <= served_ms
+        )
         return is_excluded and next(checks) < 2 * EXCLUSIONS_FORESEEN
 
     excluded |= dict.fromkeys(track.member.writer for track in domain.next_to_exclude(times_out))
     step = domain.next_step_excluding(excluded.keys())
     if step is None or len(excluded) > EXCLUSIONS_FORESEEN:
         return None
-    return Forecast(at, step.lower, tuple(islice(excluded, EXCLUSIONS_NAMED)), len(excluded))
+    names = tuple(islice(excluded, EXCLUSIONS_NAMED))
+    return ForeseenAdvance(served_ms, step.lower, names, len(excluded))
 
 
 def lower_without(domain: Domain, writer: str) -> int | None:
@@ -93,7 +114,7 @@ def dry_run(
     removed: AbstractSet[str],
     writer_timeout_ms: int | None,
     now: int,
-) -> Would:
+) -> DryRun:
     """Return the outcome in `domain` without the `removed` writers or with another writer timeout.
 
     Law: the result equals `Aggregator.remove` of the writers, or `expire` with the other setting,
@@ -108,15 +129,15 @@ def dry_run(
         highest, _ = domain.highest_time_excluding(removed)
         step = Advance(highest, flush=True) if highest > domain.lower else None
     if step is None:
-        is_waiting = _is_waiting(domain.holders, excluded) or (
-            _is_waiting(domain.late, excluded)
+        is_waiting = _is_waiting(domain.holding_back, excluded) or (
+            _is_waiting(domain.returned_below, excluded)
             and domain.highest_time_excluding(removed)[0] > domain.lower
         )
         last = domain.last
         lower, cut = (last.lower, last.cut) if last else (None, None)
         if domain.roster.is_sealed:
-            return Would("sealed", lower, cut, ())
-        return Would("hold" if is_waiting else "quiet", lower, cut, ())
+            return DryRun("sealed", lower, cut, ())
+        return DryRun("wait" if is_waiting else "quiet", lower, cut, ())
     absent = {
         track.member.writer
         for track in domain.roster.list_reported(step.lower)
@@ -130,7 +151,7 @@ def dry_run(
         is_passed = writer in removed or track.is_passed_by(step.lower)
         if is_new and track.vouches_here and is_passed:
             absent.add(writer)
-    return Would("advance", step.lower, domain.cut.preview(step.lower), tuple(sorted(absent)))
+    return DryRun("advance", step.lower, domain.cut.preview(step.lower), tuple(sorted(absent)))
 
 
 def _is_waiting(members: Collection[str], excluded: AbstractSet[str]) -> bool:
@@ -147,15 +168,18 @@ def _find_timed_out(
 
             def times_out(
                 track: Track,
-                waiting_since: int = now,
+                waiting_served_ms: int = now,
                 overtaken: Callable[[Track], int | None] = overtaken,
             ) -> bool:
                 if track.member.writer in excluded:
                     return True
-                return track.times_out_at(timeout_ms, waiting_since, overtaken(track)) <= now
+                return (
+                    track.times_out_served_ms(timeout_ms, waiting_served_ms, overtaken(track))
+                    <= now
+                )
 
-            waited_for = (*domain.holders.values(), *domain.late.values())
-            timed_out |= {t.member.writer for t in waited_for if times_out(t, t.waiting_since)}
+            waited_for = (*domain.holding_back.values(), *domain.returned_below.values())
+            timed_out |= {t.member.writer for t in waited_for if times_out(t, t.waiting_served_ms)}
             timed_out |= {t.member.writer for t in domain.next_to_exclude(times_out)}
         if timed_out <= excluded:
             return excluded

@@ -1,11 +1,11 @@
-"""One time domain of a stream: which members hold its watermark, and how it advances.
+"""One time domain of a stream: which members hold back its watermark, and how it advances.
 
 The *lower* is the time of the last mark. The watermark waits for every live member that vouches for
 the domain and is not excluded. Such a member is *ahead* if its time is above the lower, otherwise
-it *holds*.
+it *holds back* the watermark.
 
-Once none holds, the least time ahead becomes the next lower, and the members at it hold. Members
-ahead are queued by time, so a note costs O(log members).
+Once none does, the least time ahead becomes the next lower, and the members at it hold it back.
+Members ahead are queued by time, so a note costs O(log members).
 
 It keeps invariant 2 of docs/explain/theory.md.
 """
@@ -65,8 +65,8 @@ class Domain:
         self.upper = last.upper if last else BEFORE_ALL_TIME
         self.undeclared = 0
         self.is_unbounded = False
-        self.holders: dict[str, Track] = {}
-        self.late: dict[str, Track] = {}
+        self.holding_back: dict[str, Track] = {}
+        self.returned_below: dict[str, Track] = {}
         self.late_rows = 0
         self.last_writer: str | None = None
         self._released_by: str | None = None
@@ -93,8 +93,8 @@ class Domain:
                 self.upper = max_time
         if time is None:
             return
-        if track.timeline.returned_late and time > self.lower:
-            track.change(returned_late=False)
+        if track.timeline.returned_below and time > self.lower:
+            track.change(returned_below=False)
         if time > track.time:  # noqa: PLR1730
             track.time = time
         if time >= self._highest:
@@ -104,7 +104,7 @@ class Domain:
             if time > self._peak:
                 self._peak = time
                 if isinstance(lead, Lead):
-                    lead.overtaken_at = now
+                    lead.overtaken_served_ms = now
                 elif leader is not track:
                     leader.lead = now
                 track.lead = None
@@ -132,26 +132,27 @@ class Domain:
         role: Role
         if member.excluded or member.state != "live" or not track.vouches_here:
             role = "inactive"
-        elif track.timeline.returned_late:
-            role = "late"
+        elif track.timeline.returned_below:
+            role = "returned_below"
         else:
-            role = "ahead" if track.time > self.lower else "holds"
+            role = "ahead" if track.time > self.lower else "holding_back"
         if role != track.role:
             is_recounted = role in NOT_COUNTED or track.role in NOT_COUNTED
-            if track.role == "holds":
-                del self.holders[member.writer]
-                if not self.holders:
+            if track.role == "holding_back":
+                del self.holding_back[member.writer]
+                if not self.holding_back:
                     self._released_by = None if member.excluded else member.writer
-            elif track.role == "late":
-                del self.late[member.writer]
+            elif track.role == "returned_below":
+                del self.returned_below[member.writer]
             track.role = role
             if role == "ahead":
                 if not track.in_ahead:
                     track.in_ahead = True
                     self._ahead.push(track.time, track)
             elif role != "inactive":
-                track.waiting_since = max(now, self.moved_at)
-                (self.holders if role == "holds" else self.late)[member.writer] = track
+                track.waiting_served_ms = max(now, self.moved_at)
+                waited_for = self.holding_back if role == "holding_back" else self.returned_below
+                waited_for[member.writer] = track
                 self.timeouts.add(track, timeout_ms)
             if is_recounted:
                 self.roster.update_spells(track)
@@ -191,7 +192,7 @@ class Domain:
         """Return the highest time noted by other members, and when one of them noted last."""
         time = self._find_highest(excluding) if excluding else self.highest
         leaders = (
-            each.member.noted_at
+            each.member.noted_served_ms
             for each in self._tracks_not_removed(excluding)
             if each.time == time
         )
@@ -210,7 +211,9 @@ class Domain:
         )
 
     def requeue_timeouts(self, timeout_ms: int) -> None:
-        self.timeouts.requeue_all((*self.holders.values(), *self.late.values()), timeout_ms)
+        self.timeouts.requeue_all(
+            (*self.holding_back.values(), *self.returned_below.values()), timeout_ms
+        )
 
     def ignore_removed_times(self, removed: int = BEFORE_ALL_TIME) -> None:
         """Ignore the times of a removed member, which noted times up to `removed`.
@@ -245,7 +248,7 @@ class Domain:
         member = old.member
         kept = old.timeline
         old.vouches_here = False
-        old.change(returned_late=False, narrowed_at=None)
+        old.change(returned_below=False, narrowed_at=None)
         self.update_role(old, timeout_ms, 0)
         self._is_highest_stale = True
         self.undeclared -= old.is_undeclared
@@ -256,10 +259,10 @@ class Domain:
         if member.writer in self.roster.newcomers:
             self.roster.newcomers[member.writer] = new
         new.change(
-            spells=tuple(each for each in old.timeline.spells[-1:] if each.until == old.time),
+            spells=tuple(each for each in old.timeline.spells[-1:] if each.to_time == old.time),
             exclusion=kept.exclusion,
             first_time=kept.first_time,
-            joined_after=kept.joined_after,
+            joined_after_seq=kept.joined_after_seq,
         )
         if member.has_written and (old.is_undeclared or max_time is None):
             self.record_undeclared(new)
@@ -268,7 +271,7 @@ class Domain:
     def restore(self, track: Track, record: MemberRecord, timeline: Timeline) -> None:
         time, max_time = record.times.get(self.name), record.max_times.get(self.name)
         self.cut.add(BEFORE_ALL_TIME, record.position)
-        self.note(track, time, max_time, record.noted_at)
+        self.note(track, time, max_time, record.noted_served_ms)
         if self.name in record.undeclared or (track.member.has_written and max_time is None):
             self.record_undeclared(track)
         self.roster.restore(track, timeline)
@@ -278,7 +281,10 @@ class Domain:
 
         Overtakings are not stored: all members below the highest time get `last_note_at`.
         """
-        self.holders, self.late = _sort_longest_first(self.holders), _sort_longest_first(self.late)
+        self.holding_back, self.returned_below = (
+            _sort_longest_first(self.holding_back),
+            _sort_longest_first(self.returned_below),
+        )
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
         if removed:
             is_upper_of_removed = any(each.largest_time == self.upper for each in removed)
@@ -298,48 +304,50 @@ class Domain:
 
         A late live member prevents a flush, as in Flink's valve.
         """
-        if self.holders or self.roster.is_sealed or not self._ahead.settle(self.lower):
+        if self.holding_back or self.roster.is_sealed or not self._ahead.settle(self.lower):
             return None
         least_time = self._ahead.least
         if least_time is not None:
             return Advance(least_time)
-        if self.late or self.highest <= self.lower:
+        if self.returned_below or self.highest <= self.lower:
             return None
         return Advance(self.highest, flush=True)
 
-    def find_holders(self) -> Mapping[str, Track]:
-        if self.holders or (self.next_step() is None and self.highest > self.lower):
-            return self.holders or self.late
+    def find_holding_back(self) -> Mapping[str, Track]:
+        if self.holding_back or (self.next_step() is None and self.highest > self.lower):
+            return self.holding_back or self.returned_below
         return {}
 
     @property
     def is_quiet(self) -> bool:
-        return self.is_settled and self.next_step() is None and not self.find_holders()
+        return self.is_settled and self.next_step() is None and not self.find_holding_back()
 
     def next_step_excluding(self, names: AbstractSet[str]) -> Advance | None:
         if self.roster.is_sealed or self._ahead.has_before(self.lower + 1):
             return None
-        if any(writer not in names for writer in self.holders):
+        if any(writer not in names for writer in self.holding_back):
             return None
         _, least_time = self._ahead.skip_while(lambda track: track.member.writer in names)
         if least_time is not None:
             return Advance(least_time)
-        if self.highest <= self.lower or any(writer not in names for writer in self.late):
+        if self.highest <= self.lower or any(writer not in names for writer in self.returned_below):
             return None
         return Advance(self.highest, flush=True)
 
     def next_timeout(self, timeout_ms: int) -> int | None:
         times = [self.timeouts.next]
-        if not self.holders and self._ahead.first_time() is not None:
-            times.append(self._ahead.peek()[-1].excluded_at(timeout_ms))
+        if not self.holding_back and self._ahead.first_time() is not None:
+            times.append(self._ahead.peek()[-1].excluded_served_ms(timeout_ms))
         return min((time for time in times if time is not None), default=None)
 
     def next_to_exclude(self, times_out: Callable[[Track], bool]) -> list[Track]:
-        """Return the members ahead that would time out as soon as they hold, if all holders have.
+        """Return the members ahead that would time out, too, once all others have.
 
         The caller excludes them now, or the watermark would stop at their time.
         """
-        if self._ahead.has_before(self.lower + 1) or not all(map(times_out, self.holders.values())):
+        if self._ahead.has_before(self.lower + 1) or not all(
+            map(times_out, self.holding_back.values())
+        ):
             return []
         return self._ahead.skip_while(times_out)[0]
 
@@ -368,10 +376,10 @@ class Domain:
 
     @property
     def is_settled(self) -> bool:
-        return bool(self.holders) or self._ahead.settle(self.lower)
+        return bool(self.holding_back) or self._ahead.settle(self.lower)
 
     def settle(self, timeout_ms: int) -> bool:
-        """Let up to `BATCH_SIZE` members that the last mark reached hold; return whether all do.
+        """Let up to `BATCH_SIZE` members at the lower hold it back, and return whether all do.
 
         So an advance past a million members does not block.
         """
@@ -382,13 +390,13 @@ class Domain:
                 continue
             track.in_ahead = False
             if track.role == "ahead":
-                track.role = "holds"
-                track.waiting_since = self.moved_at
-                self.holders[track.member.writer] = track
+                track.role = "holding_back"
+                track.waiting_served_ms = self.moved_at
+                self.holding_back[track.member.writer] = track
                 if track.timeout_queued is None:
                     self.timeouts.add(track, timeout_ms)
         return not ahead.has_before(lower + 1) and self.is_settled
 
 
 def _sort_longest_first(members: Mapping[str, Track]) -> dict[str, Track]:
-    return dict(sorted(members.items(), key=lambda each: each[1].waiting_since))
+    return dict(sorted(members.items(), key=lambda each: each[1].waiting_served_ms))

@@ -29,33 +29,34 @@ from noted_time.values import (
 BEFORE_ALL_TIME = MIN_INT64 - 1
 """The time of a member that has not noted a domain, below every int64."""
 
-Role = Literal["ahead", "holds", "late", "inactive"]
-"""A `late` member is live, but returned below the last lower and is excluded for that."""
+Role = Literal["ahead", "holding_back", "returned_below", "inactive"]
+"""A `returned_below` member is live, but returned below the last lower and is excluded for that."""
 
-NOT_COUNTED: tuple[Role, Role] = ("inactive", "late")
+NOT_COUNTED: tuple[Role, Role] = ("inactive", "returned_below")
 
 
 class Timeline(Struct, frozen=True, omit_defaults=True):
     """When the marks of one domain count a member, and when it was absent.
 
     - `spells`: the last two during which marks count the member.
-    - `absent_after`: the last seq when it was excluded or dropped the domain, 0 before any mark.
+    - `absent_after_seq`: the last seq when it was excluded or dropped the domain, 0 before any
+      mark.
     - `exclusion`: why it was excluded last, until it has caught up.
-    - `returned_late`: whether it is excluded, because it returned below the lower.
+    - `returned_below`: whether it is excluded, because it returned below the lower.
     - `narrowed_at`: when it dropped the domain (Unix ms).
-    - `joined_after`: the last seq when the writer became a member, 0 before any mark.
+    - `joined_after_seq`: the last seq when the writer became a member, 0 before any mark.
     - `first_time`: the time of its first note, if this was below the lower.
-    - `rows_from`: the least time of its rows, if its first note stated it before a mark counted it.
+    - `from_time`: the least time of its rows, if its first note stated it before a mark counted it.
     """
 
     spells: tuple[Spell, ...] = FROM_FIRST_MARK
-    absent_after: int | None = None
+    absent_after_seq: int | None = None
     exclusion: Exclusion | None = None
-    returned_late: bool = False
+    returned_below: bool = False
     narrowed_at: int | None = None
-    joined_after: int = 0
+    joined_after_seq: int = 0
     first_time: int | None = None
-    rows_from: int | None = None
+    from_time: int | None = None
 
 
 ALWAYS_COUNTED = Timeline()
@@ -68,8 +69,8 @@ NEVER_COUNTED = Timeline(spells=())
 class Member:
     """A writer that has noted or is expected.
 
-    `noted_at` and `since`, the last change of the membership, are on the service clock. `heard_at`
-    (`None` if it never noted), `expected_at` and `joined_at` are in Unix ms.
+    `noted_served_ms` and `changed_served_ms`, the last change of the membership, are on the service
+    clock. `heard_at` (`None` if it never noted), `expected_at` and `joined_at` are in Unix ms.
 
     Most streams have one domain, so the first track is a separate field, to save a cache miss.
     """
@@ -77,19 +78,19 @@ class Member:
     writer: str
     state: State = "live"
     excluded: ExclusionReason | None = None
-    noted_at: int = 0
+    noted_served_ms: int = 0
     heard_at: int | None = None
     expected_at: int | None = None
     joined_at: int | None = None
-    since: int = 0
+    changed_served_ms: int = 0
     sequence: int = 0
     session: Session = NO_SESSION
     terms: Terms = NO_TERMS
     position: dict[int, int] = field(default_factory=dict)
     first_track: Track = field(init=False)
     other_tracks: tuple[Track, ...] = ()
-    late: dict[str, LateRows] | None = None
-    hold_reason: str | None = None
+    late_rows: dict[str, LateRows] | None = None
+    no_time_reason: str | None = None
     observes: bool = False
     log_facts: Sequence[LogFact] = ()
     is_queued_as_departed: bool = False
@@ -125,14 +126,13 @@ class Member:
         return next((each for each in exclusions if each), None)
 
     @property
-    def holding_since(self) -> int | None:
-        return min(
-            (each.waiting_since for each in self.tracks if each.role == "holds"), default=None
-        )
+    def holding_back_served_ms(self) -> int | None:
+        moments = [each.waiting_served_ms for each in self.tracks if each.role == "holding_back"]
+        return min(moments, default=None)
 
     @property
-    def silent_since(self) -> int:
-        return max(self.noted_at, self.since)
+    def silent_served_ms(self) -> int:
+        return max(self.noted_served_ms, self.changed_served_ms)
 
     def vouches_for(self, domain: str) -> bool:
         """Return whether the writer vouches for the domain whenever it is live.
@@ -153,21 +153,21 @@ class Member:
         )
 
     def report_late(self, domain: str, late: LateRows) -> None:
-        if self.late is None:
-            self.late = {}
-        known = self.late.get(domain)
-        self.late[domain] = known.join(late) if known else late
+        if self.late_rows is None:
+            self.late_rows = {}
+        known = self.late_rows.get(domain)
+        self.late_rows[domain] = known.join(late) if known else late
 
     def restore(self, record: MemberRecord) -> None:
         self.excluded = record.excluded
-        self.since = record.since
+        self.changed_served_ms = record.changed_served_ms
         self.heard_at = record.heard_at
         self.expected_at = record.expected_at
         self.joined_at = record.joined_at
         self.sequence = record.sequence
-        self.hold_reason = record.held
+        self.no_time_reason = record.no_time_reason
         self.session = record.session
-        self.late = dict(record.late) or None
+        self.late_rows = dict(record.late_rows) or None
         self.position.update(record.position)
 
 
@@ -178,7 +178,7 @@ class Lead:
     They share it, so that overtaking all costs as much as overtaking one.
     """
 
-    overtaken_at: int | None = None
+    overtaken_served_ms: int | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -197,7 +197,7 @@ class Track:
     vouches_here: bool = True
     is_undeclared: bool = False
     timeline: Timeline = NEVER_COUNTED
-    waiting_since: int = 0
+    waiting_served_ms: int = 0
     role: Role = "inactive"
     in_ahead: bool = False
     timeout_queued: int | None = None
@@ -209,42 +209,47 @@ class Track:
         self.timeline = ALWAYS_COUNTED if changed == ALWAYS_COUNTED else changed
 
     @property
-    def overtaken_at(self) -> int | None:
-        return self.lead.overtaken_at if isinstance(self.lead, Lead) else self.lead
+    def overtaken_served_ms(self) -> int | None:
+        return self.lead.overtaken_served_ms if isinstance(self.lead, Lead) else self.lead
 
-    def times_out_at(
-        self, timeout_ms: int, waiting_since: int | None = None, overtaken_at: int | None = None
+    def times_out_served_ms(
+        self,
+        timeout_ms: int,
+        waiting_served_ms: int | None = None,
+        overtaken_served_ms: int | None = None,
     ) -> int:
         """Return when the member times out if it stays silent (service clock).
 
-        The timeout starts when it was overtaken or became a holder, but not before its last note.
+        The timeout starts when it was overtaken or began to hold back the watermark, but not before
+        its last note.
         """
         member, terms = self.member, self.member.terms
-        since = self.waiting_since if waiting_since is None else waiting_since
-        if overtaken_at is None:
-            overtaken_at = self.overtaken_at
-        if overtaken_at is not None and overtaken_at < since:
-            since = overtaken_at
-        silent_since = max(member.noted_at, since)
+        since = self.waiting_served_ms if waiting_served_ms is None else waiting_served_ms
+        if overtaken_served_ms is None:
+            overtaken_served_ms = self.overtaken_served_ms
+        if overtaken_served_ms is not None and overtaken_served_ms < since:
+            since = overtaken_served_ms
+        silent_served_ms = max(member.noted_served_ms, since)
         if terms is NO_TERMS:
-            return silent_since + timeout_ms
+            return silent_served_ms + timeout_ms
         own = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
-        return max(silent_since + own, terms.hold_until or 0)
+        return max(silent_served_ms + own, terms.suspension_ends_served_ms or 0)
 
-    def excluded_at(self, timeout_ms: int) -> int | None:
+    def excluded_served_ms(self, timeout_ms: int) -> int | None:
         if self.is_waited_for:
-            return self.times_out_at(timeout_ms)
-        overtaken_at = self.overtaken_at
-        is_ahead = self.role == "ahead" and overtaken_at is not None
-        return self.times_out_at(timeout_ms, overtaken_at) if is_ahead else None
+            return self.times_out_served_ms(timeout_ms)
+        overtaken_served_ms = self.overtaken_served_ms
+        is_ahead = self.role == "ahead" and overtaken_served_ms is not None
+        return self.times_out_served_ms(timeout_ms, overtaken_served_ms) if is_ahead else None
 
     @property
     def is_waited_for(self) -> bool:
-        return self.role == "holds" or self.role == "late"  # noqa: PLR1714 - called for each note
+        role = self.role  # read for each note
+        return role == "holding_back" or role == "returned_below"  # noqa: PLR1714 - the fastest
 
     @property
     def is_excluded(self) -> bool:
-        is_out = self.timeline.returned_late or self.member.excluded is not None
+        is_out = self.timeline.returned_below or self.member.excluded is not None
         return self.is_narrowed or (self.vouches_here and is_out)
 
     @property
@@ -269,7 +274,7 @@ class Track:
         return self.member.excluded == "removed" or self.time < lower
 
     def has_caught_up(self, above: int) -> bool:
-        return not self.timeline.returned_late and self.time > above
+        return not self.timeline.returned_below and self.time > above
 
     @property
     def largest_time(self) -> int:
@@ -278,7 +283,7 @@ class Track:
     @property
     def vouched_to(self) -> int | None:
         """The time to which the member vouched, if it started again since."""
-        ends = (each.until for each in self.timeline.spells)
+        ends = (each.to_time for each in self.timeline.spells)
         return next((end for end in ends if end is not None), None)
 
     @property
@@ -304,15 +309,15 @@ class MemberRecord(NamedTuple):
     position: Mapping[int, int]
     times: Mapping[str, int]
     max_times: Mapping[str, int]
-    noted_at: int
-    since: int
+    noted_served_ms: int
+    changed_served_ms: int
     sequence: int = 0
     terms: Terms = NO_TERMS
-    late: Mapping[str, LateRows] = NO_LATE_ROWS
+    late_rows: Mapping[str, LateRows] = NO_LATE_ROWS
     session: Session = NO_SESSION
     heard_at: int | None = None
     undeclared: tuple[str, ...] = ()
-    held: str | None = None
+    no_time_reason: str | None = None
     expected_at: int | None = None
     joined_at: int | None = None
 
@@ -335,15 +340,15 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         member.position.copy(),
         times,
         max_times,
-        member.noted_at,
-        member.since,
+        member.noted_served_ms,
+        member.changed_served_ms,
         member.sequence,
         member.terms,
-        dict(member.late) if member.late else NO_LATE_ROWS,
+        dict(member.late_rows) if member.late_rows else NO_LATE_ROWS,
         member.session,
         member.heard_at,
         undeclared,
-        member.hold_reason,
+        member.no_time_reason,
         member.expected_at,
         member.joined_at,
     )

@@ -88,7 +88,7 @@ class Domains:
     def join(self, member: Member) -> Member:
         tracks = [each.create_track(member) for each in self]
         member.first_track, member.other_tracks = tracks[0], tuple(tracks[1:])
-        member.joined_at = member.since + self.unix_ahead
+        member.joined_at = member.changed_served_ms + self.unix_ahead
         for domain, track in self.list_tracks(member):
             domain.roster.join(member, track)
         self.census.update(member)
@@ -108,11 +108,11 @@ class Domains:
         has_vouched = note.domains is not None and member.has_vouched
         if changes:
             is_returning = self._change_state(member, state, now)
-        member.noted_at = now
+        member.noted_served_ms = now
         member.heard_at = now + self.unix_ahead
         if note.sequence is not None:
             member.sequence = note.sequence
-        member.hold_reason = note.held
+        member.no_time_reason = note.no_time_reason
         member.observes = note.observes
         member.log_facts = note.because
         if note.session is not None and note.session != member.session.id:
@@ -127,7 +127,7 @@ class Domains:
         domain = self.by_number[number]
         track = member.other_tracks[number - 1] if number else member.first_track
         last = track.time
-        if note.late is None and (last < domain.lower or (gained and member.other_tracks)):
+        if note.late_rows is None and (last < domain.lower or (gained and member.other_tracks)):
             self._find_latecomers(member, number, note, has_rows=any(gained.values()))
         if last == BEFORE_ALL_TIME:
             domain.roster.record_first_note(track, note)
@@ -163,7 +163,7 @@ class Domains:
                 continue
             if _declares_max_time(note, domain, is_own=is_own) or _is_expected_first(domain, track):
                 continue
-            first_least = track.vouched_to if note.since is None else note.since
+            first_least = track.vouched_to if note.from_time is None else note.from_time
             least_time = first_least if track.noted is None else track.noted
             if least_time is None or least_time < domain.lower:
                 self.latecomers.append((domain, least_time))
@@ -223,7 +223,7 @@ class Domains:
     def _change_state(self, member: Member, state: State, now: int) -> bool:
         is_returning = state == "live" and not member.is_active
         excluded, was_finished = member.excluded, member.state == "finished"
-        member.since = now
+        member.changed_served_ms = now
         member.state = state
         member.excluded = None
         if excluded == "removed":
@@ -236,9 +236,9 @@ class Domains:
                 domain.roster.update_spells(track)
         for track in member.tracks:
             if state != "live":
-                track.change(returned_late=False, exclusion=None)
+                track.change(returned_below=False, exclusion=None)
             if not track.is_narrowed:
-                track.change(absent_after=None)
+                track.change(absent_after_seq=None)
         return is_returning
 
     def _reset_track(self, member: Member, number: int, max_time: int | None) -> None:
@@ -253,8 +253,10 @@ class Domains:
             return
         for domain, track in self.list_tracks(member):
             is_late = track.vouches_here and _is_below_lower(domain, track)
-            if is_late and not track.timeline.returned_late:
-                member.since = now  # it holds from now on, also after a restart
+            if is_late and not track.timeline.returned_below:
+                member.changed_served_ms = (
+                    now  # it holds back the watermark from now on, also after a restart
+                )
                 domain.roster.exclude_returned(track, now + self.unix_ahead)
 
     def _update_roles(self, member: Member, now: int) -> None:
@@ -287,7 +289,7 @@ class Domains:
                 vouches_for_more = True
             elif track.vouches_here and not vouches:
                 track.vouches_here = False
-                track.change(returned_late=False, exclusion=None, absent_after=None)
+                track.change(returned_below=False, exclusion=None, absent_after_seq=None)
                 if has_vouched or domain.roster.is_missing(track):
                     domain.roster.narrow(track)
         for domain, track in self.list_tracks(member):
@@ -295,13 +297,15 @@ class Domains:
         return vouches_for_more
 
     def find_overdue(self, now: int) -> dict[str, Member]:
-        """Return the members that have timed out, or would as soon as they hold."""
+        """Return the members that have timed out, or would once they hold back a watermark."""
         timeout_ms = self.settings.writer_timeout_ms
-        holders = chain(*(domain.timeouts.pop_overdue(now, timeout_ms) for domain in self))
-        overdue = {member.writer: member for member in holders}
+        overdue_tracks = chain(*(domain.timeouts.pop_overdue(now, timeout_ms) for domain in self))
+        overdue = {member.writer: member for member in overdue_tracks}
 
         def times_out(track: Track) -> bool:
-            return track.member.writer in overdue or track.times_out_at(timeout_ms, now) <= now
+            return (
+                track.member.writer in overdue or track.times_out_served_ms(timeout_ms, now) <= now
+            )
 
         for domain in self:
             overdue |= {
@@ -313,7 +317,7 @@ class Domains:
         pairs = list(self.list_tracks(member))
         are_absent = [member.is_active or domain.roster.is_missing(each) for domain, each in pairs]
         member.excluded = reason
-        member.since = now
+        member.changed_served_ms = now
         exclusion = Exclusion(reason, now + self.unix_ahead)
         for (domain, track), is_absent in zip(pairs, are_absent, strict=True):
             if track.vouches_here:
@@ -322,7 +326,7 @@ class Domains:
                     domain.roster.exclude(track)
             elif reason == "removed":
                 domain.roster.end_narrowing(track)
-            track.change(returned_late=False)  # a later return is reported again
+            track.change(returned_below=False)  # a later return is reported again
         self._update_roles(member, now)
         self._departures.add(member)
         if reason == "removed":
@@ -365,7 +369,7 @@ class Domains:
         for domain, track in self.list_tracks(member):
             domain.restore(track, record, timelines.get(domain.name, ALWAYS_COUNTED))
         restored = [track.timeline for track in member.tracks]
-        self._update_roles(member, record.since)
+        self._update_roles(member, record.changed_served_ms)
         for (domain, track), timeline in zip(self.list_tracks(member), restored, strict=True):
             track.timeline = timeline  # without the spells of the roles
             domain.roster.restore_newcomer(track)
@@ -373,7 +377,7 @@ class Domains:
             self._departures.add(member)
 
     def declare(self, domain: Domain) -> None:
-        """Add a domain, which live members that vouch for all domains hold at first."""
+        """Add a domain, which live members that vouch for all domains hold back at first."""
         self._add(domain)
         for member in self.members.values():
             track = domain.create_track(member)
@@ -396,14 +400,14 @@ class Domains:
         return changed
 
     def _recheck_late(self, member: Member, now: int) -> bool:
-        before = [track.timeline.returned_late for track in member.tracks]
-        if self.settings.returning_writer == "hold" and any(before):
-            member.since = now
+        before = [track.timeline.returned_below for track in member.tracks]
+        if self.settings.returning_writer == "wait" and any(before):
+            member.changed_served_ms = now
             for track in member.tracks:
-                track.change(returned_late=False)
+                track.change(returned_below=False)
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
-        return before != [track.timeline.returned_late for track in member.tracks]
+        return before != [track.timeline.returned_below for track in member.tracks]
 
 
 def _is_below_lower(domain: Domain, track: Track) -> bool:

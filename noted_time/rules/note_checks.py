@@ -123,7 +123,7 @@ def _is_for_one_domain(note: Note) -> bool:
 
 def _only_reports_late(note: Note) -> bool:
     """Return whether a note only reports late rows, perhaps of a domain that the writer dropped."""
-    return note.late is not None and note.time is None and note.max_time is None
+    return note.late_rows is not None and note.time is None and note.max_time is None
 
 
 def _refuse_too_far_ahead(note: Note, largest_time: int) -> Refused:

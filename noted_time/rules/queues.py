@@ -131,7 +131,7 @@ class Ahead(TimeQueue["Track"]):
 
 
 class Timeouts:
-    """Members that hold or are late, by the earliest moment when each may time out.
+    """Members that are waited for, by the earliest moment when each may time out.
 
     A stale entry is too early.
     """
@@ -147,7 +147,7 @@ class Timeouts:
 
     def add(self, track: Track, timeout_ms: int) -> None:
         if track.timeout_queued is None:
-            track.timeout_queued = track.times_out_at(timeout_ms)
+            track.timeout_queued = track.times_out_served_ms(timeout_ms)
             self._queue.push(track.timeout_queued, track)
 
     def pop_overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
@@ -156,7 +156,7 @@ class Timeouts:
             track.timeout_queued = None
             if not track.is_waited_for:
                 continue
-            if track.times_out_at(timeout_ms) <= now:
+            if track.times_out_served_ms(timeout_ms) <= now:
                 yield track.member
             else:
                 self.add(track, timeout_ms)
@@ -187,7 +187,7 @@ class Departures:
     def add(self, member: Member) -> None:
         if not member.is_queued_as_departed:
             member.is_queued_as_departed = True
-            self._queue.push(member.silent_since, member)
+            self._queue.push(member.silent_served_ms, member)
 
     def pop_forgettable(
         self, before: int, can_forget: Callable[[Member], bool], limit: int
@@ -200,7 +200,7 @@ class Departures:
                 self._queue.pop()
             member.is_queued_as_departed = False
             if member.has_left:
-                is_kept = member.silent_since >= before or not can_forget(member)
+                is_kept = member.silent_served_ms >= before or not can_forget(member)
                 (kept if is_kept else departed).append(member)
         for member in kept:
             self.add(member)

@@ -65,7 +65,7 @@ class Roster:
         self.is_sealed = False
         self.missing: set[str] = set()
         self.absences: tuple[Absence, ...] = ()
-        self.returned: tuple[str, ...] = ()
+        self.returned_writers: tuple[str, ...] = ()
         self.joined: tuple[Absence, ...] = ()
         self.newcomers: dict[str, Track] = {}
         self.forgotten_lower: int | None = None
@@ -79,7 +79,7 @@ class Roster:
     def join(self, member: Member, track: Track) -> None:
         if self.last and member.writer not in self.missing:
             self.newcomers[member.writer] = track
-            track.change(joined_after=self.last.seq)
+            track.change(joined_after_seq=self.last.seq)
 
     @property
     def not_joined(self) -> Iterator[Absence]:
@@ -98,14 +98,14 @@ class Roster:
         is_finished = member.state == "finished" and not member.excluded and track.vouches_here
         if self.is_sealed or (track.role in NOT_COUNTED and not is_finished):
             is_removed = member.excluded == "removed"
-            if spells and (spells[-1].until is None or is_removed):
+            if spells and (spells[-1].to_time is None or is_removed):
                 from_seq, until = spells[-1].from_seq, min(track.time, spells[-1].end)
                 ended = (Spell(from_seq, min(until, self.lower) if is_removed else until),)
                 is_empty = track.noted is None or (
                     is_removed and not (last and from_seq <= last.seq)
                 )
                 track.change(spells=spells[:-1] + (() if is_empty else ended))
-        elif not spells or spells[-1].until is not None:
+        elif not spells or spells[-1].to_time is not None:
             new = (Spell(last.seq + 1),) if last else FROM_FIRST_MARK
             if (
                 is_finished
@@ -120,28 +120,28 @@ class Roster:
     def record_first_note(self, track: Track, note: Note) -> None:
         if note.time is not None and note.time < self.lower:
             track.change(first_time=note.time)
-        if note.since is not None and track.member.writer in self.newcomers:
-            track.change(rows_from=note.since)
+        if note.from_time is not None and track.member.writer in self.newcomers:
+            track.change(from_time=note.from_time)
 
     def list_spells(self, track: Track, from_seq: int = 0) -> tuple[Spell, ...]:
-        """Return the member's spells, and one that its first note stated with `since`.
+        """Return the member's spells, and one that its first note stated with `from_time`.
 
         The member has no rows before this time, so marks before it joined lack none. Mark
         `from_seq` has the rows of forgotten writers. One of them may have had its name.
         """
         timeline, member = track.timeline, track.member
-        spells, since = timeline.spells, timeline.rows_from
+        spells, since = timeline.spells, timeline.from_time
         is_counted_later = bool(spells) and spells[0].from_seq > from_seq
         is_out = member.excluded == "removed" or not track.vouches_here
         if since is None or is_out or not is_counted_later:
             return spells
-        late = (member.late or {}).get(self.domain)
-        times = (since, timeline.first_time, late.least if late else None)
+        late = (member.late_rows or {}).get(self.domain)
+        times = (since, timeline.first_time, late.min_time if late else None)
         return (*spells, Spell(from_seq, min(time for time in times if time is not None)))
 
     def exclude(self, track: Track) -> None:
         """Report the member at the first mark above its time; a removed one at the next mark."""
-        track.change(absent_after=self.last.seq if self.last else 0)
+        track.change(absent_after_seq=self.last.seq if self.last else 0)
         self._queue(track)
 
     def _queue(self, track: Track) -> None:
@@ -152,14 +152,14 @@ class Roster:
 
     def is_unreported(self, track: Track) -> bool:
         """Return whether the member is absent, but no mark has reported it."""
-        after, last = track.timeline.absent_after, self.last
+        after, last = track.timeline.absent_after_seq, self.last
         if after is None or last is None or after == last.seq:
             return after is not None
         return not (track.is_passed_by(last.lower) or track.member.writer in self.missing)
 
     def exclude_returned(self, track: Track, unix_ms: int) -> None:
-        exclusion = track.timeline.exclusion or Exclusion("returned_late", unix_ms)
-        track.change(returned_late=True, exclusion=exclusion)
+        exclusion = track.timeline.exclusion or Exclusion("returned_below", unix_ms)
+        track.change(returned_below=True, exclusion=exclusion)
         self.exclude(track)
 
     def narrow(self, track: Track) -> None:
@@ -169,7 +169,7 @@ class Roster:
             self.exclude(track)
 
     def end_narrowing(self, track: Track) -> None:
-        track.change(narrowed_at=None, absent_after=None)
+        track.change(narrowed_at=None, absent_after_seq=None)
         self.check_returned(track)
 
     def check_returned(self, track: Track) -> None:
@@ -201,14 +201,14 @@ class Roster:
         self.joined = self._pop_newcomers() if self.newcomers else ()
 
     def report_returned(self, lower: int) -> None:
-        self.returned = ()
+        self.returned_writers = ()
         if not self._returning:
             return
         returning = self._returning.items()
         back = sorted(writer for writer, track in returning if not track.is_missing_at(lower))
         self._returning.clear()
         self.missing.difference_update(back)
-        self.returned = tuple(back)
+        self.returned_writers = tuple(back)
 
     def pop_absences(self, lower: int) -> tuple[Absence, ...]:
         absences: dict[str, Absence] = {}
@@ -230,7 +230,7 @@ class Roster:
     def _pop_newcomers(self) -> tuple[Absence, ...]:
         start = self.forgotten_lower  # a forgotten member may have had its name
         joined = tuple(
-            Absence(each.writer, each.reason, each.since, None, {}, start)
+            Absence(each.writer, each.reason, each.began_at, None, {}, start)
             for each in self.not_joined
         )
         self.newcomers.clear()
@@ -244,28 +244,28 @@ class Roster:
         track.timeline = track.stored = timeline
         if not track.is_excluded:
             return
-        if timeline.absent_after is None and track.is_for_first_mark:
-            track.change(absent_after=0)  # the domain was added later
+        if timeline.absent_after_seq is None and track.is_for_first_mark:
+            track.change(absent_after_seq=0)  # the domain was added later
         if self.is_unreported(track):
             self._queue(track)
-        elif track.timeline.absent_after is not None and track.member.excluded != "removed":
+        elif track.timeline.absent_after_seq is not None and track.member.excluded != "removed":
             self.missing.add(track.member.writer)  # the ledger may have dropped its entry
 
     def restore_newcomer(self, track: Track) -> None:
-        if self.last is None or track.timeline.joined_after != self.last.seq:
+        if self.last is None or track.timeline.joined_after_seq != self.last.seq:
             self.newcomers.pop(track.member.writer, None)
 
 
 def absence_of(track: Track, last_lower: int | None) -> Absence:
     member, time = track.member, track.noted
-    missing_from = time
+    from_time = time
     if time is None and member.heard_at is not None:
-        missing_from = last_lower
+        from_time = last_lower
     elif time is not None and last_lower is not None and member.excluded == "removed":
-        missing_from = min(time, last_lower)
-    reason: MissingReason = member.excluded or "returned_late"
+        from_time = min(time, last_lower)
+    reason: MissingReason = member.excluded or "returned_below"
     timeline = track.timeline
-    since = timeline.exclusion.since if timeline.exclusion else None
+    since = timeline.exclusion.excluded_at if timeline.exclusion else None
     if timeline.narrowed_at is not None:
         reason, since = "narrowed", timeline.narrowed_at
-    return Absence(member.writer, reason, since, time, dict(member.position), missing_from)
+    return Absence(member.writer, reason, since, time, dict(member.position), from_time)

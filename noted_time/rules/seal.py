@@ -178,7 +178,9 @@ def _collect_absences(
         for track in sorted(batch, key=attrgetter("member.writer")):  # speeds up the last sort
             member = track.member
             if member.is_active and track.vouches_here and track.noted is None:
-                sealed = replace(absence_of(track, last_lower), reason="sealed", since=written_at)
+                sealed = replace(
+                    absence_of(track, last_lower), reason="sealed", began_at=written_at
+                )
                 absences.setdefault(member.writer, sealed)
         yield
     return tuple(absences[writer] for writer in sorted(absences))

@@ -187,20 +187,20 @@ def _describe(pin: Pin, table_id: str, found: TableClaim) -> Parent:
 
 def _combine_writers(found: Sequence[TableClaim], delay_ms: int) -> dict[str, Any]:
     claims = [claim for each in found for claim in each.claims.values()]
-    since = [each.since for each in found if each.since is not None]
+    since = [each.from_time for each in found if each.from_time is not None]
     has_streams = all(claim.stream for claim in claims)
     sources = [source for claim in claims for source in claim.sources] if has_streams else []
-    has_asked = all(each.missing is not None for each in found)
-    missing = tuple(sorted({name for each in found for name in each.missing or ()}))
+    has_asked = all(each.missing_writers is not None for each in found)
+    missing = tuple(sorted({name for each in found for name in each.missing_writers or ()}))
     firsts = [each.first_lower for each in found if each.first_lower is not None]
     ahead = [each.max_time_ahead_ms for each in claims if each.max_time_ahead_ms is not None]
     return {
         **join_sources(sources),
-        "missing": missing if has_asked else None,
+        "missing_writers": missing if has_asked else None,
         "vouched": _combine_vouched(claims) if has_streams else {},
-        "since": shift_bound(max(since), delay_ms) if len(since) == len(found) else None,
+        "from_time": shift_bound(max(since), delay_ms) if len(since) == len(found) else None,
         "first_lower": max(firsts, default=None),
-        "is_since_stated": any(claim.is_since_stated for claim in claims),
+        "is_from_time_stated": any(claim.is_from_time_stated for claim in claims),
         "max_time_ahead_ms": max(ahead) if len(ahead) == len(claims) else None,
     }
 

@@ -77,8 +77,8 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     - `stream`, `domain`: what the query reads, see `sources`. `domain` is `None` if an offset of
       the query does not state it.
     - `lag_ms`: how far `complete_to` is below the ingestion marks of the query, if it reads any.
-    - `since`: rows below this time (Unix ms) may be missing, because the query began after them.
-      `None` if it is not known. If `is_since_stated`, the user has stated it.
+    - `from_time`: rows below this time (Unix ms) may be missing, because the query began after
+      them. `None` if it is not known. If `is_from_time_stated`, the user has stated it.
     - `first_lower`: the lower of the stream's first mark, less `lag_ms`. Below it, no writer
       vouches. `None` if it is not known, and the least integer after a final mark.
     - `max_time_ahead_ms`: how far the stream lets `complete_to` be ahead of the commit. `None` if
@@ -107,11 +107,11 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     domain: str | None = None
     lag_ms: Annotated[int, Meta(ge=0, le=MAX_INT64)] = 0
     cut: Annotated[Mapping[str, Int64], Meta(max_length=SEGMENTS_KEPT)] = {}
-    missing: tuple[str, ...] | None = None
+    missing_writers: tuple[str, ...] | None = None
     vouched: Mapping[str, Int64] = {}
     first_lower: Int64 | None = None
-    since: Int64 | None = None
-    is_since_stated: bool = False
+    from_time: Int64 | None = None
+    is_from_time_stated: bool = False
     max_time_ahead_ms: Int64 | None = None
     starts: bool = False
     merges: bool = False

@@ -8,7 +8,7 @@ from noted_time.open_enum import OpenEnum
 from noted_time.values.cut import StreamCut
 from noted_time.values.times import Int64
 
-DecisionName = OpenEnum["advance", "hold", "quiet", "sealed"]
+DecisionName = OpenEnum["advance", "wait", "quiet", "sealed"]
 
 
 class Waiting(Struct, frozen=True):
@@ -20,7 +20,7 @@ class Waiting(Struct, frozen=True):
 
     writer: str
     time: Int64 | None
-    held_for_ms: int
+    held_back_ms: int
     times_out_in_ms: int
 
 
@@ -30,7 +30,7 @@ class Overtaking(Struct, frozen=True):
     `time` is the highest such time, and `writer` noted it, or null if that is not known.
     """
 
-    since: int
+    began_at: int
     writer: str | None
     time: int
 
@@ -42,12 +42,12 @@ class Advance(Struct, frozen=True):
     flush: bool = False
 
 
-class Hold(Struct, frozen=True):
+class WaitForWriters(Struct, frozen=True):
     """The watermark waits for members that have not noted a time above the last lower."""
 
     waiting_for: tuple[Waiting, ...]
-    """At most 1000 members, the longest holder first."""
-    holders: int
+    """At most 1000 members, the longest first."""
+    holding_back_count: int
 
 
 class Quiet(Struct, frozen=True):
@@ -58,13 +58,13 @@ class Sealed(Struct, frozen=True):
     """The stream is sealed, and its last mark has the final cut."""
 
 
-Decision = Advance | Hold | Quiet | Sealed
+Decision = Advance | WaitForWriters | Quiet | Sealed
 
 
 class Forecast(Struct, frozen=True):
     """The next advance of the watermark if no writer notes.
 
-    - `at`: when the watermark advances (service clock).
+    - `at`: when the watermark advances (Unix ms, if a controller serves until then).
     - `writers`: at most 20 of the writers excluded by then.
     - `exclusions`: the number of these writers.
     """
@@ -75,7 +75,7 @@ class Forecast(Struct, frozen=True):
     exclusions: int
 
 
-class Would(Struct, frozen=True):
+class DryRun(Struct, frozen=True):
     """The result of a dry run.
 
     If `decision` is `advance`, the other fields describe the next mark, otherwise the last mark.

@@ -310,23 +310,23 @@ class Fenced(Rejected):
     """Another process took over the name of the writer: stop this process.
 
     - `label`, `session`: the younger process, each `None` if it is not known.
-    - `since`: when the younger process took over (Unix ms).
+    - `began_at`: when the younger process took over (Unix ms).
     - `rows`: the number of rows since the last accepted note of this client. No note covers them,
       unless the younger process found them.
     """
 
-    def __init__(self, writer: str, held: Session, rows: int) -> None:
+    def __init__(self, writer: str, session: Session, rows: int) -> None:
         written = pluralize(rows, "row") if rows else "rows"
         super().__init__(
-            f"writer {writer!r} is fenced: {held.who} took its name over at "
-            f"{format_time(held.since)}, so this process can no longer note, and {written} "
+            f"writer {writer!r} is fenced: {session.who} took its name over at "
+            f"{format_time(session.began_at)}, so this process can no longer note, and {written} "
             "written since its last accepted note may be late: end this process. To run both, give "
             "each process its own writer name"
         )
         self.writer = writer
-        self.label = held.label or None
-        self.session = held.id
-        self.since = held.since
+        self.label = session.label or None
+        self.session = session.id
+        self.began_at = session.began_at
         self.rows = rows
 
 
@@ -506,7 +506,7 @@ class ClientFailed(NotedTimeError):
 
 
 class DeliveryFailed(NotedTimeError):
-    """Events were not written to the log, so the notes of the writer are held.
+    """Events were not written to the log, so the notes of the writer are kept back.
 
     `failed` is the number of events, and `reason` is the error of the first. Produce the events
     again, or accept their loss, and call `forgive()`, except after a transaction, whose events all
@@ -522,12 +522,13 @@ class DeliveryFailed(NotedTimeError):
         is_aborted: bool = False,
         drops_notes: bool = False,
     ) -> None:
-        remedy = "its notes are held: produce what failed again, then call forgive()"
+        remedy = "its notes are kept back: produce what failed again, then call forgive()"
         if is_aborted:
             remedy = "the transaction was aborted: produce all of its events again"
         elif drops_notes:
             remedy = (
-                "its notes are held: call forgive(), which drops them, produce what failed again, "
+                "its notes are kept back: call forgive(), which drops them, produce what failed "
+                "again, "
                 "and note time again"
             )
         super().__init__(

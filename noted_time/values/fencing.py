@@ -22,36 +22,37 @@ class FormerSession(NamedTuple):
     label: str
 
 
-class HeldName(Struct, frozen=True):
-    """The process, if any, that has the name of a writer, and since when (Unix ms)."""
+class CurrentSession(Struct, frozen=True):
+    """The process, if any, that has the name of a writer. It began at `began_at` (Unix ms)."""
 
     session: str | None
     label: str
-    since: Int64
+    began_at: Int64
 
 
 class Session(Struct, frozen=True):
     """The process that notes under the name of a writer, and the processes that lost the name.
 
-    `since` is in Unix ms, and `lost` ends with the latest loser. A session that lost the name does
-    not get it back, so delayed notes are refused:
+    `began_at` is in Unix ms, and `lost` ends with the latest loser. A session that lost the name
+    does not get it back, so delayed notes are refused:
 
-    >>> held = NO_SESSION.hand_over("b1", "host-a", since=5).hand_over("f7", "host-b", since=9)
-    >>> held
-    Session(id='f7', label='host-b', since=9, lost=(FormerSession(id='b1', label='host-a'),))
-    >>> held.admits("b1", takes_over=True), held.admits("c3", takes_over=True)
+    >>> session = NO_SESSION.hand_over("b1", "host-a", began_at=5)
+    >>> session = session.hand_over("f7", "host-b", began_at=9)
+    >>> session
+    Session(id='f7', label='host-b', began_at=9, lost=(FormerSession(id='b1', label='host-a'),))
+    >>> session.admits("b1", takes_over=True), session.admits("c3", takes_over=True)
     (False, True)
 
     A session may take the name again from one that it took over before, as after a restore of the
     controller's database:
 
-    >>> held.admits("d9", took_over=["f7"]), held.admits("d9", took_over=["c3"])
+    >>> session.admits("d9", took_over=["f7"]), session.admits("d9", took_over=["c3"])
     (True, False)
     """
 
     id: str | None = None
     label: str = ""
-    since: int = 0
+    began_at: int = 0
     lost: tuple[FormerSession, ...] = ()
 
     def admits(
@@ -62,22 +63,22 @@ class Session(Struct, frozen=True):
         return self.id is None or takes_over or self.id in (took_over or ())
 
     def hand_over(
-        self, session: str, label: str, since: int, took_over: Collection[str] = ()
+        self, session: str, label: str, began_at: int, took_over: Collection[str] = ()
     ) -> Session:
         """Return the session after another one took over; those it `took_over` before lose, too."""
-        held = () if self.id is None else (FormerSession(self.id, self.label),)
-        lost = (*self.lost, *held)[-FORMER_KEPT:]
+        former = () if self.id is None else (FormerSession(self.id, self.label),)
+        lost = (*self.lost, *former)[-FORMER_KEPT:]
         known = {session, *(each.id for each in lost)}
         forgotten = [FormerSession(each, "") for each in took_over if each not in known]
-        return Session(session, label, since, (*forgotten, *lost)[-FORMER_KEPT:])
+        return Session(session, label, began_at, (*forgotten, *lost)[-FORMER_KEPT:])
 
     @property
     def who(self) -> str:
         return self.label or f"session {self.id}"
 
     @property
-    def held(self) -> HeldName:
-        return HeldName(self.id, self.label, self.since)
+    def current(self) -> CurrentSession:
+        return CurrentSession(self.id, self.label, self.began_at)
 
 
 NO_SESSION = Session()

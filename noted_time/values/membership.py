@@ -26,8 +26,8 @@ LatePlace = tuple[str, int, int, int]
 
 MemberState = OpenEnum["live", "idle", "finished", "excluded"]
 
-ExclusionReason = OpenEnum["timed_out", "removed", "returned_late"]
-"""Why a writer is excluded. With `returned_late`, it returned below the last lower."""
+ExclusionReason = OpenEnum["timed_out", "removed", "returned_below"]
+"""Why a writer is excluded. With `returned_below`, it returned below the last lower."""
 
 MissingReason = OpenEnum[ExclusionReason, "narrowed", "sealed", "not_joined", "not_expected"]
 """Why a writer is missing: an exclusion, the seal, or it joined or became expected later.
@@ -41,7 +41,7 @@ NARROWED_WORDS = "dropped this domain"
 REASON_WORDS = {
     "timed_out": "timed out",
     "removed": "removed by an operator",
-    "returned_late": "came back late",
+    "returned_below": "came back below the watermark",
     "narrowed": NARROWED_WORDS,
     "sealed": "noted nothing before the seal",
     "not_joined": "had not joined",
@@ -64,16 +64,16 @@ def join_names(names: Sequence[str], number: int | None = None) -> str:
 
 
 class Terms(Struct, frozen=True):
-    """The terms of one writer; `hold_until` is on the service clock.
+    """The terms of one writer; `suspension_ends_served_ms` is on the service clock.
 
     Without `timeout_ms`, the stream's timeout applies. Without `domains`, it vouches for all.
     """
 
     timeout_ms: int | None = None
     domains: tuple[str, ...] | None = None
-    hold_until: int | None = None
-    held_by: str | None = None
-    held_for: str | None = None
+    suspension_ends_served_ms: int | None = None
+    suspended_by: str | None = None
+    suspension_reason: str | None = None
     removed_by: str | None = None
 
 
@@ -83,95 +83,100 @@ NO_TERMS = Terms()
 class Spell(Struct, frozen=True):
     """A spell during which the marks of a domain count a writer.
 
-    Marks from `from_seq` on contain all rows of the writer below `until`. While the spell lasts,
-    `until` is null, and each mark contains the rows below its own lower.
+    Marks from `from_seq` on contain all rows of the writer below `to_time`. While the spell lasts,
+    `to_time` is null, and each mark contains the rows below its own lower.
     """
 
     from_seq: int
-    until: Int64 | None = None
+    to_time: Int64 | None = None
 
     @property
     def end(self) -> int:
         """The end of the times that the writer vouches for, after all times while it lasts."""
-        return MAX_INT64 if self.until is None else self.until
+        return MAX_INT64 if self.to_time is None else self.to_time
 
 
 FROM_FIRST_MARK: tuple[Spell] = (Spell(1),)
 
-LONGEST_HOLD_MS = 90 * 24 * 60 * 60_000
+LONGEST_SUSPENSION_MS = 90 * 24 * 60 * 60_000
 
 
 class LateRows(Struct, frozen=True):
-    """Rows that a writer wrote below the lower; `most` is their largest time, if known."""
+    """Rows that a writer wrote below the lower; `max_time` is their largest time, if known."""
 
     rows: PositiveInt64
-    least: Int64
-    most: Annotated[
+    min_time: Int64
+    max_time: Annotated[
         Int64 | None, Meta(description="their largest time; absent: up to the lower")
     ] = None
 
     def join(self, other: LateRows) -> LateRows:
-        most = None if self.most is None or other.most is None else max(self.most, other.most)
-        return LateRows(_sum(self.rows, other.rows), min(self.least, other.least), most)
+        most = (
+            None
+            if self.max_time is None or other.max_time is None
+            else max(self.max_time, other.max_time)
+        )
+        return LateRows(_sum(self.rows, other.rows), min(self.min_time, other.min_time), most)
 
 
 def is_reversed(late: LateRows) -> bool:
-    """Return whether `most` is below `least`."""
-    return late.most is not None and late.most < late.least
+    """Return whether `max_time` is below `min_time`."""
+    return late.max_time is not None and late.max_time < late.min_time
 
 
 class LateReport(Struct, frozen=True):
-    """Late rows of a writer with times from `least` to `most`.
+    """Late rows of a writer with times from `min_time` to `max_time`.
 
-    Of merged reports, the first was received at `first_seen` and the last at `last_seen` (Unix ms),
-    which was `served_at` on the service clock, if that is known.
+    Of merged reports, the first was received at `first_seen_at` and the last at `last_seen_at`
+    (Unix ms), which was `seen_served_ms` on the service clock, if that is known.
 
-    - `least`: `None` if the rows may have any time up to `most`.
-    - `behind`: how far `least` was below the lower when the rows were reported.
-    - `unknown`: whether there may be more rows, because the writer declared no event times.
+    - `min_time`: `None` if the rows may have any time up to `max_time`.
+    - `lateness`: how far `min_time` was below the lower when the rows were reported.
+    - `may_have_more`: whether there may be more rows, because the writer declared no event times.
     """
 
     writer: str
     rows: int
-    least: int | None
-    most: int
-    first_seen: int
-    last_seen: int
-    behind: int = 0
-    unknown: bool = False
-    served_at: int | None = None
+    min_time: int | None
+    max_time: int
+    first_seen_at: int
+    last_seen_at: int
+    lateness: int = 0
+    may_have_more: bool = False
+    seen_served_ms: int | None = None
 
     @property
     def first(self) -> int:
-        return MIN_INT64 if self.least is None else self.least
+        return MIN_INT64 if self.min_time is None else self.min_time
 
     @property
     def place(self) -> LatePlace:
         """The writer and the hours of event times and arrival; equal places are merged."""
-        hours = self.first // HOUR_MS, self.most // HOUR_MS, self.first_seen // HOUR_MS
+        hours = self.first // HOUR_MS, self.max_time // HOUR_MS, self.first_seen_at // HOUR_MS
         return self.writer, *hours
 
     def join(self, other: LateReport) -> LateReport:
         """Return both reports as one, which knows only what both know.
 
-        >>> one = LateReport("till", 2, 5, 6, first_seen=10, last_seen=10, behind=1)
-        >>> both = one.join(LateReport("till", 0, None, 9, 20, 30, unknown=True, served_at=7))
-        >>> both.rows, both.least, both.most, both.first_seen, both.last_seen
+        >>> one = LateReport("till", 2, 5, 6, first_seen_at=10, last_seen_at=10, lateness=1)
+        >>> other = LateReport("till", 0, None, 9, 20, 30, may_have_more=True, seen_served_ms=7)
+        >>> both = one.join(other)
+        >>> both.rows, both.min_time, both.max_time, both.first_seen_at, both.last_seen_at
         (2, None, 9, 10, 30)
-        >>> both.behind, both.unknown, both.served_at
+        >>> both.lateness, both.may_have_more, both.seen_served_ms
         (1, True, 7)
         """
-        is_known = self.least is not None and other.least is not None
-        served = [each for each in (self.served_at, other.served_at) if each is not None]
+        is_known = self.min_time is not None and other.min_time is not None
+        served = [each for each in (self.seen_served_ms, other.seen_served_ms) if each is not None]
         return LateReport(
             self.writer,
             _sum(self.rows, other.rows),
             min(self.first, other.first) if is_known else None,
-            max(self.most, other.most),
-            min(self.first_seen, other.first_seen),
-            max(self.last_seen, other.last_seen),
-            max(self.behind, other.behind),
-            self.unknown or other.unknown,
+            max(self.max_time, other.max_time),
+            min(self.first_seen_at, other.first_seen_at),
+            max(self.last_seen_at, other.last_seen_at),
+            max(self.lateness, other.lateness),
+            self.may_have_more or other.may_have_more,
             max(served, default=None),
         )
 
@@ -180,7 +185,7 @@ def group_late_rows(times: Iterable[int]) -> list[LateRows]:
     """Group late rows with these times by hour.
 
     >>> group_late_rows([3_600_000, 7, 5])
-    [LateRows(rows=2, least=5, most=7), LateRows(rows=1, least=3600000, most=3600000)]
+    [LateRows(rows=2, min_time=5, max_time=7), LateRows(rows=1, min_time=3600000, max_time=3600000)]
     """
     hours = (list(each) for _, each in groupby(sorted(times), lambda time: time // HOUR_MS))
     return [LateRows(len(each), each[0], each[-1]) for each in hours]
@@ -196,7 +201,7 @@ _EXCLUSION_REASONS = {
         "note more often, call idle() while nothing is written, or give the client a timeout_ms",
     ),
     "removed": ("an operator removed it", "the ledger of the stream says who"),
-    "returned_late": (
+    "returned_below": (
         "it came back after the watermark had passed its time",
         "join before the first write, or have the stream expect the writer (expected_writers)",
     ),
@@ -211,14 +216,14 @@ class Exclusion(Struct, frozen=True):
     """
 
     reason: ExclusionReason
-    since: Int64
+    excluded_at: Int64
     lower: Int64 | UnsetType | None = UNSET
 
     @property
     def sentence(self) -> str:
         """An explanation with the remedy, to follow the writer's name.
 
-        >>> Exclusion("timed_out", since=1357041600000, lower=90).sentence[:81]
+        >>> Exclusion("timed_out", excluded_at=1357041600000, lower=90).sentence[:81]
         'the watermark has been advancing without it since 2013-01-01T12:00:00Z (timed_out'
         """
         happened, remedy = _EXCLUSION_REASONS.get(
@@ -226,7 +231,7 @@ class Exclusion(Struct, frozen=True):
         )
         lower = format_time(None if self.lower is UNSET else self.lower)
         return (
-            f"the watermark has been advancing without it since {format_time(self.since)} "
+            f"the watermark has been advancing without it since {format_time(self.excluded_at)} "
             f"({self.reason}: {happened}), so rows that it writes below {lower} are late until it "
             f"has noted a time above that; to avoid it, {remedy}"
         )
@@ -236,21 +241,21 @@ WRITERS_NAMED = 100
 
 
 class Absence(Struct, frozen=True):
-    """A writer that marks exclude, or that is not a member yet; `time` is its last time.
+    """A writer that marks exclude, or that is not a member yet; `last_time` is its last time.
 
-    An entry of the ledger also has the writer's `position`, and `missing_from`: the least time of
+    An entry of the ledger also has the writer's `position`, and `from_time`: the least time of
     events that may be missing. This is the writer's last time, or without one the lower of the
     previous mark. `None` if events with any time may be missing.
 
-    - `since`: when the writer was excluded or joined (Unix ms).
+    - `began_at`: when the writer was excluded or joined (Unix ms).
     """
 
     writer: str
     reason: MissingReason
-    since: Int64 | None
-    time: Int64 | None
+    began_at: Int64 | None
+    last_time: Int64 | None
     position: Offsets | UnsetType = UNSET
-    missing_from: Int64 | UnsetType | None = UNSET
+    from_time: Int64 | UnsetType | None = UNSET
 
     @property
     def joined_later(self) -> bool:
@@ -261,33 +266,33 @@ class Absence(Struct, frozen=True):
         words = REASON_WORDS.get(self.reason, self.reason)
         if self.joined_later:
             return f"{self.writer} {words}"
-        if now is None or self.since is None:
+        if now is None or self.began_at is None:
             return f"{self.writer}: {words}"
-        return f"{self.writer}: {words} {format_seconds(now - self.since)} ago"
+        return f"{self.writer}: {words} {format_seconds(now - self.began_at)} ago"
 
 
 class LateWriter(Struct, frozen=True):
     """A writer with late rows in a window.
 
-    - `least`: the least time. `None` if the rows may have any time.
-    - `last_seen`: when the writer last reported such rows (Unix ms).
-    - `at_most`: whether some of the rows may be outside the window.
-    - `unknown`: whether there may be more rows, because the writer declared no event times.
+    - `min_time`: the least time. `None` if the rows may have any time.
+    - `last_seen_at`: when the writer last reported such rows (Unix ms).
+    - `may_lie_outside`: whether some of the rows may be outside the window.
+    - `may_have_more`: whether there may be more rows, because the writer declared no event times.
     """
 
     writer: str
     rows: int
-    least: Int64 | None
-    most: Int64
-    last_seen: Int64
-    at_most: bool = False
-    unknown: bool = False
+    min_time: Int64 | None
+    max_time: Int64
+    last_seen_at: Int64
+    may_lie_outside: bool = False
+    may_have_more: bool = False
 
     @property
     def row_count(self) -> str:
-        if self.unknown:
+        if self.may_have_more:
             return f"{self.rows} and more"
-        return f"{'at most ' if self.at_most else ''}{self.rows}"
+        return f"{'at most ' if self.may_lie_outside else ''}{self.rows}"
 
 
 class Late(Struct, frozen=True):
@@ -314,7 +319,7 @@ class Late(Struct, frozen=True):
 
         >>> Late((LateWriter("pos", 3, 5, 6, 7), LateWriter("UA", 9, 1, 8, 8, True)), 4).describe()
         ', with late rows of pos (3), UA (at most 9) and 2 more'
-        >>> till = LateWriter("till", 0, None, 6, 7, unknown=True)
+        >>> till = LateWriter("till", 0, None, 6, 7, may_have_more=True)
         >>> Late((LateWriter("pos", 3, 5, 6, 7), till), 2).describe()
         ', with late rows of pos (3); till may have late rows'
         """
@@ -368,32 +373,39 @@ class Missing(Struct, frozen=True):
 
 
 WriterStatus = OpenEnum[
-    "live", "idle", "finished", "excluded", "narrowed", "joined_later", "unknown", "missing"
+    "returned_later",
+    "idle",
+    "finished",
+    "excluded",
+    "narrowed",
+    "joined_later",
+    "unknown",
+    "missing",
 ]
 """Why a writer does not vouch for a time at a mark."""
 
 
 class NotVouching(Struct, frozen=True):
-    """A writer that does not vouch for a time, but perhaps for times below `until`."""
+    """A writer that does not vouch for a time, but perhaps for times below `to_time`."""
 
     writer: str
     reason: WriterStatus
-    until: Int64 | None = None
+    to_time: Int64 | None = None
     is_expected: bool = False
 
     @property
     def may_come(self) -> bool:
         """Whether a later mark may include the writer if it only continues to note."""
-        return self.reason in {"live", "joined_later"}
+        return self.reason in {"returned_later", "joined_later"}
 
     @property
     def sentence(self) -> str:
-        until = "" if self.until is None else f", vouches to {format_time(self.until)}"
+        until = "" if self.to_time is None else f", vouches to {format_time(self.to_time)}"
         return f"{self.writer} ({STATUS_WORDS.get(self.reason, self.reason)}{until})"
 
 
 STATUS_WORDS = {
-    "live": "returned later",
+    "returned_later": "returned later",
     "joined_later": "joined later",
     "narrowed": NARROWED_WORDS,
 }

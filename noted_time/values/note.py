@@ -43,7 +43,7 @@ MOST_LATE = 24
 UNCHANGED_TIMEOUT = 0
 """The `timeout_ms` of a note that does not change the timeout."""
 
-HELD_LENGTH = 200
+REASON_LENGTH = 200
 
 LogFactKind = OpenEnum["open_transaction", "moved_by", "unreadable", "passed", "foreign_file"]
 
@@ -69,7 +69,7 @@ class LogFact(Struct, frozen=True):
       key, if the key is text.
     - `unreadable`: the last `count` records from `offset` on were passed over, since `time`. They
       cannot be read, or are ahead of the observer's clock. `by` ends the wait in all segments.
-    - `passed`: such records do not hold the time, since `time`, because of the option `by`.
+    - `passed`: such records do not hold back the time, since `time`, because of the option `by`.
     - `foreign_file`: a file log has the name `by`, first seen at `time`, which may have rows.
     """
 
@@ -103,14 +103,14 @@ class Note(Struct, frozen=True, omit_defaults=True):
       request, so that a delayed one is recognised. With `None`, requests are ordered by arrival.
     - `domains`: the domains that the writer vouches for from now on. `None` changes nothing.
     - `timeout_ms`: the writer's own timeout from now on. `None` is the timeout of the stream.
-    - `late`: rows written below the lower since the last such report. At most 24 entries.
+    - `late_rows`: rows written below the lower since the last such report. At most 24 entries.
     - `session`: the process that notes. If it is `None`, the process is not checked.
     - `max_times`: the largest times by domain. In the domain of the note, the larger of `max_time`
       and this time counts.
     - `took_over`: the sessions whose name the process took over before, and takes over again.
-    - `held`: why the writer is alive and does not note, for people.
+    - `no_time_reason`: why the writer is alive and does not note, for people.
     - `observes`: whether the writer observes the log and notes on behalf of other writers.
-    - `since`: the least time of the rows of a first note. With `None`, they may have any time.
+    - `from_time`: the least time of the rows of a first note. With `None`, they may have any time.
     """
 
     writer: Name
@@ -134,7 +134,7 @@ class Note(Struct, frozen=True, omit_defaults=True):
         PositiveInt64 | None,
         Meta(description="the writer's own timeout; null: the stream's timeout; absent: unchanged"),
     ] = UNCHANGED_TIMEOUT
-    late: Annotated[
+    late_rows: Annotated[
         LateRows | Annotated[Sequence[LateRows], Meta(max_length=MOST_LATE)] | None,
         Meta(
             description="rows written below the lower, one report or several, such as one for "
@@ -169,8 +169,8 @@ class Note(Struct, frozen=True, omit_defaults=True):
             "them again"
         ),
     ] = None
-    held: Annotated[
-        Annotated[Line, Meta(min_length=1, max_length=HELD_LENGTH)] | None,
+    no_time_reason: Annotated[
+        Annotated[Line, Meta(min_length=1, max_length=REASON_LENGTH)] | None,
         Meta(
             description="why the writer is alive but does not note, for people; a note without it "
             "clears it"
@@ -190,10 +190,11 @@ class Note(Struct, frozen=True, omit_defaults=True):
         Sequence[LogFact],
         Meta(
             max_length=MOST_LOG_FACTS,
-            description="facts of the log that hold or advanced an observer's time, for people",
+            description="facts of the log that hold back or advanced an observer's time, for "
+            "people",
         ),
     ] = ()
-    since: Annotated[
+    from_time: Annotated[
         Int64 | None, Meta(description="in a first note: no row of the writer has an earlier time")
     ] = None
 

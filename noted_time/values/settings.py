@@ -16,7 +16,7 @@ from noted_time.values.note import MOST_DOMAINS
 from noted_time.values.spelling import Name
 from noted_time.values.times import DAY_MS, HOUR_MS, MAX_INT64
 
-ReturningWriter = OpenEnum["hold", "exclude"]
+ReturningWriter = OpenEnum["wait", "exclude"]
 
 NAME_PATTERN = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
 """Clients and proxies remove `.` and `..` from a path."""
@@ -57,8 +57,8 @@ class StreamSettings(Struct, frozen=True):
     writer_timeout_ms: Annotated[
         PositiveDuration,
         Meta(
-            description="A writer that holds the watermark is excluded if it is silent for this "
-            "long. Rows that it then writes below the watermark are late."
+            description="A writer that holds back the watermark is excluded if it is silent for "
+            "this long. Rows that it then writes below the watermark are late."
         ),
     ] = 60_000
     mark_interval_ms: Annotated[
@@ -71,11 +71,11 @@ class StreamSettings(Struct, frozen=True):
     returning_writer: Annotated[
         ReturningWriter,
         Meta(
-            description="hold: the watermark waits for a writer that returned late until it has "
-            "caught up. exclude: it does not wait, and the writer stays excluded until "
+            description="wait: the watermark waits for a writer that returned below it until it "
+            "has caught up. exclude: it does not wait, and the writer stays excluded until "
             "then."
         ),
-    ] = "hold"
+    ] = "wait"
     domains: Annotated[
         Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MOST_DOMAINS), ALL_DIFFERENT],
         Meta(

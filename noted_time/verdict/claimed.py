@@ -40,7 +40,8 @@ def find_unanswered(claim: TableClaim, asked: Requirement) -> list[ClaimSource] 
 
     Returns `None` if such a claim has no stream.
 
-    >>> claims = {"a": Claim("a", 5, stream="web", domain="ship"), "b": Claim("b", 5, missing=())}
+    >>> web = Claim("a", 5, stream="web", domain="ship")
+    >>> claims = {"a": web, "b": Claim("b", 5, missing_writers=())}
     >>> find_unanswered(TableClaim(5, 1, claims), Requirement(require_known=True))
     [ClaimSource(stream='web', domain='ship', lag_ms=0)]
     """
@@ -50,7 +51,10 @@ def find_unanswered(claim: TableClaim, asked: Requirement) -> list[ClaimSource] 
         if asked.require
         or (
             asked.has_no_missing
-            and (each.missing is None or any(source.domain is None for source in each.sources))
+            and (
+                each.missing_writers is None
+                or any(source.domain is None for source in each.sources)
+            )
         )
         or (asked.require_all and not each.vouched)
     ]
@@ -64,7 +68,12 @@ def ask_source(claim: TableClaim, source: ClaimSource, asked: Requirement) -> Re
     to = None if asked.to is None else asked.to + source.lag_ms
     at_most = claim.complete_to + source.lag_ms
     return replace(
-        asked, to=to, domain=source.domain, read=ReadOffsets(at_most=at_most), since=None, wait_ms=0
+        asked,
+        to=to,
+        domain=source.domain,
+        read=ReadOffsets(at_most=at_most),
+        from_time=None,
+        wait_ms=0,
     )
 
 
@@ -123,7 +132,7 @@ def add_writers(
     >>> lack = Lack(kind="missing", status="complete", sentence="", writer="paris")
     >>> answer = Completeness(status="complete", vouched=by, lacks=(lack,), sentence="", remedy="")
     >>> claim = add_writers(Claim("a", 5), ClaimSource("orders", "default"), answer, None)
-    >>> claim.missing, claim.vouched
+    >>> claim.missing_writers, claim.vouched
     (('paris',), {'count': 2, 'expected': 3, 'expected_vouching': 2})
     """
     names = tuple(each.writer for each in answer.lacks if each.kind == "missing" and each.writer)
@@ -137,7 +146,7 @@ def add_writers(
         domain=source.domain,
         first_lower=None if first is None else shift_bound(first, -source.lag_ms),
         max_time_ahead_ms=max_time_ahead_ms,
-        missing=names if names or is_known else None,
+        missing_writers=names if names or is_known else None,
         vouched={} if by is None else {key: getattr(by, key) for key in VOUCHED_FIELDS},
     )
 
@@ -148,18 +157,18 @@ def _list_gaps(claim: TableClaim, asked: Requirement, time: int) -> Iterator[Lac
         yield Lack(kind="not_claimed", status="waiting", sentence=sentence)
     if why := describe_first_mark(claim.first_lower, time):
         yield Lack(kind="before_first_mark", status="incomplete", sentence=why)
-    if claim.since is not None and time <= claim.since:
+    if claim.from_time is not None and time <= claim.from_time:
         sentence = f"nothing is claimed to {asked.format(time)}: {claim.gone}"
         yield Lack(kind="rows_deleted", status="incomplete", sentence=sentence)
 
 
 def _list_objections(claim: TableClaim, asked: Requirement) -> Iterator[Lack]:
-    for writer in claim.missing_writers:
+    for writer in claim.list_missing():
         is_required = writer in asked.require or asked.has_no_missing
         status: VerdictStatus = "incomplete" if is_required else "complete"
         sentence = f"{writer} is missing"
         yield Lack(kind="missing", status=status, sentence=sentence, writer=writer)
-    if asked.has_no_missing and claim.since is None:
+    if asked.has_no_missing and claim.from_time is None:
         yield Lack(kind="since_unknown", status="unknown", sentence=claim.gone)
     if asked.require_all:
         for each in claim.claims.values():

@@ -61,7 +61,7 @@ class Requirement(Struct, frozen=True, kw_only=True, omit_defaults=True):
       One window starts at `origin` (ms after 1970-01-01T00:00 there).
     - `require`: these writers must vouch. With `require_all`, all that the stream expects must
       vouch, and with it or `require_known` no writer may be missing that had joined.
-    - `since`: with `require_all` or `require_known`, no late rows may have times from it on.
+    - `from_time`: with `require_all` or `require_known`, no late rows may have times from it on.
     - `read`: how far the dataset has read the stream, if it is not the stream itself.
     - `wait_ms`: how long to wait for a time that is not complete yet.
     """
@@ -74,7 +74,7 @@ class Requirement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     require: Annotated[tuple[Name, ...], Meta(max_length=1000)] = ()
     require_all: bool = False
     require_known: bool = False
-    since: Int64 | None = None
+    from_time: Int64 | None = None
     read: ReadOffsets | None = None
     wait_ms: Annotated[int, Meta(ge=0, le=30_000)] = 0
 
@@ -101,10 +101,10 @@ class Lack(Struct, frozen=True, kw_only=True):
     """One thing that a dataset lacks below the time.
 
     - `status`: what this means for the answer. If it is `complete`, the lack is a remark.
-    - `writer`: the writer that is missing or late, or the longest holder of the watermark.
-    - `since`: since when the writer is missing or holds the watermark (Unix ms), or the least time
-      of late rows.
-    - `until`: the time to which the writer vouches, or the greatest time of late rows.
+    - `writer`: the writer that is missing or late, or the first that holds back the watermark.
+    - `began_at`: when the writer began to be missing or to hold back the watermark (Unix ms).
+    - `from_time`: the least time of late rows.
+    - `to_time`: the time to which the writer vouches, or the greatest time of late rows.
     - `source`: the dataset that lacks it, if this is not the one in question.
     """
 
@@ -113,8 +113,9 @@ class Lack(Struct, frozen=True, kw_only=True):
     sentence: str
     writer: str | None = None
     domain: str | None = None
-    since: Int64 | None = None
-    until: Int64 | None = None
+    began_at: Int64 | None = None
+    from_time: Int64 | None = None
+    to_time: Int64 | None = None
     rows: int | None = None
     remedy: str = ""
     source: str | None = None

@@ -15,15 +15,15 @@ from noted_time.values import (
     YEAR_MS,
     Advance,
     Decision,
+    DryRun,
     Exclusion,
     Forecast,
-    Hold,
     MemberState,
     Overtaking,
     Quiet,
     Sealed,
+    WaitForWriters,
     Waiting,
-    Would,
     format_gap,
     format_seconds,
     format_time,
@@ -31,7 +31,7 @@ from noted_time.values import (
     pluralize,
     suggest_ending,
 )
-from noted_time.verdict.words import describe_holders
+from noted_time.verdict.words import describe_waiting
 
 NOTHING_LATE = "No later time was noted, so nothing is late."
 NO_GAIN = "Leaving out only one of them changes nothing."
@@ -59,21 +59,24 @@ def describe_advance(who: str, lower: int, live: int, now: int) -> str:
 
 
 def describe_overtaking(
-    who: str, decision: Hold, lower: int | None, overtaking: Overtaking, *, is_late: bool
+    who: str, decision: WaitForWriters, lower: int | None, overtaking: Overtaking, *, is_late: bool
 ) -> str:
-    does = "holds" if is_late else "waits"
-    waits = describe_holders([each.writer for each in decision.waiting_for], decision.holders)
+    does = "is held back" if is_late else "waits"
+    waits = describe_waiting(
+        [each.writer for each in decision.waiting_for], decision.holding_back_count
+    )
     waits = waits if is_late else waits.removeprefix("it waits ")
     noted = f"{overtaking.writer or 'another writer'} noted {format_time(overtaking.time)}"
-    since, colon = format_time(overtaking.since), ":" if is_late else ""
+    since, colon = format_time(overtaking.began_at), ":" if is_late else ""
     return f"{who} {does} {format_lower(lower)}{colon} {waits} since {since}, and {noted}."
 
 
 def describe_decision(who: str, decision: Decision, lower: int | None, *, has_writers: bool) -> str:
     at = format_lower(lower)
     match decision:
-        case Hold():
-            return f"{who} holds {at}: it waits for {pluralize(decision.holders, 'writer')}."
+        case WaitForWriters():
+            writers = pluralize(decision.holding_back_count, "writer")
+            return f"{who} is held back {at}: it waits for {writers}."
         case Advance():
             return f"{who} advances to {format_time(decision.lower)}, its first mark."
         case Sealed():
@@ -133,27 +136,31 @@ def describe_reader(reader: ReaderPlace, *, is_sealed: bool) -> str:
     )
 
 
-def describe_next_mark(holders: int) -> str:
-    return f"Its next mark waits for {pluralize(holders, 'writer')}."
+def describe_next_mark(writers: int) -> str:
+    return f"Its next mark waits for {pluralize(writers, 'writer')}."
 
 
 def describe_lower(lower: int, by: str) -> str:
     return f"It is complete to {format_time(lower)}, {by}."
 
 
-def describe_longest_holder(decision: Hold, lower: int | None, heard_ms: int | None) -> str:
-    """Describe the holders. The longest was heard `heard_ms` ago, if it ever noted."""
+def describe_longest_waiting(
+    decision: WaitForWriters, lower: int | None, heard_ms: int | None
+) -> str:
+    """Describe the waiting writers. The first was heard `heard_ms` ago, if it ever noted."""
     first = decision.waiting_for[0]
-    held, state = format_seconds(first.held_for_ms), _describe_noted(first, lower)
+    held_back, state = format_seconds(first.held_back_ms), _describe_noted(first, lower)
     if heard_ms is not None:
         state += f", and was last heard {format_seconds(heard_ms)} ago"
-    if decision.holders == 1:
-        return f"{first.writer} has held it for {held}: it {state}."
-    names = join_names([each.writer for each in decision.waiting_for], decision.holders)
-    return f"They are {names}. {first.writer} has held it longest, for {held}: it {state}."
+    if decision.holding_back_count == 1:
+        return f"{first.writer} has held it back for {held_back}: it {state}."
+    names = join_names([each.writer for each in decision.waiting_for], decision.holding_back_count)
+    return (
+        f"They are {names}. {first.writer} has held it back longest, for {held_back}: it {state}."
+    )
 
 
-def describe_held_notes(writer: str, reason: str, *, is_heard: bool) -> str:
+def describe_no_time(writer: str, reason: str, *, is_heard: bool) -> str:
     """Describe a writer that reported why it notes no later time."""
     verb = "is alive, but" if is_heard else "reported before it fell silent:"
     return f"{writer} {verb} {reason}."
@@ -167,11 +174,11 @@ def _describe_noted(first: Waiting, lower: int | None) -> str:
     return f"noted {format_time(first.time)} and no later time"
 
 
-def describe_ahead(ahead: int, *, has_holders: bool, domain: str) -> str:
+def describe_ahead(ahead: int, *, has_waiting: bool, domain: str) -> str:
     """Describe live writers beyond the lower; `domain` is empty if it is the only one."""
     verb, does = ("has", "does") if ahead == 1 else ("have", "do")
     vouches = f", or {does} not vouch for {domain}" if domain else ""
-    writers = pluralize(ahead, "other live writer" if has_holders else "live writer")
+    writers = pluralize(ahead, "other live writer" if has_waiting else "live writer")
     return f"{writers} {verb} noted later times{vouches}."
 
 
@@ -210,16 +217,16 @@ def _format_heard(heard_ms: int) -> str:
 
 
 def describe_next_advance(
-    decision: Hold, foreseen: Forecast | None, in_ms: int, *, is_possible: bool
+    decision: WaitForWriters, foreseen: Forecast | None, in_ms: int, *, is_possible: bool
 ) -> str:
     """Describe the next advance: the forecast in `in_ms`, or at the last timeout."""
-    waits, is_one = decision.waiting_for, decision.holders == 1
+    waits, is_one = decision.waiting_for, decision.holding_back_count == 1
     who = waits[0].writer if is_one else "each of them"
     noted = f"It advances when {who} notes a later time"
     ends = f"when {who if is_one else 'the last of them'} times out"
     if foreseen is not None:
         prediction = f"{noted}, or automatically in {format_seconds(in_ms)}, {ends}"
-        if foreseen.exclusions == decision.holders:
+        if foreseen.exclusions == decision.holding_back_count:
             return f"{prediction}."
         names = join_names(foreseen.writers, foreseen.exclusions)
         return f"{prediction}: then to {format_time(foreseen.lower)}, without {names}."
@@ -229,10 +236,10 @@ def describe_next_advance(
     return f"{noted}, or automatically in {at} at the earliest, {ends}."
 
 
-def describe_operator_hold(writer: str, until: int, by: str | None, reason: str | None) -> str:
+def describe_suspension(writer: str, until: int, by: str | None, reason: str | None) -> str:
     why = ": ".join(filter(None, (by, reason)))
     shown = f" ({why})" if why else ""
-    return f"{writer} is held by an operator until {format_time(until)}{shown}."
+    return f"The timeout of {writer} is suspended until {format_time(until)}{shown}."
 
 
 def describe_without(who: str, what: str, lower: int | None, then: int | None) -> str:
@@ -251,7 +258,7 @@ def describe_excluded(some: Sequence[tuple[str, Exclusion]], number: int) -> str
     if not number:
         return "No writer is excluded."
     named = [
-        (writer, f"since {format_time(each.since)} ({REASON_WORDS[each.reason]})")
+        (writer, f"since {format_time(each.excluded_at)} ({REASON_WORDS[each.reason]})")
         for writer, each in some
     ]
     if number == len(named) == 1:
@@ -265,9 +272,9 @@ def describe_narrowed(stream: str, writer: str, domain: str) -> str:
     return f"{writer} dropped {domain}, and marks may lack its rows: {remedy}."
 
 
-def describe_dry_run(would: Would, lower: int | None) -> str:
+def describe_dry_run(would: DryRun, lower: int | None) -> str:
     if would.decision != "advance" or would.lower is None:
-        verb = {"hold": "hold", "quiet": "be quiet", "sealed": "stay sealed"}[would.decision]
+        verb = {"wait": "wait", "quiet": "be quiet", "sealed": "stay sealed"}[would.decision]
         return f"Then it would {verb} {format_lower(would.lower)}."
     then = f"Then it would advance to {format_time(would.lower)}{_format_gain(lower, would.lower)}"
     if not would.excluded:

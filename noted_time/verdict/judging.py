@@ -49,9 +49,9 @@ from noted_time.verdict.completeness import (
 from noted_time.verdict.words import (
     BEFORE_FIRST_MARK,
     NOT_SO_FAR,
-    describe_holders,
     describe_open,
     describe_vouching,
+    describe_waiting,
 )
 
 OTHER_DOMAIN = "the query's watermark is of the domain {0!r}: name it (--domain {0}, domain=)"
@@ -97,8 +97,11 @@ class JudgedDomain(Protocol):
 
     def find_unknown_segments(self, position: Mapping[int, int]) -> Sequence[int]: ...
 
-    def list_holders(self, limit: int) -> tuple[Sequence[tuple[str, int]], int]:
-        """Return the longest holders, each since when (Unix ms), and the number of all."""
+    def list_holding_back(self, limit: int) -> tuple[Sequence[tuple[str, int]], int]:
+        """Return the first writers that hold back the watermark, and the number of all.
+
+        Each has the moment (Unix ms) when it began to.
+        """
 
     def suggest(self, writer: str) -> str:
         """Return what to do about a required writer that is not known."""
@@ -149,8 +152,8 @@ def check(domain: JudgedDomain, asked: Requirement) -> None:
         check_time(asked.to, domain.history.last_lower)
     if asked.require_all and asked.require_known:
         raise Rejected("`require_all` includes `require_known`: leave one out")
-    if asked.since is not None and asked.to is not None and asked.since >= asked.to:
-        raise Rejected(f"`since` {asked.since} is not before `to` {asked.to}")
+    if asked.from_time is not None and asked.to is not None and asked.from_time >= asked.to:
+        raise Rejected(f"`from_time` {asked.from_time} is not before `to` {asked.to}")
     if asked.wait_ms and asked.to is None:
         raise Rejected("`wait_ms` has no effect without `to`: leave one out")
     read = asked.read
@@ -176,7 +179,7 @@ def judge_time(domain: JudgedDomain, asked: Requirement, time: int) -> Verdict:
         lacks.append(_describe_first_mark(domain, asked))
     if not lacks:
         lacks = [*_list_unread(domain, asked, time, mark), *_list_expired(domain, asked, mark)]
-    start = MIN_INT64 if asked.since is None else asked.since
+    start = MIN_INT64 if asked.from_time is None else asked.from_time
     gaps = coverage.assess_mark(mark, start, time, has_all_rows=has_all_rows)
     if asked.has_no_missing:
         lacks += _list_unmet_rows(domain, asked, gaps)
@@ -213,7 +216,7 @@ def _list_ends(domain: JudgedDomain, asked: Requirement) -> Iterator[int]:
     """Yield the times when a required writer stops vouching, or when one becomes missing."""
     for name in _list_required(domain, asked):
         spells, _ = domain.find_writer_status(name)
-        yield from (each.until for each in spells if each.until is not None)
+        yield from (each.to_time for each in spells if each.to_time is not None)
     history = domain.history
     for name, seq in domain.coverage.missing.list_first_seqs() if asked.has_no_missing else ():
         stated = find_stated_end(domain.find_writer_status(name)[0])
@@ -301,10 +304,10 @@ def _list_unread(
     """Yield why no mark has the time, or why the dataset has not read up to it."""
     read, last = asked.read, domain.history.last
     if last is None:
-        yield _wait_for_holders(domain, "no_mark", NO_MARK)
+        yield _wait_for_writers(domain, "no_mark", NO_MARK)
     elif time is not None and mark is None:
         why = f"its lower is {asked.format(last.lower)}"
-        yield _wait_for_holders(domain, "time_not_reached", why)
+        yield _wait_for_writers(domain, "time_not_reached", why)
     elif read is not None and read.position is not None and not last.cut.offsets:
         yield Lack(kind="times_only", status="incomplete", sentence=TIMES_ONLY)
     elif read is not None:
@@ -330,15 +333,18 @@ def _list_open(domain: JudgedDomain, asked: Requirement) -> Iterator[Lack]:
         yield Lack(kind="open_stream", status="incomplete", sentence=sentence)
 
 
-def _wait_for_holders(domain: JudgedDomain, kind: LackKind, sentence: str) -> Lack:
-    """Return a lack with the longest holder, whose sentence names several."""
-    holders, number = domain.list_holders(NAMES_PER_SENTENCE)
-    if not holders:
+def _wait_for_writers(domain: JudgedDomain, kind: LackKind, sentence: str) -> Lack:
+    """Return a lack with the first writer that is waited for, whose sentence names several."""
+    waiting, number = domain.list_holding_back(NAMES_PER_SENTENCE)
+    if not waiting:
         return _wait(kind, sentence)
-    waits = describe_holders([name for name, _ in holders], number)
-    writer, since = holders[0]
+    waits = describe_waiting([name for name, _ in waiting], number)
+    writer, began_at = waiting[0]
     return replace(
-        _wait(kind, f"{sentence}, and {waits}"), writer=writer, domain=domain.domain, since=since
+        _wait(kind, f"{sentence}, and {waits}"),
+        writer=writer,
+        domain=domain.domain,
+        began_at=began_at,
     )
 
 
@@ -389,7 +395,7 @@ def _describe_unmet(domain: JudgedDomain, each: NotVouching) -> Lack:
         sentence=sentence,
         writer=each.writer,
         domain=domain.domain,
-        until=each.until,
+        to_time=each.to_time,
         remedy=remedy,
     )
 
@@ -407,7 +413,7 @@ def _list_unmet_rows(domain: JudgedDomain, asked: Requirement, found: Gaps) -> I
     if not found.missing.is_known and not found.before_first_mark:
         sentence = f"which writers are missing is not known: {NOT_SO_FAR}"
         yield Lack(kind="ledger_too_short", status="unknown", sentence=sentence)
-    if asked.since is None:
+    if asked.from_time is None:
         return
     for each in found.late.writers:
         yield _describe_late(domain, each, "incomplete")
@@ -427,8 +433,8 @@ def _list_remarks(
                 sentence=each.describe(now),
                 writer=each.writer,
                 domain=domain.domain,
-                since=each.since,
-                until=each.time,
+                began_at=each.began_at,
+                to_time=each.last_time,
             )
     is_said = asked.has_no_missing or found.before_first_mark
     if not found.missing.is_known and not is_said:
@@ -436,7 +442,7 @@ def _list_remarks(
     for late in found.late.writers:
         if late.writer not in known:
             yield _describe_late(domain, late, "complete")
-    if not found.late.is_known and not (asked.has_no_missing and asked.since is not None):
+    if not found.late.is_known and not (asked.has_no_missing and asked.from_time is not None):
         yield Lack(kind="late", status="complete", sentence=LATE_NOT_KNOWN)
 
 
@@ -447,8 +453,8 @@ def _describe_late(domain: JudgedDomain, each: LateWriter, status: VerdictStatus
         sentence=f"{each.writer} {'has' if each.rows else 'may have'} late rows",
         writer=each.writer,
         domain=domain.domain,
-        since=each.least,
-        until=each.most,
+        from_time=each.min_time,
+        to_time=each.max_time,
         rows=each.rows or None,
     )
 

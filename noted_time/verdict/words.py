@@ -55,10 +55,10 @@ def describe_vouching(by: VouchedBy, *, is_sealed: bool) -> str:
     return "because it is sealed" if is_sealed and not (by.count or by.expected) else by.sentence
 
 
-def describe_holders(names: Sequence[str], number: int) -> str:
+def describe_waiting(names: Sequence[str], number: int) -> str:
     """Return a clause with the writers that a watermark waits for, or `""` without names.
 
-    >>> describe_holders(["oslo", "lima"], 2)
+    >>> describe_waiting(["oslo", "lima"], 2)
     'it waits for oslo and lima'
     """
     return f"it waits for {join_names(names, number)}" if names else ""

@@ -38,7 +38,7 @@ def compute_noted_costs(
         read = run(read_noted(stream, asked.domain), transport.ask)
     AnotherLog.check(stream, read.logs, rows.log_id)
     placed = LocatedRows(rows.times, rows.partitions, rows.offsets, rows.whose)
-    found = judge(read.marks, placed, read.words, read.owners, window_ms)
+    found = judge(read.marks, placed, read.promises, read.owners, window_ms)
     lost, times = len(found.lost), rows.arrivals
     is_replayed = times is None or abs(int(times.max()) - read.marks.written[-1]) > DAY_MS
     waited = () if is_replayed else compute_waits(found.waits)

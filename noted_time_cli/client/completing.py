@@ -27,7 +27,7 @@ from noted_time.values import (
     join_names,
     parse_time,
 )
-from noted_time.verdict.words import NOT_SO_FAR, describe_holders
+from noted_time.verdict.words import NOT_SO_FAR, describe_waiting
 from noted_time_cli.client.caller import MOST_ROWS, Caller, client_command
 from noted_time_cli.client.datasets import (
     MISSING_STATUS,
@@ -143,7 +143,9 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
     what = "no window is complete yet"
     if page.windows:
         what = f"{_format_start(page.next or 0, window)} is not complete"
-    echo(": ".join(filter(None, (what, describe_holders(page.waiting_for, page.holders)))))
+    echo(
+        ": ".join(filter(None, (what, describe_waiting(page.waiting_for, page.holding_back_count))))
+    )
 
 
 def _place_windows(windows: Tiling, zone: tzinfo) -> Tiling:
@@ -172,10 +174,10 @@ def _describe_window(window: CompleteWindow) -> str:
 
 CHANGED_COLUMNS: Columns = {
     "late rows": lambda window: (
-        f"{sum(each['rows'] for each in window['late'])}"
-        f"{' and more' if any(each['unknown'] for each in window['late']) else ''}"
+        f"{sum(each['rows'] for each in window['late_writers'])}"
+        f"{' and more' if any(each['may_have_more'] for each in window['late_writers']) else ''}"
     ),
-    "writers": lambda window: ", ".join(each["writer"] for each in window["late"]),
+    "writers": lambda window: ", ".join(each["writer"] for each in window["late_writers"]),
 }
 
 

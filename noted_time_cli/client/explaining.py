@@ -20,10 +20,10 @@ from noted_time_cli.terminal.options import (
 )
 from noted_time_cli.terminal.output import Columns, echo, print_table
 
-HOLDER_COLUMNS: Columns = {
+WAITING_COLUMNS: Columns = {
     "writer": "writer",
     "time": lambda each: format_time(each["time"]),
-    "held for": lambda each: format_seconds(each["held_for_ms"]),
+    "held back": lambda each: format_seconds(each["held_back_ms"]),
     "times out in": lambda each: format_seconds(each["times_out_in_ms"]),
     "lower without it": lambda each: format_time(each["lower_without"]),
 }
@@ -56,11 +56,11 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Explain whether the watermark advances, and why not.
 
-    The sentences name its holders and the excluded writers, when it advances
-    without an action, and where it would be without the holders.
+    The sentences name the writers that hold it back and the excluded writers, when it advances
+    without an action, and where it would be without them.
 
-    If the watermark holds, a table of the holders follows. With --position, the sentences also say
-    which segments hold the reader.
+    If the watermark is held back, a table of these writers follows. With --position, the sentences
+    also say which segments the reader waits for.
 
     Nothing is changed, even with --exclude and --writer-timeout.
 
@@ -75,8 +75,8 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
         _print(explanation)
 
 
-def _list_holders(explanation: Json) -> list[Json]:
-    """List no holders while the watermark advances as usual."""
+def _list_waiting(explanation: Json) -> list[Json]:
+    """List no writers while the watermark advances as usual."""
     if explanation["condition"] == "advancing":
         return []
     without = explanation["lower_without"]
@@ -90,5 +90,5 @@ def _print(explanation: Json) -> None:
         echo(sentence)
     if (reader := explanation["reader"]) and reader["waiting_for"]:
         print_table(SEGMENT_COLUMNS, reader["waiting_for"])
-    if holders := _list_holders(explanation):
-        print_table(HOLDER_COLUMNS, holders)
+    if waiting := _list_waiting(explanation):
+        print_table(WAITING_COLUMNS, waiting)

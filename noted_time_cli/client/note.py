@@ -89,8 +89,8 @@ def note(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Note time for a writer: all its events before TIME are written durably.
 
-    A new writer needs --join, so that a mistyped name does not hold the watermark. A script that
-    runs every hour uses --join each time, and a --timeout of more than one hour.
+    A new writer needs --join, so that a mistyped name does not hold back the watermark. A script
+    that runs every hour uses --join each time, and a --timeout of more than one hour.
 
     If a writer notes a time below the watermark, the command warns, and readers learn that rows may
     be missing. To report late rows, use --late ROWS --least TIME.
@@ -115,8 +115,8 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         domain=domain,
         state=state,
         timeout_ms=timeout or UNCHANGED_TIMEOUT,
-        late=_build_late_rows(late, least, most),
-        since=None if since is None else parse_time(since),
+        late_rows=_build_late_rows(late, least, most),
+        from_time=None if since is None else parse_time(since),
     )
     path = writer_path(stream, writer)
     try:
@@ -185,7 +185,7 @@ def _describe_late(stream: str, sent: Note, lower: int | None) -> str:
     >>> _describe_late("five", Note("lima", 3_600_000), 7_200_000)
     'lima noted 3600000: late by 3600000, five advanced without it to 7200000'
     """
-    if lower is None or sent.state != "live" or sent.late:
+    if lower is None or sent.state != "live" or sent.late_rows:
         return ""
     at = format_time(lower)
     if sent.time is None:
@@ -201,8 +201,8 @@ def _describe_result(stream: str, sent: Note, result: Accepted) -> str:
     who, lower = sent.writer, result.lower
     if sent.state != "live":
         first = f"{who} is {sent.state}: {stream} does not wait for it."
-    elif isinstance(sent.late, LateRows):
-        rows, least = pluralize(sent.late.rows, "row"), format_time(sent.late.least)
+    elif isinstance(sent.late_rows, LateRows):
+        rows, least = pluralize(sent.late_rows.rows, "row"), format_time(sent.late_rows.min_time)
         first = f"{who} reported {rows} from {least} on that came below the watermark."
     elif sent.time is None:
         most = format_duration(result.timeout_ms or 0)
@@ -211,7 +211,7 @@ def _describe_result(stream: str, sent: Note, result: Accepted) -> str:
         first = f"{who} noted {format_time(sent.time)}."
     if result.exclusion is None:  # before the first note there is no lower
         return first if lower is None else f"{first} {stream} is complete to {format_time(lower)}."
-    why, since = REASON_WORDS[result.exclusion.reason], format_time(result.exclusion.since)
+    why, since = REASON_WORDS[result.exclusion.reason], format_time(result.exclusion.excluded_at)
     return (
         f"{first} But {stream} advanced without it ({why} at {since}): "
         f"its rows below {format_time(lower)} are late."

@@ -12,7 +12,7 @@ CONTROLLER_COLUMNS: Columns = {
     "controller": "url",
     "version": "version",
     "schema": "revision",
-    "since": lambda row: None if row["since"] is None else format_time(row["since"]),
+    "since": lambda row: None if row["connected_at"] is None else format_time(row["connected_at"]),
     "buckets": "buckets",
 }
 

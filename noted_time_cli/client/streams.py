@@ -194,8 +194,11 @@ def _find_overwritten(call: Caller, stream: str, settings: Json, last_change: in
     """
     sent = settings["expected_writers"]
     for change in _list_changes(call, stream):
-        if change.number > last_change and (change.became or {}).get("expected_writers") == sent:
-            replaced = (change.was or {}).get("expected_writers", ())
+        if (
+            change.number > last_change
+            and (change.new_values or {}).get("expected_writers") == sent
+        ):
+            replaced = (change.old_values or {}).get("expected_writers", ())
             return [each for each in replaced if each not in sent]
     return []
 

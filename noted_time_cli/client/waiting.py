@@ -69,12 +69,12 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
     asked = replace(
-        writers.build(), to=parse_time(time), since=None if since is None else parse_time(since)
+        writers.build(), to=parse_time(time), from_time=None if since is None else parse_time(since)
     )
-    if asked.since is not None and asked.since >= (asked.to or 0):
+    if asked.from_time is not None and asked.from_time >= (asked.to or 0):
         raise typer.BadParameter("--since is not before TIME: exchange them")
     opened = of.open(call, dataset, again=True)
-    if asked.since is not None and opened.dataset.kind == "table":
+    if asked.from_time is not None and opened.dataset.kind == "table":
         raise typer.BadParameter("--since has no effect on a table: leave it out")
     try:
         answer = run(opened.wait(asked, timeout / 1000), build_performer(call.ask, _sleep))

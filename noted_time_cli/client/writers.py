@@ -18,7 +18,7 @@ from noted_time.answers import (
 )
 from noted_time.client import Json, Question, stream_path
 from noted_time.values import (
-    LONGEST_HOLD_MS,
+    LONGEST_SUSPENSION_MS,
     NotedMeanwhile,
     format_duration,
     format_seconds,
@@ -50,19 +50,21 @@ def _format_session(writer: Json) -> str | None:
 def _format_state(writer: Json) -> str:
     """Format the state, with the writer's reason not to note and its silence.
 
-    >>> _format_state({"state": "live", "held": None, "is_silent": True, "silent_ms": 120_000})
+    >>> row = {"state": "live", "no_time_reason": None, "is_silent": True, "silent_ms": 120_000}
+    >>> _format_state(row)
     'live, silent 2m'
     """
     silent = f", silent {format_seconds(writer['silent_ms'])}" if writer["is_silent"] else ""
-    held = f": alive, but {writer['held']}" if writer["held"] else ""
-    return f"{writer['state']}{held}{silent}"
+    reason = writer["no_time_reason"]
+    alive = f": alive, but {reason}" if reason else ""
+    return f"{writer['state']}{alive}{silent}"
 
 
-def _format_hold(writer: Json) -> str | None:
-    if writer["held_until"] is None:
+def _format_suspension(writer: Json) -> str | None:
+    if writer["suspension_ends_at"] is None:
         return None
-    why = ": ".join(filter(None, (writer["held_by"], writer["held_for"])))
-    return f"{format_time(writer['held_until'])}{f' ({why})' if why else ''}"
+    why = ": ".join(filter(None, (writer["suspended_by"], writer["suspension_reason"])))
+    return f"{format_time(writer['suspension_ends_at'])}{f' ({why})' if why else ''}"
 
 
 WRITER_COLUMNS: Columns = {
@@ -71,28 +73,28 @@ WRITER_COLUMNS: Columns = {
     "times": lambda row: " ".join(f"{k}={format_time(v)}" for k, v in row["times"].items()),
     "position": lambda row: format_position(row["position"]),
     "noted at": lambda row: "never" if row["is_expected"] else format_time(row["noted_at"]),
-    "holding since": lambda row: format_time(row["holding_since"]),
-    "held by an operator until": _format_hold,
+    "holding back since": lambda row: format_time(row["holding_back_began_at"]),
+    "timeout suspended until": _format_suspension,
     "session": _format_session,
 }
 LEDGER_COLUMNS: Columns = {
     "seq": "seq",
     "at": lambda row: format_time(row["at"]),
-    "from": lambda row: format_time(row["from"]),
-    "to": lambda row: format_time(row["to"]),
+    "from": lambda row: format_time(row["from_lower"]),
+    "to": lambda row: format_time(row["to_lower"]),
     "writer": "writer",
     "reason": "reason",
-    "its time": lambda row: format_time(row.get("time")),
+    "its time": lambda row: format_time(row.get("last_time")),
     "its position": lambda row: format_position(row.get("position")),
     "by": "by",
 }
 LATE_COLUMNS: Columns = {
     "writer": "writer",
-    "late rows": lambda row: f"{row['rows']} and more" if row["unknown"] else row["rows"],
-    "from": lambda row: format_time(row["least"]),
-    "to": lambda row: format_time(row["most"]),
-    "first seen": lambda row: format_time(row["first_seen"]),
-    "last seen": lambda row: format_time(row["last_seen"]),
+    "late rows": lambda row: f"{row['rows']} and more" if row["may_have_more"] else row["rows"],
+    "from": lambda row: format_time(row["min_time"]),
+    "to": lambda row: format_time(row["max_time"]),
+    "first seen": lambda row: format_time(row["first_seen_at"]),
+    "last seen": lambda row: format_time(row["last_seen_at"]),
 }
 
 
@@ -107,7 +109,9 @@ def writers(
     *,
     limit: LimitOption = 100,
 ) -> None:
-    """List the writers of a stream, or show one of them. Holders of the watermark come first.
+    """List the writers of a stream, or show one of them.
+
+    Writers that hold back the watermark come first.
 
     Try it:  noted-time writers flights --limit 10
     """
@@ -154,7 +158,7 @@ def remove(  # noqa: PLR0913 - one parameter for each flag
         row = call.ask_json(Question("GET", path, answer=WriterRow))
         noted_at, excluded = row["noted_at"], row["excluded"]
         if excluded and excluded["reason"] == "removed":
-            since = format_time(excluded["since"])
+            since = format_time(excluded["excluded_at"])
             if not call.print_json(row):
                 say(f"Nothing has changed: {writer} was removed from {stream} at {since}.")
             return
@@ -186,7 +190,7 @@ def _dry_run(call: Caller, stream: str, writer: str) -> Iterator[str]:
 
 
 @client_command
-def hold(  # noqa: PLR0913 - one parameter for each flag
+def suspend_timeout(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: Stream,
     writer: WriterArgument,
@@ -194,19 +198,21 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
     comment: CommentOption = None,
     lasting: Annotated[
         int | None,
-        duration("How long to hold, such as 90m.", "--for", least=1, most=LONGEST_HOLD_MS),
+        duration(
+            "How long to suspend it, such as 90m.", "--for", least=1, most=LONGEST_SUSPENSION_MS
+        ),
     ] = None,
-    release: Annotated[
-        bool, typer.Option("--release", help="End the hold. The timeout applies again.")
+    resume: Annotated[
+        bool, typer.Option("--resume", help="End the suspension. The timeout applies again.")
     ] = False,
 ) -> None:
     """Wait for a writer and ignore its timeout, for example during a repair.
 
-    Try it:  noted-time hold flights UA --for 90m
+    Try it:  noted-time suspend-timeout flights UA --for 90m
     """
-    if (lasting is None) is not release:
-        raise typer.BadParameter("use either --for DURATION or --release")
-    path, query = writer_path(stream, writer, "hold"), {"comment": comment}
+    if (lasting is None) is not resume:
+        raise typer.BadParameter("use either --for DURATION or --resume")
+    path, query = writer_path(stream, writer, "suspension"), {"comment": comment}
     if lasting is None:
         question = Question("DELETE", path, query, answer=WriterRow)
         done = f"The timeout of {writer} applies again."
@@ -234,12 +240,12 @@ def ledger(
         rows=_list_absences,
         cursor="after",
         limit=limit,
-        also=("late", LATE_COLUMNS),
+        also=("late_reports", LATE_COLUMNS),
     )
 
 
 def _list_absences(entry: Json) -> list[Json]:
-    returned = [{"writer": writer, "reason": "returned"} for writer in entry["returned"]]
+    returned = [{"writer": writer, "reason": "returned"} for writer in entry["returned_writers"]]
     return [entry | each for each in (*entry["writers"], *returned)]
 
 
@@ -256,14 +262,15 @@ def changes(call: Caller, stream: Stream, *, limit: LimitOption = 100) -> None:
 def _describe_change(change: Json) -> str:
     """Describe the details of a change, if any.
 
-    >>> _describe_change({"action": "held", "was": None, "is": {"for_ms": 60_000, "until": 0}})
+    >>> change = {"old_values": None, "new_values": {"for_ms": 60_000}}
+    >>> _describe_change({"action": "timeout_suspended", **change})
     'for 1m'
-    >>> settings = {"was": {"domains": ["a"]}, "is": {"domains": ["a", "b"]}}
+    >>> settings = {"old_values": {"domains": ["a"]}, "new_values": {"domains": ["a", "b"]}}
     >>> _describe_change({"action": "settings", **settings})
     'domains: a → a, b'
     """
     words = CHANGE_DESCRIPTIONS.get(change["action"])
-    return words(change["was"] or {}, change["is"] or {}) if words else ""
+    return words(change["old_values"] or {}, change["new_values"] or {}) if words else ""
 
 
 def _describe_settings(was: Json, is_now: Json) -> str:
@@ -286,7 +293,7 @@ CHANGE_DESCRIPTIONS: Mapping[str, Callable[[Json, Json], str]] = {
     "removed": lambda _, is_now: f"from {is_now['domain']}" if is_now else "",
     "taken_over": lambda was, is_now: f"{was['label'] or '-'} → {is_now['label'] or '-'}",
     "went_back": _describe_went_back,
-    "held": lambda _, is_now: f"for {format_duration(is_now['for_ms'])}",
+    "timeout_suspended": lambda _, is_now: f"for {format_duration(is_now['for_ms'])}",
     "sealed": lambda _, is_now: f"at {format_position(is_now['cut'])}",
     "truncated": lambda _, is_now: f"up to {format_position(is_now['cut'])}",
     "scaled": _describe_scaling,

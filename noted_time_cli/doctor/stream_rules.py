@@ -32,8 +32,10 @@ FAULT_REMEDIES = {
     "excluded": "start it again, unless it was removed for good; {program} ledger {}",
     "alive, but not noting": "see the log of its process; {program} writers {}",
     "silent": "see whether its process runs; {program} explain {}",
-    "holding without a time": "note each, or WriterClient(domains=…); {program} stream show {}",
-    "holding for longer than its timeout": "see why its times are old; {program} explain {}",
+    "holding back without a time": (
+        "note each, or WriterClient(domains=…); {program} stream show {}"
+    ),
+    "holding back for longer than its timeout": "see why its times are old; {program} explain {}",
     "seconds": f"note Unix milliseconds: {TROUBLE_PAGE}",
     "no_position": "give a position with each note, or no cut covers its rows",
     "late": f"note only complete times, join and flush before the first write: {TROUBLE_PAGE}",
@@ -150,20 +152,23 @@ def is_mostly_without_positions(rows: Collection[Json]) -> bool:
 
 def find_writer_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
     """Yield the fault of a writer, if any: a key of `FAULT_REMEDIES`, and its detail."""
-    timeout_ms, since = row["timeout_ms"] or stream["writer_timeout_ms"], row["holding_since"]
+    timeout_ms, since = (
+        row["timeout_ms"] or stream["writer_timeout_ms"],
+        row["holding_back_began_at"],
+    )
     vouched = stream["domains"] if row["domains"] is None else row["domains"]
     unnoted = [each for each in vouched if each not in row["times"]]
     if row["is_expected"]:
         yield "never came", f"expected for {format_seconds(now - row['noted_at'])}"
     elif row["state"] == "excluded" and row["excluded"]["reason"] != "removed":
         yield "excluded", ""
-    elif row["state"] != "live" or row["held_until"] is not None:
+    elif row["state"] != "live" or row["suspension_ends_at"] is not None:
         return
-    elif row["held"]:
-        yield "alive, but not noting", row["held"]
+    elif row["no_time_reason"]:
+        yield "alive, but not noting", row["no_time_reason"]
     elif row["is_silent"]:
         yield "silent", f"{format_seconds(row['silent_ms'])} of {format_duration(timeout_ms)}"
     elif row["times"] and unnoted:
-        yield "holding without a time", f"never noted {', '.join(unnoted)}"
+        yield "holding back without a time", f"never noted {', '.join(unnoted)}"
     elif since is not None and now - since >= timeout_ms:
-        yield "holding for longer than its timeout", format_seconds(now - since)
+        yield "holding back for longer than its timeout", format_seconds(now - since)

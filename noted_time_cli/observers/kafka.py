@@ -104,7 +104,7 @@ def ingestion(
 ) -> None:
     """Note when records became visible, by this machine's clock.
 
-    An open transaction holds the end of its partition.
+    An open transaction holds back the end of its partition.
 
     Try it:  noted-time observe kafka ingestion 127.0.0.1:9092 flights
     """

@@ -39,7 +39,8 @@ class ReportedBacklog:
     >>> backlog.set_backlog(backlog=True)
     >>> backlog.state.backlog, backlog.due, backlog.take()
     (True, True, {'backlog': True})
-    >>> backlog.record_answer(BacklogState(backlog=True, because=("reported",), since=7))
+    >>> answer = BacklogState(backlog=True, backlog_causes=("reported",), backlog_began_at=7)
+    >>> backlog.record_answer(answer)
     >>> backlog.due, backlog.take()
     (False, {})
 

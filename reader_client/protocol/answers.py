@@ -47,11 +47,11 @@ class GroupReply(Struct, frozen=True):
     position: Mapping[Offset, Offset]
     readers: Mapping[str, Mapping[Offset, Offset]]
     backlog: bool
-    because: tuple[Cause, ...]
-    since: Int64 | None
+    backlog_causes: tuple[Cause, ...]
+    backlog_began_at: Int64 | None
 
     @property
     def state(self) -> BacklogState:
-        reasons = {cause.reason for cause in self.because}
+        reasons = {cause.reason for cause in self.backlog_causes}
         because = tuple(reason for reason in list_names(Reason) if reason in reasons)
-        return BacklogState(self.backlog, because, self.since)
+        return BacklogState(self.backlog, because, self.backlog_began_at)

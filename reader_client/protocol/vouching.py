@@ -37,7 +37,7 @@ class NotedMarksAnswer:
     """The marks of a domain, and the writers that vouched for its rows."""
 
     marks: NotedMarks
-    words: Mapping[str, WriterPromise]
+    promises: Mapping[str, WriterPromise]
 
     owners: Owners
 
@@ -133,7 +133,7 @@ def _find_absences(entries: Iterable[EntryAnswer]) -> defaultdict[str, list[tupl
     absences: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
     for entry in entries:
         seq = entry.seq
-        for writer in entry.returned:
+        for writer in entry.returned_writers:
             absences[writer] = [
                 (first, min(last, seq - 1), reason) for first, last, reason in absences[writer]
             ]

@@ -81,7 +81,7 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
     - `AnotherLog` if the writers noted another topic.
     - `Recreated` if a partition is missing, or ends below the window's cut.
     - `Rejected` if deleted records may have been in the window, unless the read accepts this.
-    - `Unreachable` if a partition has no leader, or an open transaction holds records.
+    - `Unreachable` if a partition has no leader, or an open transaction holds back records.
     """
     read: BatchRead = choose_options(options, {BatchRead: "read"}).get("read", BatchRead())
     if read.cores is not None:
@@ -206,7 +206,7 @@ def wait_until_readable(
     if committed:
         raise Unreachable(
             f"topic {topic.name!r}, partition {first.segment}: a transaction that is still open "
-            f"holds readers of committed records at {first.offset}, and the end cut is at "
+            f"holds back readers of committed records at {first.offset}, and the end cut is at "
             f"{first.needed}: read it later, or see page 'Symptoms and remedies', section 'A "
             "transaction hangs'"
         )

@@ -166,7 +166,7 @@ def _find_steps(marks: NotedMarks, partition: int, start: int) -> Iterator[tuple
 def _map_writers(read: NotedMarksAnswer, column: str | None) -> Column:
     if column is not None:
         name = F.col(f"`{column}`").cast("string")
-        return F.when(name.isin([*read.words]), name)
+        return F.when(name.isin([*read.promises]), name)
     owners = [
         F.when((F.col("partition") == each) & (F.col("offset") >= first), who)
         for each, (who, first) in read.owners.items()

@@ -64,7 +64,7 @@ class WantedMarks:
         """Return the marks of each stream in the column `time`, for a watermark each.
 
         The commit log keeps only the least watermark (SPARK-50046). So each stream restates the
-        other's last lower, or a quiet stream would hold it after a restart.
+        other's last lower, or a quiet stream would hold it back after a restart.
         """
         bootstrap = self.connection["kafka.bootstrap.servers"]
         topics = ",".join(map(name_noted_topic, self.topics.values()))

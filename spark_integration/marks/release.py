@@ -47,7 +47,7 @@ class Releaser:
         self.last_lower: int | None = None
 
     @property
-    def at_end(self) -> State:
+    def final_state(self) -> State:
         if self.stream.final_cut is not None:
             return "finished"
         return "idle" if self.stream.is_quiet else "live"

@@ -227,7 +227,9 @@ class TopicPlanner(Planner):
     def judge_backlog(self, begun: NotedOffset, read: Mapping[str, Mapping[int, int]]) -> bool:
         """Return whether a stream is behind, and keep this for the next offset."""
         found = [
-            self.backlog.look(begun, stream, marks, read.get(stream), idle=marks.at_end != "live")
+            self.backlog.look(
+                begun, stream, marks, read.get(stream), idle=marks.final_state != "live"
+            )
             for stream, marks in self.marks.items()
         ]
         return any(found)

@@ -81,7 +81,7 @@ class TableClaims:
     - `static_sources`: how many sources without marks do not affect completeness.
     - `start_over`: whether the query may take over the name from another query, once.
     - `strict`: only needed without state and with ``marks="topic"``.
-    - `since`: states from when on the query has all rows, where its sources do not show it.
+    - `from_time`: states from when on the query has all rows, where its sources do not show it.
     - `window`: the largest size of the windows, such as ``"1h"``, if `time_of` is their end and the
       rows have no column of their start.
 
@@ -97,7 +97,7 @@ class TableClaims:
     static_sources: int = 0
     start_over: bool = False
     strict: bool = False
-    since: Time | None = None
+    from_time: Time | None = None
     window: str = ""
 
     def __post_init__(self) -> None:
@@ -140,18 +140,20 @@ class TableClaims:
         whole = find_whole_from(planned.offsets, self._progress.begins_at_zero)
         complete_to = None if whole.is_pending else complete_to
         bound = None if whole.time is None else shift_bound(whole.time, self.delay_ms)
-        since = self._find_since(whole, bound)
-        claim = Claim(self.name, complete_to, self.time_of, plan=plan, **since, **where)
+        from_time = self._find_from_time(whole, bound)
+        claim = Claim(self.name, complete_to, self.time_of, plan=plan, **from_time, **where)
         return BatchClaim(self, self._add_writers(claim), running.run, bound)
 
-    def _find_since(self, whole: WholeFrom, bound: int | None) -> dict[str, Any]:
+    def _find_from_time(self, whole: WholeFrom, bound: int | None) -> dict[str, Any]:
         if bound is None:
-            if self.since is None or not whole.unknown:
+            if self.from_time is None or not whole.unknown:
                 return {}
-            return {"since": unix_ms_of(self.since, up=True), "is_since_stated": True}
+            return {"from_time": unix_ms_of(self.from_time, up=True), "is_from_time_stated": True}
         if self.window:
-            return {"since": shift_bound(bound, parse_duration(self.window))}
-        return {} if bound != MIN_INT64 and WINDOW_END.search(self.time_of) else {"since": bound}
+            return {"from_time": shift_bound(bound, parse_duration(self.window))}
+        return (
+            {} if bound != MIN_INT64 and WINDOW_END.search(self.time_of) else {"from_time": bound}
+        )
 
     def _find_complete_to(self, planned: PlannedBatch) -> int | None:
         """Return the claimed time of a batch: its watermark, or without state the lower."""
@@ -213,7 +215,7 @@ class BatchClaim(Struct, frozen=True):
     claims: TableClaims
     claim: Claim
     run: str = ""
-    bound: int | None = None  # `since` of the rows that the query reads
+    bound: int | None = None  # `from_time` of the rows that the query reads
     _histories: dict[str, TableHistory] = {}
 
     @property
@@ -246,11 +248,11 @@ class BatchClaim(Struct, frozen=True):
     def cover_windows(self, table: str, largest_ms: int | None) -> BatchClaim:
         """Return the claim of rows with such windows, `None` without rows: as the claim before."""
         before = self.open(table).history().statuses().get(self.claim.name)
-        known = [before.claim.since] if before is not None and before.claim is not None else []
+        known = [before.claim.from_time] if before is not None and before.claim is not None else []
         if self.bound is not None and largest_ms is not None:
             known.append(shift_bound(self.bound, largest_ms))
         since = max((each for each in known if each is not None), default=None)
-        return replace(self, claim=replace(self.claim, since=since))
+        return replace(self, claim=replace(self.claim, from_time=since))
 
     def withdraw(self, table: str) -> None:
         """Record that this batch writes nothing, or nothing more, to the table.

@@ -52,7 +52,7 @@ class NotedTable:
         """Append the rows of a micro-batch."""
         claim = self._claims.of(batch_id)
         check_column(rows, self._claims.time_of)
-        if claim.claim.since is None and claim.bound is not None:
+        if claim.claim.from_time is None and claim.bound is not None:
             claim = self._cover_windows(claim, rows)
         if claim.is_committed(self._table):
             log.info("%s already contains batch %d", self._table, batch_id)

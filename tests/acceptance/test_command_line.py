@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from controller.store.migrate import migrate
-from controller.store.schema import SCHEMA_REVISION
 from tests.support.processes import ServeProcess, environment, run_command
 from tests.support.terminals import run_on_terminal
 
@@ -35,17 +34,17 @@ def test_hints_name_the_command_that_started_the_program(tmp_path: Path) -> None
     )
 
 
-def test_serve_refuses_an_older_schema(tmp_path: Path) -> None:
-    """The error has the command that migrates it, which only a person should run."""
+def test_serve_refuses_a_schema_that_no_migration_knows(tmp_path: Path) -> None:
+    """The error has the remedy, and the file stays as it is."""
     migrate(f"sqlite:///{tmp_path / DATABASE}")
     with closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
         connection.execute("UPDATE noted_time_version SET version_num = '0000'")
     refused = run_command("serve", cwd=tmp_path)
 
     says = (
-        "noted-time: the schema of sqlite:///noted-time.db is at 0000, older than "
-        f"{SCHEMA_REVISION}: "
-        "run `noted-time migrate --database sqlite:///noted-time.db`"
+        "noted-time: the schema of sqlite:///noted-time.db is at 0000, of a version before the "
+        "first release, and cannot be migrated: start the noted-time that created it, or name an "
+        "empty database"
     )
     assert (refused.returncode, refused.stderr.splitlines()[-1]) == (1, says)
 

@@ -142,8 +142,8 @@ def test_only_operators_changes_need_the_right_to_administer() -> None:
         ("POST", f"{S}/seal"),
         ("DELETE", f"{S}/reader-groups/g"),
         ("DELETE", f"{S}/writers/w"),
-        ("POST", f"{S}/writers/w/hold"),
-        ("DELETE", f"{S}/writers/w/hold"),
+        ("POST", f"{S}/writers/w/suspension"),
+        ("DELETE", f"{S}/writers/w/suspension"),
     }
 
 

@@ -42,8 +42,10 @@ async def test_a_wall_clock_far_ahead_deletes_nothing(store: Watched, time: Give
 
     async with serve_stream(store, time, max_time_ahead_ms=None) as controller:
         await deliver(controller, *(Note("a", lower, {0: 10 * lower}) for lower in range(1, 6)))
-        await controller.change("s", operations.hold, ANONYMOUS_ORDER, "a", 1000)
-        await deliver(controller, Note("b"), Note("b", 9), Note("a", 9, late=LateRows(3, 2, 2)))
+        await controller.change("s", operations.suspend_timeout, ANONYMOUS_ORDER, "a", 1000)
+        await deliver(
+            controller, Note("b"), Note("b", 9), Note("a", 9, late_rows=LateRows(3, 2, 2))
+        )
         await controller.change("s", operations.remove, ANONYMOUS_ORDER, "b")
         await deliver(controller, Note("a", 10))
         before = list_kept()
@@ -167,8 +169,8 @@ RETURNED: list[Step] = [
 """The member that finished notes again at its last time, and no other falls behind it by that."""
 
 
-@example(history=OVERTAKEN, returning="hold")
-@example(history=LEADERLESS, returning="hold")
+@example(history=OVERTAKEN, returning="wait")
+@example(history=LEADERLESS, returning="wait")
 @example(history=RETURNED, returning="exclude")
 @given(history=steps, returning=st.sampled_from(("hold", "exclude")))
 def test_forgotten_writers_change_no_mark(history: list[Step], returning: ReturningWriter) -> None:

@@ -203,7 +203,7 @@ UNKNOWN = dict.fromkeys(map("no{:05}".format, range(MANY)), 1)
         ("POST", f"{S}/scale", {"created": {str(each): ["x"] * 4000 for each in range(50)}}),
         ("POST", f"{S}/seal", {"cut": WRONG}),
         ("POST", f"{S}/seal", {"final_times": TEXTS}),
-        ("POST", f"{S}/writers/a/hold", {"for_ms": 1} | UNKNOWN),
+        ("POST", f"{S}/writers/a/suspension", {"for_ms": 1} | UNKNOWN),
         ("PUT", f"{S}/reader-groups/g", {"backlog": UNKNOWN}),
         ("PUT", f"{S}/reader-groups/g/readers/r", {"position": WRONG}),
     ],

@@ -59,7 +59,7 @@ def seed(story_controller: Served) -> Calls:
 
 @pytest.fixture
 def stuck(seed: Calls) -> Stalled:
-    """A new stream, which `lima` holds."""
+    """A new stream, which `lima` holds back."""
     return stall(seed, f"stalled-{next(NUMBERS)}")
 
 

@@ -45,12 +45,12 @@ def test_writer_that_noted_meanwhile_needs_a_second_press(
 
 
 def test_hold_lasts_until_the_shown_time(visit: Visit, seed: Calls, stuck: Stalled) -> None:
-    dialog = open_dialog(visit, stuck.name, "Hold lima…").wait_for_dry_run()
+    dialog = open_dialog(visit, stuck.name, "Wait longer for lima…").wait_for_dry_run()
     (shown,) = moments(dialog.dry_run)
-    dialog.act("Hold", WHY)
+    dialog.act("Wait longer", WHY)
     expect(dialog.element).to_be_hidden()
 
-    until = seed.get(f"{stuck.name}/writers/lima")["held_until"]
+    until = seed.get(f"{stuck.name}/writers/lima")["suspension_ends_at"]
     assert abs(until - shown) < MINUTE_MS
 
 

@@ -48,7 +48,7 @@ def draw_chart(
             | {"marks": 1, "upper_is_bound": True, "excluded": [], "excluded_marks": 0}
             for seq, (at, lower) in enumerate(marks, start=1)
         ]
-        shown = {"from": marks[0][0], "to": to, "points": points, "before": None}
+        shown = {"from_at": marks[0][0], "to_at": to, "points": points, "lower_before": None}
         route.fulfill(json=answer | shown)
 
     visit.page.unroute_all()

@@ -25,7 +25,9 @@ def test_long_names_push_no_column_away(visiting: Visiting, empty: Served) -> No
     empty.post(NAME, {"writer": NAME}, {"writer": "short"})
     empty.post(NAME, {"writer": NAME, "time": 1, "position": {"0": 1}})
     empty.call("PUT", f"/{NAME}/reader-groups/{NAME}/readers/r", {"position": {"0": 1}})
-    empty.call("POST", f"/{NAME}/writers/short/hold", {"for_ms": HOUR_MS}, comment="why " * 99)
+    empty.call(
+        "POST", f"/{NAME}/writers/short/suspension", {"for_ms": HOUR_MS}, comment="why " * 99
+    )
     visit = visiting(empty.url)
     for view, table in (("/", "Streams"), (f"/streams/{NAME}", "Writers"), ("", "Readers")):
         if view:

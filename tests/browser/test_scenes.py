@@ -6,12 +6,12 @@ stream at first. In `tokens.txt` it asks for tokens:
     stream cargo {"domains": ["a"]}     a new stream waits an hour for each writer; it has settings
     note cargo {"writer": "a"}, {"writer": "b", "time": @10:00}    two notes in one call, accepted
     note cargo {"writer": "b", "time": @09:00} -> invalid_time     another is refused
-    stall cargo                         `lima` holds the stream for 65 minutes, and others continue
+    stall cargo                         `lima` holds it back for 65 minutes, and others continue
     POST cargo/seal {}                  a call of the API that succeeds, as `DELETE cargo`
     stop                                the controller stops, until `start`
     zone Asia/Kabul                     the browser is in that time zone
     open /streams/cargo                 the page shows a view; `reload` loads it again
-    see Why: cargo holds at …           a part of the page has a text, where `…` is any part of it
+    see Why: cargo is held back at …    a part of the page has a text, where `…` is any part of it
     miss Why: behind the clock          it does not have the text
     title watermark: 10:00              its tooltip does
     count Ledger/*: 2                   the number of such parts
@@ -48,7 +48,7 @@ from tools.trials.browser import Visit
 from tools.trials.dashboards import stall, wall_ms
 from tools.trials.served import Served
 
-CONTROLS = ("remove", "hold", "release", "settings", "truncate", "seal")
+CONTROLS = ("remove", "suspend", "resume", "settings", "truncate", "seal")
 PLACES = {
     "page": "body",
     "content": "main",

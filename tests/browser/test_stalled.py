@@ -1,4 +1,4 @@
-"""The writers that hold the watermark, since when, and the effect of their removal."""
+"""The writers that hold back the watermark, since when, and the effect of their removal."""
 
 import re
 
@@ -18,19 +18,19 @@ def test_stalled_stream_names_its_holder_within_two_seconds(visit: Visit) -> Non
 
 
 def test_holder_its_time_and_effect_show_without_scrolling(visit: Visit, seed: Calls) -> None:
-    """Without its holder, the watermark would be the least of the others, as in `explain`."""
+    """Without that writer, the watermark would be the least of the others, as in `explain`."""
     row = seed.get("orders/writers", limit=1)["writers"][0]
     without = seed.get("orders/explain")["lower_without"]["lima"]
     why = visit.open_stream("orders")
     expect(why).to_contain_text("lima")
 
-    held, shown = visit.rows("Writers").first, why.locator(".said > p")
-    expect(held).to_contain_text(re.compile("holds 1h"))
+    row_part, shown = visit.rows("Writers").first, why.locator(".said > p")
+    expect(row_part).to_contain_text(re.compile("holds back 1h"))
     expect(shown).to_have_text(
-        [re.compile("orders holds at"), re.compile("lima has held it for 1h")]
+        [re.compile("orders is held back at"), re.compile("lima has held it back for 1h")]
     )
-    assert (row["writer"], without in moments(held)) == ("lima", True)
-    assert visit.is_in_sight(held, *shown.all())
+    assert (row["writer"], without in moments(row_part)) == ("lima", True)
+    assert visit.is_in_sight(row_part, *shown.all())
 
 
 def test_stream_that_waits_names_the_holder_and_who_noted(visiting: Visiting) -> None:
@@ -52,7 +52,7 @@ def test_stream_that_waits_names_the_holder_and_who_noted(visiting: Visiting) ->
         row = visit.rows("Streams").first
 
         expect(row.locator(".pill").first).to_have_class(re.compile(r"^pill ?$"))
-        expect(row.locator(".pill").first).to_have_text(re.compile("waits 31m"))
+        expect(row.locator(".pill").first).to_have_text(re.compile("waiting 31m"))
         expect(row).to_contain_text(re.compile(r"delhi.*since .*: berlin noted "))
 
 

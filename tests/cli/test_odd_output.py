@@ -29,16 +29,16 @@ ACCESS = {"version": version("noted-time"), "tokens": False, "writers": [], **RI
 STREAM = FLIGHTS | {"name": "s", "marks": {"default": None}, "scale_events": []}
 PAGE = {"writers": [], "states": {}, "now": 5, "total": 0, "next": None}
 WITHOUT = (
-    *("out_at", "session", "held", "times_out_in_ms", "lower_without"),
-    *("held_by", "held_for", "silent_ms"),
+    *("times_out_at", "session", "no_time_reason", "times_out_in_ms", "lower_without"),
+    *("suspended_by", "suspension_reason", "silent_ms"),
 )
-WRITER = dict.fromkeys(WITHOUT) | LIVE | {"late": {}, "session": None, "vouching": {}}
+WRITER = dict.fromkeys(WITHOUT) | LIVE | {"late_rows": {}, "session": None, "vouching": {}}
 EXPLAINED: dict[str, Any] = dict.fromkeys(Explanation.__struct_fields__) | {
     "now": 5,
     "decision": "advance",
     "condition": "advancing",
     "waiting_for": [],
-    "holders": 0,
+    "holding_back_count": 0,
     "lower_without": {},
     "hints": [],
     "sentences": ["Quiet."],
@@ -105,9 +105,9 @@ def test_doctor_checks_the_largest_number_of_domains() -> None:
 
 @pytest.mark.parametrize("words", [("explain", "s"), ("doctor", "s")])
 def test_control_characters_of_a_controller_are_escaped(words: tuple[str, ...]) -> None:
-    waited = {"writer": EVIL, "time": 5, "held_for_ms": 5, "times_out_in_ms": 5}
+    waited = {"writer": EVIL, "time": 5, "held_back_ms": 5, "times_out_in_ms": 5}
     explained = EXPLAINED | {"sentences": [EVIL], "waiting_for": [waited]}
-    history: dict[str, Any] = {"now": 5, "before": None, "points": []}
+    history: dict[str, Any] = {"now": 5, "lower_before": None, "points": []}
     with odd_controller(ANSWERS | {"/explain": explained, "/history": history}) as url:
         done = Commands(url)(*words)
 
@@ -121,7 +121,9 @@ def test_control_characters_of_a_commit_are_escaped(run: Commands, tmp_path: Pat
     """JSON output stays JSON."""
     orders = Orders(tmp_path)
     orders.claim(TEN, 0)
-    orders.record(Claim("web", TEN, EVIL, "r", 0, id="w", table=orders.table, missing=(EVIL,)))
+    orders.record(
+        Claim("web", TEN, EVIL, "r", 0, id="w", table=orders.table, missing_writers=(EVIL,))
+    )
     shown = run("claim", "show", orders.url, "--name", "web")
     plain = run("claim", "show", orders.url, "--name", "web", "--json")
 

@@ -8,7 +8,7 @@ behind exclamation marks, and last its status, unless that is 0:
     write flights 0 10:05 10:09       rows of a segment of a file log have times in column `at`
     rows flights 0 [{"at": 5}]        rows of any other columns, in one file
     PUT flights {"domains": ["a"]}    a call of the API that succeeds, below `/v1/streams/`
-    claim orders 10:00 {"since": 5}   a commit to a Delta table has a claim; see `Orders.claim`
+    claim orders 10:00 {"from_time": 5}   a commit to a Delta table has a claim; see `Orders.claim`
     append orders                     a commit has none; so does `overwrite orders`
     ask wait flights 10:05 require=all        a question by `tests.support.asking.ask`, whose
     [3]                                       output is compared only if some is shown
@@ -136,7 +136,9 @@ class Session:
             time, _, more = given.partition(" ")
             claimed = None if time == "none" else read_time(time)
             options = json.loads(more or "{}")
-            self.orders.claim(claimed, next(self.batches), *options.pop("missing", ()), **options)
+            self.orders.claim(
+                claimed, next(self.batches), *options.pop("missing_writers", ()), **options
+            )
         elif verb in {"append", "overwrite"}:
             write_deltalake(path, ROWS, mode="append" if verb == "append" else "overwrite")
         else:

@@ -1,4 +1,4 @@
-"""`noted-time why`: the hop that holds a dataset, on Iceberg and from Python."""
+"""`noted-time why`: the hop that holds back a dataset, on Iceberg and from Python."""
 
 from pathlib import Path
 

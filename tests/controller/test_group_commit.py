@@ -298,14 +298,14 @@ async def test_lost_marks_are_reported_after_reload(
         changes = await controller.views.changes("s", before=None, limit=3)
         lost = scrape(controller, "noted_time_lost_marks_total")
 
-    assert [(each.was, each.became) for each in changes] == [
+    assert [(each.old_values, each.new_values) for each in changes] == [
         ({"domain": "ship", "seq": 1}, {"domain": "ship", "seq": 0}),
         ({"domain": "order", "seq": 2}, {"domain": "order", "seq": 1}),
         ({"domain": "default", "seq": 2}, {"domain": "default", "seq": 1}),
     ]
     assert (clocks.call_count, lost) == (2, {("s",): 3.0})
     said = [each for each in logger.calls if each.args == ("went_back",)]
-    facts = {"stream": "s", "domain": "ship", "held": 1, "found": 0}
+    facts = {"stream": "s", "domain": "ship", "shown": 1, "found": 0}
     assert (len(said), said[-1]) == (3, CapturedCall("error", ("went_back",), facts))
 
 

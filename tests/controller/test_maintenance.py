@@ -30,7 +30,7 @@ async def test_ticks_delete_old_records(store: Watched, time: GivenTime) -> None
         await deliver(controller, Note("a", 1), Note("a", 2))
         await controller.report("s", "g", "r", {0: 1})
         skip_served_time(controller, retention.RECORDS_KEPT_MS)
-        await controller.change("s", operations.hold, ANONYMOUS_ORDER, "a", 1000)
+        await controller.change("s", operations.suspend_timeout, ANONYMOUS_ORDER, "a", 1000)
         skip_served_time(controller, 1)
         stream = controller.stream("s")
 

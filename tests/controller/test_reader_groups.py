@@ -74,7 +74,7 @@ async def test_unused_group_has_no_backlog_and_no_record(memory: WatchedMemory) 
 
 async def test_unchanged_backlog_needs_no_commit(memory: WatchedMemory) -> None:
     """Readers ask twice a second."""
-    policy = BacklogPolicy(behind_ms=1000)
+    policy = BacklogPolicy(reader_lag_ms=1000)
     async with serve_stream(memory) as controller:
         await note_two_times(controller)
         await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "g", policy)

@@ -20,7 +20,7 @@ _live: tuple[State, ...] = ("live", "live", "live", "idle", "finished")
 _live_or_idle: st.SearchStrategy[State] = st.sampled_from(("live", "idle"))
 _states = st.sampled_from(_live)
 _declares: st.SearchStrategy[Declares] = st.sampled_from(("nothing", "own", "all", "all"))
-_returning: tuple[ReturningWriter, ...] = ("hold", "exclude")
+_returning: tuple[ReturningWriter, ...] = ("wait", "exclude")
 
 
 def _act(name: str, *parts: st.SearchStrategy[object]) -> st.SearchStrategy[Act]:
@@ -50,7 +50,7 @@ _vouch = _act("vouch", _writers, st.sampled_from((DOMAINS, DOMAINS[:1], DOMAINS[
 _forget = _act("forget")
 _remove = _act("remove", _writers)
 _expect = _act("expect", _writers)
-_hold = _act("hold", _writers, st.none() | st.integers(0, 9))
+_suspend_timeout = _act("suspend_timeout", _writers, st.none() | st.integers(0, 9))
 _ends: st.SearchStrategy[list[Act]] = st.sampled_from(([], [("seal", ())]))
 
 Kind = Literal[
@@ -66,7 +66,7 @@ def histories(*kinds: Kind, length: int = 50, seals: bool = False) -> st.SearchS
     trouble = {
         "expects": (_expect,),
         "forgets": (_forget,),
-        "holds": (_hold,),
+        "holds": (_suspend_timeout,),
         "late": (_deliver,),
         "narrows": (_vouch,),
         "removals": (_remove,),

@@ -39,11 +39,11 @@ class Writer:
     excluded: ExclusionReason | None = None
     noted_at: int = 0
     timeout_ms: int | None = None
-    hold_until: int = 0
+    suspension_ends_served_ms: int = 0
     domains: frozenset[str] | None = None
     sequence: int = 0
     log: list[Noted] = field(default_factory=list)
-    returned_late: set[str] = field(default_factory=set)
+    returned_below: set[str] = field(default_factory=set)
     began: dict[str, int] = field(default_factory=dict)
     late_since: dict[str, int] = field(default_factory=dict)
     overtaken: dict[str, int] = field(default_factory=dict)
@@ -75,12 +75,12 @@ class Writer:
 
     def is_missed_at(self, domain: str, lower: int) -> bool:
         """Whether a mark at that lower advances although the writer should vouch for more."""
-        is_out = bool(self.excluded) or domain in self.returned_late
+        is_out = bool(self.excluded) or domain in self.returned_below
         is_passed = self.excluded == "removed" or self.time(domain) < lower
         return (domain in self.narrowed or (self.is_of(domain) and is_out)) and is_passed
 
     def counts(self, domain: str) -> bool:
-        return self.vouches(domain) and domain not in self.returned_late
+        return self.vouches(domain) and domain not in self.returned_below
 
     def list_event_times(self, domain: str) -> list[int]:
         since = self.begun_at.get(domain, 0)
@@ -98,7 +98,7 @@ class Writer:
     def begin_again(self, domain: str) -> None:
         self.begun_at[domain] = len(self.log)
         self.floor[domain] = self.position
-        self.returned_late.discard(domain)
+        self.returned_below.discard(domain)
         self.end_narrowing(domain)
         self.began.pop(domain, None)
 
@@ -228,7 +228,7 @@ class Model:
             writer.begin_again(each)
             if largest is not None:
                 writer.log.append(Noted(each, None, {each: largest}, writer.position))
-        writer.returned_late &= after
+        writer.returned_below &= after
         return bool(added)
 
     def _leave(self, writer: Writer, after: frozenset[str]) -> set[str]:
@@ -247,10 +247,10 @@ class Model:
         """Exclude a writer that came back below the last lower, if the stream says so."""
         if self.settings.returning_writer == "exclude":
             below = {k for k in self.marks if writer.vouches(k) and writer.time(k) < self.lower(k)}
-            writer.unrecorded |= below - writer.returned_late
-            for domain in below - writer.returned_late:
-                writer.reported.setdefault(domain, Exclusion("returned_late", now))
-            writer.returned_late |= below
+            writer.unrecorded |= below - writer.returned_below
+            for domain in below - writer.returned_below:
+                writer.reported.setdefault(domain, Exclusion("returned_below", now))
+            writer.returned_below |= below
 
     def _refusal(self, note: Note, domain: str) -> tuple[str, object] | None:
         writer = self.writers.get(note.writer, Writer(note.writer))
@@ -287,13 +287,13 @@ class Model:
             self.peak[domain] = max(known, self._highest(domain), self.lower(domain))
         for writer in self.writers.values():
             if writer.state != "live":
-                writer.returned_late.clear()
-            writer.returned_late = {k for k in writer.returned_late if self._behind(writer, k)}
+                writer.returned_below.clear()
+            writer.returned_below = {k for k in writer.returned_below if self._behind(writer, k)}
             if not writer.excluded:
-                writer.unrecorded &= writer.returned_late | writer.narrowed
+                writer.unrecorded &= writer.returned_below | writer.narrowed
             held = {k for k in self.marks if writer.counts(k) and self._behind(writer, k)}
             writer.began = {k: writer.began.get(k, now) for k in held}
-            late = {k for k in writer.returned_late if writer.vouches(k)}
+            late = {k for k in writer.returned_below if writer.vouches(k)}
             writer.late_since = {k: writer.late_since.get(k, now) for k in late}
             behind = {k for k in self.marks if writer.time(k) < self.peak.get(k, NEVER)}
             writer.overtaken = {k: writer.overtaken.get(k, now) for k in behind}
@@ -308,7 +308,7 @@ class Model:
         """Exclude the writer as an operator does; its times no longer count."""
         if writer.excluded != "removed":
             self.leave_out(writer, now, "removed")
-            writer.hold_until = 0
+            writer.suspension_ends_served_ms = 0
             self.peak.clear()
             for domain in self.marks:
                 self._forget_overtaking(writer, domain)
@@ -328,7 +328,7 @@ class Model:
             if each.time(domain) < min(removed.time(domain), highest):
                 each.overtaken[domain] = since
 
-    def silent_since(self, writer: Writer, now: int) -> int:
+    def silent_served_ms(self, writer: Writer, now: int) -> int:
         """Return the time since which it is silent, by all notes ever."""
         moments = []
         for domain in self.marks:
@@ -359,8 +359,8 @@ class Model:
     def _out_at(self, writer: Writer, domain: str, began: int) -> int:
         """Return when its silence has lasted for its timeout, if it began to hold at `began`."""
         timeout = writer.timeout_ms or self.settings.writer_timeout_ms
-        silent_since = max(writer.noted_at, min(began, writer.overtaken.get(domain, began)))
-        return max(silent_since + timeout, writer.hold_until)
+        silent_served_ms = max(writer.noted_at, min(began, writer.overtaken.get(domain, began)))
+        return max(silent_served_ms + timeout, writer.suspension_ends_served_ms)
 
     def leave_out(self, writer: Writer, now: int, reason: ExclusionReason = "timed_out") -> None:
         missing = {k for k in self.marks if writer.name in self.missing[k]}
@@ -368,7 +368,7 @@ class Model:
         writer.unrecorded |= {k for k in missing if writer.is_of(k)}
         writer.reported |= {k: Exclusion(reason, now) for k in self.marks if writer.is_of(k)}
         writer.excluded = reason
-        writer.returned_late.clear()
+        writer.returned_below.clear()
         if reason == "removed":
             writer.unrecorded -= writer.narrowed
             writer.narrowed.clear()
@@ -385,7 +385,7 @@ class Model:
                 writer = self.writers[name]
                 timeout = writer.timeout_ms or self.settings.writer_timeout_ms
                 if len(self.marks) == 1:  # a domain that is dropped and added again begins anew
-                    assert now - self.silent_since(writer, now) >= timeout, name
+                    assert now - self.silent_served_ms(writer, now) >= timeout, name
             for name in due:
                 self.leave_out(self.writers[name], now)
             out |= due
@@ -511,7 +511,7 @@ class Model:
                         writer.unrecorded.add(domain)
             self.missing.setdefault(domain, {})
         for writer in self.writers.values():
-            if settings.returning_writer == "hold":
-                writer.returned_late.clear()
+            if settings.returning_writer == "wait":
+                writer.returned_below.clear()
             self._exclude_late(writer, now)
         self.settle(now)

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from noted_time.rules import Aggregator, lower_without
-from noted_time.values import Exclusion, Hold, Missing, Note, Quiet, StreamSettings
+from noted_time.values import Exclusion, Missing, Note, Quiet, StreamSettings, WaitForWriters
 from tests.core.model import NEVER
 from tests.core.twins import WRITERS, Step, Twins, silences, starts, steps
 from tests.support.streams import restart
@@ -25,7 +25,7 @@ def test_aggregator_agrees_with_the_model(settings: StreamSettings, history: lis
 @given(settings=starts, history=silences)
 def test_exclusion_comes_after_the_timeout(settings: StreamSettings, history: list[Step]) -> None:
     """The model checks each exclusion against all notes of the other writers (S19)."""
-    twins = Twins(replace(settings, domains=("order",), returning_writer="hold"))
+    twins = Twins(replace(settings, domains=("order",), returning_writer="wait"))
 
     for step in history:
         while step[0] == "wait" and twins.advance("order"):
@@ -77,8 +77,8 @@ def test_dry_run_predicts_the_next_mark(
         else:
             last, decision = code.domains[domain].last, code.decide(domain, twins.now)
             kept = (last.lower, last.cut) if last else (None, None)
-            come = ("hold" if isinstance(decision, Hold) else "quiet", *kept, ())
-            assert isinstance(decision, Hold | Quiet)
+            come = ("wait" if isinstance(decision, WaitForWriters) else "quiet", *kept, ())
+            assert isinstance(decision, WaitForWriters | Quiet)
         assert (foretold.decision, foretold.lower, foretold.cut, foretold.excluded) == come
 
 
@@ -87,12 +87,14 @@ def predict_marks(stream: Aggregator, now: int) -> list[object]:
     come: list[object] = []
     for domain in stream.settings.domains:
         decision = stream.decide(domain, now)
-        waiting = decision.waiting_for if isinstance(decision, Hold) else ()
+        waiting = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
         come.append(sorted(each.writer for each in waiting))
         while (mark := stream.advance(domain, now=now, written_at=0)) is not None:
             running = stream.domains[domain]
             named = [(each.writer, each.reason) for each in running.roster.absences]
-            come.append((mark.seq, mark.lower, mark.excluded, named, running.roster.returned))
+            come.append(
+                (mark.seq, mark.lower, mark.excluded, named, running.roster.returned_writers)
+            )
     return come
 
 
@@ -101,7 +103,7 @@ def test_restart_keeps_times_and_holders(settings: StreamSettings, history: list
     """Each member's timeout, domains and lateness are durable."""
     twins = Twins.replay(settings, history)
 
-    again = restart(twins.code, twins.appended_at, twins.declared_at)
+    again = restart(twins.code, twins.appended_served_ms, twins.declared_served_ms)
 
     assert predict_marks(again, twins.now) == predict_marks(twins.code, twins.now)
 
@@ -115,7 +117,10 @@ def test_restart_keeps_recorded_exclusions(settings: StreamSettings, history: li
     twins = Twins(settings)
     for step in history:
         twins.take(step)
-        for stream in (twins.code, restart(twins.code, twins.appended_at, twins.declared_at)):
+        for stream in (
+            twins.code,
+            restart(twins.code, twins.appended_served_ms, twins.declared_served_ms),
+        ):
             counts = dict.fromkeys(stream.domains.census.members, 0)
             for name, writer in twins.model.writers.items():
                 member = stream.member(name)
@@ -138,7 +143,7 @@ def test_restart_keeps_recorded_exclusions(settings: StreamSettings, history: li
 
 def _has_lost(twins: Twins, writer: str, domain: str, excluded: Exclusion | None) -> bool:
     is_silent = excluded is not None and excluded.reason == "timed_out"
-    is_late = domain in twins.model.writers[writer].returned_late
+    is_late = domain in twins.model.writers[writer].returned_below
     is_in_mark = domain in twins.missing and writer in twins.missing[domain].open
     return not is_silent or is_late or is_in_mark
 

@@ -76,7 +76,7 @@ def test_one_reason_of_several_makes_a_backlog(case: dict[str, Any]) -> None:
 )
 def test_only_times_shown_as_dates_are_late(lower: int) -> None:
     """By the wall clock; a reader may be behind in other times, too."""
-    backlog = Backlog(BacklogPolicy(watermark_lag_ms=1, behind_ms=1))
+    backlog = Backlog(BacklogPolicy(watermark_lag_ms=1, reader_lag_ms=1))
 
     found = [backlog.look(NOW, lower, last).backlog for last in (lower, lower + 2)]
     assert found == [format_time(lower).startswith("1971-"), True]
@@ -84,7 +84,7 @@ def test_only_times_shown_as_dates_are_late(lower: int) -> None:
 
 def test_every_reason_is_named_and_since_when() -> None:
     """The moment is the first look with the present flag."""
-    backlog = Backlog(BacklogPolicy(watermark_lag_ms=1000, behind_ms=1000))
+    backlog = Backlog(BacklogPolicy(watermark_lag_ms=1000, reader_lag_ms=1000))
     late = NOW - 5000
 
     assert [
@@ -93,30 +93,38 @@ def test_every_reason_is_named_and_since_when() -> None:
         backlog.look(NOW + 2, NOW, NOW, reported=False),
         backlog.look(NOW + 3, NOW, NOW),
     ] == [
-        BacklogState(backlog=True, because=("reported", "watermark_lag", "behind"), since=NOW),
-        BacklogState(backlog=True, because=("watermark_lag",), since=NOW),
-        BacklogState(backlog=False, since=NOW + 2, caught_up=True),
-        BacklogState(backlog=False, since=NOW + 2, caught_up=True),
+        BacklogState(
+            backlog=True,
+            backlog_causes=("reported", "watermark_lag", "reader_lag"),
+            backlog_began_at=NOW,
+        ),
+        BacklogState(backlog=True, backlog_causes=("watermark_lag",), backlog_began_at=NOW),
+        BacklogState(backlog=False, backlog_began_at=NOW + 2, caught_up=True),
+        BacklogState(backlog=False, backlog_began_at=NOW + 2, caught_up=True),
     ]
 
 
 def test_a_readers_report_counts_at_once() -> None:
-    state = BacklogState(backlog=True, because=("behind",), since=7)
+    state = BacklogState(backlog=True, backlog_causes=("reader_lag",), backlog_began_at=7)
     reported = add_reported(state, reported=True)
     first = add_reported(BacklogState(), reported=True)
 
-    assert first == BacklogState(backlog=True, because=("reported",))
+    assert first == BacklogState(backlog=True, backlog_causes=("reported",))
     assert (
         reported,
         add_reported(reported, reported=True),
         add_reported(state, reported=False),
-    ) == (BacklogState(backlog=True, because=("reported", "behind"), since=7), reported, state)
+    ) == (
+        BacklogState(backlog=True, backlog_causes=("reported", "reader_lag"), backlog_began_at=7),
+        reported,
+        state,
+    )
 
 
 @pytest.mark.parametrize("threshold", [0, -1])
 def test_a_threshold_below_one_is_refused(threshold: Any) -> None:  # noqa: ANN401 - of either field
     """`None` is never."""
-    for name in ("watermark_lag_ms", "behind_ms"):
+    for name in ("watermark_lag_ms", "reader_lag_ms"):
         with pytest.raises(Rejected, match=f"{name} must be 1 or more"):
             BacklogPolicy(**{name: threshold})
 

@@ -334,7 +334,7 @@ def test_part_without_watermark_needs_no_other_parts() -> None:
 
 def test_acceptance_repeats_the_last_claim() -> None:
     """The acceptance has the last claimed time and the inspected commit."""
-    known: dict[str, Any] = {"stream": "s", "domain": "d", "part": "x", "since": 5}
+    known: dict[str, Any] = {"stream": "s", "domain": "d", "part": "x", "from_time": 5}
     known["max_time_ahead_ms"] = 7
     claimed = commit(1, record(1, 50, after=0, after_id="r0", **known))
     silent = commit(2, record(2, after=1, after_id="r1", **known))
@@ -386,21 +386,23 @@ def test_rows_appended_by_others_are_foreign() -> None:
 
 def test_table_claim_is_the_least_of_its_names() -> None:
     """Its version is the first where all names have that time."""
-    other = Claim("landings", 30, "time", "p", 0, id="o", table="t", missing=("lima",), since=9)
+    other = Claim(
+        "landings", 30, "time", "p", 0, id="o", table="t", missing_writers=("lima",), from_time=9
+    )
     more = replace(other, complete_to=60, batch=1, id="o2", after=2, after_id="o", seen=2)
-    checked = replace(SECOND.claims["flights"], missing=(), since=MIN_INT64)
+    checked = replace(SECOND.claims["flights"], missing_writers=(), from_time=MIN_INT64)
     table = history(FIRST, commit(1, checked), commit(2, other), commit(3), commit(4, more))
     found = table.claim(["flights", "landings"])
 
     assert isinstance(found, TableClaim)
-    assert (found.complete_to, found.version, found.missing) == (50, 4, ("lima",))
-    assert (found.steps, found.is_foreign, found.since) == (((2, 30), (4, 50)), True, 9)
+    assert (found.complete_to, found.version, found.missing_writers) == (50, 4, ("lima",))
+    assert (found.steps, found.is_foreign, found.from_time) == (((2, 30), (4, 50)), True, 9)
     assert [found.version_at(time) for time in (30, 31, 50, 51)] == [2, 4, 4, None]
     assert set(found.claims) == {"flights", "landings"}
-    assert found.missing_writers == ["lima"]
+    assert found.list_missing() == ["lima"]
     unchecked = history(FIRST, SECOND, commit(2, other)).claim(["flights", "landings"])
     assert isinstance(unchecked, TableClaim)
-    assert unchecked.missing is None
+    assert unchecked.missing_writers is None
     assert table.claim(["x", "y"]) == NoClaim("x: no commit has a claim; y: no commit has a claim")
     assert history(commit(1)).claim() == NoClaim("its claims are in history that has expired")
 
@@ -409,4 +411,21 @@ def test_record_has_no_defaults_for_missing_fields() -> None:
     """No start, domain, or missing writers."""
     claim = Claim.from_json("flights", '{"complete_to": 50, "batch": ["q", 7], "id": "a"}')
 
-    assert (claim.since, claim.domain, claim.missing, claim.vouched) == (None, None, None, {})
+    assert (claim.from_time, claim.domain, claim.missing_writers, claim.vouched) == (
+        None,
+        None,
+        None,
+        {},
+    )
+
+
+def test_claim_of_older_version_lacks_renamed_facts() -> None:
+    """They are not known, so no default stands for them."""
+    text = (
+        '{"complete_to": 50, "batch": ["q", 7], "id": "a", "since": 5, "is_since_stated": true, '
+        '"missing": [], "stream": "flights", "domain": "default"}'
+    )
+    claim = Claim.from_json("flights", text)
+    unknown = (claim.from_time, claim.is_from_time_stated, claim.missing_writers)
+
+    assert (claim.complete_to, claim.stream, unknown) == (50, "flights", (None, False, None))

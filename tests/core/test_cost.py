@@ -193,7 +193,7 @@ def test_slices_agree_with_one_pass(steps: list[tuple[list[tuple[str, int, State
             assert marks[1] == advance(piecewise, now)
             while not piecewise.settle_members(KEY):
                 pass
-        held = [set(each.domains[KEY].find_holders()) for each in (whole, piecewise)]
+        held = [set(each.domains[KEY].find_holding_back()) for each in (whole, piecewise)]
         assert held[0] == held[1]
 
 
@@ -204,7 +204,7 @@ def test_member_noting_between_slices_does_not_hold() -> None:
         for writer in ("UA", "DL", "AA"):
             stream.note(Note(writer, 5), 0)
         assert advance(stream, 0) is not None
-        held = set(stream.domains[KEY].holders)
+        held = set(stream.domains[KEY].holding_back)
         (other, another) = {"UA", "DL", "AA"} - held
         stream.note(Note(other, 9), 0)
         stream.note(Note(held.pop(), 9), 0)
@@ -212,7 +212,7 @@ def test_member_noting_between_slices_does_not_hold() -> None:
         assert (stream.may_advance(KEY), stream.domains[KEY].is_quiet) == (False, False)
         while not stream.settle_members(KEY):
             pass
-        assert set(stream.domains[KEY].holders) == {another}
+        assert set(stream.domains[KEY].holding_back) == {another}
 
 
 @pytest.mark.parametrize("ahead", range(2, len(WRITERS)))

@@ -1,11 +1,11 @@
 """The sentences of a watermark that waits or advances, and of a reader."""
 
 from noted_time.reading import ReaderPlace
-from noted_time.values import Advance, Hold, Waiting
+from noted_time.values import Advance, WaitForWriters, Waiting
 from noted_time.values.cut import SegmentWaited
 from noted_time.verdict.decision_words import (
     describe_decision,
-    describe_longest_holder,
+    describe_longest_waiting,
     describe_reader,
 )
 
@@ -17,11 +17,11 @@ def test_first_mark_is_named_by_its_time() -> None:
 
 
 def test_holders_beyond_the_named_ones_are_counted() -> None:
-    decision = Hold((Waiting("lima", 5, 61_000, 0), Waiting("oslo", 5, 1000, 0)), 9)
+    decision = WaitForWriters((Waiting("lima", 5, 61_000, 0), Waiting("oslo", 5, 1000, 0)), 9)
 
-    assert describe_longest_holder(decision, 5, 2000) == (
-        "They are lima, oslo and 7 more. lima has held it longest, for 1m 1s: it noted 5 and no "
-        "later time, and was last heard 2s ago."
+    assert describe_longest_waiting(decision, 5, 2000) == (
+        "They are lima, oslo and 7 more. lima has held it back longest, for 1m 1s: it noted 5 and "
+        "no later time, and was last heard 2s ago."
     )
 
 

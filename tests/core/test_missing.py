@@ -83,8 +83,8 @@ class SpellList:
                     self.spells.remove(each)
 
     def begin(self, absence: Absence, seq: int, before: int | None, lower: int) -> None:
-        writer = Absence(absence.writer, absence.reason, absence.since, absence.time)
-        start = absence.missing_from if isinstance(absence.missing_from, int) else MIN_INT64
+        writer = Absence(absence.writer, absence.reason, absence.began_at, absence.last_time)
+        start = absence.from_time if isinstance(absence.from_time, int) else MIN_INT64
         if writer.joined_later:
             if before is not None:
                 self.spells.append(Spell(writer, start, 1, seq * 10, before, seq - 1))

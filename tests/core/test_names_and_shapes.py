@@ -87,7 +87,7 @@ def test_a_note_travels_without_empty_fields() -> None:
             "sequence": 1,
             "domains": ("ship",),
             "timeout_ms": None,
-            "late": {"rows": 3, "least": 5},
+            "late_rows": {"rows": 3, "min_time": 5},
         },
     )
 

@@ -40,7 +40,7 @@ def test_default_values_mean_not_known() -> None:
 
 
 def test_answer_without_the_field_is_not_known() -> None:
-    wire = b'{"missing": [], "missing_count": 0, "late": [], "late_count": 0}'
+    wire = b'{"missing_writers": [], "missing_count": 0, "late_writers": [], "late_count": 0}'
 
     found = build_decoder(Gaps).decode(wire)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from noted_time.rules import forecast
-from noted_time.values import Hold, Note, ServiceClock, StreamCut, StreamSettings
+from noted_time.values import Note, ServiceClock, StreamCut, StreamSettings, WaitForWriters
 from tests.core.twins import Step, Twins, starts, steps
 from tests.support.streams import advance_after, advance_all, deliver, make_stream, restart
 
@@ -72,10 +72,10 @@ def test_forecast_comes_true_without_notes(settings: StreamSettings, history: li
     foreseen = forecast(code.domains, domain)
     last = twins.now + 100
     out: set[str] = set()
-    for now in range(twins.now, last if foreseen is None else foreseen.at + 1):
+    for now in range(twins.now, last if foreseen is None else foreseen.served_ms + 1):
         out |= set(code.expire(now))
         mark = code.advance("order", now=now, written_at=0)
-        assert mark is None or (foreseen is not None and now >= foreseen.at)
+        assert mark is None or (foreseen is not None and now >= foreseen.served_ms)
     if foreseen is not None:
         assert mark is not None
         assert (mark.lower, out) == (foreseen.lower, set(foreseen.writers))
@@ -88,16 +88,19 @@ def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: 
     for step in history:
         twins.now += 1
         twins.take(step)
-    again = restart(twins.code, twins.appended_at, twins.declared_at)
+    again = restart(twins.code, twins.appended_served_ms, twins.declared_served_ms)
     timeout_ms = twins.code.settings.writer_timeout_ms
 
     for before, after in zip(twins.code.domains, again.domains, strict=True):
-        for writer, track in after.holders.items():
-            member, silent_since = track.member, max(track.member.noted_at, track.waiting_since)
+        for writer, track in after.holding_back.items():
+            member, silent_served_ms = (
+                track.member,
+                max(track.member.noted_served_ms, track.waiting_served_ms),
+            )
             own = member.terms.timeout_ms or timeout_ms
-            latest = max(silent_since + own, member.terms.hold_until or 0)
-            sooner = before.holders[writer].times_out_at(timeout_ms)
-            assert sooner <= track.times_out_at(timeout_ms) <= latest
+            latest = max(silent_served_ms + own, member.terms.suspension_ends_served_ms or 0)
+            sooner = before.holding_back[writer].times_out_served_ms(timeout_ms)
+            assert sooner <= track.times_out_served_ms(timeout_ms) <= latest
 
 
 def test_thinning_ends_if_nothing_can_be_joined(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +121,6 @@ def test_a_decision_names_the_longest_holders_and_counts_all() -> None:
         stream.note(Note(f"w{n:04}"), now=n)
 
     decision = stream.decide("default", now=2000)
-    assert isinstance(decision, Hold)
+    assert isinstance(decision, WaitForWriters)
     named = [waiting.writer for waiting in decision.waiting_for]
-    assert (named, decision.holders) == ([f"w{n:04}" for n in range(1000)], 1001)
+    assert (named, decision.holding_back_count) == ([f"w{n:04}" for n in range(1000)], 1001)

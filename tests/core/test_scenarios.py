@@ -74,8 +74,8 @@ def parse_note(text: str) -> Note:
 def build_note(writer: str, *values: Any, **named: Any) -> Note:  # noqa: ANN401 - any field
     """Return a note; its late rows are their number, their least time and their largest."""
     plain = {"position" if isinstance(value, dict) else "time": value for value in values}
-    if late := named.get("late"):
-        named["late"] = [LateRows(*map(int, late))]
+    if late := named.get("late_rows"):
+        named["late_rows"] = [LateRows(*map(int, late))]
     return Note(writer, **plain, **named)
 
 
@@ -90,7 +90,7 @@ def show_value(value: object) -> str:
         return " ".join(show_value(each) for each in parts if each is not None)
     if isinstance(value, Session):
         lost = show_value([each.id for each in value.lost])
-        value = f"{value.id} {value.label} @{value.since} {lost}"
+        value = f"{value.id} {value.label} @{value.began_at} {lost}"
     if isinstance(value, Beyond | Exclusion):
         facts = (each for name, each in asdict(value).items() if name != "lower")
         return "@".join(map(str, facts))
@@ -103,9 +103,9 @@ def show_value(value: object) -> str:
 
 def show_report(domain: str, report: LateReport) -> str:
     found = asdict(report)
-    more = ("rows", "behind", "unknown", "first_seen", "last_seen")
+    more = ("rows", "lateness", "may_have_more", "first_seen_at", "last_seen_at")
     rest = (f"{name}={found[name]}" for name in more if found[name])
-    return " ".join([domain, "{writer} {least}..{most}".format_map(found), *rest])
+    return " ".join([domain, "{writer} {min_time}..{max_time}".format_map(found), *rest])
 
 
 def rows(found: Iterable[object], fields: list[str]) -> str:
@@ -119,8 +119,8 @@ class Scenario:
 
     streams: list[Aggregator] = field(default_factory=list)
     now: int = 0
-    appended_at: dict[str, int] = field(default_factory=dict)
-    declared_at: dict[str, int] = field(default_factory=dict)
+    appended_served_ms: dict[str, int] = field(default_factory=dict)
+    declared_served_ms: dict[str, int] = field(default_factory=dict)
 
     def perform(self, line: str) -> None:
         act = ACT.fullmatch(re.sub(r"\n +", " ", line))
@@ -153,16 +153,18 @@ class Scenario:
                 raise
             return f"{type(error).__name__}: {error}"
 
-    def stream(self, *writers: str, returning: str = "hold", **settings: Any) -> None:  # noqa: ANN401
+    def stream(self, *writers: str, returning: str = "wait", **settings: Any) -> None:  # noqa: ANN401
         terms: Any = {"writer_timeout_ms": TIMEOUT_MS, "returning_writer": returning, **settings}
-        self.streams, self.appended_at = [Aggregator(StreamSettings(**terms))], {}
+        self.streams, self.appended_served_ms = [Aggregator(StreamSettings(**terms))], {}
         domain = self.streams[0].settings.domains[0]
         joins = (Note(each, domain=domain) for each in writers)
         results = deliver(self.streams[0], *joins, now=self.now)
         assert all(isinstance(each, Accepted) for each in results), (writers, results)
 
     def restart(self) -> None:
-        self.streams.append(restart(self.streams[0], self.appended_at, self.declared_at))
+        self.streams.append(
+            restart(self.streams[0], self.appended_served_ms, self.declared_served_ms)
+        )
 
     def notes(self, stream: Aggregator, text: str) -> str:
         return "; ".join(
@@ -182,7 +184,7 @@ class Scenario:
     def marks(self, stream: Aggregator, *fields: str, **within: str) -> str:
         domain = within.get("in", "default")
         if marks := advance_all(stream, domain, now=self.now):
-            self.appended_at[domain] = self.now
+            self.appended_served_ms[domain] = self.now
         return rows(marks, [*fields] or ["lower"])
 
     def waiting(self, stream: Aggregator, *fields: str, **within: str) -> str:
@@ -190,7 +192,9 @@ class Scenario:
         return rows(found, [*fields] or ["writer"])
 
     def decision(self, stream: Aggregator) -> str:
-        return type(stream.decide("default", now=self.now)).__name__.lower()
+        return (
+            type(stream.decide("default", now=self.now)).__name__.removesuffix("ForWriters").lower()
+        )
 
     def expire(self, stream: Aggregator) -> str:
         return show_value(stream.expire(self.now))
@@ -224,7 +228,7 @@ class Scenario:
     def vouched(self, stream: Aggregator, seq: int, time: int) -> str:
         """Show who vouches for a time at a mark, and who does not."""
         found = count_vouching(stream, "default", seq, time)
-        others = rows(found.not_vouching, ["writer", "reason", "until"])
+        others = rows(found.not_vouching, ["writer", "reason", "to_time"])
         return f"{show_value(found.names)}; {others}"
 
     def joined(self, stream: Aggregator, *fields: str) -> str:
@@ -243,13 +247,13 @@ class Scenario:
 
     def forecast(self, stream: Aggregator) -> str:
         found = forecast(stream.domains, stream.domains["default"])
-        return rows([found], ["at", "lower", "writers"]) if found else "-"
+        return rows([found], ["served_ms", "lower", "writers"]) if found else "-"
 
     def expect(self, stream: Aggregator, writer: str) -> str:
         return show_value(stream.expect([writer], now=self.now))
 
-    def hold(self, stream: Aggregator, writer: str, until: int) -> None:
-        stream.hold(writer, until)
+    def suspend_timeout(self, stream: Aggregator, writer: str, until: int) -> None:
+        stream.suspend_timeout(writer, until)
 
     def remove(self, stream: Aggregator, writer: str, by: str = "") -> None:
         stream.remove(writer, now=self.now, by=by)
@@ -282,7 +286,7 @@ class Scenario:
 
     def settings(self, stream: Aggregator, **changed: Any) -> None:  # noqa: ANN401 - any setting
         added = set(changed.get("domains", ())) - set(stream.settings.domains)
-        self.declared_at |= dict.fromkeys(added, self.now)
+        self.declared_served_ms |= dict.fromkeys(added, self.now)
         stream.reconfigure(replace(stream.settings, **changed), now=self.now)
 
 

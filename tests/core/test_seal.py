@@ -17,7 +17,7 @@ def test_after_any_history_a_seal_ends_the_stream(
     code, model = twins.code, twins.model
     before = {domain: code.domains[domain].last for domain in model.marks}
     if restarts:
-        code = restart(code, twins.appended_at, twins.declared_at)
+        code = restart(code, twins.appended_served_ms, twins.declared_served_ms)
 
     final_cut = seal(code).final_cut
 

@@ -47,7 +47,10 @@ class Timeline(Twins):
         missing = {each.writer for each in self.missing[domain].find_at_mark(mark).writers}
         counted = {name for name, each in self.model.writers.items() if is_counted(each, domain)}
         may = {name for name in self.model.writers if self.vouched[name, domain] >= time}
-        for stream in (self.code, restart(self.code, self.appended_at, self.declared_at)):
+        for stream in (
+            self.code,
+            restart(self.code, self.appended_served_ms, self.declared_served_ms),
+        ):
             said = {*count_vouching(stream, domain, mark.seq, time).names}
             assert counted <= said <= counted | may
             assert time < mark.lower or not said & missing

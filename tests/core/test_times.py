@@ -176,7 +176,7 @@ def test_a_range_names_its_bounds_as_times() -> None:
         (
             Fenced,
             ("UA", Session("f7", "host-b", TEN), 2),
-            {"writer": "UA", "label": "host-b", "session": "f7", "since": TEN, "rows": 2},
+            {"writer": "UA", "label": "host-b", "session": "f7", "began_at": TEN, "rows": 2},
         ),
         (DeliveryFailed, ("UA", 3, "too large"), {"failed": 3, "reason": "too large"}),
     ],

@@ -18,8 +18,8 @@ from tests.support.judged import Domain, ask
 MARKS = [Mark(seq, 10 * seq, 0, StreamCut({0: seq})) for seq in (1, 2, 3)]
 
 WRITERS: dict[str, tuple[Spells, WriterStatus]] = {
-    "always": ((Spell(1),), "live"),
-    "new": ((Spell(9),), "live"),
+    "always": ((Spell(1),), "returned_later"),
+    "new": ((Spell(9),), "returned_later"),
     "excluded": ((Spell(1, 20),), "excluded"),
     "opened": ((Spell(2, 25), Spell(0, 15)), "excluded"),
 }
@@ -58,7 +58,7 @@ KNOWN = {"require_known": True}
         (lose("opened"), {"to": 16, **KNOWN}, [("missing", "incomplete")]),
         (lose("opened", known_from=16), {"to": 15, **KNOWN}, [("missing", "incomplete")]),
         (make_domain(late=LateReports((), 30)), {}, [("late", "complete")]),
-        (make_domain(late=LateReports((), 30)), {"since": 11, **KNOWN}, [("late", "unknown")]),
+        (make_domain(late=LateReports((), 30)), {"from_time": 11, **KNOWN}, [("late", "unknown")]),
         (make_domain(missing=MissingWriters(40)), {}, [("ledger_too_short", "complete")]),
         (make_domain(missing=MissingWriters(40)), KNOWN, [("ledger_too_short", "unknown")]),
     ],

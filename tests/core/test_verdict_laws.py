@@ -146,7 +146,7 @@ def write_table(domain: Domain) -> ClaimedTable:
     claims, marks = list[Claim](), domain.history.after(0, LATER)
     source = ClaimSource(domain.stream, domain.domain)
     for mark in marks:
-        one = Claim("rows", mark.lower, "t", "q", mark.seq, id=str(mark.seq), since=MIN_INT64)
+        one = Claim("rows", mark.lower, "t", "q", mark.seq, id=str(mark.seq), from_time=MIN_INT64)
         claims.append(replace(one, stream=source.stream, domain=source.domain))
     answer = domain.answer(Requirement(to=marks[-1].lower))
     claims[-1] = add_writers(claims[-1], source, answer, None)

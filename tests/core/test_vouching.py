@@ -59,7 +59,8 @@ def find_spells(
     if name not in stream:
         return UNKNOWN_STATUS
     member, number = stream.member(name), stream.domains.numbers[domain]
-    return stream.domains[domain].roster.list_spells(member.track(number), from_seq), member.state
+    spells = stream.domains[domain].roster.list_spells(member.track(number), from_seq)
+    return spells, "returned_later" if member.state == "live" else member.state
 
 
 def find_whole(world: World, domain: str) -> int:
@@ -121,7 +122,7 @@ def make_answer(
     """Look at every member and each of its periods."""
     names, absent = list[str](), list[NotVouching]()
     for name, (periods, standing) in members.items():
-        ended = [each.until for each in periods if each.until is not None]
+        ended = [each.to_time for each in periods if each.to_time is not None]
         if any(seq >= each.from_seq and time <= each.end for each in periods):
             names.append(name)
         elif periods and seq >= periods[0].from_seq:
@@ -148,8 +149,8 @@ def test_a_tally_names_at_most_a_hundred_writers_of_each_mark() -> None:
     tally = CountsByWriter([(1, 10), (2, 20)])
     names = [f"w{n:03}" for n in range(WRITERS_NAMED + 1)]
     for name in names:
-        tally.add(name, (Spell(2),), "live")
-    tally.add("new", (), "live")
+        tally.add(name, (Spell(2),), "returned_later")
+    tally.add("new", (), "returned_later")
     before, after = tally.results(names_known=True)
 
     assert (before.count, before.not_vouching_count, after.count) == (0, 102, 101)
@@ -169,13 +170,13 @@ class Witness(World):
     def hear(self, author: Author, note: Note) -> None:
         super().hear(author, note)
         for domain, report in self.stream.report_late(note, at=0):
-            self.late[domain].add(report, is_correction=not report.unknown)
+            self.late[domain].add(report, is_correction=not report.may_have_more)
 
     def take_mark(self, domain: str, before: Mark | None, mark: Mark) -> Made:
         roster = self.stream.domains[domain].roster
         lowers = (before.lower if before else None, mark.lower)
         absences = roster.absences + roster.joined
-        self.missing[domain].take(mark.seq, 0, lowers, absences, roster.returned)
+        self.missing[domain].take(mark.seq, 0, lowers, absences, roster.returned_writers)
         return super().take_mark(domain, before, mark)
 
     def coverage(self, domain: str) -> Coverage:
@@ -277,6 +278,6 @@ def test_late_windows_are_listed_or_unknown(settings: StreamSettings, history: l
         assert world.list_unlisted(domain) <= {*unknown}
         for name in unknown:
             rows = [each.times[domain] for each in world.events if each.writer == name]
-            note = Note(name, domain=domain, late=LateRows(1, min(rows, default=0)))
+            note = Note(name, domain=domain, late_rows=LateRows(1, min(rows, default=0)))
             world.hear(world.authors[name], replace(note, sequence=1000))
         assert (world.list_unlisted(domain), late.writers_without_least(since=0)) == (set(), [])

@@ -162,7 +162,7 @@ def sum_rows(of: list[LateReport]) -> dict[str, int]:
 
 
 def list_meeting(of: list[LateReport], start: int, end: int) -> list[LateReport]:
-    return [each for each in of if each.first < end and each.most >= start]
+    return [each for each in of if each.first < end and each.max_time >= start]
 
 
 @given(st.lists(reports, max_size=40), quarters, st.integers(1, 12))
@@ -176,7 +176,8 @@ def test_window_names_its_late_reports(given: list[LateReport], start: int, leng
 
     found, kept = rows_of(answer), list(late)
     assert all(
-        each.at_most == ((each.least or 0) < first or each.most >= end) for each in answer.writers
+        each.may_lie_outside == ((each.min_time or 0) < first or each.max_time >= end)
+        for each in answer.writers
     )
     assert sum_rows(given) == sum_rows(kept)
     assert found == sum_rows(list_meeting(kept, first, end))
@@ -237,7 +238,9 @@ def test_changed_windows_have_late_rows_since_the_time(  # noqa: PLR0913, PLR091
         history.seal(marks[-1].cut.offsets)
     late = LateReports(rows)
     coverage = Coverage(MissingWriters(), late, first_lower=0)
-    recent = replace(coverage, late=LateReports(each for each in late if each.last_seen >= since))
+    recent = replace(
+        coverage, late_reports=LateReports(each for each in late if each.last_seen_at >= since)
+    )
     start = -80 if after is None else after
     windows = find_complete_windows(history, tiling, after=start, limit=999, coverage=recent)
 
@@ -247,7 +250,7 @@ def test_changed_windows_have_late_rows_since_the_time(  # noqa: PLR0913, PLR091
 
 def test_late_rows_before_the_kept_reports_are_not_known() -> None:
     """Windows that begin at or below their largest time are not known."""
-    late = LateReports([LateReport("pos", 3, 10, 19, 0, 0, served_at=100)])
+    late = LateReports([LateReport("pos", 3, 10, 19, 0, 0, seen_served_ms=100)])
     gone = list(late.forget_before(101))
 
     assert [late.find_between(start, 50).is_known for start in (10, 19, 20)] == [False, False, True]
@@ -273,7 +276,7 @@ def test_writer_with_most_reports_is_merged_first() -> None:
     late.add(LateReport("few", 1, 0, 0, 9, 9), most=5)
     late.add(LateReport("one", 1, 0, 0, 9, 9), most=5)
 
-    assert sorted((each.writer, each.rows, each.least, each.most) for each in late) == [
+    assert sorted((each.writer, each.rows, each.min_time, each.max_time) for each in late) == [
         ("few", 1, 0, 0),
         ("many", 2, 0, 9 * HOUR_MS),
         ("many", 2, 2 * HOUR_MS, 3 * HOUR_MS),
@@ -286,7 +289,7 @@ def test_reports_of_one_time_merge_in_arrival_order() -> None:
     late = LateReports(arrived)
     late.add(LateReport("w", 1, 9 * HOUR_MS, 9 * HOUR_MS, 0, 0), most=4)
 
-    hours = sorted((each.first_seen // HOUR_MS, each.last_seen // HOUR_MS) for each in late)
+    hours = sorted((each.first_seen_at // HOUR_MS, each.last_seen_at // HOUR_MS) for each in late)
     assert hours == [(0, 0), (0, 1), (2, 3)]
 
 
@@ -313,11 +316,11 @@ def test_the_number_of_rows_does_not_pass_an_int64() -> None:
 
 
 @pytest.mark.parametrize("reason", ["not_expected", "removed"])
-@pytest.mark.parametrize("missing_from", [20, 25])
-def test_window_names_only_writers_that_lack_rows(reason: MissingReason, missing_from: int) -> None:
+@pytest.mark.parametrize("from_time", [20, 25])
+def test_window_names_only_writers_that_lack_rows(reason: MissingReason, from_time: int) -> None:
     """A writer that joins or is removed at the watermark or above lacks no rows."""
     missing = MissingWriters()
-    missing.take(2, 0, (20, 20), [Absence("paris", reason, 7, None, {}, missing_from)], ())
+    missing.take(2, 0, (20, 20), [Absence("paris", reason, 7, None, {}, from_time)], ())
 
     assert [each.count for each in missing.find_in_windows([0, 10, 20, 30, 40])] == [0] * 4
 

@@ -12,7 +12,14 @@ from msgspec.structs import replace
 from noted_time import InvalidScale, Mark, NotLive, Rejected
 from noted_time.reading import MissingWriters
 from noted_time.rules import Aggregator
-from noted_time.values import Hold, Note, Refused, ScaleEvent, StreamSettings, UnknownWriter
+from noted_time.values import (
+    Note,
+    Refused,
+    ScaleEvent,
+    StreamSettings,
+    UnknownWriter,
+    WaitForWriters,
+)
 from noted_time.values.settings import ReturningWriter
 from tests.core.model import Model, Writer
 
@@ -28,7 +35,7 @@ Step = tuple[str, dict[str, Any]]
 _writers = st.sampled_from(WRITERS)
 _segments = st.integers(0, SEGMENTS - 1)
 _domains = st.sampled_from(DOMAINS)
-_returning: st.SearchStrategy[ReturningWriter] = st.sampled_from(("hold", "exclude"))
+_returning: st.SearchStrategy[ReturningWriter] = st.sampled_from(("wait", "exclude"))
 
 
 def _step(name: str, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
@@ -52,7 +59,7 @@ says = _step(
     ),
 )
 removes = _step("remove", writer=_writers)
-holds = _step("hold", writer=_writers, ms=st.none() | st.integers(0, 9))
+holds = _step("suspend_timeout", writer=_writers, ms=st.none() | st.integers(0, 9))
 ends = _step("end_narrowing", writer=_writers, domain=_domains)
 waits = _step("wait", ms=st.integers(0, 7), expire=st.booleans())
 advances = _step("advance", domain=_domains)
@@ -114,8 +121,8 @@ class Twins:
         self.now = 0
         self.code = Aggregator(settings)
         self.model = Model(settings)
-        self.appended_at: dict[str, int] = {}
-        self.declared_at: dict[str, int] = {}
+        self.appended_served_ms: dict[str, int] = {}
+        self.declared_served_ms: dict[str, int] = {}
         self.missing: dict[str, MissingWriters] = {}
 
     @classmethod
@@ -187,15 +194,15 @@ class Twins:
         self.code.remove(writer, self.now, "somebody")
         self.model.remove(known, self.now)
 
-    def hold(self, writer: str, ms: int | None) -> None:
+    def suspend_timeout(self, writer: str, ms: int | None) -> None:
         """Suspend a writer's timeout for that long, or no longer."""
         known, until = self.model.writers.get(writer), None if ms is None else self.now + ms
         if known is None or (until is not None and (known.state != "live" or known.excluded)):
             with pytest.raises(NotLive if known else UnknownWriter):
-                self.code.hold(writer, until)
+                self.code.suspend_timeout(writer, until)
             return
-        self.code.hold(writer, until)
-        known.hold_until = until or 0
+        self.code.suspend_timeout(writer, until)
+        known.suspension_ends_served_ms = until or 0
 
     def end_narrowing(self, writer: str, domain: str) -> None:
         """End a writer's absence from a domain that it left."""
@@ -218,10 +225,10 @@ class Twins:
         before = self.code.domains[domain].last
         mark = self.code.advance(domain, now=self.now, written_at=0)
         if mark is not None:
-            self.appended_at[domain] = self.now
+            self.appended_served_ms[domain] = self.now
             lowers = before.lower if before else None, mark.lower
             roster = self.code.domains[domain].roster
-            said = roster.absences, roster.returned
+            said = roster.absences, roster.returned_writers
             self.missing.setdefault(domain, MissingWriters()).take(mark.seq, 0, lowers, *said)
         expected = self.model.advance(domain, self.now)
         if mark is not None and expected is not None:
@@ -254,7 +261,7 @@ class Twins:
         domains = self.code.settings.domains
         if later_domain and LATER_DOMAIN not in domains:
             domains = (*domains, LATER_DOMAIN)
-            self.declared_at[LATER_DOMAIN] = self.now
+            self.declared_served_ms[LATER_DOMAIN] = self.now
         terms = {"returning_writer": returning, "writer_timeout_ms": timeout_ms}
         settings = replace(self.code.settings, domains=domains, **terms)
         for each in (self.code, self.model):
@@ -265,10 +272,10 @@ class Twins:
         """Assert that both wait for the same members, since the same time; the longest is first."""
         for domain in self.model.marks:
             decision = self.code.decide(domain, self.now)
-            waiting = decision.waiting_for if isinstance(decision, Hold) else ()
+            waiting = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
             assert {w.writer for w in waiting} == self.model.waiting_for(domain)
             assert self.code.may_advance(domain) == (self.model.next_lower(domain) is not None)
-            since = {w.writer: self.now - w.held_for_ms for w in waiting}
+            since = {w.writer: self.now - w.held_back_ms for w in waiting}
             assert [*since.values()] == sorted(since.values())
             writers = self.model.writers
             began = {

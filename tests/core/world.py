@@ -44,14 +44,14 @@ class Author(HonestWriter):
     kept: dict[int, int] = field(default_factory=dict)
     state: State = "finished"
     excluded: bool = False
-    returned_late: set[str] = field(default_factory=set)
+    returned_below: set[str] = field(default_factory=set)
     unbound: set[str] = field(default_factory=set)
     requests: int = 0
     answered: int = 0
 
     def vouches(self, domain: str) -> bool:
         """Whether it is a live member whose time counts."""
-        is_out = self.excluded or domain in self.returned_late or domain not in self.domains
+        is_out = self.excluded or domain in self.returned_below or domain not in self.domains
         return self.state == "live" and not is_out
 
 
@@ -92,7 +92,7 @@ class World(Log):
         self.made: list[Made] = []
         self.notes: list[Note] = []
         self.sent: list[Note] = []
-        self.appended_at: dict[str, int] = {}
+        self.appended_served_ms: dict[str, int] = {}
 
     def write(self, writer: str, segment: int, later: dict[str, int]) -> None:
         """Append an event at or above what its writer noted, in every domain."""
@@ -127,7 +127,7 @@ class World(Log):
         max_time = None if declares == "nothing" else author.largest.get(domain)
         max_times = dict(author.largest) if declares == "all" else None
         note = Note(writer, time, position, domain, max_time, state, max_times=max_times)
-        self.send(author, replace(note, since=self.state_since(author, domain, time)))
+        self.send(author, replace(note, from_time=self.state_since(author, domain, time)))
 
     def state_since(self, author: Author, domain: str, time: int | None) -> int | None:
         """Return the time before which it never writes, to state with its first note.
@@ -202,8 +202,8 @@ class World(Log):
         author.noted |= note.position
         author.promised[note.domain] = max(author.promised[note.domain], note.time or 0)
         self._change_state(author, note.state)
-        author.returned_late = {
-            k for k in author.returned_late if note.state == "live" and self.is_behind(author, k)
+        author.returned_below = {
+            k for k in author.returned_below if note.state == "live" and self.is_behind(author, k)
         }
 
     def _change_state(self, author: Author, state: State) -> None:
@@ -211,15 +211,17 @@ class World(Log):
         author.state, author.excluded = state, False
         if returns and self.stream.settings.returning_writer == "exclude":
             times = self.stream.record(author.name).times
-            author.returned_late |= {k for k in self.domains if times.get(k, NEVER) < self.lower(k)}
+            author.returned_below |= {
+                k for k in self.domains if times.get(k, NEVER) < self.lower(k)
+            }
 
     def expect(self, writer: str) -> None:
         if self.stream.expect([writer], self.now):
             self._change_state(self.authors[writer], "live")
 
-    def hold(self, writer: str, ms: int | None) -> None:
+    def suspend_timeout(self, writer: str, ms: int | None) -> None:
         with suppress(UnknownWriter, NotLive):
-            self.stream.hold(writer, None if ms is None else self.now + ms)
+            self.stream.suspend_timeout(writer, None if ms is None else self.now + ms)
 
     def is_behind(self, author: Author, domain: str) -> bool:
         """Whether the writer's noted time is not above the last lower."""
@@ -273,7 +275,7 @@ class World(Log):
 
     def restart(self) -> None:
         """Restart with the durable state alone."""
-        self.stream = restart(self.stream, self.appended_at)
+        self.stream = restart(self.stream, self.appended_served_ms)
 
     def advance(self, domain: str) -> Made | None:
         before = self.stream.domains[domain].last
@@ -292,7 +294,7 @@ class World(Log):
                 self.take_mark(domain, before, mark)
 
     def take_mark(self, domain: str, before: Mark | None, mark: Mark) -> Made:
-        self.appended_at[domain] = self.now
+        self.appended_served_ms[domain] = self.now
         cut = dict(mark.cut.offsets)
         made = Made(
             domain,

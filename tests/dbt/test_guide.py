@@ -75,7 +75,7 @@ def test_hours_with_late_rows_are_repaired(shop: Warehouse) -> None:
     shop.run(SCHEDULE)
     shop.order(5, hours_ago=5)
     at = HOUR - 5 * HOUR_MS + 60_000
-    late = {"writer": "lima", "late": {"rows": 1, "least": at, "most": at}}
+    late = {"writer": "lima", "late_rows": {"rows": 1, "min_time": at, "max_time": at}}
     shop.served.call("POST", f"/{shop.stream}/notes", {"notes": [late]})
     repaired = shop.run(REPAIR)
 

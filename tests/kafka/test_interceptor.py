@@ -89,7 +89,7 @@ class JavaFlights(Flights):
 
     def has_reported_all_late_rows(self) -> bool:
         """Whether the writer counts at least the records below a mark before them as late."""
-        late = self.read_writer()["late"].get("default", {"rows": 0})
+        late = self.read_writer()["late_rows"].get("default", {"rows": 0})
         return len(self.judge().violations) <= int(late["rows"])
 
 
@@ -186,7 +186,9 @@ def test_historic_timestamps_are_noted_in_their_order(flights: JavaFlights) -> N
     assert late.record.time == NOON + 500
     assert (mark["upper"], mark["upper_is_bound"]) == (NOON + 9000, True)
     row = flights.read_writer()
-    assert row["late"] == {"default": {"rows": 1, "least": NOON + 500, "most": NOON + 500}}
+    assert row["late_rows"] == {
+        "default": {"rows": 1, "min_time": NOON + 500, "max_time": NOON + 500}
+    }
     assert (row["state"], row["times"]) == ("idle", {"default": NOON + 8000})
     assert "1 records have timestamps below the noted time" in producer.log()
     assert "late" not in again.log()
@@ -208,7 +210,7 @@ def test_record_refused_by_the_producer_does_not_hold_time(
     row, records = flights.read_writer(), flights.check_marks()
     assert records > 12_000
     assert count_covered(flights.served, flights.topic) == records
-    assert (row["state"], row["late"]) == ("idle", {})
+    assert (row["state"], row["late_rows"]) == ("idle", {})
     assert producer.log().count("was not delivered") == 1
     assert re.search(r"not delivered \(\S+SerializationException: .* without it\.", producer.log())
 
@@ -241,7 +243,10 @@ def test_record_refused_by_the_broker_holds_time_for_a_while(flights: JavaFlight
     late = flights.judge().violations
     assert {each.record.value for each in late} == {b"again"}
     row = flights.read_writer()
-    assert (row["late"]["default"]["least"], row["late"]["default"]["most"]) == (refused, refused)
+    assert (row["late_rows"]["default"]["min_time"], row["late_rows"]["default"]["max_time"]) == (
+        refused,
+        refused,
+    )
     assert advanced - sent > 5000 + 4000
     assert "without it, but only after 14000 ms, as Kafka does not say which" in producer.log()
     assert "no more is noted" not in producer.log()

@@ -39,7 +39,7 @@ def test_callbacks_produce_failed_events_again_in_an_outage(flights: Flights) ->
     """The outage is longer than the events' timeout; a callback cannot wait for a full queue."""
     count, refused, again = 300, threading.Event(), deque[tuple[str, int]]()
     quick = {"message.timeout.ms": 1000, "queue.buffering.max.messages": 50}
-    producer = flights.start(config=quick, on_failure="hold")
+    producer = flights.start(config=quick, on_failure="keep")
 
     def send(value: str, time: int) -> None:
         deliver = partial(send_failed_again, value, time)

@@ -149,7 +149,7 @@ def test_too_large_event_holds_the_notes_of_its_batch(
     """They wait until the program has produced the failed events again; the log repeats it."""
     flights.broker.create(flights.topic, 1)
     failed: list[bytes | None] = []
-    producer = flights.start(config={"linger.ms": 50}, on_failure="hold")
+    producer = flights.start(config={"linger.ms": 50}, on_failure="keep")
     flights.broker.set(flights.topic, "max.message.bytes", 2000)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(channel, "WARN_S", 0.0)
@@ -181,7 +181,7 @@ def test_failed_event_is_raised_by_every_call(flights: Flights) -> None:
     flights.broker.set(flights.topic, "max.message.bytes", 2000)
     producer.produce(value=b"x" * 5000, event_time=NOON + 1)
     producer.note_time(NOON + 10)
-    wait_until(lambda: flights.read_writer()["held"])
+    wait_until(lambda: flights.read_writer()["no_time_reason"])
     calls: list[Callable[[], object]] = [
         partial(producer.produce, value="b", event_time=NOON + 2),
         partial(producer.note_time, NOON + 20),
@@ -202,7 +202,7 @@ def test_failed_event_is_raised_by_every_call(flights: Flights) -> None:
     producer.note_time(NOON + 20)
 
     assert producer.flush(60).lower == NOON + 20
-    assert flights.read_writer()["held"] is None
+    assert flights.read_writer()["no_time_reason"] is None
     assert row["state"] == "live"
     alive = "alive, but 1 event was not delivered since 20"
     assert any(f"berlin is {alive}" in sentence for sentence in explained["sentences"])

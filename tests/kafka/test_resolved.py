@@ -96,7 +96,7 @@ def test_resolved_records_are_exact_over_growth_and_restarts(
     assert flights.check_marks(time_of=read_update_time)
     assert len(flights.list_marks()) == 3
     assert times.unusable == 1
-    assert "no resolved record in partitions [1]: time holds" in caplog.text
+    assert "no resolved record in partitions [1]: time waits" in caplog.text
     assert 'is not a resolved record of CockroachDB: b\'{"resolved": "yesterday"}\'' in caplog.text
 
 

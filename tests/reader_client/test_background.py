@@ -28,7 +28,7 @@ from tools.trials.served import Served
 from tools.trials.waiting import PATIENCE_S, eventually
 
 SOON = Backoff(first_s=0.01, cap_s=0.02)
-NO_BACKLOG = {"backlog": False, "because": [], "since": None}
+NO_BACKLOG = {"backlog": False, "backlog_causes": [], "backlog_began_at": None}
 PAGE = "<html>Sign in to the hotel</html>"
 
 

@@ -18,7 +18,7 @@ SOON = Backoff(first_s=0.01, cap_s=0.02)
 
 OPTIONS: dict[str, Any] = {"group": "g", "refresh_ms": 20, "backoff": SOON}
 
-REPORTED = BacklogState(backlog=True, because=("reported",), since=7)
+REPORTED = BacklogState(backlog=True, backlog_causes=("reported",), backlog_began_at=7)
 
 
 def make_reader(served: Served, stream: str, name: str = "r") -> ReaderClient:
@@ -38,7 +38,7 @@ def test_failing_callback_is_logged_and_reader_continues(
         reader.on_backlog(fails)
         reader.on_backlog(flags.append)
         reader.set_backlog(True)
-        eventually(lambda: [state.because for state in flags], [("reported",)])
+        eventually(lambda: [state.backlog_causes for state in flags], [("reported",)])
 
     assert "a callback of on_backlog failed; the reader continues" in caplog.messages
 
@@ -61,17 +61,23 @@ def test_backlog_change_during_a_report_is_reported_next() -> None:
 
 def test_unknown_backlog_reason_is_ignored() -> None:
     """Known reasons are still reported."""
-    reasons = ("behind", "new", "behind")
+    reasons = ("reader_lag", "new", "behind")
     because = [{"reason": each, "domain": None, "reader": None} for each in reasons]
-    group = {"position": {}, "readers": {}, "backlog": True, "because": because, "since": 5}
+    group = {
+        "position": {},
+        "readers": {},
+        "backlog": True,
+        "backlog_causes": because,
+        "backlog_began_at": 5,
+    }
     state = read_json(GroupReply, group).state
 
-    assert state == BacklogState(backlog=True, because=("behind",), since=5)
+    assert state == BacklogState(backlog=True, backlog_causes=("reader_lag",), backlog_began_at=5)
 
 
 async def test_async_reader_reports_its_backlog(served: Served, stream: str) -> None:
     """The callback runs in the event loop."""
-    served.call("PUT", f"/{stream}/reader-groups/g", {"backlog": {"behind_ms": 5}})
+    served.call("PUT", f"/{stream}/reader-groups/g", {"backlog": {"reader_lag_ms": 5}})
     served.note(stream, 20, {"0": 200})
     found: asyncio.Queue[BacklogState] = asyncio.Queue()
     async with (
@@ -85,5 +91,5 @@ async def test_async_reader_reports_its_backlog(served: Served, stream: str) -> 
         states.append(await found.get())
         assert reader.backlog() == states[-1]
 
-    changes = [(state.backlog, state.because) for state in states]
-    assert changes == [(True, ("behind",)), (False, ())]
+    changes = [(state.backlog, state.backlog_causes) for state in states]
+    assert changes == [(True, ("reader_lag",)), (False, ())]

@@ -251,8 +251,8 @@ def stream(served: Served) -> str:
 
 def test_position_gives_the_time_reached(served: Served, stream: str) -> None:
     """Remarks name late rows."""
-    late = {"rows": 2, "least": TEN - 60_000, "most": TEN - 1}
-    served.post(stream, {"writer": "shop", "late": late})
+    late = {"rows": 2, "min_time": TEN - 60_000, "max_time": TEN - 1}
+    served.post(stream, {"writer": "shop", "late_rows": late})
     found, whole = (complete_to(served.url, stream, {0: n, 1: 4}) for n in (19, 20))
 
     assert [each.complete_to for each in (found, whole)] == [TEN, TEN + 60_000]

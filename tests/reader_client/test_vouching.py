@@ -64,10 +64,10 @@ def test_writers_that_pause_or_join_later_vouch_in_periods(served: Served, strea
     found = read(served, stream)
 
     assert list(found.marks.lowers) == [10, 20, 30, 40, 50, 60]
-    assert found.words == {
+    assert found.promises == {
         "a": WriterPromise([Spell(1, 40)], [(5, MAX_INT64, "removed")]),
-        "b": WriterPromise([Spell(1, 10), Spell(4)], [(3, 3, "returned_late")]),
-        "c": WriterPromise([Spell(5)], [(4, 4, "returned_late"), (0, 3, "not_joined")]),
+        "b": WriterPromise([Spell(1, 10), Spell(4)], [(3, 3, "returned_below")]),
+        "c": WriterPromise([Spell(5)], [(4, 4, "returned_below"), (0, 3, "not_joined")]),
     }
     assert found.owners == {0: ("a", 1), 1: ("b", 1), 2: ("c", 1)}
 
@@ -78,7 +78,7 @@ def test_segment_noted_by_several_has_no_owner(served: Served, stream: str) -> N
     note(served, stream, "b", 11, {"0": 1})
     found = read(served, stream)
 
-    assert (found.owners, "eye" in found.words) == ({1: ("b", 1)}, False)
+    assert (found.owners, "eye" in found.promises) == ({1: ("b", 1)}, False)
     served.create(stream, returning_writer="exclude", max_time_ahead_ms=None, writer_retention_ms=1)
     note(served, stream, "c", 11, {"1": 9})
     served.post(
@@ -112,7 +112,7 @@ def test_segment_has_an_owner_after_others_are_forgotten(
 def test_segment_has_no_owner_with_an_older_controller(served: Served, stream: str) -> None:
     found = read(served, stream, forgotten_seq=None)
 
-    assert (found.owners, sorted(found.words)) == ({}, ["a", "b"])
+    assert (found.owners, sorted(found.promises)) == ({}, ["a", "b"])
 
 
 def test_lists_are_read_page_by_page(
@@ -120,7 +120,7 @@ def test_lists_are_read_page_by_page(
 ) -> None:
     monkeypatch.setattr(vouching, "ROWS_PER_PAGE", 1)
 
-    assert sorted(read(served, stream).words) == ["a", "b"]
+    assert sorted(read(served, stream).promises) == ["a", "b"]
 
 
 def test_vouching_without_mark_or_domain_raises(served: Served) -> None:

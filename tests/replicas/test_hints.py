@@ -57,7 +57,7 @@ def post(replicas: Replicas) -> Iterator[Callable[[int], None]]:
 
     def post_notes(times: int) -> None:
         for _ in range(times):
-            transport.run(exchange.post((PendingNote(Note("UA", 5), since=1, made=1),)))
+            transport.run(exchange.post((PendingNote(Note("UA", 5), first_ticket=1, made=1),)))
 
     yield post_notes
     transport.close()

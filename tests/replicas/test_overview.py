@@ -41,7 +41,14 @@ async def test_streams_of_other_replicas_are_read_from_database(this: Replica) -
 
     _, other = overview["streams"]
     (domain,) = other["domains"]
-    unknown = ("decision", "condition", "holders", "held_by", "held_for_ms", "times_out_in_ms")
+    unknown = (
+        "decision",
+        "condition",
+        "holding_back_count",
+        "held_back_by",
+        "held_back_ms",
+        "times_out_in_ms",
+    )
     assert list_rows(overview) == [(HERE, True), (THERE, False)]
     counts = ("total", "unanswered", "conditions")
     assert [overview[name] for name in counts] == [2, 1, {"quiet": 1}]
@@ -75,7 +82,7 @@ async def test_owner_gives_row_of_its_stream(this: Replica) -> None:
 
     assert [str(each.url) for each in this.owner.asked] == [f"{OTHER}/v1/streams/{THERE}/overview"]
     assert rows[0] == {"name": THERE}
-    assert rows[1]["domains"][0]["held_by"] == "w"
+    assert rows[1]["domains"][0]["held_back_by"] == "w"
     assert rows[1].keys() == overview["streams"][0].keys()
 
 
@@ -118,4 +125,4 @@ def test_overview_works_without_replica(
 
     lower = shown["domains"][0]["lower"]
     assert (shown["answered"], shown["writers"], lower) == (False, None, 5)
-    assert taken_over["domains"][0]["held_by"] == "w"
+    assert taken_over["domains"][0]["held_back_by"] == "w"

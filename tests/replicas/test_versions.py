@@ -30,7 +30,7 @@ def test_status_shows_each_controller_and_its_version(
 ) -> None:
     """A killed controller is not listed once the server has ended its session."""
     said = read_status(a.url, tmp_path)
-    times = [each.pop("since") for each in said]
+    times = [each.pop("connected_at") for each in said]
     b.kill()
 
     assert said == [{"url": url} | THIS | SHARE for url in sorted([a.url, b.url])]

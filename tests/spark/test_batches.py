@@ -68,7 +68,7 @@ def choose_options(asked: dict[str, Any]) -> list[Option]:
     if {"start", "end"} & asked.keys():
         chosen.append(ReadRange(asked.pop("start", None), asked.pop("end", None)))
     if "behind" in asked:
-        behind = BacklogPolicy(behind_ms=asked.pop("behind"))
+        behind = BacklogPolicy(reader_lag_ms=asked.pop("behind"))
         chosen.append(CatchUp(behind, asked.pop("most", None)))
     if "lag" in asked:
         chosen.append(Ingestion(asked.pop("lag")))
@@ -182,7 +182,7 @@ def test_scenario(
     "options",
     [
         (Batches(15),),
-        (Batches(9), CatchUp(BacklogPolicy(behind_ms=1), 30)),
+        (Batches(9), CatchUp(BacklogPolicy(reader_lag_ms=1), 30)),
         (Batches(15), ReadRange(2000, 12_000)),
     ],
     ids=["limit", "catch up", "range"],
@@ -210,7 +210,7 @@ SECOND = 1000
 EVERY_OPTION = (
     Batches(20),
     Columns(late="keep"),
-    CatchUp(BacklogPolicy(behind_ms=SECOND), max_rows_per_trigger=30),
+    CatchUp(BacklogPolicy(reader_lag_ms=SECOND), max_rows_per_trigger=30),
 )
 
 

@@ -173,7 +173,7 @@ def test_first_offsets_of_zero_prove_that_no_row_is_missing(
         write_start(tmp_path, "1", start)
 
     claims = TableClaims(str(tmp_path), "flights", "time", strict=True)
-    assert claims.of(1).claim.since == since
+    assert claims.of(1).claim.from_time == since
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_unknown_start_may_be_stated(
     """A stated start does not replace a known one."""
     plan_whole(tmp_path, 0, whole)
     plan_whole(tmp_path, 1, whole)
-    claim = TableClaims(str(tmp_path), "flights", "time", since=5).of(1).claim
+    claim = TableClaims(str(tmp_path), "flights", "time", from_time=5).of(1).claim
 
-    assert (claim.since, claim.is_since_stated) == since
+    assert (claim.from_time, claim.is_from_time_stated) == since
 
 
 @pytest.mark.parametrize(
@@ -213,11 +213,11 @@ def test_claim_of_windows_begins_a_window_later(
     """The window of the first remaining row lacks rows. Its size may have to be stated."""
     for batch in (0, 1):
         plan_whole(tmp_path, batch, {"time": TEN})
-    whole = TableClaims(str(tmp_path), "flights", time_of, **options).of(1).claim.since
+    whole = TableClaims(str(tmp_path), "flights", time_of, **options).of(1).claim.from_time
     plan_whole(tmp_path, 2, {"time": MIN_INT64})
 
     assert whole == since
-    assert TableClaims(str(tmp_path), "flights", time_of).of(2).claim.since == MIN_INT64
+    assert TableClaims(str(tmp_path), "flights", time_of).of(2).claim.from_time == MIN_INT64
 
 
 @pytest.mark.spark
@@ -233,7 +233,7 @@ def test_size_of_a_window_is_read_from_the_rows(spark: SparkSession, tmp_path: P
         end = F.timestamp_seconds(F.col("at") + 3600 * F.col("h"))
         table(rows.select(F.struct(start.alias("start"), end.alias("end")).alias("window")), batch)
         claimed = standing(url)
-        found.append(claimed.since if isinstance(claimed, TableClaim) else claimed)
+        found.append(claimed.from_time if isinstance(claimed, TableClaim) else claimed)
 
     assert found[1:] == [TEN + 2 * HOUR_MS] * 3
 

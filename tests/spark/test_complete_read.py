@@ -127,13 +127,15 @@ def test_refused_window_has_its_missing_writers_and_late_rows(served: Served) ->
     served.post("flights", {"writer": "shop", "time": 1}, {"writer": "depot", "time": 5})
     served.call("DELETE", "/flights/writers/shop")
     served.post("flights", {"writer": "depot", "time": 9})
-    served.post("flights", {"writer": "depot", "late": {"rows": 112, "least": 5, "most": 6}})
+    served.post(
+        "flights", {"writer": "depot", "late_rows": {"rows": 112, "min_time": 5, "max_time": 6}}
+    )
     noted, read = Noted(served.url, "flights"), BatchRead(missing="fail")
     with pytest.raises(RowsMissing) as refused:
         wait_for_window(noted, 1, 9, domain=None, read=read, late="warn")
 
     missing, late = refused.value.missing, refused.value.late
-    assert [(each.writer, each.time) for each in missing.writers] == [("shop", 1)]
+    assert [(each.writer, each.last_time) for each in missing.writers] == [("shop", 1)]
     assert [(each.writer, each.rows) for each in late.writers] == [("depot", 112)]
 
 

@@ -78,7 +78,7 @@ def test_claim_says_since_when_no_row_is_missing(clock: Clock, tmp_path: Path) -
     assert isinstance(known, TableClaim)
     assert isinstance(later, TableClaim)
     assert pending == NoClaim(f"clock: {START_UNKNOWN}")
-    assert [(each.complete_to, each.since) for each in (known, later)] == [
+    assert [(each.complete_to, each.from_time) for each in (known, later)] == [
         (START_MS + 8000, START_MS + 7401),
         (START_MS + 9000, START_MS + 7401),
     ]

@@ -70,7 +70,7 @@ def test_log_and_the_listener_of_the_spark_page_work(
 def test_quickstart_has_the_results_it_states(
     spark: SparkSession, controller: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Lima holds the watermark at 9:25. Its order of 9:40 counts in the hour until 10:00."""
+    """Lima holds back the watermark at 9:25. Its order of 9:40 counts in the hour until 10:00."""
     before = spark.conf.get("spark.sql.shuffle.partitions")
     shell = Runner(tmp_path, controller.url)
     of_shell = {"sh", "console"}

@@ -74,7 +74,7 @@ def test_compacted_topic_counts_the_records_that_are_left(clock: Clock) -> None:
     assert clock.counts == [(2, 1), (10, 1)]
 
 
-BEHIND = BacklogPolicy(behind_ms=2500)
+BEHIND = BacklogPolicy(reader_lag_ms=2500)
 LIMIT = {"options": {"maxOffsetsPerTrigger": 4}}
 
 

@@ -186,3 +186,15 @@ def test_task_of_the_marks_source_is_one_row() -> None:
     (rows,) = reader.read(InputPartition(1500))
 
     assert rows.to_pydict() == {"time": [datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)]}
+
+
+def test_offset_of_older_version_is_read() -> None:
+    """A query goes on from the checkpoint that it had before the renames."""
+    text = (
+        '{"noted_streams": {"flights": {"mark": {"stream_id": "5f2e", "seq": 4, "lower": 7}, '
+        '"segments": {"0": 12}, "facts": {"domain": "default", "whole": {"time": 5}, '
+        '"first_lower": 3}}}, "token": "c0ffee", "run": 2, "backlog": true}'
+    )
+    offset = NotedOffset.from_json(json.loads(text))
+
+    assert json.loads(json.dumps(offset.to_json())) == json.loads(text)

@@ -111,7 +111,7 @@ def test_claim_names_missing_writers_of_each_source(
     claim = claim_after_removal(served, tmp_path, offsets)
 
     vouched = {"count": 1, "expected": 0, "expected_vouching": 0}
-    about = claim.domain, claim.missing, claim.vouched, claim.max_time_ahead_ms
+    about = claim.domain, claim.missing_writers, claim.vouched, claim.max_time_ahead_ms
     assert about == ("ship", ("lima",), vouched, 7)
     served.ask("POST", "/streams/shipped/seal", {})
     claims = TableClaims(str(tmp_path), "flights", "time", controller_url=served.url, strict=True)
@@ -126,7 +126,7 @@ def test_claim_without_a_domain_asks_no_controller(
     served.create("shipped", domains=["default", "ship"])
     claim = claim_after_removal(served, tmp_path, (NOTED, KAFKA))
 
-    assert (claim.domain, claim.missing, claim.vouched) == (None, None, {})
+    assert (claim.domain, claim.missing_writers, claim.vouched) == (None, None, {})
     assert "the claim does not name its time domain" in caplog.text
 
 

@@ -101,7 +101,7 @@ def test_planner_uses_the_secrets_of_its_query(controller: Served) -> None:
     assert (watched._terms, watched._patience_s) == (query.kafka, PLANNING_S)
     assert releaser._feed.subject == "stream 'flights', domain 'landed'"
     last = Released("", 1, releaser.last_lower)
-    assert (releaser.at_end, releaser.has_more(last)) == ("finished", False)
+    assert (releaser.final_state, releaser.has_more(last)) == ("finished", False)
     planner.close()
 
 

@@ -24,7 +24,7 @@ from spark_integration.marks_source.topics import TopicPlanner
 from tests.support.feeds import LocalFeed
 from tests.support.offset_log import plan
 
-BEHIND = BacklogPolicy(behind_ms=10)
+BEHIND = BacklogPolicy(reader_lag_ms=10)
 LAGGING = BacklogPolicy(watermark_lag_ms=60_000)
 HOUR_AGO = time.time_ns() // 1_000_000 - 3_600_000
 
@@ -103,7 +103,7 @@ def test_new_query_is_as_far_behind_as_its_first_lower(
 
 def test_sticky_catch_up_has_no_backlog_in_the_next_run(tmp_path: Path) -> None:
     """The flag in its last offset says so, under the rule `sticky`."""
-    sticky, flags = BacklogPolicy(behind_ms=10, rule="sticky"), []
+    sticky, flags = BacklogPolicy(reader_lag_ms=10, rule="sticky"), []
     for flag in True, False:
         stream = LastMark(5, 100)
         start = structs.replace(build_offset(stream), backlog=flag)

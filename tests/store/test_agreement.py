@@ -97,11 +97,11 @@ members = build(MemberRecord, writer=keys, position=positions)
 marks = build(Mark, seq=st.integers(1, 3))
 appended = build(AppendedMark, stream_id=ids, domain=domains, mark=marks)
 readers = build(ReaderRecord, stream_id=ids, group=keys, reader=keys, position=positions)
-policies = st.just(BacklogPolicy()) | build(BacklogPolicy, behind_ms=draw_integers(1))
+policies = st.just(BacklogPolicy()) | build(BacklogPolicy, reader_lag_ms=draw_integers(1))
 backlogs = build(BacklogRecord, stream_id=ids, group=keys, policy=st.none() | policies)
 entries = build(LedgerEntry, stream_id=ids, domain=domains)
 small = st.integers(-2, 2).map(lambda hour: hour * HOUR_MS) | draw_integers()
-reports = build(LateReport, writer=keys, least=st.none() | small, most=small)
+reports = build(LateReport, writer=keys, min_time=st.none() | small, max_time=small)
 
 
 def make_late(stream_id: str, domain: str, report: LateReport) -> LateRecord:

@@ -123,7 +123,7 @@ def test_batch_with_conflict_writes_nothing(store: Store) -> None:
 def test_batch_that_contradicts_store_is_conflict(store: Store, record: Record) -> None:
     """The batch has an unknown stream, or a name or scale event that exists."""
     scale = StoredScale("id-1", 1, ScaleEvent({9: 9}, {}))
-    store.commit(build_changes(scale, service_ms=4))
+    store.commit(build_changes(scale, served_ms=4))
 
     with pytest.raises(Conflict):
         commit(store, record)
@@ -165,7 +165,9 @@ def test_batch_of_any_size_is_loaded(store: Store, count: int) -> None:
     ends = {0: MAX_INT64}, {"default": MIN_INT64, "a.b": MAX_INT64}
     odd = [member(text) for text in TEXTS]
     odd.append(member("ends")._replace(excluded="timed_out", position=ends[0], times=ends[1]))
-    odd.append(member("late")._replace(noted_at=MAX_INT64, since=0, max_times=ends[1]))
+    odd.append(
+        member("late")._replace(noted_served_ms=MAX_INT64, changed_served_ms=0, max_times=ends[1])
+    )
     members = [*odd, *(member(f"writer-{n:05}") for n in range(count - len(odd)))]
     store.commit(build_changes(*records(*members)))
     first = list(store.members("id-1"))

@@ -30,7 +30,7 @@ from tests.support.stored import (
     stream,
 )
 
-POLICY = BacklogPolicy(watermark_lag_ms=1000, behind_ms=None, rule="sticky")
+POLICY = BacklogPolicy(watermark_lag_ms=1000, reader_lag_ms=None, rule="sticky")
 
 
 def list_numbers(store: Store, stream_id: str = "id-1") -> list[int]:
@@ -60,7 +60,10 @@ def test_last_put_or_drop_of_batch_counts(store: Store) -> None:
     """Here for backlogs, one of which was stored before."""
     record = BacklogRecord("id-1", "g", POLICY)
     store.commit(build_changes(record))
-    changed = [replace(record, since=3), replace(record, since=4, policy=None)]
+    changed = [
+        replace(record, backlog_began_at=3),
+        replace(record, backlog_began_at=4, policy=None),
+    ]
     batch = ChangeSet(BacklogRecord("id-1", "dropped"))
     batch.drop(BacklogRecord, "id-1", "dropped")
     batch.drop(BacklogRecord, "id-1", "g")
@@ -96,7 +99,7 @@ def test_old_ledger_entries_are_dropped_by_served_time(store: Store) -> None:
 
 def make_late(writer: str) -> LateRecord:
     """Return a late row that was reported once."""
-    report = LateReport(writer, 1, 5, 5, 7, 7, served_at=4)
+    report = LateReport(writer, 1, 5, 5, 7, 7, seen_served_ms=4)
     return LateRecord("id-1", "default", *report.place, report)
 
 

@@ -115,9 +115,9 @@ def test_damage_of_large_file_is_found_on_request(
 
 def test_damaged_schema_is_refused_with_file_and_remedy(file: Path) -> None:
     """SQLite reports an unknown column, not damage."""
-    file.write_bytes(file.read_bytes().replace(b"appended_at", b"appended_au"))
+    file.write_bytes(file.read_bytes().replace(b"appended_served_ms", b"appended_served_mt"))
 
-    unknown = f"{file} is damaged: no such column: noted_time_mark.appended_at{REMEDY}"
+    unknown = f"{file} is damaged: no such column: noted_time_mark.appended_served_ms{REMEDY}"
     assert start_on(file, []) == "refused"
     with closing(SqliteStore(file)) as store, pytest.raises(StoreDamaged, match=re.escape(unknown)):
         list(store.marks("id-1", "default"))

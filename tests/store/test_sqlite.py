@@ -105,7 +105,7 @@ def test_locked_file_can_be_read(store: SqliteStore, database: Path) -> None:
 def test_batch_on_full_disk_is_not_written(store: SqliteStore, database: Path) -> None:
     """The store works again once there is space."""
     members = records(*(member(f"writer-{n}") for n in range(3000)))
-    store.commit(build_changes(service_ms=4, upto=1))
+    store.commit(build_changes(served_ms=4, upto=1))
     with limit_file_size(database.stat().st_size + 100_000), pytest.raises(StoreUnavailable):
         commit(store, *members, at=5)
     found = store.clocks()[0], read_seqs(store), list(store.members("id-1"))
@@ -152,7 +152,7 @@ def test_store_without_its_log_refuses_batches(
 
 def test_notes_of_removed_log_are_saved(store: SqliteStore, database: Path) -> None:
     """They are copied into the database file when the removal is noticed."""
-    store.commit(build_changes(service_ms=4, upto=2))
+    store.commit(build_changes(served_ms=4, upto=2))
     database.with_name(f"{database.name}-wal").unlink()
     with pytest.raises(StoreLost, match="acknowledged notes were saved in the database file"):
         store.ping()

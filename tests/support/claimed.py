@@ -37,7 +37,7 @@ class Orders:
         lag: int = 0,
         asked: bool = True,
         expected: int = 2,
-        since: int | None = MIN_INT64,
+        from_time: int | None = MIN_INT64,
         stated: bool = False,
         first: int | None = MIN_INT64,
     ) -> None:
@@ -48,8 +48,10 @@ class Orders:
         counts["expected_vouching"] = min(vouching, expected)
         claim = Claim("orders", complete_to, "time", "q", batch, id=f"r{batch}", stream=stream)
         claim = replace(claim, domain=domain if stream else None, lag_ms=lag)
-        claim = replace(claim, is_since_stated=stated, first_lower=first)
-        claim = replace(claim, missing=named, since=since, vouched=counts if asked else {})
+        claim = replace(claim, is_from_time_stated=stated, first_lower=first)
+        claim = replace(
+            claim, missing_writers=named, from_time=from_time, vouched=counts if asked else {}
+        )
         claim = replace(claim, max_time_ahead_ms=AHEAD_MS)
         exists = DeltaTable.is_deltatable(self.path)
         record = prepare_commit(

@@ -43,7 +43,7 @@ class Domain:
         last = self.history.last
         return [each for each in position if last and each not in last.cut.offsets]
 
-    def list_holders(self, limit: int) -> tuple[Sequence[tuple[str, int]], int]:
+    def list_holding_back(self, limit: int) -> tuple[Sequence[tuple[str, int]], int]:
         holders = [(each, 5) for each in self.writers][:1]
         return holders[:limit], len(holders)
 

@@ -41,7 +41,8 @@ class NextVersion:
         shutil.copy(ROOT / "pyproject.toml", code)
         schema = code / "controller" / "store" / "schema.py"
         text = schema.read_text()
-        schema.write_text(text.replace(f'REVISION = "{SCHEMA_REVISION}"', f'REVISION = "{NEXT}"'))
+        this, later = (f'\nSCHEMA_REVISION = "{each}"' for each in (SCHEMA_REVISION, NEXT))
+        schema.write_text(text.replace(this, later))
         assert schema.read_text() != text
         self.code, self.migrations = code, code / "migrations"
         migration = self.migrations / "versions" / f"{NEXT}_colours.py"

@@ -33,10 +33,19 @@ ELSEWHERE = re.compile(
 )
 """The start of examples that install, serve or observe, which tests do themselves."""
 
-CHANGING = {"id", "stream_id", "written_at", "noted_at", "holding_since", "held_for_ms", "at"}
-CHANGING |= {"times_out_in_ms", "reported_at", "since", "held_until", "until"}
-CHANGING |= {"now", "first_at", "lag", "silent_ms", "out_at", "in_ms"}
-CHANGING |= {"first_seen", "last_seen"}
+CHANGING = {
+    "id",
+    "stream_id",
+    "written_at",
+    "noted_at",
+    "holding_back_began_at",
+    "held_back_ms",
+    "at",
+}
+CHANGING |= {"times_out_in_ms", "reported_at", "began_at", "suspension_ends_at", "excluded_at"}
+CHANGING |= {"backlog_began_at", "connected_at"}
+CHANGING |= {"now", "first_at", "recent_lags_ms", "silent_ms", "times_out_at", "in_ms"}
+CHANGING |= {"first_seen_at", "last_seen_at"}
 DURATION = re.compile(r"\b\d+(?:ms|[smhd])(?: \d+(?:ms|[smhd]))?\b")
 
 

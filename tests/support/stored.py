@@ -51,8 +51,8 @@ def member(writer: str = "UA", time: int = 5) -> MemberRecord:
         position={0: 10 * time, 3: 7},
         times={"default": time},
         max_times={},
-        noted_at=100 + time,
-        since=100,
+        noted_served_ms=100 + time,
+        changed_served_ms=100,
         sequence=1000 + time,
     )
 
@@ -72,7 +72,15 @@ def mark(seq: int, stream_id: str = "id-1", domain: str = "default") -> Appended
 
 def change(at: int, of: str = "id-1") -> Change:
     return Change(
-        of, 1000 - at, at, "held", "UA", None, {"for_ms": 5, "until": at + 5}, "ops", "it is slow"
+        of,
+        1000 - at,
+        at,
+        "timeout_suspended",
+        "UA",
+        None,
+        {"for_ms": 5, "suspension_ends_at": at + 5},
+        "ops",
+        "it is slow",
     )
 
 
@@ -81,10 +89,10 @@ def commit(store: Store, *written: Record, at: int = 2) -> None:
     store.commit(ChangeSet(BucketClock(0, at), *written))
 
 
-def build_changes(*more: Record, service_ms: int = 1, upto: int = 0) -> ChangeSet:
+def build_changes(*more: Record, served_ms: int = 1, upto: int = 0) -> ChangeSet:
     """Return the changes that make a stream with the marks 1 to `upto`, and more records."""
     marks = [mark(seq) for seq in range(1, upto + 1)]
-    return ChangeSet(BucketClock(0, service_ms), stream(), *marks, *more)
+    return ChangeSet(BucketClock(0, served_ms), stream(), *marks, *more)
 
 
 def read_seqs(store: Store, stream_id: str = "id-1", domain: str = "default") -> list[int]:

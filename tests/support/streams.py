@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from noted_time.rules import Aggregator, Seal, SealRequest
-from noted_time.values import Accepted, Hold, Mark, Note, Refused, StreamSettings, Waiting
+from noted_time.values import Accepted, Mark, Note, Refused, StreamSettings, WaitForWriters, Waiting
 from noted_time.values.settings import ReturningWriter
 
 TIMEOUT_MS = 100
@@ -12,7 +12,7 @@ TIMEOUT_MS = 100
 def make_stream(
     *writers: str,
     domains: tuple[str, ...] = ("default",),
-    returning: ReturningWriter = "hold",
+    returning: ReturningWriter = "wait",
     now: int = 0,
 ) -> Aggregator:
     """Return a stream that `writers` have joined, with a writer timeout of `TIMEOUT_MS`."""
@@ -43,15 +43,15 @@ def advance_after(stream: Aggregator, *notes: Note, now: int = 0) -> list[Mark]:
 
 def restart(
     stream: Aggregator,
-    appended_at: dict[str, int] | None = None,
-    declared_at: dict[str, int] | None = None,
+    appended_served_ms: dict[str, int] | None = None,
+    declared_served_ms: dict[str, int] | None = None,
 ) -> Aggregator:
     """Return the stream as restored from its records, last marks, and the missing writers.
 
-    `appended_at` and `declared_at` are the service times of each domain's last mark and
-    declaration.
+    `appended_served_ms` and `declared_served_ms` are the service times of each domain's last mark
+    and declaration.
     """
-    times = appended_at or {}
+    times = appended_served_ms or {}
     last = {
         domain: (mark, times.get(domain, 0))
         for domain in stream.settings.domains
@@ -61,7 +61,7 @@ def restart(
         stream.settings,
         stream.succession,
         last,
-        declared_at,
+        declared_served_ms,
         sealed=stream.sealed,
         unbounded=stream.unbounded,
         forgotten_lowers=stream.forgotten_lowers,
@@ -98,4 +98,4 @@ def lowers(marks: Iterable[Mark]) -> list[int]:
 
 def waiting(stream: Aggregator, domain: str = "default", *, now: int = 0) -> list[Waiting]:
     decision = stream.decide(domain, now=now)
-    return list(decision.waiting_for) if isinstance(decision, Hold) else []
+    return list(decision.waiting_for) if isinstance(decision, WaitForWriters) else []

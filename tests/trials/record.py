@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import json
 import logging
 import os
 import re
@@ -184,7 +185,7 @@ def claim_times(history: History, domain: str) -> str:
         at += chance.choice([-1, 0, 1, 2]) * MINUTE_MS
         missing = ["a"] * (chance.random() < 0.3)
         more: dict[str, Any] = {"asked": chance.random() < 0.7, "first": chance.choice([TEN, None])}
-        more["since"] = chance.choice([MIN_INT64, TEN, None])
+        more["from_time"] = chance.choice([MIN_INT64, TEN, None])
         if batch and chance.random() < 0.15:
             orders.overwrite()
         else:
@@ -205,6 +206,14 @@ def record(histories: int = HISTORIES) -> list[str]:
         gc.enable()
 
 
+def write_texts(directory: Path, histories: int = HISTORIES) -> None:
+    """Write all answers, a file of JSON for each group of histories."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for first in range(0, histories, TOGETHER):
+        text = json.dumps(play(first), ensure_ascii=False)
+        (directory / f"{first}.json").write_text(text)
+
+
 def hash_lines(lines: Sequence[str]) -> str:
     return sha256("\n".join(lines).encode()).hexdigest()[:HASH_DIGITS] if lines else "-"
 
@@ -223,7 +232,11 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m tests.trials.record", description=__doc__)
     parser.add_argument("--full", type=int, metavar="SEED", help="print all answers of a history")
     parser.add_argument("--write", action="store_true", help="renew the recorded hashes")
+    parser.add_argument("--texts", type=Path, metavar="DIRECTORY", help="write all answers")
     given = parser.parse_args()
+    if given.texts is not None:
+        write_texts(given.texts)
+        return
     if given.full is not None:
         answers = play(given.full - given.full % TOGETHER)[given.full]
         for kind in KINDS:

@@ -28,7 +28,7 @@ def test_a_flush_posts_at_once_and_forgets_the_last_refusal() -> None:
     outbox = Outbox("UA")
     posting = Posting(outbox, Pace(), Notices("s", "UA", URL, None), now=0)
     outbox.note(5, {})
-    ticket = outbox.calls
+    ticket = outbox.last_ticket
     posting.settle(outbox.take(), UnknownStream("s"), now=0)
     posting.hurry()
     with pytest.raises(Unreachable, match="not durable within 0 s: no answer") as raised:

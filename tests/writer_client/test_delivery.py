@@ -92,7 +92,7 @@ class Program:
     def __init__(self, seed: int) -> None:
         self.client = Noting()
         self.raises = bool(seed % 2)
-        on_failure: OnFailure = "raise" if self.raises else "hold"
+        on_failure: OnFailure = "raise" if self.raises else "keep"
         self.tracker = DeliveryTracker(self.client, domain=DOMAINS, on_failure=on_failure)
         self.chance = random.Random(seed)
         self.ends = [0, 0]
@@ -280,7 +280,7 @@ def test_notes_cover_events_produced_before(acts: list[str], seed: int) -> None:
     assert program.client._outbox.late_rows == 0
 
 
-@pytest.mark.parametrize(("on_failure", "time"), [("raise", 5), ("hold", 30)])
+@pytest.mark.parametrize(("on_failure", "time"), [("raise", 5), ("keep", 30)])
 def test_notes_after_a_failure_wait_for_its_handling(on_failure: OnFailure, time: int) -> None:
     """Repeated events are not late."""
     client = Noting()
@@ -358,7 +358,7 @@ def test_domains_have_separate_notes_and_late_rows() -> None:
     tracker.produced(8, {"sent": 59}).delivered(0, 1)
     tracker.produced(9).delivered(0, 2)
     tracker.note(10)
-    late = {each.note.domain: each.note.late for each in client._outbox.take()}
+    late = {each.note.domain: each.note.late_rows for each in client._outbox.take()}
 
     assert client.left == [Left(60, {0: 1}, 70, "sent"), Left(10, {0: 3}, 9, "ordered")]
     assert late == {"sent": (LateRows(1, 59, 59),), "ordered": None}

@@ -13,7 +13,7 @@ from tests.writer_client.scripted import URL, Scripted, accepted, results
 from tools.trials.served import Served
 from writer_client import SegmentLogWriter, WriterClient
 
-HELD = {"session": "c07d", "label": "host-b:1017", "since": 1_795_169_136_901}
+HELD = {"session": "c07d", "label": "host-b:1017", "began_at": 1_795_169_136_901}
 FENCED = {"status": "fenced", "last": HELD}
 
 

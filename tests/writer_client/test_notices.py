@@ -18,7 +18,7 @@ from writer_client.sending.outbox import Outbox
 SINCE = 1357041600000
 
 EXCLUDED = results(
-    accepted(lower=90, excluded={"reason": "timed_out", "since": SINCE, "lower": 90})
+    accepted(lower=90, excluded={"reason": "timed_out", "excluded_at": SINCE, "lower": 90})
 )
 
 
@@ -36,7 +36,10 @@ def test_late_rows_are_reported_by_hour(tmp_path: Path, served: Served, stream: 
         client.flush()
     windows = served.call("GET", f"/{stream}/windows")["windows"]
 
-    found = [[(each["rows"], each["at_most"]) for each in window["late"]] for window in windows]
+    found = [
+        [(each["rows"], each["may_lie_outside"]) for each in window["late_writers"]]
+        for window in windows
+    ]
     assert found == [[(1, False)], [(2, False)], [], []]
 
 
@@ -169,7 +172,7 @@ def test_repeated_note_has_the_latest_position() -> None:
 
 
 def test_writer_with_only_refused_notes_sends_no_heartbeat() -> None:
-    """Otherwise a writer with a wrong clock would hold the watermark while its process lives."""
+    """Otherwise a writer with a wrong clock would hold back the watermark as long as it lives."""
     outbox = Outbox("UA")
     outbox.change_state("live", {0: 5})
     post(outbox, OK)
@@ -214,8 +217,8 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_clock_behind_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     """There is one warning each time."""
     notices = Notices("s", "UA", URL, None)
-    for behind_ms in (30_000, 20_000, 0, 1500):
-        notices.warn_of_clock(behind_ms)
+    for reader_lag_ms in (30_000, 20_000, 0, 1500):
+        notices.warn_of_clock(reader_lag_ms)
     notices.emit()
 
     said = (

@@ -96,7 +96,7 @@ def test_a_writer_that_may_not_join_gives_up(played: list[Act], joins: tuple[str
             answers = (Refused(*(joins if each else ("unknown_writer", None))) for each in live)
             outbox.record_answer(batch, NotesReply(tuple(answers)))
 
-    assert (bool(outbox), outbox.durable_through) == (False, outbox.calls)
+    assert (bool(outbox), outbox.durable_through) == (False, outbox.last_ticket)
 
 
 @laws
@@ -113,10 +113,10 @@ def test_a_batch_is_no_larger_than_the_domains_allow(played: list[Act]) -> None:
 def test_durable_call_has_reached_the_controller(played: list[Act]) -> None:
     """The controller then has a position that reaches the call's."""
     run = Run()
-    positions: list[dict[int, int]] = [{}] * (run.outbox.calls + 1)
+    positions: list[dict[int, int]] = [{}] * (run.outbox.last_ticket + 1)
     for act in played:
         run.play([act])
-        positions += [dict(run.position)] * (run.outbox.calls + 1 - len(positions))
+        positions += [dict(run.position)] * (run.outbox.last_ticket + 1 - len(positions))
     durable = positions[run.outbox.durable_through]
 
     heard = run.heard.record("UA").position if len(run.heard) else {}
@@ -165,7 +165,9 @@ def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> N
     outbox.record_answer(again, NotesReply((Accepted(None),)))
     outbox.note(11, {})
 
-    posted = [[pending.note.late for pending in each] for each in (batch, again, outbox.take())]
+    posted = [
+        [pending.note.late_rows for pending in each] for each in (batch, again, outbox.take())
+    ]
     assert (posted, outbox.late_rows) == ([[(LateRows(3, 3),)], [(LateRows(3, 3),)], [None]], 3)
 
 
@@ -176,7 +178,7 @@ def test_late_rows_are_reported_without_a_note_of_time() -> None:
     outbox.count_late_rows("a", LateRows(2, 4))
     outbox.count_late_rows("b", LateRows(1, 3))
 
-    posted = [(p.note.domain, p.note.state, p.note.late) for p in outbox.take()]
+    posted = [(p.note.domain, p.note.state, p.note.late_rows) for p in outbox.take()]
     assert posted == [("a", "live", (LateRows(2, 4),)), ("b", "live", (LateRows(1, 3),))]
 
 
@@ -188,11 +190,11 @@ def test_late_rows_are_reported_by_full_hours() -> None:
         outbox.count_late_rows(None, LateRows(1, hour * HOUR_MS, hour * HOUR_MS + 5))
     (pending,) = outbox.take()
 
-    reports = sorted(list_reports(pending.note.late), key=lambda each: each.least)
+    reports = sorted(list_reports(pending.note.late_rows), key=lambda each: each.min_time)
     assert (len(reports), sum(each.rows for each in reports)) == (MOST_LATE, 31)
     assert reports[-1] == LateRows(2, 29 * HOUR_MS, 29 * HOUR_MS + 5)
     assert reports[1] == LateRows(1, 7 * HOUR_MS, 7 * HOUR_MS + 5)
-    assert (reports[0].least, reports[0].most) == (0, 6 * HOUR_MS + 5)
+    assert (reports[0].min_time, reports[0].max_time) == (0, 6 * HOUR_MS + 5)
 
 
 def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:

@@ -13,8 +13,8 @@ from tests.writer_client.scripted import Scripted, accepted, results
 
 def test_writers_page_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     """One example is fenced, and the last one is excluded."""
-    excluded = {"reason": "timed_out", "since": 1357041600000, "lower": 90}
-    held = {"session": "c07d", "label": "host-b:1017", "since": 1357041600000}
+    excluded = {"reason": "timed_out", "excluded_at": 1357041600000, "lower": 90}
+    held = {"session": "c07d", "label": "host-b:1017", "began_at": 1357041600000}
     networks = [
         Scripted(),
         Scripted(results(accepted()), results({"status": "fenced", "last": held})),

@@ -183,7 +183,7 @@ def _without_servers() -> Iterator[None]:
 
 @given(
     names=st.lists(st.sampled_from(CALLS) | st.sampled_from(SELDOM), max_size=60),
-    on_failure=st.sampled_from(["raise", "hold"]),
+    on_failure=st.sampled_from(["raise", "keep"]),
 )
 def test_producer_continues_once_servers_answer(names: list[str], on_failure: OnFailure) -> None:
     """Only a fault of the producer itself is final."""

@@ -325,10 +325,10 @@ def test_rows_below_a_noted_time_are_counted(
             log.append([{"time": 4}])
         late_rows = client.flush().late_rows
 
-    reports = [note["late"] for note in network.notes if "late" in note]
+    reports = [note["late_rows"] for note in network.notes if "late_rows" in note]
     warned = [record.getMessage() for record in caplog.records]
     assert (log.late_rows, late_rows, sum(late["rows"] for late in reports)) == (7, 7, 7)
-    assert min(late["least"] for late in reports) == 3
+    assert min(late["min_time"] for late in reports) == 3
     assert [sentence.split(" rows ")[0] for sentence in warned] == [
         "writer 'UA' of stream 'flights': 2",
         "writer 'UA' of stream 'flights': 7",
@@ -343,8 +343,8 @@ def test_rows_below_the_lower_of_the_last_answer_are_counted(tmp_path: Path) -> 
         client.flush()
         log.append([{"time": 49}, {"time": 50}])
 
-    late = {"rows": 1, "least": 49, "most": 49}
-    assert (log.late_rows, network.notes[-1]["late"]) == (1, late)
+    late = {"rows": 1, "min_time": 49, "max_time": 49}
+    assert (log.late_rows, network.notes[-1]["late_rows"]) == (1, late)
 
 
 def test_a_log_in_another_directory_is_named(tmp_path: Path) -> None:

@@ -28,23 +28,23 @@ def wall_ms() -> int:
 
 @dataclass
 class PassingTime:
-    """The real clocks, `behind_ms` behind, so a test lets hours pass at once."""
+    """The real clocks, `reader_lag_ms` behind, so a test lets hours pass at once."""
 
-    behind_ms: int = 0
+    reader_lag_ms: int = 0
 
     def now(self) -> int:
-        return wall_ms() - self.behind_ms
+        return wall_ms() - self.reader_lag_ms
 
     def clocks(self) -> Clocks:
         """Return a controller's clocks; a service clock that steps as far as time passes."""
         return Clocks(
             ServiceClock(step_cap_ms=PLAYED_MS),
             wall_ms=self.now,
-            steady_ms=lambda: time.monotonic_ns() // 1_000_000 - self.behind_ms,
+            steady_ms=lambda: time.monotonic_ns() // 1_000_000 - self.reader_lag_ms,
         )
 
     def passes(self, ms: int) -> None:
-        self.behind_ms = max(self.behind_ms - ms, 0)
+        self.reader_lag_ms = max(self.reader_lag_ms - ms, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def stall(seed: Calls, name: str, **settings: Any) -> Stalled:  # noqa: ANN401 -
 
 
 def crowd(seed: Calls, name: str, writers: int = 10_000) -> None:
-    """Make a stream of that many writers, named w-00000 and so on; the first holds it."""
+    """Make a stream of that many writers, named w-00000 and so on; the first holds it back."""
     now = wall_ms()
     seed.make(name)
     seed.post(name, *({"writer": f"w-{each:05}"} for each in range(writers)))
@@ -96,7 +96,7 @@ def crowd(seed: Calls, name: str, writers: int = 10_000) -> None:
 
 
 def make_many(seed: Calls, streams: int = 1000) -> None:
-    """Make that many streams, named s-0000 and so on; a writer holds each tenth."""
+    """Make that many streams, named s-0000 and so on; a writer holds back each tenth."""
     for each in range(streams):
         seed.make(name := f"s-{each:04}")
         if each % 10 == 0:
@@ -108,8 +108,8 @@ def make_many(seed: Calls, streams: int = 1000) -> None:
 class Story:
     """Three hours of the stream `orders`; the last 65 minutes wait for `lima`.
 
-    A segment is sealed, `quito` is removed and comes back late, and readers follow. Of the other
-    streams, one is held for minutes, and one quiet at the end.
+    A segment is sealed, `quito` is removed and comes back below the watermark, and readers follow.
+    Of the other streams, one is held back for minutes, and one quiet at the end.
     """
 
     seed: Calls
@@ -126,8 +126,8 @@ class Story:
         self.seed.make(self.name, writer_timeout_ms=2 * HOUR_MS)
         self.seed.post(self.name, *({"writer": each} for each in CITIES))
         events = {40: self._remove, 55: self._scale, 75: self._change, 90: self._hold}
-        while self.time.behind_ms > 0:
-            minute = (PLAYED_MS - self.time.behind_ms) // MINUTE_MS
+        while self.time.reader_lag_ms > 0:
+            minute = (PLAYED_MS - self.time.reader_lag_ms) // MINUTE_MS
             self._note(minute)
             events.get(minute, lambda: None)()
             if minute % 5 == 0:
@@ -141,7 +141,7 @@ class Story:
 
     def _note(self, minute: int) -> None:
         silent = set()
-        if self.time.behind_ms <= STALLED_MS:
+        if self.time.reader_lag_ms <= STALLED_MS:
             silent.add("lima")
         if 30 <= minute < 50:
             silent.add("quito")
@@ -156,7 +156,7 @@ class Story:
         before = self.times.get(writer, 0)
         noted = self.times[writer] = max(before, self.time.now() - late)
         if writer == "quito" and self.time.now() - before > 15 * MINUTE_MS and before:
-            said["late"] = {"rows": 312, "least": before}
+            said["late_rows"] = {"rows": 312, "min_time": before}
         return said | {"time": noted, "max_time": noted + late // 2}
 
     def _read(self) -> None:
@@ -188,13 +188,13 @@ class Story:
         )
 
     def _hold(self) -> None:
-        path = f"/{self.name}/writers/nairobi/hold"
+        path = f"/{self.name}/writers/nairobi/suspension"
         self.seed.call("POST", path, {"for_ms": 20 * MINUTE_MS}, comment="restarts its host")
 
     def _note_others(self) -> None:
         for name, behind in OTHERS.items():
             writers = [f"{name}-{number}" for number in range(3)]
-            if name == "refunds" and self.time.behind_ms < 13 * MINUTE_MS:
+            if name == "refunds" and self.time.reader_lag_ms < 13 * MINUTE_MS:
                 writers.pop()
             for writer in writers:
                 before = self.times.get(writer, 0)

@@ -126,7 +126,7 @@ class MemoryStore(SingleNodeLeases):
 
     def _put(self, record: Record) -> None:
         if isinstance(record, BucketClock):
-            self._clocks[record.number] = record.service_ms
+            self._clocks[record.number] = record.served_ms
             return
         key, kept = record.key, self.tables[type(record)][record.key[0]]
         if isinstance(record, Change):
@@ -170,9 +170,9 @@ class MemoryStore(SingleNodeLeases):
     def _delete_old(self, batch: ChangeSet) -> None:
         """Drop old records, except the last mark and change of each stream."""
         for (kind, stream_id), before in batch.expired.items():
-            kept = self.tables[kind][stream_id]
+            kept, (served_field,) = self.tables[kind][stream_id], kind.column_fields
             last = max(kept, default=()) if kind is Change else ()
-            for key in [key for key, each in kept.items() if each.served_at < before]:
+            for key in [key for key, each in kept.items() if getattr(each, served_field) < before]:
                 if key != last:
                     del kept[key]
         for (stream_id, domain), through in batch.truncated.items():

@@ -58,7 +58,7 @@ def _version(initdb: Path) -> float:
 
 EMPTIES = """
     DELETE FROM noted_time_stream; DELETE FROM noted_time_replica; DELETE FROM noted_time_token;
-    UPDATE noted_time_bucket SET service_ms = 0
+    UPDATE noted_time_bucket SET served_ms = 0
 """
 """Of few rows this takes a third of the time that TRUNCATE does, which makes new files."""
 

@@ -227,7 +227,9 @@ class SegmentLogWriter:
                 for late in find_late_rows(table, self._columns[domain], bound):
                     self._late_rows += late.rows
                     with suppress(Fenced):
-                        self.client.wrote_late(late.rows, late.least, late.most, domain=domain)
+                        self.client.wrote_late(
+                            late.rows, late.min_time, late.max_time, domain=domain
+                        )
 
 
 def _map_columns(event_time: str | Mapping[str, str]) -> dict[str | None, str]:

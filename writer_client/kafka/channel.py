@@ -412,7 +412,7 @@ class Channel:
     def _report_failure(self, failure: DeliveryFailed | None, now: float) -> None:
         if failure is None:
             self._failed_since, self._warn_at, self._hold_at = None, 0.0, 0.0
-            self.client.hold(None)
+            self.client.report_no_time(None)
             return
         self._failed_since = self._failed_since or unix_ms()
         if now >= self._warn_at:
@@ -423,7 +423,7 @@ class Channel:
             self._hold_at = now + min(SIGN_S, timeout_s / 3)
             events = "1 event was" if failure.failed == 1 else f"{failure.failed} events were"
             since = format_time(self._failed_since // 1000 * 1000)
-            self.client.hold(f"{events} not delivered since {since}")
+            self.client.report_no_time(f"{events} not delivered since {since}")
 
     def translate_error(self, error: KafkaException) -> NotedTimeError:
         fatal = self._find_fatal(get_kafka_error(error))

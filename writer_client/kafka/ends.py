@@ -90,7 +90,7 @@ class TopicPoller:
             self._topic.look_again()
 
     def _poll_ends(self, *, high: bool = True, newest: bool = False) -> TopicLook:
-        """Poll the ends; an open transaction holds the end of its partition.
+        """Poll the ends; an open transaction holds back the end of its partition.
 
         Raises `Unreachable` without an answer for all partitions.
         """

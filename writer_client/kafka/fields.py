@@ -108,7 +108,7 @@ class RecordTimes(TopicPoller):
                 self._late.add(LateRows(1, least_time, least_time))
         for late in self._late.take():
             if self._client is not None:
-                self._client.wrote_late(late.rows, late.least, late.most)
+                self._client.wrote_late(late.rows, late.min_time, late.max_time)
         return look
 
     def _remember_moved(self, partition: int, offset: int, time: int, message: Message) -> None:
@@ -266,7 +266,7 @@ class KafkaFields(RecordTimes):
         an open transaction, is not idle.
         """
         look, now = self._read(), self._clock()
-        if self._passed.find_held(now=now):
+        if self._passed.find_waiting(now=now):
             self._passed.drop_below(self._topic.begins())
         hidden = self._open.find_active(look.high, self._reader.position)
         active = dict.fromkeys(hidden | self._passed.find_active(now=now))

@@ -95,9 +95,9 @@ class KafkaNotedProducer(Closing):
           several, `event_time` has the first and `event_times` the others. The writer vouches for
           these only.
         * `on_failure` is the behaviour after an event was not delivered. With `"raise"`, every call
-          raises `DeliveryFailed` until `forgive()`. With `"hold"`, for programs that handle
+          raises `DeliveryFailed` until `forgive()`. With `"keep"`, for programs that handle
           failures in `on_delivery`, calls continue, and a warning is logged each minute. In both
-          cases notes are held, and `explain` shows why.
+          cases notes are kept back, and `explain` shows why.
         * `auto` notes a clock, but never beyond an event that is not delivered yet.
         * `wait` is the time limit for startup, in seconds; after it, a warning is logged. `None`
           waits forever.
@@ -278,7 +278,7 @@ class KafkaNotedProducer(Closing):
         """Wait at most `timeout` seconds until all events are delivered and all notes are durable.
 
         A negative timeout has no limit. Raises the same as `WriterClient.flush`, and
-        `DeliveryFailed` if events were not delivered; notes are held until `forgive`. Raises
+        `DeliveryFailed` if events were not delivered; notes are kept back until `forgive`. Raises
         `Unreachable` if the time is up; everything is kept.
         """
         until = compute_deadline(timeout)
@@ -290,8 +290,8 @@ class KafkaNotedProducer(Closing):
     def forgive(self) -> None:
         """Continue after a failure.
 
-        By default, held notes are dropped. Produce the failed events again, and note again. With
-        `on_failure="hold"`, produce them *before* this call. The held notes are then merged, and
+        By default, these notes are dropped. Produce the failed events again, and note again. With
+        `on_failure="keep"`, produce them *before* this call. The notes are then merged, and
         sent once all events produced so far are delivered.
         """
         self._tracker.forgive()

@@ -49,7 +49,7 @@ class KafkaResolved(RecordTimes):
         without = frozenset(each for each, end in ends.items() if end and each not in self._times)
         if without - self._without:
             log.warning(
-                "Kafka topic %r has no resolved record in partitions %s: time holds until it has "
+                "Kafka topic %r has no resolved record in partitions %s: time waits until it has "
                 "(CREATE CHANGEFEED … WITH resolved, format=json)",
                 *(self._topic.name, sorted(without)),
             )

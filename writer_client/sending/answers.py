@@ -14,7 +14,7 @@ from noted_time.coding import DECODE_ERRORS, build_decoder
 from noted_time.values import (
     Accepted,
     Beyond,
-    HeldName,
+    CurrentSession,
     Int64,
     Note,
     NotesRefused,
@@ -91,7 +91,7 @@ def is_too_far_ahead(result: Accepted | Refused) -> bool:
     return isinstance(result, Refused) and result.status == "too_far_ahead"
 
 
-def find_holder(answer: NotesReply) -> Session | None:
+def find_current_session(answer: NotesReply) -> Session | None:
     last = (each.last for each in answer.results if isinstance(each, Refused))
     return next((each for each in last if isinstance(each, Session)), None)
 
@@ -109,8 +109,8 @@ def _decode_result(content: Raw, domains: tuple[str, ...]) -> Accepted | Refused
     if status not in _TYPES_OF_LAST:
         raise ValueError(f"status {status!r:.80}")
     last = build_decoder(_TYPES_OF_LAST[status]).decode(result.last)
-    if isinstance(last, HeldName):
-        last = Session(last.session, last.label, last.since)
+    if isinstance(last, CurrentSession):
+        last = Session(last.session, last.label, last.began_at)
     is_beyond = status == "too_far_ahead"
     return Refused(status, last, build_decoder(Beyond).decode(content) if is_beyond else None)
 
@@ -126,5 +126,5 @@ _TYPES_OF_LAST: Mapping[str, Any] = {
     "unknown_writer": None,
     "not_vouched": tuple[str, ...],
     "sealed": None,
-    "fenced": HeldName,
+    "fenced": CurrentSession,
 }

@@ -38,7 +38,7 @@ from writer_client.sending.writer import Writer
 NO_EVENT_TIME = MIN_INT64
 
 
-OnFailure = Literal["raise", "hold"]
+OnFailure = Literal["raise", "keep"]
 
 
 class Resting(Rejected):
@@ -150,7 +150,7 @@ class DeliveryTracker:
         *,
         domain: str | Sequence[str] | None = None,
         look_again: Callable[[], object] | None = None,
-        on_failure: OnFailure = "hold",
+        on_failure: OnFailure = "keep",
     ) -> None:
         self.lock = threading.RLock()  # while held, no other thread produces or notes
         self._client = client
@@ -352,7 +352,7 @@ class DeliveryTracker:
             elif action == "send":
                 self._noted |= self._open.notes
                 self._close(self._open.notes)
-            elif action == "hold":
+            elif action == "keep":
                 self._open.notes = {}
                 self._open = Epoch(self)
                 self._epochs.append(self._open)
@@ -403,7 +403,7 @@ class DeliveryTracker:
             raise failure
 
     def forgive(self) -> None:
-        """Continue after failures: send the held notes, or with `on_failure="raise"` drop them."""
+        """Continue after failures: send the notes, or with `on_failure="raise"` drop them."""
         with self.lock:
             held_epochs = list(dropwhile(lambda epoch: not epoch.failures, self._epochs))
             notes: dict[str | None, int] = {}
@@ -482,4 +482,4 @@ class DeliveryTracker:
             self._client.wrote(rows=new)
         for domain, times in self._settled.times.items():
             for each in times.late.take():
-                self._client.wrote_late(each.rows, each.least, each.most, domain=domain)
+                self._client.wrote_late(each.rows, each.min_time, each.max_time, domain=domain)

@@ -109,9 +109,9 @@ class Notices:
         )
 
     def report_exclusion(self, exclusion: Exclusion | None) -> None:
-        if exclusion is None or (exclusion.reason, exclusion.since) == self._exclusion:
+        if exclusion is None or (exclusion.reason, exclusion.excluded_at) == self._exclusion:
             return
-        self._exclusion = (exclusion.reason, exclusion.since)
+        self._exclusion = (exclusion.reason, exclusion.excluded_at)
         self._warn("%s is excluded: %s", exclusion.sentence)
         if self._on_excluded is not None:
             self._queue.append(partial(self._call_back, self._on_excluded, exclusion))

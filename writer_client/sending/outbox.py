@@ -41,7 +41,7 @@ from writer_client.sending.answers import (
     FoundPosition,
     NotesReply,
     can_be_resent,
-    find_holder,
+    find_current_session,
     is_too_far_ahead,
 )
 from writer_client.sending.pending_notes import Batch, PendingNote, PendingNotes
@@ -88,7 +88,7 @@ class Outbox:
         self._lowers: dict[str | None, int | None] = {}
         self._waiting = PendingNotes()
         self._in_flight: Batch = ()
-        self.calls = 0
+        self.last_ticket = 0
         self._was_live = self._is_known = self._must_join = self._is_awaited = False
         self.held_back: list[HeldBack] = []
         self._refused: dict[object, Rejected] = {}
@@ -96,7 +96,7 @@ class Outbox:
         self._did_look_up: list[LookUp] = []
         self.taken_again: Session | None = None
         self._rows_covered = 0
-        self._holder: Session | None = None
+        self._current_session: Session | None = None
 
     # Calls of the writer: each takes a ticket, to compare with `durable_through`
 
@@ -118,7 +118,7 @@ class Outbox:
             vouched.declare(domain, max_time, find_gained(position, known))
         vouched.note(time, domain)
         self.state, self._was_live = "live", True
-        self.calls = ticket = self.calls + 1
+        self.last_ticket = ticket = self.last_ticket + 1
         note = Note(self.writer, time, vouched.position, domain)
         self._waiting.note(note, ticket, self.written)
 
@@ -128,8 +128,8 @@ class Outbox:
             self._look_ups.append(look_up)
         self.change_state("live", {})
 
-    def hold(self, reason: str | None) -> None:
-        self._extras.held = reason
+    def report_no_time(self, reason: str | None) -> None:
+        self._extras.no_time_reason = reason
         self.change_state("live", {})
 
     def report_facts(self, facts: Sequence[LogFact]) -> None:
@@ -187,14 +187,14 @@ class Outbox:
     def record_answer(self, batch: Batch, answer: NotesReply) -> list[Rejected]:
         refused: list[Rejected] = []
         self._in_flight = ()
-        holder = find_holder(answer)
-        if holder is not None and self._extras.takes_over_again(holder):
+        session = find_current_session(answer)
+        if session is not None and self._extras.takes_over_again(session):
             self.put_back(batch)
             self._look_ups = [*dict.fromkeys([*self._did_look_up, *self._look_ups])]
-            self.taken_again = holder
+            self.taken_again = session
             return []
-        self._holder = holder
-        if holder is not None:
+        self._current_session = session
+        if session is not None:
             self._waiting, self._look_ups, self.beginning = PendingNotes(), [], ()
             return []
         self.vouched.declared_domains = answer.declared or self.vouched.declared_domains
@@ -229,7 +229,7 @@ class Outbox:
     def _take_join(self) -> Batch:
         self.beginning = tuple(self._look_ups)
         note = self._extras.attach(Note(self.writer, domain=self.vouched.last_domain))
-        self._in_flight = (PendingNote(note, self.calls, self.calls),)
+        self._in_flight = (PendingNote(note, self.last_ticket, self.last_ticket),)
         return self._in_flight
 
     def _end_beginning(self) -> bool:
@@ -250,9 +250,9 @@ class Outbox:
 
     @property
     def fenced(self) -> Fenced | None:
-        if self._holder is None:
+        if self._current_session is None:
             return None
-        return Fenced(self.writer, self._holder, self.written - self._rows_covered)
+        return Fenced(self.writer, self._current_session, self.written - self._rows_covered)
 
     @property
     def takes_over(self) -> bool:
@@ -261,8 +261,11 @@ class Outbox:
     @property
     def durable_through(self) -> int:
         """The last ticket before the oldest unanswered call."""
-        waiting = [*self._waiting.since, *(pending.since for pending in self._in_flight)]
-        return min(waiting, default=self.calls + 1) - 1
+        waiting = [
+            *self._waiting.first_tickets,
+            *(pending.first_ticket for pending in self._in_flight),
+        ]
+        return min(waiting, default=self.last_ticket + 1) - 1
 
     @property
     def late_rows(self) -> int:
@@ -279,7 +282,7 @@ class Outbox:
         vouched.move(position)
         self.state = state
         self._was_live = self._was_live or state == "live"
-        self.calls = ticket = self.calls + 1
+        self.last_ticket = ticket = self.last_ticket + 1
         note = Note(self.writer, None, vouched.position, None, None, state)
         self._waiting.change(note, ticket, self.written)
 
@@ -341,12 +344,12 @@ class Outbox:
     def _rejoin(self, refused: Sequence[PendingNote]) -> None:
         """Join without a time if the note that would have joined was too far ahead.
 
-        A known writer does not: with a wrong clock it would hold the watermark forever.
+        A known writer does not: with a wrong clock it would hold back the watermark forever.
         """
         if refused and self.state == "live" and not (self or self._is_awaited):
             note = Note(self.writer, None, self.vouched.position, None, None, "live")
-            since = min(pending.since for pending in refused)
-            self._waiting.put_back(PendingNote(note, since, self.calls))
+            first_ticket = min(pending.first_ticket for pending in refused)
+            self._waiting.put_back(PendingNote(note, first_ticket, self.last_ticket))
 
 
 def _has_max_times(note: Note) -> bool:

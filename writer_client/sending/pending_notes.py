@@ -18,7 +18,7 @@ class PendingNote(Struct, frozen=True):
     """A note with the tickets of the calls that it covers."""
 
     note: Note
-    since: int  # the oldest ticket covered
+    first_ticket: int  # the oldest ticket covered
     made: int  # the ticket of this note
     written: int = 0  # rows so far
 
@@ -44,18 +44,20 @@ class PendingNotes:
         return domain in self._timed
 
     @property
-    def since(self) -> list[int]:
+    def first_tickets(self) -> list[int]:
         waiting = [*self._timed.values(), *([] if self._change is None else [self._change])]
-        return [pending.since for pending in waiting]
+        return [pending.first_ticket for pending in waiting]
 
     def note(self, note: Note, ticket: int, written: int) -> None:
         replaced = (self._timed.get(note.domain), self._change)
-        since = min((each.since for each in replaced if each is not None), default=ticket)
-        self._timed[note.domain] = PendingNote(note, since, ticket, written)
+        first_ticket = min(
+            (each.first_ticket for each in replaced if each is not None), default=ticket
+        )
+        self._timed[note.domain] = PendingNote(note, first_ticket, ticket, written)
 
     def change(self, note: Note, ticket: int, written: int) -> None:
-        since = ticket if self._change is None else self._change.since
-        self._change = PendingNote(note, since, ticket, written)
+        first_ticket = ticket if self._change is None else self._change.first_ticket
+        self._change = PendingNote(note, first_ticket, ticket, written)
 
     def take(self, room: int) -> tuple[list[PendingNote], PendingNote | None]:
         waiting = sorted(self._timed.values(), key=lambda pending: pending.made)
@@ -93,10 +95,12 @@ class PendingNotes:
         if later:
             self._cover_by(min(later, key=lambda each: each.made), pending)
         elif change is not None and change.made > pending.made:
-            self._change = replace(change, since=min(change.since, pending.since))
+            self._change = replace(
+                change, first_ticket=min(change.first_ticket, pending.first_ticket)
+            )
         else:
             self._change = replace(pending, note=replace(pending.note, domain=None))
 
     def _cover_by(self, newer: PendingNote, older: PendingNote) -> None:
-        since = min(newer.since, older.since)
-        self._timed[newer.note.domain] = replace(newer, since=since)
+        first_ticket = min(newer.first_ticket, older.first_ticket)
+        self._timed[newer.note.domain] = replace(newer, first_ticket=first_ticket)

@@ -220,6 +220,6 @@ class Posting:
 
     def report_unsent(self) -> None:
         outbox = self.outbox
-        unsent = outbox.calls - outbox.durable_through
+        unsent = outbox.last_ticket - outbox.durable_through
         last = outbox.vouched.get_time(outbox.vouched.last_domain)
         self.notices.report_unsent(unsent, last, self.fault or self.failure, outbox.late_rows)

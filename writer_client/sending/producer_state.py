@@ -11,12 +11,12 @@ commit     refused   COMMITTING      ·                ·             refused   
 abort      ·         ·               refused          refused       ·             ·
 leave      ·         refused         refused          refused       ·             ·
 committed  ·         ·               CLEAR send       CLEAR         ·             ·
-doubted    ·         ·               UNRESOLVED hold  ·             ·             ·
+doubted    ·         ·               UNRESOLVED keep  ·             ·             ·
 aborted    ·         ABORTED drop    ABORTED drop     ABORTED drop  ABORTED       ·
 dropped    ·         UNABORTED drop  UNABORTED drop   ·             ·             ·
 forgiven   ·         ·               ·                ·             ·             CLEAR
 
-The actions: `cut` ends the epoch of earlier events, `send` sends the transaction's notes, `hold`
+The actions: `cut` ends the epoch of earlier events, `send` sends the transaction's notes, `keep`
 leaves its events to the next note, and `drop` takes its events and notes back.
 
 The first six events are calls, the others outcomes. In UNRESOLVED, the log has not confirmed a
@@ -37,7 +37,7 @@ from noted_time.values import Rejected
 
 Call = Literal["produce", "begin", "offsets", "commit", "abort", "leave"]
 Event = Literal[Call, "committed", "doubted", "aborted", "dropped", "forgiven"]
-NoteAction = Literal["cut", "send", "hold", "drop"]
+NoteAction = Literal["cut", "send", "keep", "drop"]
 
 
 class ProducerState(Enum):
@@ -75,7 +75,7 @@ def build_table() -> Mapping[tuple[ProducerState, Event], Move | str]:
         ("commit", (clear, unaborted, aborted), none_open),
         ("committed", (committing,), (clear, "send")),
         ("committed", (unresolved,), (clear, None)),
-        ("doubted", (committing,), (unresolved, "hold")),
+        ("doubted", (committing,), (unresolved, "keep")),
         ("abort", (committing, unresolved), in_doubt),
         ("aborted", (opened, committing, unresolved), (aborted, "drop")),
         ("aborted", (unaborted,), (aborted, None)),

@@ -194,8 +194,8 @@ class LateHours:
         self._reports: dict[tuple[int, int], LateRows] = {}
 
     def add(self, late: LateRows) -> None:
-        reports, most = self._reports, MAX_INT64 if late.most is None else late.most
-        hours = late.least // HOUR_MS, most // HOUR_MS
+        reports, most = self._reports, MAX_INT64 if late.max_time is None else late.max_time
+        hours = late.min_time // HOUR_MS, most // HOUR_MS
         known = reports.get(hours)
         reports[hours] = late if known is None else known.join(late)
         if len(reports) > MOST_LATE:
@@ -219,7 +219,7 @@ class NoteExtras:
     ) -> None:
         self.takes_over = process is not None
         self.took_over: tuple[str, ...] = ()  # the sessions that lost the name
-        self.held: str | None = None  # why the live writer does not note
+        self.no_time_reason: str | None = None  # why the live writer does not note
         self.log: str | None = None
         self.observes = False
         self.because: tuple[LogFact, ...] = ()
@@ -240,7 +240,7 @@ class NoteExtras:
     def attach(self, note: Note) -> Note:
         note = replace(
             note,
-            late=self._unreported.pop(note.domain, LateHours()).take() or None,
+            late_rows=self._unreported.pop(note.domain, LateHours()).take() or None,
             session=self._process.session,
             takes_over=self.takes_over and not self.took_over,
             took_over=self.took_over or None if self.takes_over else None,
@@ -251,7 +251,7 @@ class NoteExtras:
                 note,
                 domains=self._domains,
                 timeout_ms=self._timeout_ms,
-                held=self.held,
+                no_time_reason=self.no_time_reason,
                 log=self.log,
                 observes=self.observes,
                 because=self.because,
@@ -265,9 +265,9 @@ class NoteExtras:
         return may
 
     def detach(self, note: Note) -> Note:
-        for late in list_reports(note.late):
+        for late in list_reports(note.late_rows):
             self._unreported[note.domain].add(late)
-        return replace(note, late=None)
+        return replace(note, late_rows=None)
 
 
 def validate_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:

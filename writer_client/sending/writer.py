@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, Literal, TypeVar
 
 from noted_time.values import (
-    HELD_LENGTH,
+    REASON_LENGTH,
     Exclusion,
     LateRows,
     LogFact,
@@ -195,14 +195,14 @@ class Writer(ABC, Generic[Network]):
         with self._lock_for_note():
             self._outbox.change_state("idle", position)
 
-    def hold(self, reason: str | None) -> None:
+    def report_no_time(self, reason: str | None) -> None:
         """Report that the writer is alive but cannot note, and why. `None` clears the reason.
 
         Repeat it within the writer's timeout.
         """
-        shown = format_line(reason or "", HELD_LENGTH)
+        shown = format_line(reason or "", REASON_LENGTH)
         with self._lock_for_note():
-            self._outbox.hold(shown or None)
+            self._outbox.report_no_time(shown or None)
 
     def report_facts(self, facts: Sequence[LogFact]) -> None:
         """Report facts about the log that explain an observer's time."""
@@ -229,20 +229,21 @@ class Writer(ABC, Generic[Network]):
             self._outbox.record_write(time, self._resolve_domain(domain), position)
 
     def wrote_late(
-        self, rows: int, least: Time, most: Time | None = None, *, domain: str | None = None
+        self, rows: int, min_time: Time, max_time: Time | None = None, *, domain: str | None = None
     ) -> None:
-        """Report rows that were written below `late_below`, with times from `least` to `most`.
+        """Report rows below `late_below` that were written, from `min_time` to `max_time`.
 
-        Call it for each full hour: complete windows show its late rows. Without `most`, the rows
-        may have any time up to the lower.
+        Call it for each full hour: complete windows show its late rows. Without `max_time`, the
+        rows may have any time up to the lower.
         """
         with self._lock_for_note():
-            late = LateRows(rows, unix_ms_of(least), None if most is None else unix_ms_of(most))
+            max_ms = None if max_time is None else unix_ms_of(max_time)
+            late = LateRows(rows, unix_ms_of(min_time), max_ms)
             if is_reversed(late):
-                raise Rejected("`most` is before `least`: exchange them")
+                raise Rejected("`max_time` is before `min_time`: exchange them")
             self._outbox.count_late_rows(self._resolve_domain(domain), late)
             bound = self.late_below(domain)
-            self._notices.count_late_rows(late.least, late.least if bound is None else bound)
+            self._notices.count_late_rows(late.min_time, late.min_time if bound is None else bound)
             self._notices.report_late_rows(self._outbox.late_rows, clocks.monotonic())
         self._notices.emit()
 

@@ -14,7 +14,7 @@ from noted_time.reading import MarkHistory
 from noted_time.rules import Track
 from noted_time.values import DecisionName, Overtaking
 
-HOLDERS_EXAMINED = 100
+WRITERS_EXAMINED = 100
 
 GAPS_COMPARED = 20
 USUAL_GAPS = 3
@@ -36,7 +36,7 @@ def is_recent(written_at: Sequence[int], now: int) -> bool:
 
 
 class Assessment(NamedTuple):
-    """The condition of a domain, with its longest holder and the time noted beyond its lower."""
+    """A domain's condition, the first writer that holds it back, and the time noted beyond it."""
 
     decision: DecisionName
     condition: Condition
@@ -47,14 +47,14 @@ class Assessment(NamedTuple):
 
 def assess_domain(view: View, silence: Silence | None) -> Assessment:
     stream, history = view.stream, view.history
-    first = islice(view.running.find_holders().values(), HOLDERS_EXAMINED)
-    longest = min(first, key=attrgetter("waiting_since", "member.writer"), default=None)
-    decision: DecisionName = "hold"
+    first = islice(view.running.find_holding_back().values(), WRITERS_EXAMINED)
+    longest = min(first, key=attrgetter("waiting_served_ms", "member.writer"), default=None)
+    decision: DecisionName = "wait"
     if longest is None:
         decision = "advance" if stream.aggregator.may_advance(view.domain) else "quiet"
     if stream.final_cut is not None:
         decision = "sealed"
-    held_ms = view.service_ms - longest.waiting_since if longest else 0
+    held_ms = view.served_ms - longest.waiting_served_ms if longest else 0
     overtaking = find_overtaking(view, longest)
     condition: Condition
     if silence is not None:
@@ -62,16 +62,16 @@ def assess_domain(view: View, silence: Silence | None) -> Assessment:
     elif decision in ("quiet", "sealed"):
         condition = decision
     elif _is_late(history, decision, held_ms, view.now.wall):
-        condition = "holds"
+        condition = "held_back"
     elif overtaking is not None:
-        condition = "waits"
+        condition = "waiting"
     else:
         condition = "advancing" if len(history) else "unmarked"
     return Assessment(decision, condition, longest, held_ms, overtaking)
 
 
 def _is_late(history: MarkHistory, decision: DecisionName, held_ms: int, now: int) -> bool:
-    if decision == "hold" and len(history):
+    if decision == "wait" and len(history):
         return not is_recent(history.latest_written_at(GAPS_COMPARED + 1), now)
     return held_ms > RECENT_MS
 
@@ -79,9 +79,9 @@ def _is_late(history: MarkHistory, decision: DecisionName, held_ms: int, now: in
 def find_overtaking(view: View, longest: Track | None) -> Overtaking | None:
     """Return the time beyond the present lower, if another writer noted it 10 s ago or earlier."""
     running = view.running
-    if longest is None or longest.overtaken_at is None or running.highest <= running.lower:
+    if longest is None or longest.overtaken_served_ms is None or running.highest <= running.lower:
         return None
-    since = max(longest.waiting_since, longest.overtaken_at)
-    if view.service_ms - since <= WAITING_MS:
+    since = max(longest.waiting_served_ms, longest.overtaken_served_ms)
+    if view.served_ms - since <= WAITING_MS:
         return None
     return Overtaking(since + view.stream.unix_shift(view.now), running.leader, running.highest)

@@ -29,7 +29,11 @@ def describe_idleness(view: View) -> Iterator[str]:
         for fact, remedy in map(describe_fact, member.log_facts):
             yield f"{member.writer}: {fact}; {remedy}."
     quiet = list(_describe_quiet_segments(view, members))
-    idle = [each for each in members if each.counted_as == "idle" and each.noted_at > each.since]
+    idle = [
+        each
+        for each in members
+        if each.counted_as == "idle" and each.noted_served_ms > each.changed_served_ms
+    ]
     live = [_describe_idle_writer(view, each) for each in idle if _is_alive(view, each)]
     ended = [_describe_idle_writer(view, each) for each in idle if not _is_alive(view, each)]
     yield from describe_idle(quiet, live, ended)
@@ -56,7 +60,7 @@ def _describe_quiet_segments(view: View, members: Sequence[Member]) -> Iterator[
 
 
 def _describe_idle_writer(view: View, member: Member) -> str:
-    idle_ms, heard_ms = view.service_ms - member.since, _find_heard_ms(view, member)
+    idle_ms, heard_ms = view.served_ms - member.changed_served_ms, _find_heard_ms(view, member)
     return describe_idle_writer(member.writer, [*member.position], idle_ms, heard_ms)
 
 
@@ -66,4 +70,4 @@ def _find_heard_ms(view: View, member: Member) -> int:
 
 def _is_alive(view: View, member: Member) -> bool:
     timeout_ms = member.terms.timeout_ms or view.stream.settings.writer_timeout_ms
-    return view.service_ms - member.noted_at < timeout_ms
+    return view.served_ms - member.noted_served_ms < timeout_ms

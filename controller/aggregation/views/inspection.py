@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
-from controller.aggregation.views.conditions import HOLDERS_EXAMINED, assess_domain
+from controller.aggregation.views.conditions import WRITERS_EXAMINED, assess_domain
 from controller.aggregation.views.idleness import describe_idleness
 from controller.aggregation.views.sentences import sentences
 from controller.aggregation.views.silence import classify_silence
@@ -21,12 +21,12 @@ from controller.aggregation.views.view import View
 from controller.aggregation.views.vouching import Vouching
 from noted_time.answers import Explanation, WriterRow, WritersPage
 from noted_time.reading import ReaderPlace, locate_reader
-from noted_time.rules import HOLDERS_NAMED, Track, forecast, lower_without
-from noted_time.values import Advance, Hold, Mark, MemberState, Waiting
+from noted_time.rules import HOLDING_BACK_NAMED, Track, forecast, lower_without
+from noted_time.values import Advance, Forecast, Mark, MemberState, WaitForWriters, Waiting
 
 MEMBERS_SORTED = 20_000  # sorting them by time takes 10 ms
 
-HOLDERS_SCRAPED = 5
+WRITERS_SCRAPED = 5
 
 EXCLUDED_NAMED = 10
 
@@ -37,17 +37,25 @@ def explain(
     exclude: Sequence[str] = (),
     writer_timeout_ms: int | None = None,
     position: Mapping[int, int] | None = None,
-    limit: int = HOLDERS_NAMED,
+    limit: int = HOLDING_BACK_NAMED,
 ) -> Explanation:
     """Explain a decision. The dry run assumes excluded writers and another writer timeout."""
     aggregator, last = view.stream.aggregator, view.history.last
-    decision = aggregator.decide(view.domain, view.service_ms)
+    decision = aggregator.decide(view.domain, view.served_ms)
     foreseen = forecast(aggregator.domains, view.running)
+    advance = None
+    if foreseen is not None:
+        at = foreseen.served_ms + view.stream.unix_shift(view.now)
+        advance = Forecast(at, foreseen.lower, foreseen.writers, foreseen.exclusions)
     silence = classify_silence(view.stream, view.now.wall)
-    waiting_for = decision.waiting_for[:limit] if isinstance(decision, Hold) else ()
-    would = None
+    waiting_for: Sequence[Waiting] = ()
+    holding_back_count = 0
+    if isinstance(decision, WaitForWriters):
+        waiting_for = decision.waiting_for[:limit]
+        holding_back_count = decision.holding_back_count
+    outcome = None
     if exclude or writer_timeout_ms is not None:
-        would = aggregator.dry_run(view.domain, exclude, writer_timeout_ms, view.service_ms)
+        outcome = aggregator.dry_run(view.domain, exclude, writer_timeout_ms, view.served_ms)
     assessment = assess_domain(view, silence)
     found = Explanation(
         now=view.now.wall,
@@ -57,13 +65,13 @@ def explain(
         written_at=last.written_at if last else None,
         next_lower=decision.lower if isinstance(decision, Advance) else None,
         waiting_for=waiting_for,
-        holders=decision.holders if isinstance(decision, Hold) else 0,
+        holding_back_count=holding_back_count,
         overtaking=assessment.overtaking,
         lower_without={
             each.writer: lower_without(view.running, each.writer) for each in waiting_for
         },
-        by_itself=foreseen and replace(foreseen, at=foreseen.at + view.stream.unix_shift(view.now)),
-        would=would,
+        forecast=advance,
+        dry_run=outcome,
         hints=find_hints(view),
         silence=silence,
         vouched=None if last is None else Vouching(view).find_vouching(last),
@@ -87,11 +95,11 @@ def _locate_reader(view: View, position: Mapping[int, int], limit: int) -> Reade
 def writers(
     stream: StreamState, now: Moment, page: range, domain: str | None = None, search: str = ""
 ) -> WritersPage:
-    """Return a page of members: holders first, then live members by time.
+    """Return a page of members: first those that hold back the watermark, then others by time.
 
-    Without a `domain`, holders of all domains come first.
+    Without a `domain`, those of all domains come first.
     """
-    names, total = _list_holders_first(stream, domain), len(stream.aggregator)
+    names, total = _list_holding_back_first(stream, domain), len(stream.aggregator)
     if search:
         matches = methodcaller("__contains__", search)
         names, total = filter(matches, names), sum(map(matches, stream.aggregator.writers()))
@@ -107,15 +115,15 @@ def writers(
     )
 
 
-def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
+def _list_holding_back_first(stream: StreamState, domain: str | None) -> Iterator[str]:
     """Use iterators of the standard library: a loop over a million members takes seconds."""
     aggregator = stream.aggregator
     if domain is not None:
-        by_domain = [aggregator.domains[domain].find_holders()]
+        by_domain = [aggregator.domains[domain].find_holding_back()]
     else:
         domains = [aggregator.domains[each] for each in stream.settings.domains]
-        by_domain = [each.holders for each in domains if each.holders]
-        by_domain.sort(key=lambda holders: next(iter(holders.values())).waiting_since)
+        by_domain = [each.holding_back for each in domains if each.holding_back]
+        by_domain.sort(key=lambda tracks: next(iter(tracks.values())).waiting_served_ms)
     members: Iterator[str] = iter(())
     for number, writers in enumerate([*by_domain, _sort_by_time(stream, domain)]):
         fresh = iter(writers)
@@ -137,54 +145,56 @@ def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
 
 
 def build_writer_row(view: View, writer: str) -> WriterRow:
-    stream, name, now = view.stream, view.domain, view.service_ms
+    stream, name, now = view.stream, view.domain, view.served_ms
     shift, running = stream.unix_shift(view.now), stream.aggregator.domains
     record, member = stream.aggregator.record(writer), running.members[writer]
     terms, session = record.terms, record.session
     timeout_ms = stream.settings.writer_timeout_ms
-    out_at, left_ms, without = None, None, None
+    times_out_at, left_ms, without = None, None, None
     if name in stream.histories:  # a stream with several domains may lack the default
         track = member.track(running.numbers[name])
-        out_at = track.excluded_at(timeout_ms)
-        if writer in running[name].find_holders():
+        times_out_at = track.excluded_served_ms(timeout_ms)
+        if writer in running[name].find_holding_back():
             left_ms = find_timeout_ms(stream, track, now)
             without = lower_without(running[name], writer)
-    silent_ms = max(0, now - member.noted_at) if member.is_active else None
+    silent_ms = max(0, now - member.noted_served_ms) if member.is_active else None
     own_ms = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
     expected_at = record.expected_at if record.heard_at is None else None
-    since = member.holding_since
+    since = member.holding_back_served_ms
     if since is not None:
-        since = expected_at if expected_at and since == record.noted_at else since + shift
+        since = expected_at if expected_at and since == record.noted_served_ms else since + shift
     return WriterRow(
         writer=writer,
         state="excluded" if member.exclusion else record.state,
         times=record.times,
         position=record.position,
-        noted_at=record.heard_at or expected_at or record.noted_at + shift,
+        noted_at=record.heard_at or expected_at or record.noted_served_ms + shift,
         is_expected=expected_at is not None,
-        holding_since=since,
+        holding_back_began_at=since,
         excluded=member.exclusion,
         timeout_ms=terms.timeout_ms,
         domains=terms.domains,
-        held_until=None if terms.hold_until is None else terms.hold_until + shift,
-        held_by=terms.held_by,
-        held_for=terms.held_for,
+        suspension_ends_at=None
+        if terms.suspension_ends_served_ms is None
+        else terms.suspension_ends_served_ms + shift,
+        suspended_by=terms.suspended_by,
+        suspension_reason=terms.suspension_reason,
         silent_ms=silent_ms,
         is_silent=silent_ms is not None and 2 * silent_ms >= own_ms,
-        out_at=None if out_at is None else out_at + shift,
-        late=record.late,
-        held=record.held,
+        times_out_at=None if times_out_at is None else times_out_at + shift,
+        late_rows=record.late_rows,
+        no_time_reason=record.no_time_reason,
         observes=member.observes,
         because=member.log_facts,
-        session=session.held if session.id else None,
+        session=session.current if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,
         vouching={name: member.track(n).timeline.spells for name, n in running.numbers.items()},
     )
 
 
-def find_timeout_ms(stream: StreamState, track: Track, service_ms: int) -> int:
-    return max(0, track.times_out_at(stream.settings.writer_timeout_ms) - service_ms)
+def find_timeout_ms(stream: StreamState, track: Track, served_ms: int) -> int:
+    return max(0, track.times_out_served_ms(stream.settings.writer_timeout_ms) - served_ms)
 
 
 class DomainReading(NamedTuple):
@@ -192,7 +202,7 @@ class DomainReading(NamedTuple):
 
     domain: str
     last: Mark | None
-    holders: int
+    holding_back: int
     longest: tuple[Waiting, ...]
     late_rows: int
 
@@ -209,7 +219,7 @@ class StreamReading(NamedTuple):
     domains: tuple[DomainReading, ...]
 
 
-def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
+def read_stream(stream: StreamState, served_ms: int) -> StreamReading:
     return StreamReading(
         stream.record.name,
         dict(stream.aggregator.domains.census.members),
@@ -217,7 +227,7 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
         _find_excluded(stream),
         stream.fences.notes,
         stream.lost_marks,
-        tuple(_read_domain(stream, domain, service_ms) for domain in stream.histories),
+        tuple(_read_domain(stream, domain, served_ms) for domain in stream.histories),
     )
 
 
@@ -228,23 +238,23 @@ def _find_excluded(stream: StreamState) -> dict[str, int]:
     )
     members = stream.aggregator.domains.members
     since = {
-        entry.writer: entry.since
+        entry.writer: entry.began_at
         for entry, *_ in chain.from_iterable(newest)
-        if entry.since is not None and entry.writer in members and members[entry.writer].excluded
+        if entry.began_at is not None and entry.writer in members and members[entry.writer].excluded
     }
     return dict(nlargest(EXCLUDED_NAMED, since.items(), key=itemgetter(1)))
 
 
-def _read_domain(stream: StreamState, domain: str, service_ms: int) -> DomainReading:
-    # `decide` would take 20 ms for 100,000 holders
-    holders = stream.aggregator.domains[domain].holders
+def _read_domain(stream: StreamState, domain: str, served_ms: int) -> DomainReading:
+    # `decide` would take 20 ms for 100,000 waiting members
+    holding_back = stream.aggregator.domains[domain].holding_back
     first = [
-        (track.waiting_since, writer, track)
-        for writer, track in islice(holders.items(), HOLDERS_EXAMINED)
+        (track.waiting_served_ms, writer, track)
+        for writer, track in islice(holding_back.items(), WRITERS_EXAMINED)
     ]
     longest = tuple(
-        Waiting(writer, track.noted, service_ms - began, find_timeout_ms(stream, track, service_ms))
-        for began, writer, track in nsmallest(HOLDERS_SCRAPED, first)
+        Waiting(writer, track.noted, served_ms - began, find_timeout_ms(stream, track, served_ms))
+        for began, writer, track in nsmallest(WRITERS_SCRAPED, first)
     )
     last, late_rows = stream.histories[domain].last, stream.aggregator.domains[domain].late_rows
-    return DomainReading(domain, last, len(holders), longest, late_rows)
+    return DomainReading(domain, last, len(holding_back), longest, late_rows)

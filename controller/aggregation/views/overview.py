@@ -32,7 +32,9 @@ def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Con
     views = (View(stream, now, domain) for domain in stream.histories)
     assessments = [assess_domain(view, silence) for view in views]
     condition = min((each.condition for each in assessments), key=CONDITIONS.index)
-    held_ms = max((each.held_ms for each in assessments if each.condition == "holds"), default=0)
+    held_ms = max(
+        (each.held_ms for each in assessments if each.condition == "held_back"), default=0
+    )
     number = stream.aggregator.domains.census.members["excluded"]
     rank = rank_by_name(name) if sort == "name" else _build_rank(name, held_ms, silence, number)
     return rank, condition
@@ -76,7 +78,7 @@ def _build_domain_row(domain: str, history: MarkHistory, wall_ms: int) -> Domain
         lower=last.lower if last else None,
         upper=last.upper if last else None,
         written_at=last.written_at if last else None,
-        lag=_sample_lags(history, wall_ms),
+        recent_lags_ms=_sample_lags(history, wall_ms),
     )
 
 
@@ -87,11 +89,11 @@ def _build_live_domain_row(view: View, silence: Silence | None) -> DomainRow:
         _build_domain_row(view.domain, view.history, view.now.wall),
         decision=assessment.decision,
         condition=assessment.condition,
-        holders=len(view.running.find_holders()),
-        held_by=longest.member.writer if longest else None,
-        held_for_ms=assessment.held_ms if longest else None,
+        holding_back_count=len(view.running.find_holding_back()),
+        held_back_by=longest.member.writer if longest else None,
+        held_back_ms=assessment.held_ms if longest else None,
         times_out_in_ms=(
-            find_timeout_ms(view.stream, longest, view.service_ms) if longest else None
+            find_timeout_ms(view.stream, longest, view.served_ms) if longest else None
         ),
         overtaking=assessment.overtaking,
     )

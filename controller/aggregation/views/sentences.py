@@ -16,13 +16,13 @@ from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from controller.aggregation.views.view import View
 from noted_time.answers import Explanation
 from noted_time.rules import lower_without
-from noted_time.values import NAMES_PER_SENTENCE, Decision, Hold, MemberState, Sealed
+from noted_time.values import NAMES_PER_SENTENCE, Decision, MemberState, Sealed, WaitForWriters
 from noted_time.verdict import decision_words as words
 from noted_time.verdict.words import describe_vouching
 
 HEARD_MS = 60_000  # producers report every ten seconds
 
-HOLDERS_SUPPOSED = 100
+WRITERS_SUPPOSED = 100
 
 
 def sentences(
@@ -36,19 +36,19 @@ def sentences(
         yield words.describe_reader(found.reader, is_sealed=is_sealed)
     if is_calm:
         yield _describe_excluded(view)
-    hold = None if is_calm and _has_just_begun(decision) else decision
-    if isinstance(hold, Hold):
+    described = None if is_calm and _has_just_begun(decision) else decision
+    if isinstance(described, WaitForWriters):
         if is_calm:
-            yield words.describe_next_mark(hold.holders)
-        yield _describe_longest_holder(view, hold)
-    yield from _list_held_notes(view, decision)
+            yield words.describe_next_mark(described.holding_back_count)
+        yield _describe_longest_waiting(view, described)
+    yield from _list_without_time(view, decision)
     if not is_calm:
         yield from _list_ahead(view, decision, states["live"])
     yield from words.describe_resting(states)
-    if isinstance(hold, Hold):
-        yield _describe_next_advance(view, hold, found)
-        yield from _list_operator_holds(view, hold)
-        yield _describe_without_holders(view, hold)
+    if isinstance(described, WaitForWriters):
+        yield _describe_next_advance(view, described, found)
+        yield from _list_suspensions(view, described)
+        yield _describe_without_writers(view, described)
     if found.vouched is not None and found.lower is not None:
         by = describe_vouching(found.vouched, is_sealed=is_sealed)
         yield words.describe_lower(found.lower, by)
@@ -57,8 +57,8 @@ def sentences(
     if not is_calm:
         yield _describe_excluded(view)
     yield from (f"{hint.writer} {hint.detail}" for hint in found.hints)
-    if found.would is not None:
-        yield words.describe_dry_run(found.would, found.lower)
+    if found.dry_run is not None:
+        yield words.describe_dry_run(found.dry_run, found.lower)
 
 
 def _list_condition(
@@ -70,8 +70,8 @@ def _list_condition(
         yield from list_remedies(view.stream, is_missing=condition == "missing")
     elif condition == "advancing" and lower is not None:
         yield words.describe_advance(who, lower, states["live"], view.now.wall)
-    elif isinstance(decision, Hold) and found.overtaking is not None:
-        is_late = condition == "holds"
+    elif isinstance(decision, WaitForWriters) and found.overtaking is not None:
+        is_late = condition == "held_back"
         yield words.describe_overtaking(who, decision, lower, found.overtaking, is_late=is_late)
     else:
         has_writers = any(states.values())
@@ -79,70 +79,73 @@ def _list_condition(
 
 
 def _has_just_begun(decision: Decision) -> bool:
-    return not isinstance(decision, Hold) or decision.waiting_for[0].held_for_ms <= RECENT_MS
+    return (
+        not isinstance(decision, WaitForWriters)
+        or decision.waiting_for[0].held_back_ms <= RECENT_MS
+    )
 
 
 def _count_states(view: View, decision: Decision) -> dict[MemberState, int]:
-    """Count holders as live, although they may have returned from an exclusion."""
+    """Count members that are waited for as live, even if they returned from an exclusion."""
     aggregator = view.stream.aggregator
     states, member = dict(aggregator.domains.census.members), aggregator.member
-    waiting_for = decision.waiting_for if isinstance(decision, Hold) else ()
+    waiting_for = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
     back = sum(member(waiting.writer).exclusion is not None for waiting in waiting_for)
     return states | {"live": states["live"] + back, "excluded": states["excluded"] - back}
 
 
-def _describe_longest_holder(view: View, decision: Hold) -> str:
+def _describe_longest_waiting(view: View, decision: WaitForWriters) -> str:
     heard_at = view.stream.aggregator.member(decision.waiting_for[0].writer).heard_at
     heard_ms = None if heard_at is None else view.now.wall - heard_at
-    return words.describe_longest_holder(decision, view.history.last_lower, heard_ms)
+    return words.describe_longest_waiting(decision, view.history.last_lower, heard_ms)
 
 
-def _list_held_notes(view: View, decision: Decision) -> Iterator[str]:
-    waiting_for = decision.waiting_for if isinstance(decision, Hold) else ()
+def _list_without_time(view: View, decision: Decision) -> Iterator[str]:
+    waiting_for = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
     for waiting in waiting_for[:NAMES_PER_SENTENCE]:
         member = view.stream.aggregator.member(waiting.writer)
-        if member.hold_reason is not None:
+        if member.no_time_reason is not None:
             is_heard = view.now.wall - (member.heard_at or 0) < HEARD_MS
-            reason = member.hold_reason
-            yield words.describe_held_notes(member.writer, reason, is_heard=is_heard)
+            reason = member.no_time_reason
+            yield words.describe_no_time(member.writer, reason, is_heard=is_heard)
 
 
 def _list_ahead(view: View, decision: Decision, live: int) -> Iterator[str]:
-    holders = decision.holders if isinstance(decision, Hold) else 0
-    if live > holders:
+    waiting = decision.holding_back_count if isinstance(decision, WaitForWriters) else 0
+    if live > waiting:
         domain = "" if len(view.stream.settings.domains) == 1 else view.domain
-        yield words.describe_ahead(live - holders, has_holders=bool(holders), domain=domain)
+        yield words.describe_ahead(live - waiting, has_waiting=bool(waiting), domain=domain)
 
 
-def _describe_next_advance(view: View, decision: Hold, found: Explanation) -> str:
-    running, foreseen, in_ms = view.running, found.by_itself, 0
+def _describe_next_advance(view: View, decision: WaitForWriters, found: Explanation) -> str:
+    running, foreseen, in_ms = view.running, found.forecast, 0
     if foreseen is not None:
-        in_ms = max(0, foreseen.at - view.stream.unix_shift(view.now) - view.service_ms)
-    is_possible = running.next_step_excluding(running.find_holders().keys()) is not None
+        in_ms = max(0, foreseen.at - view.stream.unix_shift(view.now) - view.served_ms)
+    is_possible = running.next_step_excluding(running.find_holding_back().keys()) is not None
     return words.describe_next_advance(decision, foreseen, in_ms, is_possible=is_possible)
 
 
-def _list_operator_holds(view: View, decision: Hold) -> Iterator[str]:
+def _list_suspensions(view: View, decision: WaitForWriters) -> Iterator[str]:
     shift, named = view.stream.unix_shift(view.now), 0
     for each in decision.waiting_for[:MEMBERS_EXAMINED]:
         terms = view.stream.aggregator.member(each.writer).terms
-        until = terms.hold_until
+        until = terms.suspension_ends_served_ms
         if until is not None and until + shift > view.now.wall and named < NAMES_PER_SENTENCE:
             named += 1
-            yield words.describe_operator_hold(
-                each.writer, until + shift, terms.held_by, terms.held_for
+            yield words.describe_suspension(
+                each.writer, until + shift, terms.suspended_by, terms.suspension_reason
             )
 
 
-def _describe_without_holders(view: View, decision: Hold) -> str:
+def _describe_without_writers(view: View, decision: WaitForWriters) -> str:
     names, lower = [each.writer for each in decision.waiting_for], view.history.last_lower
-    if decision.holders == 1:
+    if decision.holding_back_count == 1:
         then = lower_without(view.running, names[0])
         return words.describe_without(names[0], f"what {names[0]} writes", lower, then)
-    if decision.holders > HOLDERS_SUPPOSED:
+    if decision.holding_back_count > WRITERS_SUPPOSED:
         return words.NO_GAIN
-    would = view.stream.aggregator.dry_run(view.domain, names, None, view.service_ms)
-    every = words.name_all(decision.holders)
+    would = view.stream.aggregator.dry_run(view.domain, names, None, view.served_ms)
+    every = words.name_all(decision.holding_back_count)
     return f"{words.NO_GAIN} {words.describe_without(every, 'what they write', lower, would.lower)}"
 
 

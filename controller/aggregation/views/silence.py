@@ -31,7 +31,9 @@ def classify_silence(stream: StreamState, wall_ms: int) -> Silence | None:
     excluded = [*find_excluded(stream)]
     if any(domain.roster.missing for domain in domains) or any(map(has_never_noted, excluded)):
         return "missing"
-    since = max((each.exclusion.since for each in excluded if each.exclusion), default=wall_ms)
+    since = max(
+        (each.exclusion.excluded_at for each in excluded if each.exclusion), default=wall_ms
+    )
     return "silent" if wall_ms - since < DAY_MS else "ended"
 
 

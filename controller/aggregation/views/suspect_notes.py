@@ -29,10 +29,12 @@ def find_hints(view: View) -> list[Hint]:
 
 
 def _find_late_writers(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
-    recent = (each for each in stream.late[domain] if each.last_seen > now - LATELY_MS)
+    recent = (each for each in stream.late_reports[domain] if each.last_seen_at > now - LATELY_MS)
     for each in sum_by_writer(recent):
-        span = format_seconds(max(LATELY_MS, now - each.first_seen))
-        far = f", up to {format_gap(each.most, each.most + each.behind)} late" * bool(each.behind)
+        span = format_seconds(max(LATELY_MS, now - each.first_seen_at))
+        far = f", up to {format_gap(each.max_time, each.max_time + each.lateness)} late" * bool(
+            each.lateness
+        )
         member = stream.aggregator.domains.members.get(each.writer)
         doubt = "." if member is None or member.exclusion else ": wrong clock or zone? Sent twice?"
         does = "wrote" if member is None or not member.observes else "found"

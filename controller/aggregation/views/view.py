@@ -31,8 +31,8 @@ class View:
         return self.stream.history(self.domain)
 
     @property
-    def service_ms(self) -> int:
-        return self.stream.service_ms(self.now)
+    def served_ms(self) -> int:
+        return self.stream.served_ms(self.now)
 
     @property
     def title(self) -> str:

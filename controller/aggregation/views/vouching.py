@@ -9,7 +9,7 @@ from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from controller.aggregation.views.view import View
 from noted_time.reading import UNKNOWN_STATUS, CountsByWriter, Spells
 from noted_time.rules import Member
-from noted_time.values import Hold, Mark, VouchedBy, WriterStatus
+from noted_time.values import Mark, VouchedBy, WaitForWriters, WriterStatus
 from noted_time.verdict.words import suggest_writer
 
 COUNTED_AT_ONCE = 2000  # examining them takes about 5 ms
@@ -78,9 +78,12 @@ class Vouching:
     def _find_writer_status(self, member: Member) -> tuple[Spells, WriterStatus]:
         track = member.track(self._number)
         timeline = track.timeline
-        status: WriterStatus = "excluded" if member.exclusion else member.state
-        status = "narrowed" if track.is_narrowed else status
-        if timeline.rows_from is None:  # almost all
+        status: WriterStatus = "returned_later" if member.state == "live" else member.state
+        if member.exclusion:
+            status = "excluded"
+        if track.is_narrowed:
+            status = "narrowed"
+        if timeline.from_time is None:  # almost all
             return timeline.spells, status
         roster = self._stream.aggregator.domains[self.domain].roster
         return roster.list_spells(track, self.forgotten_seq), status
@@ -102,14 +105,16 @@ class Vouching:
             unknown.difference_update(member.position)
         return sorted(unknown)
 
-    def list_holders(self, limit: int) -> tuple[list[tuple[str, int]], int]:
+    def list_holding_back(self, limit: int) -> tuple[list[tuple[str, int]], int]:
         view = self._view
-        decision = self._stream.aggregator.decide(self.domain, view.service_ms)
-        if not isinstance(decision, Hold):
+        decision = self._stream.aggregator.decide(self.domain, view.served_ms)
+        if not isinstance(decision, WaitForWriters):
             return [], 0
-        now = view.service_ms + self._stream.unix_shift(view.now)
+        now = view.served_ms + self._stream.unix_shift(view.now)
         longest = decision.waiting_for[:limit]
-        return [(each.writer, now - each.held_for_ms) for each in longest], decision.holders
+        return [
+            (each.writer, now - each.held_back_ms) for each in longest
+        ], decision.holding_back_count
 
     def suggest(self, writer: str) -> str:
         known = [*islice(self._stream.aggregator.writers(), MEMBERS_EXAMINED)]
@@ -121,7 +126,7 @@ class Vouching:
 
         They reported late rows, noted below the lower, or wrote rows without a time.
         """
-        late = {each.writer for each in self._stream.late[self.domain] if each.first < time}
+        late = {each.writer for each in self._stream.late_reports[self.domain] if each.first < time}
         for member in self.members:
             track = member.track(self._number)
             timeline, has_no_time = track.timeline, track.noted is None and member.has_written

@@ -65,8 +65,10 @@ def decode(body: bytes) -> list[Note]:
             names += note.domains
         if note.max_times is not None:
             names += note.max_times
-        if note.late is not None and any(map(is_reversed, list_reports(note.late))):
-            raise msgspec.ValidationError("must have `least` at or below `most` in late rows")
+        if note.late_rows is not None and any(map(is_reversed, list_reports(note.late_rows))):
+            raise msgspec.ValidationError(
+                "must have `min_time` at or below `max_time` in late rows"
+            )
     sessions = [note.session for note in notes if note.session is not None]
     sessions += [each for note in notes if note.took_over for each in note.took_over]
     sessions += [note.log for note in notes if note.log is not None]
@@ -74,7 +76,7 @@ def decode(body: bytes) -> list[Note]:
         raise msgspec.ValidationError(MUST_BE_A_NAME)
     if not DOT_NAMES.isdisjoint(names):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
-    lines = [note.label + (note.held or "") for note in notes]
+    lines = [note.label + (note.no_time_reason or "") for note in notes]
     lines += [fact.by for note in notes if note.because for fact in note.because if fact.by]
     if not _is_line("".join(lines)):
         raise msgspec.ValidationError(MUST_BE_A_LINE)

@@ -156,11 +156,11 @@ def build_result(result: Accepted | Refused) -> Accepted | RefusedAnswer:
     last, status = result.last, result.status
     if isinstance(last, OtherLog):
         return RefusedAnswer(status=status, last=None, known=last.known, given=last.given)
-    held = last.held if isinstance(last, Session) else last
+    current = last.current if isinstance(last, Session) else last
     if (beyond := result.beyond) is None:
-        return RefusedAnswer(status=status, last=held)
+        return RefusedAnswer(status=status, last=current)
     return RefusedAnswer(
-        status=status, last=held, field=beyond.field, time=beyond.time, detail=result.detail
+        status=status, last=current, field=beyond.field, time=beyond.time, detail=result.detail
     )
 
 

@@ -195,7 +195,7 @@ class CutAsked(BaseModel, frozen=True):
     """A time."""
 
     complete_to: requests.Int64Parameter
-    since: requests.Int64Parameter | None = None
+    from_time: requests.Int64Parameter | None = None
     domain: requests.NameParameter | None = None
     wait_ms: WaitQuery = 0
 
@@ -210,12 +210,12 @@ async def get_cut(
     """Return the first mark with lower >= `complete_to`. All rows below it are below its cut.
 
     Wait up to `wait_ms` for the mark. Below the first mark of a sealed stream, return the last.
-    `late` contains the writers whose late rows may have times from `since` to `complete_to`, by
+    `late_writers` are those whose late rows may have times from `from_time` to `complete_to`, by
     default all times below `complete_to`.
     """
-    complete_to, since, domain = asked.complete_to, asked.since, asked.domain
-    if since is not None and since >= complete_to:
-        raise Rejected(f"`since` {since} is not before `complete_to` {complete_to}")
+    complete_to, from_time, domain = asked.complete_to, asked.from_time, asked.domain
+    if from_time is not None and from_time >= complete_to:
+        raise Rejected(f"`from_time` {from_time} is not before `complete_to` {complete_to}")
     question = Requirement(to=complete_to, domain=domain, wait_ms=asked.wait_ms)
     if asked.wait_ms:
         is_admin = call.is_admin
@@ -230,7 +230,7 @@ async def get_cut(
     answer = CutAnswer(
         **asdict(
             coverage.assess_mark(
-                mark, since, complete_to, has_all_rows=history.has_all_rows(mark.seq)
+                mark, from_time, complete_to, has_all_rows=history.has_all_rows(mark.seq)
             )
         ),
         **asdict(mark),
@@ -269,8 +269,8 @@ async def list_complete_windows(
     most `limit` windows or 4 MiB. If more windows follow, `has_more` is true.
 
     With `changed_since` (Unix ms of the controller's clock), only windows with rows that were
-    reported late since are returned, at once. `late` then contains only these rows. Reports without
-    a least time are in no window: `writers_without_least` lists their writers.
+    reported late since are returned, at once. `late_writers` then has only these rows. Reports
+    without a least time are in no window: `writers_without_least` lists their writers.
     """
     tiling = Tiling(asked.size_ms, asked.origin, parse_zone(asked.zone))
     changed_since = asked.changed_since
@@ -282,8 +282,8 @@ async def list_complete_windows(
         history, coverage = state.history(domain), state.coverage(domain)
         changed = find_changed_windows(history, tiling, coverage, changed_since, after=after)
         found = islice(changed, limit + 1)
-        without_least = coverage.late.writers_without_least(changed_since)
-        has_all = coverage.late.has_all_since(changed_since, controller.now_ms)
+        without_least = coverage.late_reports.writers_without_least(changed_since)
+        has_all = coverage.late_reports.has_all_since(changed_since, controller.now_ms)
         view = View.of(state, controller.now, domain)
         answer = await _build_page(view, found, limit, after)
         return reply(
@@ -313,7 +313,7 @@ async def _build_page(
     by = await tally_vouching(vouching, [(each.seq, each.end) for each in windows])
     rows = (replace(each, vouched=vouched) for each, vouched in zip(windows, by, strict=True))
     page, last, has_more = await page_of(rows, limit)
-    longest, holders = vouching.list_holders(NAMES_PER_SENTENCE)
+    longest, count = vouching.list_holding_back(NAMES_PER_SENTENCE)
     return CompleteWindowsPage(
         stream_id=view.stream.id,
         windows=page,
@@ -321,7 +321,7 @@ async def _build_page(
         has_more=has_more,
         logs=view.stream.record.logs,
         waiting_for=tuple(writer for writer, _ in longest),
-        holders=holders,
+        holding_back_count=count,
     )
 
 
@@ -374,7 +374,7 @@ async def list_reader_groups(
 def _build_group_row(state: StreamState, row: GroupRow) -> GroupRowAnswer:
     group = state.groups[row.group]
     lags = find_lags(state, state.windows(group.position))
-    return GroupRowAnswer(**asdict(row), windows=windows_of(state, group), behind=lags)
+    return GroupRowAnswer(**asdict(row), windows=windows_of(state, group), lag=lags)
 
 
 @router.get(GROUP_PATH, responses=declare(GroupNowAnswer))
@@ -383,7 +383,7 @@ async def get_reader_group(
 ) -> Response:
     """Return the group's position, readers and windows, and how far behind it is, by domain.
 
-    A reader's `rank` is the number of its segments times its share of the largest `behind`.
+    A reader's `rank` is the number of its segments times its share of the largest `lag`.
     """
     return await _answer_group(controller, stream, group)
 
@@ -419,8 +419,8 @@ async def _answer_group(controller: Controller, stream: str, group: str) -> Resp
         backlog,
         GroupNowAnswer,
         now=controller.now_ms,
-        behind=find_lags(state, state.windows(readers.position)),
-        lags=lags,
+        lag=find_lags(state, state.windows(readers.position)),
+        reader_lags=lags,
         backlog_policy=backlog.policy,
     )
     return reply(answer)

@@ -81,7 +81,7 @@ async def create_or_update_stream(
     settings = changes.settings()
     if dry_run:
         state = controller.stream(stream)
-        dropped = operations.preview_settings(state, settings, state.service_ms(controller.now))
+        dropped = operations.preview_settings(state, settings, state.served_ms(controller.now))
         record = replace(state.record, logs=operations.add_log(state.record, log))
         summary = replace(state.summary(), record=record)
         return reply(build_stream(summary, DroppedAnswer, dropped=dropped))
@@ -169,7 +169,9 @@ async def list_changes(
     """List the changes by operators, with caller and reason, newest first."""
     found = await controller.views.changes(stream, before=before, limit=limit + 1)
     changes = [
-        ChangeAnswer(c.number, c.at, c.action, c.writer, c.was, c.became, c.by, c.comment)
+        ChangeAnswer(
+            c.number, c.at, c.action, c.writer, c.old_values, c.new_values, c.by, c.comment
+        )
         for c in found[:limit]
     ]
     next_page = found[limit - 1].number if len(found) > limit else None

@@ -44,7 +44,7 @@ async def get_overview(
     Streams in trouble come first, in this order:
 
     - streams that are silent because a writer is missing,
-    - streams whose watermark a writer has held for long,
+    - streams whose watermark a writer has held back for long,
     - streams with excluded writers.
 
     By name, the list also has streams that other controllers own.
@@ -69,8 +69,8 @@ class HistoryAsked(BaseModel, frozen=True):
     """A period of a domain, and the number of points to draw it with."""
 
     domain: DomainQuery = None
-    start: Annotated[MomentQuery, Field(alias="from")] = None
-    to: MomentQuery = None
+    from_at: MomentQuery = None
+    to_at: MomentQuery = None
     points: Annotated[int, Field(ge=1, le=2000)] = 600
 
 
@@ -83,7 +83,7 @@ async def get_history(
     The default period is from the first mark that is kept until now.
     """
     found = await controller.views.history(
-        stream, asked.domain, asked.start, asked.to, points=asked.points
+        stream, asked.domain, asked.from_at, asked.to_at, points=asked.points
     )
     return reply(found)
 

@@ -29,7 +29,7 @@ from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.schemas import declare
 from controller.service.controller import Controller
 from noted_time.answers import Explanation, LedgerPage, WriterRow, WritersPage
-from noted_time.rules import HOLDERS_NAMED
+from noted_time.rules import HOLDING_BACK_NAMED
 from noted_time.values import MAX_INT64, WRITERS_NAMED
 
 router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEM_RESPONSES)
@@ -51,7 +51,7 @@ class WritersAsked(BaseModel, frozen=True):
 async def list_writers(
     controller: ControllerDep, stream: StreamName, asked: Annotated[WritersAsked, Query()]
 ) -> Response:
-    """List the members of `domain`, or of all domains, longest holder first.
+    """List the members of `domain`, or of all domains, first those that hold back the watermark.
 
     `states` always counts all members of the stream.
     """
@@ -91,35 +91,37 @@ async def remove_writer(  # noqa: PLR0913, PLR0917 - one for each parameter
     return _answer_row(controller, state, writer)
 
 
-@router.post(WRITER_PATH + "/hold", responses=declare(WriterRow))
-async def hold_writer(
+@router.post(WRITER_PATH + "/suspension", responses=declare(WriterRow))
+async def suspend_timeout(
     controller: ControllerDep,
     order: OrderDep,
     stream: StreamName,
     writer: WriterName,
-    body: Annotated[requests.HoldRequest, Depends(BodyOf(requests.HoldRequest))],
+    body: Annotated[requests.SuspensionRequest, Depends(BodyOf(requests.SuspensionRequest))],
 ) -> Response:
     """Wait for a writer for `for_ms`, regardless of its timeout."""
-    state, _ = await controller.change(stream, operations.hold, order, writer, body.for_ms)
+    state, _ = await controller.change(
+        stream, operations.suspend_timeout, order, writer, body.for_ms
+    )
     return _answer_row(controller, state, writer)
 
 
-@router.delete(WRITER_PATH + "/hold", responses=declare(WriterRow))
-async def release_writer(
+@router.delete(WRITER_PATH + "/suspension", responses=declare(WriterRow))
+async def resume_timeout(
     controller: ControllerDep, order: OrderDep, stream: StreamName, writer: WriterName
 ) -> Response:
-    """End the hold, so that the writer's timeout applies again."""
-    state, _ = await controller.change(stream, operations.hold, order, writer, None)
+    """End the suspension, so that the writer's timeout applies again."""
+    state, _ = await controller.change(stream, operations.suspend_timeout, order, writer, None)
     return _answer_row(controller, state, writer)
 
 
 class ExplanationAsked(BaseModel, frozen=True):
-    """A domain, the assumptions of a dry run, and the number of holders to name."""
+    """A domain, the assumptions of a dry run, and the number of waiting writers to name."""
 
     domain: DomainQuery = None
     exclude: Annotated[list[requests.NameParameter], Field(max_length=1000)] = []
     writer_timeout_ms: Annotated[int | None, Field(ge=1, le=MAX_INT64)] = None
-    limit: LimitQuery = HOLDERS_NAMED
+    limit: LimitQuery = HOLDING_BACK_NAMED
 
 
 @router.get("/explain", responses=declare(Explanation))
@@ -129,7 +131,7 @@ async def explain(
     asked: Annotated[ExplanationAsked, Query()],
     position: PositionDep,
 ) -> Response:
-    """Return which writers hold the watermark, and where it would be without each of them.
+    """Return which writers hold back the watermark, and where it would be without each of them.
 
     With `exclude` or `writer_timeout_ms`, `would` is the effect of removing these writers, or of
     changing the timeout. With `position`, `reader` contains the segments that a reader at this
@@ -156,13 +158,15 @@ async def list_ledger(
     """List the marks that advanced without a writer, by seq, and the late rows."""
     state = controller.stream(stream)
     state.history(asked.domain)
-    late = state.late[state.settings.domain_or_default(asked.domain)]
-    newest = nlargest(WRITERS_NAMED, late, key=attrgetter("last_seen"))
+    late = state.late_reports[state.settings.domain_or_default(asked.domain)]
+    newest = nlargest(WRITERS_NAMED, late, key=attrgetter("last_seen_at"))
     is_newest_first, limit = asked.order == "newest", asked.limit
     entries = await controller.views.ledger(
         stream, asked.domain, after=asked.after, limit=limit + 1, newest_first=is_newest_first
     )
     page = [entry.answer for entry in entries[:limit]]
     next_page = entries[limit - 1].answer.seq if len(entries) > limit else None
-    answer = LedgerPage(entries=page, next=next_page, late=newest, late_count=len(late))
+    answer = LedgerPage(
+        entries=page, next=next_page, late_reports=newest, late_report_count=len(late)
+    )
     return reply(answer)

@@ -70,8 +70,8 @@ def build_group(
         windows=windows_of(stream, group),
         states=states_of(stream, group),
         backlog=found.backlog,
-        because=found.because,
-        since=found.since,
+        backlog_causes=found.causes,
+        backlog_began_at=found.began_at,
         **more,
     )
 
@@ -79,7 +79,7 @@ def build_group(
 def build_segment_times(times: SegmentTimes) -> SegmentTimesAnswer:
     lag = times.lag()
     segments = {
-        segment: SegmentTimeAnswer(lower=lower, behind=lag.segments[segment])
+        segment: SegmentTimeAnswer(lower=lower, lag=lag.segments[segment])
         for segment, lower in sorted(times.lowers.items())
     }
-    return SegmentTimesAnswer(segments=segments, order=times.order(), behind=lag.behind)
+    return SegmentTimesAnswer(segments=segments, order=times.order(), lag=lag.lag)

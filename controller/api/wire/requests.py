@@ -16,7 +16,7 @@ from noted_time.progress import ReadOffsets
 from noted_time.values import (
     ID_SCHEMA,
     LINE_SCHEMA,
-    LONGEST_HOLD_MS,
+    LONGEST_SUSPENSION_MS,
     MAX_INT64,
     MIN_INT64,
     NAME_PATTERN,
@@ -156,10 +156,10 @@ class GroupChanges(Request, frozen=True):
     backlog: BacklogPolicyBody | None
 
 
-class HoldRequest(Request, frozen=True):
+class SuspensionRequest(Request, frozen=True):
     """How long to wait for a writer, regardless of its timeout."""
 
-    for_ms: Annotated[int, Meta(ge=1, le=LONGEST_HOLD_MS)]
+    for_ms: Annotated[int, Meta(ge=1, le=LONGEST_SUSPENSION_MS)]
 
 
 class WindowRequest(Request, frozen=True):
@@ -246,12 +246,12 @@ BODY_EXAMPLES: dict[str, dict[str, Any]] = {
     "ScaleRequest": {"sealed": {"0": 500}, "created": {"2": [0], "3": [0]}},
     "SealBody": {},
     "TruncateRequest": {"cut": {"0": 9}},
-    "HoldRequest": {"for_ms": 3600000},
+    "SuspensionRequest": {"for_ms": 3600000},
     "WindowRequest": {"position": {"0": 10, "1": 4}},
     "CompletenessRequest": {"to": 1357034220000, "require_known": True},
     "ReaderReport": {"position": {"0": 10}},
     "ReaderLeave": {"position": {"0": 8}},
-    "GroupChanges": {"backlog": {"behind_ms": 600000}},
+    "GroupChanges": {"backlog": {"reader_lag_ms": 600000}},
 }
 
 

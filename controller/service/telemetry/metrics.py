@@ -1,6 +1,6 @@
 """Prometheus metrics of the process and its streams.
 
-A limited number of streams and holders keeps a scrape small.
+A limited number of streams and writers keeps a scrape small.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Kind = type[GaugeMetricFamily | CounterMetricFamily]
 
 STREAMS_SHOWN = 1000
 
-NAMES_SHOWN = 1000  # of the longest holders, and of the latest excluded writers
+NAMES_SHOWN = 1000  # the first that hold back the watermark, and the latest excluded ones
 
 NAMED_AFTER_MS = 5000  # a series is kept forever
 
@@ -126,11 +126,11 @@ class Exposition(Collector):
     """The metrics of one scrape, which any thread may format."""
 
     def __init__(self, registry: CollectorRegistry, streams: OwnedStreams, now: Moment) -> None:
-        """Read the streams in the event loop; a thousand with many holders take 20 ms."""
+        """Read the streams in the event loop; a thousand with many waiting members take 20 ms."""
         self._registry = registry
         self._now = now
         self._streams = [
-            read_stream(each, each.service_ms(now)) for each in islice(streams, STREAMS_SHOWN)
+            read_stream(each, each.served_ms(now)) for each in islice(streams, STREAMS_SHOWN)
         ]
         self._backlogs = [
             ([each.record.name, group], backlog)
@@ -147,7 +147,7 @@ class Exposition(Collector):
         )
         yield from self._collect_streams()
         yield from self._collect_domains()
-        yield from self._collect_holders()
+        yield from self._collect_holding_back()
         yield from self._collect_groups()
         sentence = "1 if a reader group has a backlog, else 0"
         yield _build_family("group_backlog", sentence, self._backlogs, ["stream", "group"])
@@ -184,12 +184,12 @@ class Exposition(Collector):
         yield each("watermark_lag_seconds", sentence, self._find_lag_s)
         yield each("mark_age_seconds", "Time since the last mark", self._find_age_s)
         sentence = "Members that hold the watermark back"
-        yield each("holders", sentence, lambda domain: domain.holders)
-        sentence = "How long the longest holder holds the watermark back"
+        yield each("holding_back", sentence, lambda domain: domain.holding_back)
+        sentence = "How long the first of them has held the watermark back"
         yield each(
-            "longest_holding_seconds",
+            "longest_holding_back_seconds",
             sentence,
-            lambda domain: domain.longest[0].held_for_ms / 1000 if domain.longest else 0,
+            lambda domain: domain.longest[0].held_back_ms / 1000 if domain.longest else 0,
         )
 
     def _build_domain_family(
@@ -206,28 +206,28 @@ class Exposition(Collector):
         )
         return _build_family(name, sentence, rows, ["stream", "domain"], kind)
 
-    def _collect_holders(self) -> Iterator[Metric]:
-        all_holders = (
-            (each.held_for_ms, [stream, domain.domain, each.writer], each.times_out_in_ms)
+    def _collect_holding_back(self) -> Iterator[Metric]:
+        waits = (
+            (each.held_back_ms, [stream, domain.domain, each.writer], each.times_out_in_ms)
             for stream, domain in _list_domains(self._streams)
             for each in domain.longest
-            if each.held_for_ms >= NAMED_AFTER_MS
+            if each.held_back_ms >= NAMED_AFTER_MS
         )
-        named = nlargest(NAMES_SHOWN, all_holders)
+        named = nlargest(NAMES_SHOWN, waits)
         labels = ["stream", "domain", "writer"]
         held = ((names, held_ms / 1000) for held_ms, names, _ in named)
-        sentence = "How long a writer holds the watermark back, from 5 s on"
-        yield _build_family("holder_seconds", sentence, held, labels)
+        sentence = "How long a writer has held the watermark back, from 5 s on"
+        yield _build_family("holding_back_seconds", sentence, held, labels)
         left = ((names, left_ms / 1000) for _, names, left_ms in named)
-        sentence = "Time until a holder is excluded if it stays silent"
-        yield _build_family("holder_times_out_seconds", sentence, left, labels)
-        holders = sum(domain.holders for _, domain in _list_domains(self._streams))
-        sentence = "Holders that no series names"
-        yield _build_family("holders_not_named", sentence, [([], holders - len(named))])
+        sentence = "Time until such a writer is excluded if it stays silent"
+        yield _build_family("holding_back_times_out_seconds", sentence, left, labels)
+        holding_back = sum(domain.holding_back for _, domain in _list_domains(self._streams))
+        sentence = "Members that hold the watermark back, and that no series names"
+        yield _build_family("holding_back_not_named", sentence, [([], holding_back - len(named))])
 
     def _collect_groups(self) -> Iterator[Metric]:
         sentence = "Last lower minus the lower of a reader group, in the stream's time"
-        yield _build_family("group_behind", sentence, self._groups, ["stream", "group", "domain"])
+        yield _build_family("group_lag", sentence, self._groups, ["stream", "group", "domain"])
         sentence = "Reader groups that are not measured"
         yield _build_family("groups_not_shown", sentence, [([], self._groups_not_shown)])
 

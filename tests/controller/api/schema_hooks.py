@@ -35,7 +35,7 @@ def _is_sticky_without_threshold(body: object) -> bool:
     policy = body.get("backlog") if isinstance(body, dict) else None
     if not isinstance(policy, dict):
         return False
-    thresholds = policy.get("watermark_lag_ms"), policy.get("behind_ms")
+    thresholds = policy.get("watermark_lag_ms"), policy.get("reader_lag_ms")
     return policy.get("rule") == "sticky" and thresholds == (None, None)
 
 

@@ -45,8 +45,8 @@ async def test_document_describes_body_of_notes(call: Caller) -> None:
     assert notes["items"]["$ref"].endswith("/NoteBody")
     bounds = (notes["minItems"], notes["maxItems"], note["required"], note["additionalProperties"])
     fields = {"writer", "time", "position", "domain", "max_time", "state", "sequence"}
-    fields |= {"domains", "timeout_ms", "late", "session", "takes_over", "label", "max_times"}
-    fields |= {"took_over", "held", "log", "observes", "because", "since"}
+    fields |= {"domains", "timeout_ms", "late_rows", "session", "takes_over", "label", "max_times"}
+    fields |= {"took_over", "no_time_reason", "log", "observes", "because", "from_time"}
     assert (bounds, set(note["properties"])) == ((1, 1000, ["writer"], False), fields)
 
 

@@ -124,7 +124,7 @@ def test_session_silent_in_transaction_is_ended(
 ) -> None:
     """It holds its locks no longer than its lease, and nothing of its transaction is kept."""
     session = a._session.session()
-    for statement in ("BEGIN", "UPDATE noted_time_bucket SET service_ms = 9", *unfinished):
+    for statement in ("BEGIN", "UPDATE noted_time_bucket SET served_ms = 9", *unfinished):
         session.pgconn.send_query(statement.encode())
         while session.pgconn.is_busy() or session.pgconn.get_result():
             session.pgconn.consume_input()

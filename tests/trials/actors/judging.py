@@ -59,7 +59,7 @@ def _judge_domain(history: History, stream: ScaledStream, domain: str, said: Sai
     }
     if len(stream.domains) == 1 and not stream.shared:
         facts["declared"] = rows
-    if stream.returning_writer == "hold":  # the other excludes any that returns late
+    if stream.returning_writer == "wait":  # the other excludes any that returns below the lower
         facts["silent"] = history.silent.get(stream.name)
         facts["absences"] = history.absences.get(stream.name)
     history.add_broken(f"{stream.name}/{domain}", judge_facts(**facts))

@@ -52,7 +52,7 @@ class ScaledStream(Log):
     domains: tuple[str, ...] = ("default",)
     shared: bool = True
     mark_interval_ms: int = 0
-    returning_writer: ReturningWriter = "hold"
+    returning_writer: ReturningWriter = "wait"
     rests: float = 0.02
     writers: list[LoadWriter] = field(default_factory=list)
     scalings: list[Scaling] = field(default_factory=list)
@@ -67,7 +67,7 @@ class ScaledStream(Log):
         """Make a new writer."""
         number = len(self.writers)
         segments = self.shared_now if self.shared else range(number, number + 1)
-        kind = LoadWriter if self.returning_writer == "hold" else ExcludedWriter
+        kind = LoadWriter if self.returning_writer == "wait" else ExcludedWriter
         made = kind(name=f"w{number}", stream=self, segments=segments, chance=chance)
         self.writers.append(made)
         return made

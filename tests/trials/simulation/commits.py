@@ -93,7 +93,7 @@ class Commits:
             stream.record = record
             stream.timeout_ms = min(stream.timeout_ms, record.settings.writer_timeout_ms)
         for clock in batch.list_puts(BucketClock):
-            bucket, ms = clock.number, clock.service_ms
+            bucket, ms = clock.number, clock.served_ms
             was_ms = self._clocks.get(bucket, 0)
             self.check(laws.service_clocks_advance, was_ms, ms, now_s * 1000 + 1)
             self._clocks[bucket] = ms
@@ -117,8 +117,8 @@ class Commits:
             stream = self.streams[each.stream_id]
             self._mark(stream, before[each.stream_id], were_out[each.stream_id], each.mark)
             stream.last = each.mark
-            stream.reached.append(Moment(each.appended_at, each.mark.lower))
-            stream.latest = max(stream.latest, each.appended_at)
+            stream.reached.append(Moment(each.appended_served_ms, each.mark.lower))
+            stream.latest = max(stream.latest, each.appended_served_ms)
         for scale in batch.list_puts(StoredScale):
             scaling = Scaling(scale.event.sealed, tuple(scale.event.created))
             self.streams[scale.stream_id].scalings.append(scaling)
@@ -148,8 +148,12 @@ class Commits:
     ) -> None:
         name, writer, time = stream.record.name, after.writer, after.times.get(DOMAIN)
         stream.members[writer] = after
-        if before is None or after.noted_at != before.noted_at or after.since != before.since:
-            latest = max(after.noted_at, after.since)
+        if (
+            before is None
+            or after.noted_served_ms != before.noted_served_ms
+            or after.changed_served_ms != before.changed_served_ms
+        ):
+            latest = max(after.noted_served_ms, after.changed_served_ms)
             self.check(laws.service_clocks_advance, stream.latest, latest, inf)
             stream.latest = max(latest, stream.latest)
         if before is not None:
@@ -163,7 +167,7 @@ class Commits:
         if after.state != "live" or writer not in stream.out:
             stream.owed.discard(writer)
         if time is not None and (not stream.noted[writer] or time > stream.noted[writer][-1].time):
-            stream.noted[writer].append(Moment(after.noted_at, time))
+            stream.noted[writer].append(Moment(after.noted_served_ms, time))
 
     def _judge_timeouts(
         self,
@@ -175,11 +179,11 @@ class Commits:
             was, stream = before[key].get(member.writer), self.streams[key]
             if member.excluded != "timed_out" or (was is not None and was.excluded is not None):
                 continue
-            since = member.noted_at
+            since = member.noted_served_ms
             if member.times and len(stream.record.settings.domains) == 1:
                 overtaken = stream.overtaken(member.writer, _time(member))
-                since = max(since, member.since if overtaken is None else overtaken)
-            silent = member.since - since
+                since = max(since, member.changed_served_ms if overtaken is None else overtaken)
+            silent = member.changed_served_ms - since
             self.check(laws.exclusions_wait_for_the_timeout, silent, stream.timeout_ms)
 
     def _mark(
@@ -211,7 +215,7 @@ class Commits:
             record = stream.members[writer]
             was_out, is_out = writer in were_out, writer in stream.out
             counted = was.state == record.state == "live" and not was_out and not is_out
-            stayed = counted and was.since == record.since
+            stayed = counted and was.changed_served_ms == record.changed_served_ms
             if stayed and not mark.final:
                 self.check(laws.members_reach_the_lower, _time(record), lower)
                 first = next((n for n in self._sent[name, writer] if _find_time(n) >= lower), None)
@@ -240,7 +244,7 @@ def _has_left(record: MemberRecord) -> bool:
 
 def _last_change(record: MemberRecord) -> tuple[object, ...]:
     """Return facts that a removal changes, and each note after it, even one sent twice."""
-    return record.excluded, record.since, record.sequence
+    return record.excluded, record.changed_served_ms, record.sequence
 
 
 def _time(record: MemberRecord) -> float:

@@ -150,8 +150,12 @@ FIXES: Mapping[str, Reverted] = {
     "a pause of the process is no silence": Reverted(ServiceClock, "serve", _count_all, 1),
     "a mark names whom it goes on without": Reverted(Domain, "advance", _name_nobody, 0),
     "a mark names them after a restart too": Reverted(Roster, "restore", _restore_unnamed, 0),
-    "a writer that returns late is told": Reverted(Roster, "exclude_returned", _nothing, 0),
-    "silence runs side by side": Reverted(Track, "overtaken_at", property(lambda _: None), 4),
+    "a writer that returns below the lower is told": Reverted(
+        Roster, "exclude_returned", _nothing, 0
+    ),
+    "silence runs side by side": Reverted(
+        Track, "overtaken_served_ms", property(lambda _: None), 4
+    ),
     "silence counts from who overtook a writer": Reverted(Domain, "finish_restore", _nothing, 1),
     "silence is over when it is due": Reverted(Timeouts, "requeue_all", _nothing, 94),
     "times of a removed writer do not count": Reverted(Domain, "ignore_removed_times", _nothing, 1),

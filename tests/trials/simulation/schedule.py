@@ -95,7 +95,7 @@ class Schedule:
             settings = {
                 "writer_timeout_ms": int(TIMEOUT_S * 1000),
                 "mark_interval_ms": self.chance.choice((0, INTERVAL_MS)),
-                "returning_writer": self.chance.choice(("hold", "exclude")),
+                "returning_writer": self.chance.choice(("wait", "exclude")),
                 "expected_writers": self.chance.choice(((), (EXPECTED,))),
                 "max_segments": len(WRITERS) + SCALES + bool(self._pair),
             }
@@ -185,7 +185,9 @@ class Schedule:
                 await self._change(stream, operations.remove, ANONYMOUS_ORDER, writer)
             elif act < 0.5:
                 until = chance.randrange(500, 3000)
-                await self._change(stream, operations.hold, ANONYMOUS_ORDER, writer, until)
+                await self._change(
+                    stream, operations.suspend_timeout, ANONYMOUS_ORDER, writer, until
+                )
             else:
                 timeout_ms = int(TIMEOUT_S * chance.choice((500, 1000)))
                 settings: dict[str, Any] = {"writer_timeout_ms": timeout_ms}
@@ -291,7 +293,7 @@ class Schedule:
         spent = sum(loop.spent[by, name] for name in TURN)
         asked_at = loop.asked_at
         for clock in batch.list_puts(BucketClock):
-            bucket, ms = clock.number, clock.service_ms
+            bucket, ms = clock.number, clock.served_ms
             was, at, was_spent, was_ms = self._turns.get(bucket, ("", 0.0, 0.0, 0))
             most = (asked_at - at - spent + was_spent) * 1000 + 2
             if was == by and arena.disturbed_at[by] < at:
@@ -379,7 +381,11 @@ class Schedule:
     def _list_reported(self, stream_id: str) -> list[int]:
         """Return the last seqs that controllers reported as lost."""
         changes = self.arena.database.kept.changes(stream_id, before=None, limit=1000)
-        return [each.was["seq"] for each in changes if each.action == "went_back" and each.was]
+        return [
+            each.old_values["seq"]
+            for each in changes
+            if each.action == "went_back" and each.old_values
+        ]
 
 
 async def _note(stream: str, note: Note, controller: Controller) -> list[Accepted | Refused]:

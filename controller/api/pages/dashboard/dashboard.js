@@ -1,9 +1,11 @@
-// The dashboard shows which writer holds the watermark, since when, and what a removal would change.
+// The dashboard shows which writer holds back the watermark, since when, and what a removal would change.
 //
 // Each round of answers from the API builds a new view, which is patched into the page.
 
 import { access, forgetToken, Problem } from "./api.js";
-import { askForSettings, askToEndHold, askToHold, askToRemove, askToSeal, askToTruncate, say } from "./dialogs.js";
+import {
+  askForSettings, askToRemove, askToResumeTimeout, askToSeal, askToSuspendTimeout, askToTruncate, say,
+} from "./dialogs.js";
 import { $, h, show } from "./elements.js";
 import { pointAt, stepTo } from "./history.js";
 import { streamsView, useAnother } from "./list.js";
@@ -71,8 +73,8 @@ const ACTS = {
   copy: ({ text }) =>
     navigator.clipboard.writeText(text).then(() => say("Copied."), () => say("Not copied: select the text.")),
   remove: askToRemove,
-  hold: askToHold,
-  release: askToEndHold,
+  suspend: askToSuspendTimeout,
+  resume: askToResumeTimeout,
   settings: () => askForSettings().catch((problem) => say(problem.message)),
   truncate: askToTruncate,
   jump: ({ section }) => {

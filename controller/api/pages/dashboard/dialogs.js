@@ -86,41 +86,42 @@ export function askToRemove({ writer: name }) {
   });
 }
 
-export async function askToHold({ writer: name }) {
+export async function askToSuspendTimeout({ writer: name }) {
   const { components } = await call("GET", "openapi.json");
-  const longest = components.schemas.HoldRequest.properties.for_ms.maximum;
+  const longest = components.schemas.SuspensionRequest.properties.for_ms.maximum;
   const field = input("for", { value: "1h" });
   ask({
-    title: `Hold ${name} in ${state.name}`, verb: "Hold", isHarmful: false,
+    title: `Wait longer for ${name} in ${state.name}`, verb: "Wait longer", isHarmful: false,
     fields: labelled("For how long?", field, "For example 90m, 4h or 1d."),
     dryRun: async () => {
       const forMs = durationMs(field.value);
       if (!(forMs > 0)) throw new Problem(422, { detail: "Enter a duration, for example 90m." });
-      const isTooLong = forMs > longest;
-      if (isTooLong) throw new Problem(422, { detail: `Too long: a hold ends after ${lasting(longest)} at most.` });
+      if (forMs > longest) {
+        throw new Problem(422, { detail: `Too long: a timeout is suspended for ${lasting(longest)} at most.` });
+      }
       const until = Date.now() + state.skew + forMs;
       return [[`${name} is not excluded before `, whenInZone(until), ", however long it is silent. "
-        + "If it holds the watermark, the watermark waits for it until then."]];
+        + "If it holds back the watermark, the watermark waits for it until then."]];
     },
     act: async (_, comment) => {
-      await change("POST", ["writers", name, "hold"], comment, { for_ms: durationMs(field.value) });
-      say(`${name} is held.`, () => release(name, "undone"));
+      await change("POST", ["writers", name, "suspension"], comment, { for_ms: durationMs(field.value) });
+      say(`The timeout of ${name} is suspended.`, () => resumeTimeout(name, "undone"));
     },
   });
 }
 
-const release = (name, comment) => change("DELETE", ["writers", name, "hold"], comment);
+const resumeTimeout = (name, comment) => change("DELETE", ["writers", name, "suspension"], comment);
 
-export function askToEndHold({ writer: name }) {
+export function askToResumeTimeout({ writer: name }) {
   ask({
-    title: `End the hold of ${name} in ${state.name}`, verb: "End hold", isHarmful: false,
+    title: `Resume the timeout of ${name} in ${state.name}`, verb: "Resume timeout", isHarmful: false,
     dryRun: async () => {
-      const { held_by: by, held_until: until } = await get(["writers", name]);
-      return [[`${by} holds ${name} until `, whenInZone(until), ". Without the hold it is excluded at once if it has "
-        + "been silent for its timeout."]];
+      const { suspended_by: by, suspension_ends_at: until } = await get(["writers", name]);
+      return [[`${by} suspended the timeout of ${name} until `, whenInZone(until),
+        ". If it resumes, the writer is excluded at once if it has been silent for its timeout."]];
     },
     act: async (_, comment) => {
-      await release(name, comment);
+      await resumeTimeout(name, comment);
       say(`The timeout of ${name} applies again.`);
     },
   });
@@ -174,7 +175,7 @@ export function askToSeal() {
 
 /** A field of the form, with the setting's description from the API's document. */
 function settingField(name, value, { description }) {
-  const options = ["hold", "exclude"].map((each) => h("option", { selected: each === value }, each));
+  const options = ["wait", "exclude"].map((each) => h("option", { selected: each === value }, each));
   const field = name === "returning_writer" ? h("select", { id: name, name }, options)
     : input(name, { required: false, value: settingText(name, value).replace("–", "") });
   return labelled(settingName(name), field, description);

@@ -12,7 +12,7 @@ const PLOT = { left: 142, right: 12, top: 16, height: 130 };
 const PHONE = 480; // on a narrower page, values are inside the frame, above their lines
 
 export function historySection(history) {
-  const { points, before } = history;
+  const { points, lower_before: before } = history;
   const ranges = Object.entries(RANGES).map(([label, range]) => chooser(label, { range }, range === chosen.range));
   const rows = points.slice(-200).reverse().map(({ at, lower, upper, lag_ms: lag, ...point }) =>
     h("tr", cell("Marked", when(at)), cell("Lower", when(lower)),
@@ -25,7 +25,7 @@ export function historySection(history) {
     points.length || before != null ? [charts(history), asTable] : h("p.empty", "No mark was made in this time."));
 }
 
-function charts({ from, to, before: start, points: all }) {
+function charts({ from_at: from, to_at: to, lower_before: start, points: all }) {
   const { before, points } = settled(from, to, start, all);
   const last = points.at(-1)?.lower ?? before;
   const isTime = isUnix(last);
@@ -184,7 +184,7 @@ export function pointAt({ target, clientX }) {
   const chart = target.closest?.(".chart");
   if (!chart) return chosen.cursor != null && !document.activeElement.closest(".chart") && moveCursor(null);
   const { left, width } = chart.getBoundingClientRect();
-  const { from, to } = state.data.history;
+  const { from_at: from, to_at: to } = state.data.history;
   const begin = leftIn(width);
   const at = from + ((clientX - left - begin) / (width - begin - PLOT.right)) * (to - from);
   moveCursor((points) => points.findLastIndex((point) => point.at <= at));

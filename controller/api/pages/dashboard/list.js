@@ -3,11 +3,11 @@
 import { access, base, program } from "./api.js";
 import { h, svg } from "./elements.js";
 import {
-  andOthers, button, cell, CONDITIONS, conditionText, heading, isHeld, pages, pill, searchBox, section, soft, table, tr,
-  when, writerCounts,
+  andOthers, button, cell, CONDITIONS, conditionText, heading, isWaiting, pages, pill, searchBox, section, soft, table,
+  tr, when, writerCounts,
 } from "./parts.js";
 import { address, chosen, PAGE } from "./state.js";
-import { counted, greatest, isLag, isUnix, lagText, lasting, least, many, share } from "./values.js";
+import { counted, greatest, inWords, isLag, isUnix, lagText, lasting, least, many, share } from "./values.js";
 
 export function streamsView({ overview: { now, streams, total, unanswered, conditions, next } }) {
   const { search, start } = chosen;
@@ -27,26 +27,25 @@ export function streamsView({ overview: { now, streams, total, unanswered, condi
 
 const WORDS = { missing: "silent, writers missing", unmarked: "without a mark yet", ended: "silent for a day" };
 
-/** Return the counts of streams, such as "3 hold, 39 advancing", the worst first. */
+/** Return the counts of streams, such as "3 held back, 39 advancing", the worst first. */
 const streamCounts = (counts) => h("span.counts", { "data-role": "conditions" },
   Object.keys(CONDITIONS).filter((name) => counts[name])
-    .map((name) => pill([`${counted(counts[name])} ${countedAs(name, counts[name])}`, CONDITIONS[name]])));
-const countedAs = (name, count) =>
-  (isHeld({ condition: name }) && count > 1 ? name.slice(0, -1) : WORDS[name] ?? name);
+    .map((name) => pill([`${counted(counts[name])} ${countedAs(name)}`, CONDITIONS[name]])));
+const countedAs = (name) => WORDS[name] ?? inWords(name);
 
 function streamRow(stream, row, now) {
   const isOne = stream.domains.length === 1;
-  const { held_by: holder, holders, overtaking, times_out_in_ms: left } = row;
+  const { held_back_by: writer, holding_back_count: count, overtaking, times_out_in_ms: left } = row;
   return tr(`${stream.name}/${row.domain}`,
     cell("Stream.bare.name", h("a", { href: address(stream.name, isOne ? "" : row.domain) }, stream.name),
       !isOne && soft(` ${row.domain}`)),
     cell("Watermark", when(row.lower)),
     cell("Lag.num.n", isUnix(row.lower) ? lagText(now - row.lower) : "–"),
-    cell("Last hour.bare.wide-only", spark(row.lag)),
+    cell("Last hour.bare.wide-only", spark(row.recent_lags_ms)),
     cell("State.bare.state", pill(conditionText(row))),
-    cell("Held by.row", isHeld(row)
-      && [h("strong", holder), andOthers(holders, "other"), left != null && soft(`, out in ${lasting(left)}`),
-        overtaking && h("div.hint", "since ", when(overtaking.since), `: ${overtaking.writer ?? "another"} noted `,
+    cell("Held back by.row", isWaiting(row)
+      && [h("strong", writer), andOthers(count, "other"), left != null && soft(`, out in ${lasting(left)}`),
+        overtaking && h("div.hint", "since ", when(overtaking.began_at), `: ${overtaking.writer ?? "another"} noted `,
           when(overtaking.time))]),
     cell("Writers.bare.row", stream.writers && writerCounts(stream.writers)));
 }

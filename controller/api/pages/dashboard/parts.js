@@ -1,7 +1,7 @@
 // The parts of views: times, states, buttons, forms and tables.
 
 import { h } from "./elements.js";
-import { apart, counted, isUnix, lasting, many, minus, written, zonedText, zoneName } from "./values.js";
+import { apart, counted, inWords, isUnix, lasting, many, minus, written, zonedText, zoneName } from "./values.js";
 
 export const soft = (...parts) => h("span.soft", parts);
 
@@ -92,22 +92,23 @@ export function pages(name, { start = 0, shown, total, next, size }) {
     chooser("Next", { [name]: next }, null, { disabled: next == null }));
 }
 
-export const andOthers = (holders, what) => (holders > 1 ? ` and ${many(holders - 1, what)}` : "");
+export const andOthers = (count, what) => (count > 1 ? ` and ${many(count - 1, what)}` : "");
 
 /** The conditions of streams with their colours, the worst first. */
 export const CONDITIONS = {
-  missing: "bad", holds: "warn", silent: "warn",
-  waits: "", unmarked: "", advancing: "ok", quiet: "", sealed: "", ended: "",
+  missing: "bad", held_back: "warn", silent: "warn",
+  waiting: "", unmarked: "", advancing: "ok", quiet: "", sealed: "", ended: "",
 };
 const CONDITION_WORDS = { missing: "silent", unmarked: "no mark yet", ended: "silent" };
 
-export const isHeld = ({ condition }) => /holds|waits/.test(condition);
+export const isWaiting = ({ condition }) => /held_back|waiting/.test(condition);
 
 /** Return the condition of a domain as a text and its colour. */
-export function conditionText({ condition, held_for_ms: held, times_out_in_ms: left }) {
+export function conditionText({ condition, held_back_ms: heldBack, times_out_in_ms: left }) {
   if (condition == null) return ["no answer", "bad"];
-  const colour = condition === "holds" && held > 2 * (left ?? Infinity) ? "bad" : CONDITIONS[condition];
-  return [isHeld({ condition }) ? `${condition} ${lasting(held)}` : CONDITION_WORDS[condition] ?? condition, colour];
+  const colour = condition === "held_back" && heldBack > 2 * (left ?? Infinity) ? "bad" : CONDITIONS[condition];
+  if (isWaiting({ condition })) return [`${inWords(condition)} ${lasting(heldBack)}`, colour];
+  return [CONDITION_WORDS[condition] ?? condition, colour];
 }
 
 export function writerCounts(counts) {

@@ -95,7 +95,7 @@ async function loadHistory() {
   }
   // start at the first mark, so that a young stream fills the width
   const from = Math.max(chosen.first, chosen.range && Math.round(Date.now() + state.skew - chosen.range));
-  return ofDomain(["history"], { from: from || null, points: 600 });
+  return ofDomain(["history"], { from_at: from || null, points: 600 });
 }
 
 /** Load the feeds that are due, or all feeds. */

@@ -32,10 +32,10 @@ const conditionPills = ({ explain, writers: { states } }) =>
   h("span.counts", pill(conditionText({ ...explain, ...explain.waiting_for[0] })), writerCounts(states));
 
 function whySection({ explain }) {
-  const { lower, now, sentences, hints, would, vouched } = explain;
+  const { lower, now, sentences, hints, dry_run: dryRun, vouched } = explain;
   const lag = isUnix(lower) ? now - lower : null;
   const isHint = (line) => hints.some(({ writer, detail }) => line === `${writer} ${detail}`);
-  const rest = sentences.slice(2, would ? -1 : undefined);
+  const rest = sentences.slice(2, dryRun ? -1 : undefined);
   const folded = rest.filter((line) => !isHint(line));
   const paragraphs = (lines) => lines.map((line) => h("p", said(line)));
   return section("Why", null, h("div.why",
@@ -43,7 +43,7 @@ function whySection({ explain }) {
       h("div.soft.n", isLag(lag) ? `${lasting(lag)} behind the clock` : ""),
       vouched && h("div.soft.n", vouchedText(vouched))),
     h("div.said", paragraphs([...sentences.slice(0, 2), ...rest.filter(isHint)]),
-      would && h("p", "What if without ", h("strong", listed(chosen.picked)), "? ", said(sentences.at(-1))),
+      dryRun && h("p", "What if without ", h("strong", listed(chosen.picked)), "? ", said(sentences.at(-1))),
       folded.length > 0 && h("details", { "data-key": "more" }, h("summary", "More"), paragraphs(folded)))));
 }
 
@@ -62,11 +62,12 @@ function windowsSection({ windows, isDaily }) {
   return rows.length > 0 && section(title, extras, table(title, rows));
 }
 
-const missingText = ({ missing, missing_count: count, missing_is_known: isKnown }) =>
+const missingText = ({ missing_writers: missing, missing_count: count, missing_is_known: isKnown }) =>
   writersText(missing.map((each) => `${each.writer} (${inWords(each.reason)})`), count, isKnown);
 
-const lateText = ({ late, late_count: count, late_is_known: isKnown }) => {
-  const rows = (each) => each.unknown ? "number unknown" : `${each.at_most ? "at most " : ""}${counted(each.rows)}`;
+const lateText = ({ late_writers: late, late_count: count, late_is_known: isKnown }) => {
+  const rows = (each) => each.may_have_more ? "number unknown"
+    : `${each.may_lie_outside ? "at most " : ""}${counted(each.rows)}`;
   return writersText(late.map((each) => `${each.writer}: ${rows(each)}`), count, isKnown);
 };
 
@@ -90,14 +91,16 @@ function segmentsSection({ segments: { segments, next }, stream }) {
 }
 
 function ledgerSection({ ledger, changes }) {
-  const went = ledger.entries.map((entry) => ({ ...entry, key: `m${entry.seq}`, what: entryText(entry) }));
+  const went = ledger.entries.map((entry) => ({
+    ...entry, key: `m${entry.seq}`, from: entry.from_lower, to: entry.to_lower, what: entryText(entry),
+  }));
   const made = changes.changes.map((change) => ({ ...change, key: `c${change.number}`, what: changeText(change) }));
-  const late = ledger.late.map((each) => ({
-    key: `l${each.writer} ${each.least} ${each.first_seen}`, at: each.last_seen,
-    from: each.least ?? undefined, to: each.most,
-    what: each.unknown ? `${each.writer} noted below the watermark: its rows may be late`
+  const late = ledger.late_reports.map((each) => ({
+    key: `l${each.writer} ${each.min_time} ${each.first_seen_at}`, at: each.last_seen_at,
+    from: each.min_time ?? undefined, to: each.max_time,
+    what: each.may_have_more ? `${each.writer} noted below the watermark: its rows may be late`
       : `${each.writer} wrote ${many(each.rows, "late row")}`,
-    comment: each.first_seen < each.last_seen ? ["reported from ", when(each.first_seen), " on"] : null,
+    comment: each.first_seen_at < each.last_seen_at ? ["reported from ", when(each.first_seen_at), " on"] : null,
   }));
   const rows = [...went, ...late, ...made].sort((a, b) => b.at - a.at).map(({ key, at, what, from, to, by, comment }) =>
     tr(key, cell("When.bare", when(at)), cell("What.bare.name", what),
@@ -109,7 +112,7 @@ function ledgerSection({ ledger, changes }) {
     hasMore && h("div.pages", chooser("Older entries", { entries: Math.min(1000, chosen.entries + PAGE) })));
 }
 
-function entryText({ writers, returned }) {
+function entryText({ writers, returned_writers: returned }) {
   const joined = writers.filter(({ reason }) => reason.startsWith("not_")).map(({ writer }) => writer);
   const absent = writers.filter(({ reason }) => !reason.startsWith("not_"))
     .map(({ writer, reason }) => `${writer} (${inWords(reason)})`);
@@ -119,17 +122,17 @@ function entryText({ writers, returned }) {
     .filter(Boolean).join("; ");
 }
 
-function changeText({ action, writer, was, is }) {
+function changeText({ action, writer, old_values: was, new_values: is }) {
   const text = {
     settings: () => Object.keys(is).map((name) =>
       `${settingName(name)}: ${settingText(name, was?.[name])} → ${settingText(name, is[name])}`).join("; "),
-    held: () => `${writer} held for ${lasting(is.for_ms)}`,
+    timeout_suspended: () => `timeout of ${writer} suspended for ${lasting(is.for_ms)}`,
     truncated: () => `truncated at ${shownPosition(is.cut)}`,
     scaled: () => `scaled: sealed ${shownPosition(is.sealed)}, created ${Object.keys(is.created).join(", ") || "none"}`,
     went_back: () => `the database lost marks ${is.seq + 1} to ${was.seq} of ${is.domain}`,
     taken_over: () => `${writer} taken over from ${was.label} by ${is.label}`,
   }[action];
-  return text ? text() : writer ? `${writer} ${action}` : inWords(action);
+  return text ? text() : writer ? `${writer} ${inWords(action)}` : inWords(action);
 }
 
 const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal", "logs"]);

@@ -2,7 +2,7 @@
 
 import { h } from "./elements.js";
 import {
-  button, cell, chooser, isHeld, pages, pill, said, searchBox, section, soft, table, tr, when, whenBeyond,
+  button, cell, chooser, isWaiting, pages, pill, said, searchBox, section, soft, table, tr, when, whenBeyond,
 } from "./parts.js";
 import { chosen, domain, may, PAGE, state } from "./state.js";
 import { apart, counted, greatest, inWords, isUnix, lasting, least, listed, minus, share, shownPosition }
@@ -38,7 +38,7 @@ function axis({ low, high }) {
 }
 
 export function writersSection({ writers, explain }, scale) {
-  const isCalm = !isHeld(explain);
+  const isCalm = !isWaiting(explain);
   const { writers: rows, total, next, now } = writers;
   const none = chosen.search ? "No writer has this in its name." : "No writer has noted yet.";
   return section("Writers", [
@@ -51,49 +51,54 @@ export function writersSection({ writers, explain }, scale) {
     pages("start", { start: chosen.start, shown: rows.length, total, next, size: chosen.most }));
 }
 
-/** The row of a writer. If the stream `isCalm`, a holder is only about to note. */
+/** The row of a writer. If the stream `isCalm`, a writer that holds it back is only about to note. */
 function writerRow(row, lower, scale, now, isCalm) {
-  const { writer, noted_at: heard, held_until: until, out_at: outAt, lower_without: without, session } = row;
+  const { writer, noted_at: heard, lower_without: without, session } = row;
+  const { suspension_ends_at: until, times_out_at: outAt } = row;
   const time = row.times[domain()];
-  const holds = !isCalm && row.times_out_in_ms != null;
-  const held = [row.held_by, row.held_for].filter(Boolean).join(": ");
+  const holdsBack = !isCalm && row.times_out_in_ms != null;
+  const reason = [row.suspended_by, row.suspension_reason].filter(Boolean).join(": ");
   const tick = h("input",
     { type: "checkbox", "data-act": "pick", "data-writer": writer, "aria-label": `What if without ${writer}` });
   return tr(writer,
     cell("Writer.bare.name", h("label", tick, writer), session?.label && h("div.hint", `process ${session.label}`)),
-    cell("State.bare.state", pill(writerState(row, holds, now)),
-      row.held && h("div.hint", said(`alive, but ${row.held}`))),
-    cell("Noted time.bare.strip", track(scale, scale && writerBar(row, time, lower, scale, holds))),
+    cell("State.bare.state", pill(writerState(row, holdsBack, now)),
+      row.no_time_reason && h("div.hint", said(`alive, but ${row.no_time_reason}`))),
+    cell("Noted time.bare.strip", track(scale, scale && writerBar(row, time, lower, scale, holdsBack))),
     cell("Noted", row.is_expected ? "never" : when(time)),
     cell("Last heard.n", row.is_expected ? "never"
       : isUnix(heard) && h("span", { title: when(heard).title }, `${lasting(now - heard)} ago`)),
-    cell("Times out in.n", until > now ? h("div.hint", "held by an operator until ", when(until), held && ` (${held})`)
+    cell("Times out in.n", until > now ? h("div.hint", "suspended until ", when(until), reason && ` (${reason})`)
       : outAt == null ? "" : lasting(Math.max(0, outAt - now))),
-    cell("Without it.n", holds && without != null
+    cell("Without it.n", holdsBack && without != null
       && (without === lower ? soft("no change") : whenBeyond(without, lower))),
     cell("Actions.bare.num.act", may() && writerButtons(row, now)));
 }
 
-function writerBar({ state: is }, time, lower, scale, holds) {
+function writerBar({ state: is }, time, lower, scale, holdsBack) {
   if (time == null) return is === "live" && h("span.off", "◂ no time yet");
   if (time < scale.low) return h("span.off", "◂ ", when(time));
-  return bar(holds ? "holds" : is === "live" ? "" : "rests", scale, lower ?? scale.low, time);
+  return bar(holdsBack ? "holds-back" : is === "live" ? "" : "rests", scale, lower ?? scale.low, time);
 }
 
-function writerState({ state: is, excluded, holding_since: since, is_silent: isSilent, silent_ms: ms }, holds, now) {
+function writerState(row, holdsBack, now) {
+  const { state: is, excluded, holding_back_began_at: since, is_silent: isSilent, silent_ms: ms } = row;
   const silent = isSilent ? `silent ${lasting(ms)}` : "";
-  if (excluded) return [`excluded: ${inWords(excluded.reason)}${since == null ? "" : "; back, and holds"}`, "bad"];
-  if (!holds) return silent ? [silent, "warn"] : [is];
-  if (since == null) return ["holds", "warn"];
-  return [listed([`holds ${lasting(now - since)}`, silent].filter(Boolean)), "warn"];
+  if (excluded) return [`excluded: ${inWords(excluded.reason)}${since == null ? "" : "; back, and holds back"}`, "bad"];
+  if (!holdsBack) return silent ? [silent, "warn"] : [is];
+  if (since == null) return ["holds back", "warn"];
+  return [listed([`holds back ${lasting(now - since)}`, silent].filter(Boolean)), "warn"];
 }
 
-function writerButtons({ writer, state: is, held_until: until, excluded, noted_at, holding_since: since }, now) {
+function writerButtons(row, now) {
+  const { writer, state: is, suspension_ends_at: until, excluded, noted_at, holding_back_began_at: since } = row;
   const one = (label, act, name) => button(label, act, { writer }, { class: "quiet", "aria-label": name });
-  const hold = (is === "live" || since != null) && one("Hold…", "hold", `Hold ${writer}…`);
+  const hasTimeout = is === "live" || since != null;
+  const isRemoved = excluded?.reason === "removed" && noted_at <= excluded.excluded_at;
   return [
-    until > now ? one("End hold", "release", `End the hold of ${writer}`) : hold,
-    (excluded?.reason !== "removed" || noted_at > excluded.since) && one("Remove…", "remove", `Remove ${writer}…`),
+    until > now ? one("Resume timeout…", "resume", `Resume the timeout of ${writer}…`)
+      : hasTimeout && one("Wait longer…", "suspend", `Wait longer for ${writer}…`),
+    !isRemoved && one("Remove…", "remove", `Remove ${writer}…`),
   ];
 }
 
@@ -108,9 +113,9 @@ export function readersSection({ groups, group, explain }, scale) {
     groups.next != null && h("div.pages", chooser("More groups", { groupsAfter: groups.next })));
 }
 
-function groupRow({ group, windows, behind, readers }, isOpen, lower, scale) {
+function groupRow({ group, windows, lag: lags, readers }, isOpen, lower, scale) {
   const { lower: from, upper: to } = windows[domain()] ?? {};
-  const distance = behind[domain()];
+  const distance = lags[domain()];
   const open = chooser(group, { group: isOpen ? null : group }, null,
     { class: "quiet", "aria-expanded": String(isOpen) });
   const range = scale && from != null && bar("range", scale, from, to ?? greatest([scale.high, from]));
@@ -118,19 +123,19 @@ function groupRow({ group, windows, behind, readers }, isOpen, lower, scale) {
     cell("Group.bare.name", open),
     cell("Lower to upper.bare.strip", track(scale, range)),
     cell("Complete to", when(from)),
-    cell("Behind.n", distance == null ? (lower == null ? "" : "before the first mark")
+    cell("Lag.n", distance == null ? (lower == null ? "" : "before the first mark")
       : distance === 0 ? "up to date" : apart(distance, lower)),
     cell("Readers.num.n", readers));
 }
 
 /** A row with a group's readers, their segments and lags, and with the group's backlog. */
-function detailsRow({ group, backlog, because, readers, lags }, lower) {
-  const causes = backlog && listed(because.map(({ reason, reader }) => reader ?? inWords(reason)));
+function detailsRow({ group, backlog, backlog_causes: found, readers, reader_lags: lags }, lower) {
+  const causes = backlog && listed(found.map(({ reason, reader }) => reader ?? inWords(reason)));
   return tr(`${group}/`, cell("Readers of it.bare", { colspan: 5 },
     backlog && h("p", pill(["backlog", "warn"]), ` by ${causes}`),
     Object.entries(readers).map(([reader, position]) => {
-      const { behind } = lags[domain()]?.[reader] ?? {};
+      const { lag } = lags[domain()]?.[reader] ?? {};
       return h("p", h("strong", reader), " ", h("span.n", shownPosition(position)),
-        behind > 0 && soft(`, ${apart(behind, lower)} behind`));
+        lag > 0 && soft(`, ${apart(lag, lower)} behind`));
     })));
 }

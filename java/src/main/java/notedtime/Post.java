@@ -72,8 +72,8 @@ final class Post {
             long most = topic.declares ? Math.max(topic.largest, topic.newest) : NEVER;
             fields = ",'time':" + time + (most > NEVER ? ",'max_time':" + most : "")
                 + topic.position()
-                + (late > 0 ? ",'late':{'rows':" + late + ",'least':" + topic.leastLate
-                    + ",'most':" + topic.mostLate + "}" : "");
+                + (late > 0 ? ",'late_rows':{'rows':" + late + ",'min_time':" + topic.leastLate
+                    + ",'max_time':" + topic.mostLate + "}" : "");
             boolean rests = settings.byStamps && topic.inFlight.isEmpty()
                 && fields.equals(topic.fields);
             if (topic.stopped || topic.doubts != topic.settled || rests || time == NEVER) return;
@@ -148,7 +148,7 @@ final class Post {
             topic.lower = Math.max(topic.lower, lower);
             topic.claim(topic.claimed);
         }
-        long since = number("'since':" + NUMBER, answer, 0);
+        long since = number("'excluded_at':" + NUMBER, answer, 0);
         if (since > 0 && topic.said.add("" + since)) topic.say(Level.WARNING, "the watermark "
             + "advances without it since " + Instant.ofEpochMilli(since) + " ("
             + found("'reason':" + WORD, answer, "") + "): records below the lower are late");
@@ -158,7 +158,7 @@ final class Post {
     /** Handles a refusal, and returns the reason. A later note may be accepted. */
     private String refused(Topic topic, String status, String answer) {
         long last = number("'last':" + NUMBER, answer, 0);
-        long since = number("'since':" + NUMBER, answer, 0);
+        long began = number("'began_at':" + NUMBER, answer, 0);
         synchronized (topic) {
             topic.claim(status.equals("invalid_time") ? last : topic.noted);
         }
@@ -180,7 +180,7 @@ final class Post {
         boolean isOwn = by.equals(label);
         if (status.equals("fenced")) topic.stop((isOwn ? "another producer of this process"
             : "another process, " + by + ",") + " took the name over at "
-            + Instant.ofEpochMilli(since) + ", and no note covers the records of this one: "
+            + Instant.ofEpochMilli(began) + ", and no note covers the records of this one: "
             + (isOwn ? "give each producer a noted.time.writer of its own"
             : "end it, or set another noted.time.writer"));
         if (!status.equals("invalid_position"))

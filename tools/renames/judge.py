@@ -1,0 +1,246 @@
+"""Rename the answers that were recorded before, and show where the answers of now differ.
+
+`python -m tests.trials.record --texts DIRECTORY` writes all answers, of this tree or of an older
+one. Run `python -m tools.renames.judge OLD NEW` over both directories. The rules are in
+`rules.toml`. Renamed is what the schemas of OpenAPI say that an answer is, so a field is renamed
+only in its own struct. Answers are compared as values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from controller.api.app import create_api
+from controller.service.clocks import Clocks
+from controller.service.controller import Controller
+from tools.trials.memory_store import MemoryStore
+
+Json = Any
+Rule = Mapping[str, Any]
+
+RULES: Mapping[str, list[Rule]] = tomllib.loads(Path(__file__).with_name("rules.toml").read_text())
+CLAIM = "Claim"
+"""The struct of the records in a table's commits, which OpenAPI does not have."""
+
+UNTYPED_STRUCTS = {
+    "backlog": "BacklogPolicy",
+    "old_values": "SuspensionChange",
+    "new_values": "SuspensionChange",
+}
+"""The structs of values that a change has as plain JSON, by their keys."""
+
+SHOWN = 3
+"""How many differences of a kind are printed."""
+
+EXCHANGE_PARTS = 5
+"""Method, path, body, status and answer."""
+
+
+class Renames:
+    """Renames requests, answers and sentences by the rules, and by an OpenAPI document."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._paths = document["paths"]
+        self._schemas: Mapping[str, Any] = document["components"]["schemas"]
+
+    def rename_exchange(self, text: str) -> Json:
+        """Return a request and its answer, as `record.Console.call` writes them, or a command."""
+        request, _, answer = text.partition("\n")
+        method, _, rest = request.partition(" ")
+        path, _, body = rest.partition(" ")
+        operation = self._find_operation(method, path)
+        if operation is None:
+            return self.rename_text(text)
+        status, _, found = answer.partition(" ")
+        content = operation.get("requestBody", {}).get("content", {})
+        asked = self._rename_json(body, content.get("application/json", {}).get("schema", {}))
+        content = operation["responses"].get(status, {}).get("content", {})
+        answered = self._rename_json(found, content.get("application/json", {}).get("schema", {}))
+        return [method, rename_path(path), asked, status, answered]
+
+    def rename_text(self, text: str) -> Json:
+        """Rename a command's output, whose lines may be records of claims."""
+        lines = []
+        for line in text.splitlines():
+            is_record = line.startswith("{")
+            lines.append(self._rename_record(json.loads(line)) if is_record else rename_line(line))
+        return lines
+
+    def _find_operation(self, method: str, path: str) -> Mapping[str, Any] | None:
+        parts = ["v1", "streams", *path.partition("?")[0].split("/")]
+        for template, operations in self._paths.items():
+            names = template.strip("/").split("/")
+            is_same = len(names) == len(parts) and all(
+                name.startswith("{") or name == rename_path(f"/writers/x/{part}").split("/")[-1]
+                for name, part in zip(names, parts, strict=True)
+            )
+            if is_same and method.lower() in operations:
+                operation: Mapping[str, Any] = operations[method.lower()]
+                return operation
+        return None
+
+    def _rename_json(self, text: str, schema: Mapping[str, Any]) -> Json:
+        if not text.startswith(("{", "[")):
+            return text
+        return self._rename(json.loads(text), schema, "")
+
+    def _rename_record(self, record: Json) -> Json:
+        """Rename what `claim show` prints: records of claims by their names."""
+        claims = record.get("claims", record) if isinstance(record, dict) else {}
+        if not isinstance(claims, dict):
+            return record
+        renamed = {}
+        for name, claim in claims.items():
+            if isinstance(claim, dict):
+                renamed[name] = rename_fields(CLAIM, claim)
+            else:
+                renamed[name] = claim
+        return {**record, "claims": renamed} if "claims" in record else renamed
+
+    def _rename(self, value: Json, schema: Mapping[str, Any], name: str) -> Json:
+        """Rename a value by its schema, and the enum that it may be by the name of its field."""
+        if isinstance(value, str):
+            return rename_line(rename_value("", name, value))
+        if isinstance(value, list):
+            return [self._rename(each, schema.get("items", {}), name) for each in value]
+        if not isinstance(value, dict):
+            return value
+        for reference in self._list_structs(schema):
+            renamed = rename_fields(reference, value)
+            properties = self._schemas[reference].get("properties", {})
+            if renamed.keys() <= properties.keys():
+                return {
+                    key: self._rename(
+                        rename_value(reference, key, inner), properties.get(key, {}), key
+                    )
+                    for key, inner in renamed.items()
+                }
+        if name in UNTYPED_STRUCTS:
+            value = rename_fields(UNTYPED_STRUCTS[name], value)
+        inner_schema = self._find_values(schema)
+        return {
+            rename_value("", "condition", key) if name == "conditions" else key: self._rename(
+                inner, inner_schema, key
+            )
+            for key, inner in value.items()
+        }
+
+    def _list_structs(self, schema: Mapping[str, Any]) -> Iterator[str]:
+        if "$ref" in schema:
+            reference = schema["$ref"].rpartition("/")[2]
+            if "properties" in self._schemas[reference]:
+                yield reference
+            else:
+                yield from self._list_structs(self._schemas[reference])
+        for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+            yield from self._list_structs(choice)
+
+    def _find_values(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the schema of the values of a mapping."""
+        for choice in (schema, *schema.get("anyOf", ())):
+            inner = choice.get("additionalProperties")
+            if isinstance(inner, dict):
+                return inner
+        return {}
+
+
+def rename_fields(struct: str, value: Mapping[str, Json]) -> dict[str, Json]:
+    renamed = dict(value)
+    for rule in RULES["fields"]:
+        is_kind = "kinds" not in rule or value.get("kind") in rule["kinds"]
+        if rule["in"] == struct and rule["old"] in renamed and is_kind:
+            renamed[rule["new"]] = renamed.pop(rule["old"])
+    for rule in RULES["added"]:
+        if rule["in"] == struct:
+            renamed.setdefault(rule["field"], None)
+    return renamed
+
+
+def rename_value(struct: str, field: str, value: Json) -> Json:
+    for rule in RULES["values"]:
+        if rule["field"] == field and rule["old"] == value and rule.get("in", struct) == struct:
+            return rule["new"]
+    return value
+
+
+def rename_line(line: str) -> str:
+    """Rename what a sentence says.
+
+    >>> rename_line("s holds at 10:00: it waits for UA. UA has held it for 4s: it noted 5.")
+    's is held back at 10:00: it waits for UA. UA has held it back for 4s: it noted 5.'
+    """
+    return substitute(RULES["sentences"], line)
+
+
+def rename_path(path: str) -> str:
+    """Rename what a request says in its path.
+
+    >>> rename_path("s/writers/UA/hold"), rename_path("s/cut?complete_to=5&since=3")
+    ('s/writers/UA/suspension', 's/cut?complete_to=5&from_time=3')
+    """
+    return substitute(RULES["requests"], path)
+
+
+def substitute(rules: Iterable[Rule], text: str) -> str:
+    for rule in rules:
+        text = re.sub(rule["old"], rule["new"], text)
+    return text
+
+
+def find_differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], renames: Renames
+) -> Iterator[tuple[str, str, Json, Json]]:
+    """Yield history, kind, and the renamed and the present answer where they differ."""
+    for history, kinds in old.items():
+        for kind, before in kinds.items():
+            after = new[history].get(kind, [])
+            if len(before) != len(after):
+                yield history, kind, before, after
+            for one, other in zip(before, after, strict=False):
+                renamed = renames.rename_exchange(one)
+                present = read_exchange(other, renamed)
+                if renamed != present:
+                    yield history, kind, renamed, present
+
+
+def read_exchange(text: str, renamed: Json) -> Json:
+    """Return an answer of now in the shape of a renamed one."""
+    request, _, answer = text.partition("\n")
+    if not (isinstance(renamed, list) and len(renamed) == EXCHANGE_PARTS and renamed[0] in request):
+        return [json.loads(each) if each.startswith("{") else each for each in text.splitlines()]
+    method, _, rest = request.partition(" ")
+    path, _, body = rest.partition(" ")
+    status, _, found = answer.partition(" ")
+    bodies = [json.loads(each) if each.startswith(("{", "[")) else each for each in (body, found)]
+    return [method, path, bodies[0], status, bodies[1]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("python -m tools.renames.judge", description=__doc__)
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path)
+    given = parser.parse_args()
+    api = create_api(Controller(MemoryStore(), Clocks()))
+    renames, counts = Renames(api.openapi()), Counter[str]()
+    for file in sorted(given.new.glob("*.json")):
+        old = json.loads((given.old / file.name).read_text())
+        for history, kind, before, after in find_differences(
+            old, json.loads(file.read_text()), renames
+        ):
+            counts[kind] += 1
+            if counts[kind] <= SHOWN:
+                print(f"history {history}, {kind}:\n- {before}\n+ {after}")  # noqa: T201
+    print("differences by kind:", dict(counts))  # noqa: T201
+    sys.exit(bool(counts))
+
+
+if __name__ == "__main__":
+    main()
