@@ -2,8 +2,9 @@
 
 `python -m tests.trials.record --texts DIRECTORY` writes all answers, of this tree or of an older
 one. Run `python -m tools.renames.judge OLD NEW` over both directories. The rules are in
-`rules.toml`. Renamed is what the schemas of OpenAPI say that an answer is, so a field is renamed
-only in its own struct. Answers are compared as values.
+`rules.toml`. The schemas of OpenAPI say what an answer is, so a field is renamed only in its own
+struct. Answers are compared as values. With `--texts`, both are directories of texts, such as the
+transcripts of commands, and acts are compared line by line.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,8 @@ UNTYPED_STRUCTS = {
 
 SHOWN = 3
 """How many differences of a kind are printed."""
+
+KEY = re.compile(r'"([a-z_]+)":')
 
 EXCHANGE_PARTS = 5
 """Method, path, body, status and answer."""
@@ -223,11 +227,57 @@ def read_exchange(text: str, renamed: Json) -> Json:
     return [method, path, bodies[0], status, bodies[1]]
 
 
+def find_changed_acts(old: Path, new: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield the file and both lines of each act or answer that the rules do not explain."""
+    for file in sorted((*new.rglob("*.txt"), *new.rglob("*.json"))):
+        older = old / file.relative_to(new)
+        before = list_acts(older) if older.exists() else []
+        after = list_acts(file)
+        for one, other in zip_longest(before, after, fillvalue=""):
+            renamed = substitute(RULES["texts"], rename_line(one))
+            if not have_renamed_keys(renamed, other):
+                yield file.name, renamed, other
+
+
+def list_acts(file: Path) -> list[str]:
+    """Return the indented lines of a transcript, or all lines of JSON, with single spaces.
+
+    Both ways to write "other fields" are one.
+    """
+    lines = file.read_text().splitlines()
+    if file.suffix == ".json":
+        lines = [line.replace('\\"', '"') for line in lines]
+    else:
+        lines = [line for line in lines if line.startswith("    ")]
+    return [" ".join(line.replace('"...": 0', "…").split()) for line in lines]
+
+
+def have_renamed_keys(before: str, after: str) -> bool:
+    """Return whether two lines differ at most in keys of JSON that have a rule.
+
+    >>> have_renamed_keys('GET s -> {"late": []}', 'GET s -> {"late_writers": []}')
+    True
+    >>> have_renamed_keys('GET s -> {"late": []}', 'GET s -> {"late_writers": [1]}')
+    False
+    """
+    renamed_keys = {(rule["old"], rule["new"]) for rule in RULES["fields"]}
+    old_parts, new_parts = KEY.split(before), KEY.split(after)
+    if len(old_parts) != len(new_parts):
+        return False
+    pairs = zip(old_parts, new_parts, strict=True)
+    return all(old == new or (old, new) in renamed_keys for old, new in pairs)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser("python -m tools.renames.judge", description=__doc__)
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
+    parser.add_argument("--texts", action="store_true", help="compare transcripts, or vectors")
     given = parser.parse_args()
+    if given.texts:
+        changed = [*find_changed_acts(given.old, given.new)]
+        print(*changed, sep="\n")  # noqa: T201
+        sys.exit(bool(changed))
     api = create_api(Controller(MemoryStore(), Clocks()))
     renames, counts = Renames(api.openapi()), Counter[str]()
     for file in sorted(given.new.glob("*.json")):
