@@ -225,24 +225,18 @@ def suspend_timeout(
     stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: int | None
 ) -> None:
     """Suspend the writer's timeout for `for_ms`, or end the suspension; raises `NotLive`."""
-    suspension, now = _find_suspension(stream, writer, draft), stream.begin(draft)
-    until = None if for_ms is None else now + for_ms
-    stream.aggregator.suspend_timeout(writer, until, order.label or order.by, order.comment)
+    old_values = _find_suspension(stream, writer, draft)
+    now = stream.begin(draft)
+    ends_served_ms = None if for_ms is None else now + for_ms
+    by = order.label or order.by
+    stream.aggregator.suspend_timeout(writer, ends_served_ms, by, order.comment)
     draft.touch(stream).add(writer)
-    became = _find_suspension(stream, writer, draft)
-    if became is not None:
-        became = {"for_ms": for_ms} | became
-        _record(
-            stream,
-            draft,
-            order,
-            "timeout_suspended",
-            writer=writer,
-            old_values=suspension,
-            new_values=became,
-        )
-    elif suspension is not None:
-        _record(stream, draft, order, "timeout_resumed", writer=writer, old_values=suspension)
+    suspension = _find_suspension(stream, writer, draft)
+    if suspension is not None:
+        values = {"old_values": old_values, "new_values": {"for_ms": for_ms} | suspension}
+        _record(stream, draft, order, "timeout_suspended", writer=writer, **values)
+    elif old_values is not None:
+        _record(stream, draft, order, "timeout_resumed", writer=writer, old_values=old_values)
 
 
 def set_backlog_policy(  # noqa: PLR0913 - the change and its limits

@@ -328,20 +328,27 @@ class Aggregator:
         running.roster.end_narrowing(track)
 
     def suspend_timeout(
-        self, writer: str, until: int | None, by: str | None = None, why: str | None = None
+        self,
+        writer: str,
+        ends_served_ms: int | None,
+        by: str | None = None,
+        reason: str | None = None,
     ) -> None:
-        """Suspend a writer's timeout until `until`, or with `None` end the suspension.
+        """Suspend a writer's timeout until a moment of the service clock, or end this (`None`).
 
         Raises the same as `remove`, and `NotLive` if the watermark does not wait for the writer.
         """
         self._check_open("changes of its writers")
         member = self.member(writer)
         terms = _end_suspension(member.terms)
-        if until is not None:
+        if ends_served_ms is not None:
             if not member.is_active:
                 raise NotLive(writer, "excluded" if member.excluded else member.state)
             terms = replace(
-                terms, suspension_ends_served_ms=until, suspended_by=by, suspension_reason=why
+                terms,
+                suspension_ends_served_ms=ends_served_ms,
+                suspended_by=by,
+                suspension_reason=reason,
             )
         self.domains.set_terms(member, terms)
 

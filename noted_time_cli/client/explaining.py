@@ -23,7 +23,7 @@ from noted_time_cli.terminal.output import Columns, echo, print_table
 WAITING_COLUMNS: Columns = {
     "writer": "writer",
     "time": lambda each: format_time(each["time"]),
-    "held back": lambda each: format_seconds(each["held_back_ms"]),
+    "waited": lambda each: format_seconds(each["held_back_ms"]),
     "times out in": lambda each: format_seconds(each["times_out_in_ms"]),
     "lower without it": lambda each: format_time(each["lower_without"]),
 }

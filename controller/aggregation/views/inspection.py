@@ -150,19 +150,24 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
     record, member = stream.aggregator.record(writer), running.members[writer]
     terms, session = record.terms, record.session
     timeout_ms = stream.settings.writer_timeout_ms
-    times_out_at, left_ms, without = None, None, None
+    times_out_served_ms: int | None = None
+    left_ms: int | None = None
+    without: int | None = None
     if name in stream.histories:  # a stream with several domains may lack the default
         track = member.track(running.numbers[name])
-        times_out_at = track.excluded_served_ms(timeout_ms)
+        times_out_served_ms = track.excluded_served_ms(timeout_ms)
         if writer in running[name].find_holding_back():
             left_ms = find_timeout_ms(stream, track, now)
             without = lower_without(running[name], writer)
     silent_ms = max(0, now - member.noted_served_ms) if member.is_active else None
     own_ms = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
     expected_at = record.expected_at if record.heard_at is None else None
-    since = member.holding_back_served_ms
-    if since is not None:
-        since = expected_at if expected_at and since == record.noted_served_ms else since + shift
+    began_at = None
+    began_served_ms = member.holding_back_served_ms
+    if began_served_ms is not None:
+        began_at = began_served_ms + shift
+        if expected_at and began_served_ms == record.noted_served_ms:
+            began_at = expected_at
     return WriterRow(
         writer=writer,
         state="excluded" if member.exclusion else record.state,
@@ -170,7 +175,7 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         position=record.position,
         noted_at=record.heard_at or expected_at or record.noted_served_ms + shift,
         is_expected=expected_at is not None,
-        holding_back_began_at=since,
+        holding_back_began_at=began_at,
         excluded=member.exclusion,
         timeout_ms=terms.timeout_ms,
         domains=terms.domains,
@@ -181,7 +186,7 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         suspension_reason=terms.suspension_reason,
         silent_ms=silent_ms,
         is_silent=silent_ms is not None and 2 * silent_ms >= own_ms,
-        times_out_at=None if times_out_at is None else times_out_at + shift,
+        times_out_at=None if times_out_served_ms is None else times_out_served_ms + shift,
         late_rows=record.late_rows,
         no_time_reason=record.no_time_reason,
         observes=member.observes,
