@@ -31,7 +31,8 @@ class Warehouse:
     def __init__(self, directory: Path, tool: Path, table: str, served: Served) -> None:
         self.directory, self._tool, self._table, self.served = directory, tool, table, served
         self.stream = uuid4().hex
-        served.create(self.stream, expected_writers=["lima", "oslo"])
+        expected_writers = ["lima", "oslo"]
+        served.create(self.stream, expected_writers=expected_writers, writer_timeout_ms=HOUR_MS)
         self.query("create table orders (ordered_at timestamptz, id integer)")
         self.note(oslo=6, lima=6)
         self.note(oslo=0, lima=5)
