@@ -269,10 +269,10 @@ def take_offline(
 def _find_suspension(
     stream: StreamState, writer: str, draft: Draft
 ) -> dict[str, int | None] | None:
-    until = stream.aggregator.member(writer).terms.suspension_ends_served_ms
-    return (
-        None if until is None else {"suspension_ends_at": until + stream.unix_shift(draft.moment)}
-    )
+    ends_served_ms = stream.aggregator.member(writer).terms.suspension_ends_served_ms
+    if ends_served_ms is None:
+        return None
+    return {"suspension_ends_at": ends_served_ms + stream.unix_shift(draft.moment)}
 
 
 def _dump_settings(settings: StreamSettings) -> dict[str, Any]:

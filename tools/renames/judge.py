@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from controller.api.app import create_api
 from controller.service.clocks import Clocks
@@ -44,8 +44,15 @@ SHOWN = 3
 
 KEY = re.compile(r'"([a-z_]+)":')
 
-EXCHANGE_PARTS = 5
-"""Method, path, body, status and answer."""
+
+class Exchange(NamedTuple):
+    """A request and its answer. A body and an answer are text or JSON."""
+
+    method: str
+    path: str
+    body: Json
+    status: str
+    answer: Json
 
 
 class Renames:
@@ -57,18 +64,17 @@ class Renames:
 
     def rename_exchange(self, text: str) -> Json:
         """Return a request and its answer, as `record.Console.call` writes them, or a command."""
-        request, _, answer = text.partition("\n")
-        method, _, rest = request.partition(" ")
-        path, _, body = rest.partition(" ")
-        operation = self._find_operation(method, path)
+        exchange = split_exchange(text)
+        operation = self._find_operation(exchange.method, exchange.path)
         if operation is None:
             return self.rename_text(text)
-        status, _, found = answer.partition(" ")
-        content = operation.get("requestBody", {}).get("content", {})
-        asked = self._rename_json(body, content.get("application/json", {}).get("schema", {}))
-        content = operation["responses"].get(status, {}).get("content", {})
-        answered = self._rename_json(found, content.get("application/json", {}).get("schema", {}))
-        return [method, rename_path(path), asked, status, answered]
+        body_schema = find_schema(operation.get("requestBody", {}))
+        answer_schema = find_schema(operation["responses"].get(exchange.status, {}))
+        return exchange._replace(
+            path=rename_path(exchange.path),
+            body=self._rename(exchange.body, body_schema, ""),
+            answer=self._rename(exchange.answer, answer_schema, ""),
+        )
 
     def rename_text(self, text: str) -> Json:
         """Rename a command's output, whose lines may be records of claims."""
@@ -90,11 +96,6 @@ class Renames:
                 operation: Mapping[str, Any] = operations[method.lower()]
                 return operation
         return None
-
-    def _rename_json(self, text: str, schema: Mapping[str, Any]) -> Json:
-        if not text.startswith(("{", "[")):
-            return text
-        return self._rename(json.loads(text), schema, "")
 
     def _rename_record(self, record: Json) -> Json:
         """Rename what `claim show` prints: records of claims by their names."""
@@ -217,14 +218,31 @@ def find_differences(
 
 def read_exchange(text: str, renamed: Json) -> Json:
     """Return an answer of now in the shape of a renamed one."""
-    request, _, answer = text.partition("\n")
-    if not (isinstance(renamed, list) and len(renamed) == EXCHANGE_PARTS and renamed[0] in request):
-        return [json.loads(each) if each.startswith("{") else each for each in text.splitlines()]
+    if isinstance(renamed, Exchange):
+        return split_exchange(text)
+    return [read_json(line) for line in text.splitlines()]
+
+
+def split_exchange(text: str) -> Exchange:
+    """Split a request and its answer, as `record.Console.call` writes them."""
+    request, _, answered = text.partition("\n")
     method, _, rest = request.partition(" ")
     path, _, body = rest.partition(" ")
-    status, _, found = answer.partition(" ")
-    bodies = [json.loads(each) if each.startswith(("{", "[")) else each for each in (body, found)]
-    return [method, path, bodies[0], status, bodies[1]]
+    status, _, answer = answered.partition(" ")
+    return Exchange(method, path, read_json(body), status, read_json(answer))
+
+
+def read_json(text: str) -> Json:
+    """Return the object or list of a JSON text, or another text unchanged."""
+    return json.loads(text) if text.startswith(("{", "[{")) else text
+
+
+def find_schema(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the JSON schema of a request's body or of an answer in OpenAPI."""
+    schema: Mapping[str, Any] = (
+        part.get("content", {}).get("application/json", {}).get("schema", {})
+    )
+    return schema
 
 
 def find_changed_acts(old: Path, new: Path) -> Iterator[tuple[str, str, str]]:

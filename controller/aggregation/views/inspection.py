@@ -168,6 +168,9 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         began_at = began_served_ms + shift
         if expected_at and began_served_ms == record.noted_served_ms:
             began_at = expected_at
+    suspension_ends_at = None
+    if terms.suspension_ends_served_ms is not None:
+        suspension_ends_at = terms.suspension_ends_served_ms + shift
     return WriterRow(
         writer=writer,
         state="excluded" if member.exclusion else record.state,
@@ -179,9 +182,7 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         excluded=member.exclusion,
         timeout_ms=terms.timeout_ms,
         domains=terms.domains,
-        suspension_ends_at=None
-        if terms.suspension_ends_served_ms is None
-        else terms.suspension_ends_served_ms + shift,
+        suspension_ends_at=suspension_ends_at,
         suspended_by=terms.suspended_by,
         suspension_reason=terms.suspension_reason,
         silent_ms=silent_ms,
