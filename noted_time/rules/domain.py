@@ -281,10 +281,8 @@ class Domain:
 
         Overtakings are not stored: all members below the highest time get `last_note_at`.
         """
-        self.holding_back, self.returned_below = (
-            _sort_longest_first(self.holding_back),
-            _sort_longest_first(self.returned_below),
-        )
+        self.holding_back = _sort_longest_first(self.holding_back)
+        self.returned_below = _sort_longest_first(self.returned_below)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
         if removed:
             is_upper_of_removed = any(each.largest_time == self.upper for each in removed)

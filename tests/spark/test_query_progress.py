@@ -189,7 +189,7 @@ def test_task_of_the_marks_source_is_one_row() -> None:
 
 
 def test_offset_of_older_version_is_read() -> None:
-    """A query goes on from the checkpoint that it had before the renames."""
+    """A query continues from the checkpoint that it had before the renames."""
     text = (
         '{"noted_streams": {"flights": {"mark": {"stream_id": "5f2e", "seq": 4, "lower": 7}, '
         '"segments": {"0": 12}, "facts": {"domain": "default", "whole": {"time": 5}, '

@@ -150,7 +150,7 @@ FIXES: Mapping[str, Reverted] = {
     "a pause of the process is no silence": Reverted(ServiceClock, "serve", _count_all, 1),
     "a mark names whom it goes on without": Reverted(Domain, "advance", _name_nobody, 0),
     "a mark names them after a restart too": Reverted(Roster, "restore", _restore_unnamed, 0),
-    "a writer that returns below the lower is told": Reverted(
+    "a writer that returns below the lower learns it": Reverted(
         Roster, "exclude_returned", _nothing, 0
     ),
     "silence runs side by side": Reverted(
