@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 
 from controller.service.committer import COMMIT_TIMEOUT_S
+from noted_time.values import HOUR_MS
 from tests.support import power
 from tests.support.power_store import find_lost, note_until_kill
 from tests.support.processes import ServeProcess
@@ -44,8 +45,6 @@ HUNG_S = COMMIT_TIMEOUT_S + 2.0
 FIRST_MARK_S = 30.0
 POWER_CUTS = 20
 """How many moments of a run are tried, besides its end."""
-
-HOUR_MS = 3_600_000
 
 
 async def kill(arena: Arena, *, is_owner: bool = False) -> None:

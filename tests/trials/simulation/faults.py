@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from noted_time.values import DAY_MS
+from noted_time.values import DAY_MS, HOUR_MS
 from tests.trials.simulation import clients
 from tests.trials.simulation.arena import FREQUENCIES, Arena
 
-HOUR_MS = 3_600_000
 STEPS_MS = (1000, 60_000, HOUR_MS, 400 * DAY_MS)
 """By how much a wall clock may step, forwards or back."""
 
