@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from controller.store.records import ChangeSet, StoredMember, StoredTimeline, StreamRecord
+from controller.store.records import ChangeSet, StoredMember, StoredMembership, StreamRecord
 from noted_time.rules import SLICE_SIZE, Aggregator, split_slices
 
 
@@ -56,23 +56,28 @@ class Draft:
             touched.discard(writer)
             self.batch.drop(StoredMember, stream.id, writer)
             for domain in stream.aggregator.domains:
-                self.batch.drop(StoredTimeline, stream.id, domain.name, writer)
+                self.batch.drop(StoredMembership, stream.id, domain.name, writer)
 
     def drop(self, stream: DraftedStream) -> None:
         self._touched.pop(stream.id, None)
         self.batch.drop(StreamRecord, stream.id)
 
     def finish(self) -> Iterator[None]:
-        """Add the members to write, and yield after each slice."""
-        for stream_id, (aggregator, writers) in self._touched.items():
-            for some in split_slices(list(writers)):
+        """Add the members to write, and yield after each slice.
+
+        These are also the members whose membership has changed, such as those that a mark names.
+        """
+        for stream_id, (aggregator, touched) in self._touched.items():
+            writers = [*(touched | aggregator.take_unstored())]
+            for some in split_slices(writers):
                 for writer in sorted(some):
                     self.batch.put(StoredMember(stream_id, aggregator.record(writer)))
-                    for domain, timeline in aggregator.take_changed_timelines(writer):
-                        if timeline is None:
-                            self.batch.drop(StoredTimeline, stream_id, domain, writer)
+                    for domain, membership in aggregator.take_changed_memberships(writer):
+                        if membership is None:
+                            self.batch.drop(StoredMembership, stream_id, domain, writer)
                         else:
-                            self.batch.put(StoredTimeline(stream_id, domain, writer, timeline))
+                            stored = StoredMembership(stream_id, domain, writer, membership)
+                            self.batch.put(stored)
                 if len(some) == SLICE_SIZE:
                     yield
 

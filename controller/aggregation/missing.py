@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from controller.store.port import Store
 from controller.store.records import LedgerEntry, StreamRecord
 from noted_time.reading import MissingWriters
-from noted_time.rules import Aggregator, absence_of, split_slices
+from noted_time.rules import Aggregator, ReportedAbsence, split_slices
 from noted_time.values import MIN_INT64
 
 ENTRIES_AT_A_TIME = 1000
@@ -33,12 +33,25 @@ def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
         yield
 
 
-def add_forgotten(by_domain: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:
+def list_open(missing: MissingWriters) -> dict[str, ReportedAbsence]:
+    """Return the absences that have not ended, by writer."""
+    absences = {}
+    for writer, interval in missing.open.items():
+        absence, start = interval.absence, interval.start
+        from_time = None if start == MIN_INT64 else start
+        absences[writer] = ReportedAbsence(
+            interval.first_seq, absence.reason, absence.began_at, absence.last_time, from_time
+        )
+    return absences
+
+
+def add_reported(by_domain: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:
     """Add missing members whose entries in the ledger have been deleted."""
     for number, (domain, missing) in enumerate(by_domain.items()):
         for writer in aggregator.domains[domain].roster.missing - missing.open.keys():
-            track = aggregator.member(writer).track(number)
-            missing.begin(absence_of(track, None), seq=0, at=0)
+            reported = aggregator.member(writer).track(number).membership.reported
+            if reported is not None:
+                missing.begin(reported.name_writer(writer), seq=reported.seq, at=0)
 
 
 def _read_entries(store: Store, stream_id: str, domain: str) -> Iterator[LedgerEntry]:

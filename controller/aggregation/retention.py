@@ -57,7 +57,8 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
         draft.batch.drop_old(LedgerEntry, stream.id, before)
         for domain, missing in stream.missing.items():
             lower = stream.histories[domain].last_lower
-            missing.forget_before(before, lower, stream.aggregator.writers())
+            expired = missing.forget_before(before, lower, stream.aggregator.writers())
+            stream.aggregator.domains[domain].roster.drop_forgotten(expired)
         for domain, late in stream.late_reports.items():
             for place in late.forget_before(before):
                 draft.batch.drop(LateRecord, stream.id, domain, *place)

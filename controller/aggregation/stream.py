@@ -21,13 +21,13 @@ from controller.store.records import (
     LateRecord,
     LedgerEntry,
     ReaderRecord,
+    StoredMembership,
     StoredScale,
-    StoredTimeline,
     StreamRecord,
 )
 from noted_time.answers import EntryAnswer
 from noted_time.reading import MOST_REPORTS, Coverage, LateReports, MarkHistory, MissingWriters
-from noted_time.rules import Aggregator, MemberRecord, Seal, Timeline
+from noted_time.rules import Aggregator, MemberRecord, Membership, Seal, Track
 from noted_time.values import (
     LARGEST_TIME,
     MIN_INT64,
@@ -95,13 +95,13 @@ class StreamState:
         )
         stream.latest_ms = max((at for _, at in last.values()), default=0)
         stream.missing = missing.read_missing(record, store)
-        names = {domain: each.open for domain, each in stream.missing.items()}
-        timelines: defaultdict[str, dict[str, Timeline]] = defaultdict(dict)
-        for each in store.load(StoredTimeline, record.id):
-            timelines[each.writer][each.domain] = each.timeline
+        absences = {domain: missing.list_open(each) for domain, each in stream.missing.items()}
+        memberships: defaultdict[str, dict[str, Membership]] = defaultdict(dict)
+        for each in store.load(StoredMembership, record.id):
+            memberships[each.writer][each.domain] = each.membership
         members = stream._remember_latest(store.members(record.id))
-        stream.aggregator.restore(members, timelines, names)
-        missing.add_forgotten(stream.missing, stream.aggregator)
+        stream.aggregator.restore(members, memberships, absences)
+        missing.add_reported(stream.missing, stream.aggregator)
         late = store.load(LateRecord, record.id)
         for domain in stream.late_reports:
             reports = (each.report for each in late if each.domain == domain)
@@ -176,8 +176,7 @@ class StreamState:
         count = len(named) if len(named) < WRITERS_NAMED else len(roster.newcomers)
         newcomers = Missing(named, count, joined_later=count, is_known=True)
         first = self.record.first_lowers.get(name)
-        known_from = MIN_INT64 if roster.forgotten_lower is None else roster.forgotten_lower
-        return Coverage(self.missing[name], self.late_reports[name], first, newcomers, known_from)
+        return Coverage(self.missing[name], self.late_reports[name], first, newcomers)
 
     def window(self, position: Mapping[int, int], domain: str | None) -> TimeWindow:
         return self.history(domain).window(self.aggregator.succession.normalise(position))
@@ -247,16 +246,22 @@ class StreamState:
     def withdraw_late(self, writer: str, draft: Draft) -> None:
         """Drop the reports of late rows of a removed writer that can have none.
 
-        It has no position, and noted nothing below a lower.
+        Where a mark has still to name the removal, which may be a mistake, that mark drops them.
         """
         member = self.aggregator.member(writer)
         for domain, track in self.aggregator.domains.list_tracks(member):
-            late = self.late_reports[domain.name]
-            has_late = any(each.writer == writer and each.min_time is not None for each in late)
-            if member.position or has_late or track.timeline.first_time is not None:
-                continue
-            for place in late.drop_without_least(writer):
-                draft.batch.drop(LateRecord, self.id, domain.name, *place)
+            if not track.membership.is_unreported:
+                self._withdraw_late_in(domain.name, track, draft)
+
+    def _withdraw_late_in(self, domain: str, track: Track, draft: Draft) -> None:
+        """Drop a writer's reports if it has no position, and noted nothing below a lower."""
+        late, member = self.late_reports[domain], track.member
+        writer = member.writer
+        has_late = any(each.writer == writer and each.min_time is not None for each in late)
+        if member.position or has_late or track.membership.first_time is not None:
+            return
+        for place in late.drop_without_least(writer):
+            draft.batch.drop(LateRecord, self.id, domain, *place)
 
     def keep_known_from(self, draft: Draft) -> None:
         known = {
@@ -370,6 +375,8 @@ class StreamState:
         now = self.served_ms(moment)
         mark = self.aggregator.advance(domain, now=now, written_at=moment.wall)
         if mark is not None:
+            draft.touch(self)
+            self.keep_unbounded(draft)
             self._next_mark_at[domain] = moment.steady + self.settings.mark_interval_ms
             self.append(domain, before, mark, draft)
         return mark
@@ -386,8 +393,12 @@ class StreamState:
         absences, returned = roster.absences + roster.joined, roster.returned_writers
         if not absences and not returned:
             return
-        removed = (each.writer for each in absences if each.reason == "removed")
-        deciders = [by, *(self.aggregator.member(writer).terms.removed_by for writer in removed)]
+        removed = [each.writer for each in absences if each.reason == "removed"]
+        members = [self.aggregator.member(writer) for writer in removed]
+        for member in members:
+            track = member.track(self.aggregator.domains.numbers[domain])
+            self._withdraw_late_in(domain, track, draft)
+        deciders = [by, *(member.terms.removed_by for member in members)]
         answer = EntryAnswer(
             mark.seq,
             mark.written_at,

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from noted_time import BacklogPolicy
 from noted_time.answers import Action, EntryAnswer
-from noted_time.rules import SLICE_SIZE, MemberRecord, Seal, Timeline
+from noted_time.rules import SLICE_SIZE, MemberRecord, Membership, Seal
 from noted_time.values import LateReport, Mark, ScaleEvent, StreamSettings
 
 Key = tuple[Any, ...]
@@ -119,17 +119,20 @@ class StoredMember(Record, frozen=True):
         return self.stream_id, self.member.writer  # every note creates one
 
 
-class StoredTimeline(Record, frozen=True):
-    """When the marks of a domain count a member; none for a member that all of them count."""
+class StoredMembership(Record, frozen=True):
+    """A member's status in a domain, and when its marks count it.
 
-    table_name = "noted_time_timeline"
+    Most members have none: see `Roster.find_default`.
+    """
+
+    table_name = "noted_time_membership"
     key_fields = ("stream_id", "domain", "writer")
     has_crc = True
 
     stream_id: str
     domain: str
     writer: str
-    timeline: Timeline
+    membership: Membership
 
 
 class AppendedMark(Record, frozen=True):
@@ -291,7 +294,7 @@ RECORD_KINDS: tuple[type[Record], ...] = (
     StreamRecord,
     StoredScale,
     StoredMember,
-    StoredTimeline,
+    StoredMembership,
     AppendedMark,
     ReaderRecord,
     BacklogRecord,

@@ -50,8 +50,8 @@ _WHOLE_CHECK = "PRAGMA integrity_check(1)"
 _SELECT_GROUPS = """
 SELECT 'noted_time_mark', stream_id, domain, max(seq) - min(seq) + 1 = count(*)
 FROM noted_time_mark GROUP BY 2, 3
-UNION ALL SELECT 'noted_time_timeline', stream_id, domain, true
-FROM noted_time_timeline GROUP BY 2, 3
+UNION ALL SELECT 'noted_time_membership', stream_id, domain, true
+FROM noted_time_membership GROUP BY 2, 3
 UNION ALL SELECT 'noted_time_member', stream_id, NULL, true FROM noted_time_member GROUP BY 2
 UNION ALL SELECT 'noted_time_scale', stream_id, NULL, true FROM noted_time_scale GROUP BY 2
 """  # in file order, so a misplaced row splits a group

@@ -59,14 +59,13 @@ class Coverage(Struct, frozen=True):
     """The missing writers and late rows of one domain.
 
     `first_lower` is the lower of the stream's first mark, even a deleted one. `newcomers` are
-    writers that no mark counts yet, if the time is at or above `newcomers_from`.
+    writers that no mark counts yet.
     """
 
     missing: MissingWriters
     late_reports: LateReports
     first_lower: int | None
     newcomers: Missing = NO_MISSING
-    newcomers_from: int = MIN_INT64
 
     def assess_mark(
         self, mark: Mark, from_time: int | None, complete_to: int, *, has_all_rows: bool = False
@@ -79,21 +78,21 @@ class Coverage(Struct, frozen=True):
             MIN_INT64 if from_time is None else from_time, complete_to
         )
         first = mark.lower if has_all_rows else complete_to
-        return self._assess(first, mark.lower - 1, self.missing.find_at_mark(mark), late)
+        return self._assess(first, self.missing.find_at_mark(mark), late)
 
     def assess_windows(self, borders: Sequence[int]) -> Iterator[Gaps]:
         """Yield the gaps of each window between two adjacent `borders`."""
         starts = borders[:-1]
         missing = self.missing.find_in_windows(borders)
         late = self.late_reports.find_in_windows(borders)
-        return map(self._assess, starts, starts, missing, late)
+        return map(self._assess, starts, missing, late)
 
     def begins_after(self, time: int) -> bool:
         return self.first_lower is not None and time < self.first_lower
 
-    def _assess(self, start: int, newest: int, missing: Missing, late: Late) -> Gaps:
+    def _assess(self, start: int, missing: Missing, late: Late) -> Gaps:
         is_before = self.begins_after(start)
-        new = self.newcomers if newest >= self.newcomers_from else NO_MISSING
+        new = self.newcomers
         return Gaps(
             missing_writers=(*missing.writers, *new.writers)[:WRITERS_NAMED],
             missing_count=missing.count + new.count,

@@ -7,10 +7,13 @@ last lower before a mark that counts the writer again, or that reports its remov
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
 from typing import NamedTuple
+
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Mark, Missing
 
@@ -47,7 +50,7 @@ class MissingWriters:
 
     >>> missing.take(5, 3, (40, 50), [Absence("DL", "timed_out", 4, 40, {}, 40)], ())
     >>> missing.take(6, 4, (50, 60), (), ("DL",))
-    >>> missing.forget_before(3, 60, ())
+    >>> _ = missing.forget_before(3, 60, ())
     >>> fifth = Mark(5, 50, 0, StreamCut({}))
     >>> [missing.find_at_mark(mark).count for mark in (marks[1], fifth)], missing.known_from
     ([0, 1], 30)
@@ -98,12 +101,18 @@ class MissingWriters:
         if interval is not None and end is not None:
             self._ended.append(interval._replace(end=end, last_seq=last_seq))
 
-    def forget_before(self, at: int, last_lower: int | None, members: Iterable[str]) -> None:
+    def forget_before(
+        self, at: int, last_lower: int | None, members: Iterable[str]
+    ) -> Collection[str]:
+        """Forget old intervals, and return the writers of those that had not ended.
+
+        Members' intervals that have not ended are kept.
+        """
         old = [each for each in self._ended if each.opened_at < at]
         expired = {name for name, each in self.open.items() if each.opened_at < at}
         expired.difference_update(members if expired else ())
         if not old and not expired:
-            return
+            return ()
         ends = [each.end for each in old]
         if expired and last_lower is not None:
             ends.append(last_lower)
@@ -111,6 +120,7 @@ class MissingWriters:
             del self.open[name]
         self._ended = [each for each in self._ended if each.opened_at >= at]
         self.known_from = max(self.known_from, *ends)
+        return expired
 
     def find_at_mark(self, mark: Mark) -> Missing:
         seq = mark.seq
@@ -204,4 +214,4 @@ def _find_start(absence: Absence) -> int:
 
 
 def _drop_position(absence: Absence) -> Absence:
-    return Absence(absence.writer, absence.reason, absence.began_at, absence.last_time)
+    return replace(absence, position=UNSET, from_time=UNSET)

@@ -26,22 +26,15 @@ from msgspec.structs import replace
 
 from noted_time.rules.decisions import decide, dry_run
 from noted_time.rules.domain import Domain
-from noted_time.rules.member import (
-    ALWAYS_COUNTED,
-    BEFORE_ALL_TIME,
-    Member,
-    MemberRecord,
-    Timeline,
-    record_of,
-)
+from noted_time.rules.member import BEFORE_ALL_TIME, Member, MemberRecord, record_of
 from noted_time.rules.members import Domains
+from noted_time.rules.membership import ALWAYS_COUNTED, Membership, ReportedAbsence
 from noted_time.rules.note_checks import NoteChecks
 from noted_time.rules.scaling import apply_scale
 from noted_time.rules.seal import Seal, SealRequest, Slices, seal
 from noted_time.rules.segments import KnownSegments, SegmentWriters
 from noted_time.values import (
     LARGEST_TIME,
-    NO_TERMS,
     Accepted,
     AlreadySealed,
     Decision,
@@ -91,8 +84,8 @@ class Aggregator:
         """Create a stream without members.
 
         `last_marks` has the last mark of each domain, and when it was appended.
-        `declared_served_ms` has when each domain without a mark was declared. Both are on the
-        service clock.
+        `declared_served_ms` has when each domain that was added later was declared. Both are on
+        the service clock.
         """
         self.succession = succession or Succession()
         self.sealed = sealed
@@ -105,6 +98,7 @@ class Aggregator:
             for name in settings.domains
         ]
         for domain in domains:
+            domain.roster.declared_served_ms = declared.get(domain.name)
             domain.roster.is_sealed = sealed is not None
             domain.is_unbounded = domain.name in unbounded
             domain.roster.forgotten_lower = (forgotten_lowers or {}).get(domain.name)
@@ -144,7 +138,7 @@ class Aggregator:
             member = self._join(note.writer, now)
         track = self.domains.accept(member, number, note, gained, now)
         timed = note.time is not None or note.state != "live"
-        if timed and track.timeline.exclusion is None and not note.takes_over:
+        if timed and track.membership.reason is None and not note.takes_over:
             return self._accepted[number]
         return self.answer(note)
 
@@ -184,9 +178,10 @@ class Aggregator:
         member, numbers = self.member(note.writer), self.domains.numbers
         number = numbers[self._note_checks.find_domain(note)]
         lower, track = self._accepted[number].lower, member.track(number)
-        exclusion, missing = track.timeline.exclusion, self.domains.by_number[number].roster.missing
-        is_not_in_mark = note.writer not in missing and not track.timeline.returned_below
-        if exclusion and exclusion.reason == "timed_out" and is_not_in_mark:
+        membership = track.membership
+        exclusion = membership.exclusion
+        is_in_mark = membership.reported is not None or membership.status == "returned_below"
+        if exclusion and exclusion.reason == "timed_out" and not is_in_mark:
             exclusion = None  # no mark has excluded it yet
         if exclusion:
             exclusion = replace(exclusion, lower=lower)
@@ -271,23 +266,32 @@ class Aggregator:
         """Return the stored row of a member, or raise `UnknownWriter`."""
         return record_of(self.member(writer), self.domains.numbers)
 
-    def take_changed_timelines(self, writer: str) -> Iterator[tuple[str, Timeline | None]]:
-        """Yield each domain where the database has another timeline of the writer.
+    def take_unstored(self) -> set[str]:
+        """Return the writers whose membership has changed since the last call."""
+        writers: set[str] = set()
+        for domain in self.domains:
+            writers |= domain.roster.unstored
+            domain.roster.unstored.clear()
+        return writers
 
-        One that is not stored is `None`. The caller has to store them all.
+    def take_changed_memberships(self, writer: str) -> Iterator[tuple[str, Membership | None]]:
+        """Yield each domain where the database has another membership of the writer.
+
+        One that needs no row is `None`. The caller has to store them all.
         """
-        for domain, track in self.domains.list_tracks(self.member(writer)):
-            timeline = track.timeline
-            if timeline is not track.stored:
-                if timeline != track.stored:
-                    yield domain.name, None if timeline is ALWAYS_COUNTED else timeline
-                track.stored = timeline
+        member = self.member(writer)
+        for domain, track in self.domains.list_tracks(member):
+            if track.membership is ALWAYS_COUNTED and track.stored is None and member.is_active:
+                continue  # almost all
+            row = domain.roster.find_row(track)
+            if row != track.stored:
+                yield domain.name, row
+                track.stored = row
 
-    def _join(
-        self, writer: str, now: int, state: State = "finished", terms: Terms = NO_TERMS
-    ) -> Member:
-        member = Member(writer, state, noted_served_ms=now, changed_served_ms=now, terms=terms)
-        self._members[writer] = self.domains.join(member)
+    def _join(self, writer: str, now: int, state: State = "finished") -> Member:
+        member = Member(writer, state, noted_served_ms=now, changed_served_ms=now)
+        self.domains.join(member)
+        self._members[writer] = member
         return member
 
     def expect(self, writers: Iterable[str], now: int) -> list[str]:
@@ -371,21 +375,26 @@ class Aggregator:
     def restore(
         self,
         records: Iterable[MemberRecord],
-        timelines: Mapping[str, Mapping[str, Timeline]],
-        missing: Mapping[str, Iterable[str]] | None = None,
+        memberships: Mapping[str, Mapping[str, Membership]],
+        absences: Mapping[str, Mapping[str, ReportedAbsence]] | None = None,
     ) -> None:
-        """Restore the members after a restart, and by domain the writers missing at the last mark.
+        """Restore the members after a restart, and the missing writers that are none any more.
 
-        `timelines` has those stored of each writer, by domain.
+        `memberships` has those stored of each writer, by domain. `absences` has those in the
+        ledger, by domain and writer.
 
         Only latest positions are stored, so the next cut may be larger than necessary, but is
         sound.
         """
-        for domain in self.domains:
-            domain.roster.missing.update((missing or {}).get(domain.name, ()))
         for record in records:
-            member = self._join(record.writer, record.noted_served_ms, record.state, record.terms)
-            self.domains.restore(member, record, timelines.get(record.writer, {}))
+            member = Member(record.writer, record.state, terms=record.terms)
+            self.domains.restore(member, record, memberships.get(record.writer, {}))
+            self._members[record.writer] = member
+        for domain in self.domains:
+            of_domain = (absences or {}).get(domain.name, {})
+            domain.roster.add_forgotten(
+                {writer: each for writer, each in of_domain.items() if writer not in self._members}
+            )
         last_note_at = max((member.noted_served_ms for member in self._members.values()), default=0)
         for domain in self.domains:
             domain.finish_restore(last_note_at, self.settings.writer_timeout_ms)
@@ -433,6 +442,7 @@ class Aggregator:
         """
         for name in self.check_settings(settings):
             domain = Domain(name, self.domains.segment_writers, moved_at=now)
+            domain.roster.declared_served_ms = now
             self._accepted.append(_build_accepted(domain))
             self.domains.declare(domain)
         return self.domains.reconfigure(settings, now)

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
+from msgspec.structs import replace
+
 from noted_time.rules.member import (
     BEFORE_ALL_TIME,
     NOT_COUNTED,
@@ -22,9 +24,9 @@ from noted_time.rules.member import (
     Member,
     MemberRecord,
     Role,
-    Timeline,
     Track,
 )
+from noted_time.rules.membership import NOT_JOINED, Membership
 from noted_time.rules.queues import BATCH_SIZE, Ahead, Timeouts
 from noted_time.rules.roster import Roster
 from noted_time.rules.running_cut import RunningCut
@@ -93,8 +95,8 @@ class Domain:
                 self.upper = max_time
         if time is None:
             return
-        if track.timeline.returned_below and time > self.lower:
-            track.change(returned_below=False)
+        if track.membership.status == "returned_below" and time > self.lower:
+            self.roster.change(track, "counted")
         if time > track.time:  # noqa: PLR1730
             track.time = time
         if time >= self._highest:
@@ -128,13 +130,11 @@ class Domain:
         return Track(member, lead, vouches_here=member.vouches_for(self.name))
 
     def update_role(self, track: Track, timeout_ms: int, now: int) -> None:
-        member = track.member
-        role: Role
-        if member.excluded or member.state != "live" or not track.vouches_here:
-            role = "inactive"
-        elif track.timeline.returned_below:
+        member, status = track.member, track.membership.status
+        role: Role = "inactive"
+        if status == "returned_below":
             role = "returned_below"
-        else:
+        elif status == "counted":
             role = "ahead" if track.time > self.lower else "holding_back"
         if role != track.role:
             is_recounted = role in NOT_COUNTED or track.role in NOT_COUNTED
@@ -175,7 +175,7 @@ class Domain:
         """Drop a departed member; `cut_may_pass` if the cut may cover rows that it did not note."""
         self.undeclared -= track.is_undeclared
         self.is_unbounded = self.is_unbounded or track.is_undeclared or cut_may_pass
-        self.roster.forget(track.member)
+        self.roster.forget(track)
 
     @property
     def highest(self) -> int:
@@ -219,6 +219,7 @@ class Domain:
         """Ignore the times of a removed member, which noted times up to `removed`.
 
         Otherwise a wrong clock would set the upper forever, and the lower once no member is live.
+        The upper changes with the mark that names the removal, which may be a mistake until then.
         Members may time out earlier, so the caller has to queue their timeouts again.
         """
         self._is_highest_stale = True
@@ -226,15 +227,28 @@ class Domain:
         is_highest_lower = self.lower <= highest < self._peak
         if highest < self._peak:
             self._reset_highest(max(highest, self.lower))
-        largest_time = self.lower
         for track in self._tracks_not_removed():
             if track.time < min(removed, highest):
                 track.lead = since
             elif is_highest_lower and track.time == highest:
                 track.lead = self._leader.lead
-            largest_time = max(largest_time, track.largest_time)
+
+    def drop_removed_uppers(self) -> None:
+        """Leave the event times of removed members out of the upper."""
+        largest_time = self._find_largest_time()
         if largest_time < self.upper:
             self.upper, self.is_unbounded = largest_time, True
+
+    def find_next_upper(self) -> int:
+        """Return the upper once a mark has named the removed members."""
+        named = self.roster.list_reported(self.lower + 1)
+        if any(track.membership.status == "removed" for track in named):
+            return min(self.upper, self._find_largest_time())
+        return self.upper
+
+    def _find_largest_time(self) -> int:
+        times = (track.largest_time for track in self._tracks_not_removed())
+        return max(self.lower, max(times, default=self.lower))
 
     def _reset_highest(self, time: int) -> None:
         self._peak, self._leader = time, Track(Member(""), Lead())
@@ -245,10 +259,8 @@ class Domain:
         The next cut covers all earlier rows, because they may have any time. The old track gets a
         finished member, so that queues drop it.
         """
-        member = old.member
-        kept = old.timeline
-        old.vouches_here = False
-        old.change(returned_below=False, narrowed_at=None)
+        member, kept = old.member, old.membership
+        old.vouches_here, old.membership = False, NOT_JOINED
         self.update_role(old, timeout_ms, 0)
         self._is_highest_stale = True
         self.undeclared -= old.is_undeclared
@@ -258,23 +270,19 @@ class Domain:
         new.max_time, new.stored = max_time, old.stored
         if member.writer in self.roster.newcomers:
             self.roster.newcomers[member.writer] = new
-        new.change(
-            spells=tuple(each for each in old.timeline.spells[-1:] if each.to_time == old.time),
-            exclusion=kept.exclusion,
-            first_time=kept.first_time,
-            joined_after_seq=kept.joined_after_seq,
-        )
+        spells = tuple(each for each in kept.spells[-1:] if each.to_time == old.time)
+        new.membership = replace(kept, spells=spells, from_time=None)
         if member.has_written and (old.is_undeclared or max_time is None):
             self.record_undeclared(new)
         return new
 
-    def restore(self, track: Track, record: MemberRecord, timeline: Timeline) -> None:
+    def restore(self, track: Track, record: MemberRecord, membership: Membership | None) -> None:
         time, max_time = record.times.get(self.name), record.max_times.get(self.name)
         self.cut.add(BEFORE_ALL_TIME, record.position)
         self.note(track, time, max_time, record.noted_served_ms)
         if self.name in record.undeclared or (track.member.has_written and max_time is None):
             self.record_undeclared(track)
-        self.roster.restore(track, timeline)
+        self.roster.restore(track, membership)
 
     def finish_restore(self, last_note_at: int, timeout_ms: int) -> None:
         """Restore the state that depends on all members, after the last `restore`.
@@ -285,11 +293,10 @@ class Domain:
         self.returned_below = _sort_longest_first(self.returned_below)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
         if removed:
-            is_upper_of_removed = any(each.largest_time == self.upper for each in removed)
-            upper = self.upper
             self.ignore_removed_times()
-            if not is_upper_of_removed:
-                self.upper = upper
+            named = [each for each in removed if not each.membership.is_unreported]
+            if any(each.largest_time == self.upper for each in named):
+                self.drop_removed_uppers()
         if self._peak < self.lower:  # the member that noted it was forgotten
             self._reset_highest(self.lower)
         for track in self.tracks():
@@ -355,8 +362,8 @@ class Domain:
     def advance(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
         lower = step.lower
         self.last_writer, self._released_by = self._released_by, None
-        self.roster.report(lower)
         last, cut = self.last, self.cut.at(lower)
+        self.report(lower, cut.offsets)
         mark = Mark(
             seq=last.seq + 1 if last else 1,
             lower=lower,
@@ -371,6 +378,12 @@ class Domain:
         self.moved_at = now
         self.settle(timeout_ms)
         return mark
+
+    def report(self, lower: int, cut: Mapping[int, int]) -> None:
+        """Find whom the next mark names, and let the times of those removed end."""
+        self.roster.report(lower, cut)
+        if any(each.reason == "removed" for each in self.roster.absences):
+            self.drop_removed_uppers()
 
     @property
     def is_settled(self) -> bool:

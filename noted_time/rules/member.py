@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
-
-from msgspec import Struct
-from msgspec.structs import replace
+from typing import Literal, NamedTuple
 
 from noted_time.open_enum import list_names
+from noted_time.rules.membership import NOT_JOINED, Membership
 from noted_time.values import (
-    FROM_FIRST_MARK,
     MIN_INT64,
     NO_SESSION,
     NO_TERMS,
@@ -21,7 +18,6 @@ from noted_time.values import (
     LogFact,
     MemberState,
     Session,
-    Spell,
     State,
     Terms,
 )
@@ -33,36 +29,6 @@ Role = Literal["ahead", "holding_back", "returned_below", "inactive"]
 """A `returned_below` member is live, but returned below the last lower and is excluded for that."""
 
 NOT_COUNTED: tuple[Role, Role] = ("inactive", "returned_below")
-
-
-class Timeline(Struct, frozen=True, omit_defaults=True):
-    """When the marks of one domain count a member, and when it was absent.
-
-    - `spells`: the last two during which marks count the member.
-    - `absent_after_seq`: the last seq when it was excluded or dropped the domain, 0 before any
-      mark.
-    - `exclusion`: why it was excluded last, until it has caught up.
-    - `returned_below`: whether it is excluded, because it returned below the lower.
-    - `narrowed_at`: when it dropped the domain (Unix ms).
-    - `joined_after_seq`: the last seq when the writer became a member, 0 before any mark.
-    - `first_time`: the time of its first note, if this was below the lower.
-    - `from_time`: the least time of its rows, if its first note stated it before a mark counted it.
-    """
-
-    spells: tuple[Spell, ...] = FROM_FIRST_MARK
-    absent_after_seq: int | None = None
-    exclusion: Exclusion | None = None
-    returned_below: bool = False
-    narrowed_at: int | None = None
-    joined_after_seq: int = 0
-    first_time: int | None = None
-    from_time: int | None = None
-
-
-ALWAYS_COUNTED = Timeline()
-"""The timeline of most members, which is not stored."""
-
-NEVER_COUNTED = Timeline(spells=())
 
 
 @dataclass(slots=True, eq=False)
@@ -122,7 +88,7 @@ class Member:
 
     @property
     def exclusion(self) -> Exclusion | None:
-        exclusions = (track.timeline.exclusion for track in self.tracks)
+        exclusions = (track.membership.exclusion for track in self.tracks)
         return next((each for each in exclusions if each), None)
 
     @property
@@ -160,6 +126,7 @@ class Member:
 
     def restore(self, record: MemberRecord) -> None:
         self.excluded = record.excluded
+        self.noted_served_ms = record.noted_served_ms
         self.changed_served_ms = record.changed_served_ms
         self.heard_at = record.heard_at
         self.expected_at = record.expected_at
@@ -187,7 +154,7 @@ class Track:
 
     - `lead`: when another member noted a later time (service clock), or a shared `Lead`. The moment
       may be too early if the member has noted since.
-    - `stored`: the timeline as the database has it.
+    - `stored`: the membership as the database has it. `None` if it has no row.
     """
 
     member: Member
@@ -196,17 +163,13 @@ class Track:
     max_time: int | None = None
     vouches_here: bool = True
     is_undeclared: bool = False
-    timeline: Timeline = NEVER_COUNTED
+    membership: Membership = NOT_JOINED
     waiting_served_ms: int = 0
     role: Role = "inactive"
     in_ahead: bool = False
     timeout_queued: int | None = None
     is_queued_as_absent: bool = False
-    stored: Timeline = ALWAYS_COUNTED
-
-    def change(self, **facts: Any) -> None:  # noqa: ANN401 - fields of the timeline
-        changed = replace(self.timeline, **facts)
-        self.timeline = ALWAYS_COUNTED if changed == ALWAYS_COUNTED else changed
+    stored: Membership | None = None
 
     @property
     def overtaken_served_ms(self) -> int | None:
@@ -248,23 +211,16 @@ class Track:
         return role == "holding_back" or role == "returned_below"  # noqa: PLR1714 - the fastest
 
     @property
-    def is_excluded(self) -> bool:
-        is_out = self.timeline.returned_below or self.member.excluded is not None
-        return self.is_narrowed or (self.vouches_here and is_out)
+    def is_counted(self) -> bool:
+        return self.membership.status == "counted"
 
     @property
     def is_narrowed(self) -> bool:
-        return self.timeline.narrowed_at is not None
-
-    @property
-    def is_for_first_mark(self) -> bool:
-        member = self.member
-        was_excluded = member.excluded is not None and member.excluded != "removed"
-        return self.vouches_here and was_excluded and member.state == "live"
+        return self.membership.status == "narrowed"
 
     def is_missing_at(self, lower: int) -> bool:
         """Return whether a mark at `lower` may lack rows that the member should vouch for."""
-        return self.is_excluded and self.is_passed_by(lower)
+        return self.membership.is_absent and self.is_passed_by(lower)
 
     def is_passed_by(self, lower: int) -> bool:
         """Return whether a mark at `lower`, above the last one, is above the member's time.
@@ -273,18 +229,9 @@ class Track:
         """
         return self.member.excluded == "removed" or self.time < lower
 
-    def has_caught_up(self, above: int) -> bool:
-        return not self.timeline.returned_below and self.time > above
-
     @property
     def largest_time(self) -> int:
         return self.time if self.max_time is None else self.max_time
-
-    @property
-    def vouched_to(self) -> int | None:
-        """The time to which the member vouched, if it started again since."""
-        ends = (each.to_time for each in self.timeline.spells)
-        return next((end for end in ends if end is not None), None)
 
     @property
     def noted(self) -> int | None:

@@ -9,22 +9,15 @@ from itertools import chain
 from msgspec.structs import replace
 
 from noted_time.rules.domain import Domain
-from noted_time.rules.member import (
-    ALWAYS_COUNTED,
-    BEFORE_ALL_TIME,
-    Census,
-    Member,
-    MemberRecord,
-    Timeline,
-    Track,
-)
+from noted_time.rules.member import BEFORE_ALL_TIME, Census, Member, MemberRecord, Track
+from noted_time.rules.membership import Membership
 from noted_time.rules.queues import Departures
 from noted_time.rules.segments import KnownSegments, SegmentWriters
 from noted_time.values import (
     NO_TERMS,
     UNCHANGED_TIMEOUT,
-    Exclusion,
     ExclusionReason,
+    MemberStatus,
     Note,
     State,
     StreamSettings,
@@ -85,16 +78,21 @@ class Domains:
     def list_tracks(self, member: Member) -> Iterator[tuple[Domain, Track]]:
         return zip(self.by_number, member.tracks, strict=True)
 
-    def join(self, member: Member) -> Member:
-        tracks = [each.create_track(member) for each in self]
-        member.first_track, member.other_tracks = tracks[0], tuple(tracks[1:])
+    def join(self, member: Member) -> None:
+        """Add a new member, whose first note or expectation changes its state."""
+        self._create_tracks(member)
         member.joined_at = member.changed_served_ms + self.unix_ahead
         for domain, track in self.list_tracks(member):
-            domain.roster.join(member, track)
+            domain.roster.join(track)
         self.census.update(member)
-        return member
+
+    def _create_tracks(self, member: Member) -> None:
+        tracks = [each.create_track(member) for each in self]
+        member.first_track, member.other_tracks = tracks[0], tuple(tracks[1:])
 
     def expect(self, member: Member, now: int) -> None:
+        """Let the watermark wait for a new member."""
+        self._update_statuses(member)
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
 
@@ -126,18 +124,18 @@ class Domains:
             self._add_position(member, number, note, gained)
         domain = self.by_number[number]
         track = member.other_tracks[number - 1] if number else member.first_track
+        if track.time == BEFORE_ALL_TIME:
+            domain.roster.record_first_note(track, note)
         last = track.time
         if note.late_rows is None and (last < domain.lower or (gained and member.other_tracks)):
             self._find_latecomers(member, number, note, has_rows=any(gained.values()))
-        if last == BEFORE_ALL_TIME:
-            domain.roster.record_first_note(track, note)
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)
         # the first answer after a return reports the exclusion, even above the lower
-        is_excluded = track.timeline.exclusion is not None
-        if is_excluded and not is_returning and track.has_caught_up(max(last, domain.lower)):
-            track.change(exclusion=None)
+        is_excluded = track.membership.reason is not None and track.is_counted
+        if is_excluded and not is_returning and track.time > max(last, domain.lower):
+            domain.roster.catch_up(track)
             changes = True
         if changes:
             self._finish_change(member, now, is_returning=is_returning or vouches_for_more)
@@ -148,22 +146,24 @@ class Domains:
     def _find_latecomers(self, member: Member, number: int, note: Note, *, has_rows: bool) -> None:
         """Append the domains where the note may have left late rows unreported.
 
-        The member is below the lower, and adds rows or advances without declaring event times. An
-        expected writer's first note is not late. A dropped domain has late rows until a mark says
-        that the member is missing.
+        The member is below the lower, and adds rows or advances without declaring event times. Its
+        rows are not late if its absence covers rows of any time. A dropped domain has late rows
+        until a mark says that the member is missing.
         """
         for other, (domain, track) in enumerate(self.list_tracks(member)):
             is_own = other == number
             advances = is_own and note.time is not None and note.time > track.time
-            adds_rows = has_rows and not (note.time is None and _is_named_missing(domain, track))
+            adds_rows = has_rows and not (note.time is None and _is_newcomer(domain, track))
             is_counted = track.vouches_here or (
-                track.is_narrowed and domain.roster.is_unreported(track)
+                track.is_narrowed and track.membership.is_unreported
             )
             if not ((advances or adds_rows) and is_counted and _is_below_lower(domain, track)):
                 continue
-            if _declares_max_time(note, domain, is_own=is_own) or _is_expected_first(domain, track):
+            if _declares_max_time(note, domain, is_own=is_own) or _is_missing_for_all(track):
                 continue
-            first_least = track.vouched_to if note.from_time is None else note.from_time
+            first_least = note.from_time
+            if first_least is None:
+                first_least = track.membership.vouched_to
             least_time = first_least if track.noted is None else track.noted
             if least_time is None or least_time < domain.lower:
                 self.latecomers.append((domain, least_time))
@@ -175,8 +175,7 @@ class Domains:
         if member.state == "finished":
             for domain, track in self.list_tracks(member):
                 domain.roster.update_spells(track)
-                if track.is_narrowed:
-                    domain.roster.end_narrowing(track)
+                domain.roster.end_narrowing(track)
             self._departures.add(member)
 
     def _add_position(
@@ -230,16 +229,19 @@ class Domains:
             member.terms = replace(member.terms, removed_by=None)
             for number in range(len(self.by_number)):
                 self._reset_track(member, number, max_time=None)
+        self._update_statuses(member)
         if was_finished and state != "finished":
             self.segment_writers.record_writer(member, member.position, again=True)
             for domain, track in self.list_tracks(member):
                 domain.roster.update_spells(track)
-        for track in member.tracks:
-            if state != "live":
-                track.change(returned_below=False, exclusion=None)
-            if not track.is_narrowed:
-                track.change(absent_after_seq=None)
         return is_returning
+
+    def _update_statuses(self, member: Member) -> None:
+        """Give a member that is not excluded the status of its state where it vouches."""
+        status: MemberStatus = "counted" if member.state == "live" else member.state
+        for domain, track in self.list_tracks(member):
+            if track.vouches_here and track.membership.status != "sealed":
+                domain.roster.change(track, status)
 
     def _reset_track(self, member: Member, number: int, max_time: int | None) -> None:
         old, timeout_ms = member.track(number), self.settings.writer_timeout_ms
@@ -252,12 +254,10 @@ class Domains:
         if self.settings.returning_writer != "exclude" or not member.is_active:
             return
         for domain, track in self.list_tracks(member):
-            is_late = track.vouches_here and _is_below_lower(domain, track)
-            if is_late and not track.timeline.returned_below:
-                member.changed_served_ms = (
-                    now  # it holds back the watermark from now on, also after a restart
-                )
-                domain.roster.exclude_returned(track, now + self.unix_ahead)
+            if track.is_counted and _is_below_lower(domain, track):
+                # it holds back the watermark from now on, also after a restart
+                member.changed_served_ms = now
+                domain.roster.change(track, "returned_below", now + self.unix_ahead)
 
     def _update_roles(self, member: Member, now: int) -> None:
         timeout_ms = self.settings.writer_timeout_ms
@@ -285,16 +285,25 @@ class Domains:
         for number, domain in enumerate(self.by_number):
             track, vouches = member.track(number), member.vouches_for(domain.name)
             if vouches and not track.vouches_here:
-                self._reset_track(member, number, track.max_time)
+                self._widen(member, number)
                 vouches_for_more = True
             elif track.vouches_here and not vouches:
                 track.vouches_here = False
-                track.change(returned_below=False, exclusion=None, absent_after_seq=None)
-                if has_vouched or domain.roster.is_missing(track):
-                    domain.roster.narrow(track)
+                is_narrowed = has_vouched or track.membership.reported is not None
+                if is_narrowed and domain.last is not None:
+                    domain.roster.change(track, "narrowed", member.heard_at or 0)
+                else:
+                    domain.roster.change(track, "not_joined")
         for domain, track in self.list_tracks(member):
             domain.timeouts.requeue(track, self.settings.writer_timeout_ms)
         return vouches_for_more
+
+    def _widen(self, member: Member, number: int) -> None:
+        roster = self.by_number[number].roster
+        self._reset_track(member, number, member.track(number).max_time)
+        track = member.track(number)
+        roster.widen(track, (member.heard_at or 0))
+        roster.change(track, "counted" if member.state == "live" else member.state)
 
     def find_overdue(self, now: int) -> dict[str, Member]:
         """Return the members that have timed out, or would once they hold back a watermark."""
@@ -315,24 +324,23 @@ class Domains:
 
     def exclude(self, member: Member, reason: ExclusionReason, now: int) -> None:
         pairs = list(self.list_tracks(member))
-        are_absent = [member.is_active or domain.roster.is_missing(each) for domain, each in pairs]
         member.excluded = reason
         member.changed_served_ms = now
-        exclusion = Exclusion(reason, now + self.unix_ahead)
-        for (domain, track), is_absent in zip(pairs, are_absent, strict=True):
-            if track.vouches_here:
-                track.change(exclusion=exclusion)
-                if is_absent:
-                    domain.roster.exclude(track)
+        for domain, track in pairs:
+            if track.vouches_here and reason == "removed":
+                domain.roster.remove(track, now + self.unix_ahead)
+            elif track.vouches_here:
+                domain.roster.change(track, reason, now + self.unix_ahead)
             elif reason == "removed":
                 domain.roster.end_narrowing(track)
-            track.change(returned_below=False)  # a later return is reported again
         self._update_roles(member, now)
         self._departures.add(member)
         if reason == "removed":
             for domain, track in pairs:
                 domain.roster.update_spells(track)
                 domain.ignore_removed_times(track.time)
+                if not track.membership.is_unreported:
+                    domain.drop_removed_uppers()
                 domain.requeue_timeouts(self.settings.writer_timeout_ms)
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
@@ -361,18 +369,16 @@ class Domains:
         self._finish_change(member, now, is_returning=False)
 
     def restore(
-        self, member: Member, record: MemberRecord, timelines: Mapping[str, Timeline]
+        self, member: Member, record: MemberRecord, memberships: Mapping[str, Membership]
     ) -> None:
+        """Restore a member from its stored row, and from its stored memberships by domain."""
+        self._create_tracks(member)
         member.restore(record)
         self.segments.join(record.position)
         self.segment_writers.record_writer(member, member.position)
         for domain, track in self.list_tracks(member):
-            domain.restore(track, record, timelines.get(domain.name, ALWAYS_COUNTED))
-        restored = [track.timeline for track in member.tracks]
+            domain.restore(track, record, memberships.get(domain.name))
         self._update_roles(member, record.changed_served_ms)
-        for (domain, track), timeline in zip(self.list_tracks(member), restored, strict=True):
-            track.timeline = timeline  # without the spells of the roles
-            domain.roster.restore_newcomer(track)
         if member.has_left:
             self._departures.add(member)
 
@@ -385,8 +391,7 @@ class Domains:
             domain.cut.add(track.time, member.position)
             if member.has_written:
                 domain.record_undeclared(track)
-            if track.is_for_first_mark:
-                domain.roster.exclude(track)
+            domain.roster.declare(track)
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
         old, self.settings = self.settings, settings
@@ -400,14 +405,15 @@ class Domains:
         return changed
 
     def _recheck_late(self, member: Member, now: int) -> bool:
-        before = [track.timeline.returned_below for track in member.tracks]
-        if self.settings.returning_writer == "wait" and any(before):
+        before = [track.membership.status for track in member.tracks]
+        if self.settings.returning_writer == "wait" and "returned_below" in before:
             member.changed_served_ms = now
-            for track in member.tracks:
-                track.change(returned_below=False)
+            for domain, track in self.list_tracks(member):
+                if track.membership.status == "returned_below":
+                    domain.roster.change(track, "counted")
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
-        return before != [track.timeline.returned_below for track in member.tracks]
+        return before != [track.membership.status for track in member.tracks]
 
 
 def _is_below_lower(domain: Domain, track: Track) -> bool:
@@ -418,13 +424,13 @@ def _declares_max_time(note: Note, domain: Domain, *, is_own: bool) -> bool:
     return domain.name in (note.max_times or {}) or (is_own and note.max_time is not None)
 
 
-def _is_named_missing(domain: Domain, track: Track) -> bool:
-    writer, roster = track.member.writer, domain.roster
-    is_named = writer in roster.newcomers or writer in roster.missing
-    return is_named and track.noted is None and track.vouched_to is None
+def _is_newcomer(domain: Domain, track: Track) -> bool:
+    """Return whether the next mark names a member that has noted no time as joined later."""
+    has_vouched = track.noted is not None or track.membership.vouched_to is not None
+    return track.member.writer in domain.roster.newcomers and not has_vouched
 
 
-def _is_expected_first(domain: Domain, track: Track) -> bool:
-    member = track.member
-    is_new = member.expected_at is not None and member.writer in domain.roster.newcomers
-    return is_new and track.noted is None
+def _is_missing_for_all(track: Track) -> bool:
+    """Return whether marks lack rows of any time, as the member was expected and never noted."""
+    reported = track.membership.reported
+    return track.noted is None and reported is not None and reported.from_time is None

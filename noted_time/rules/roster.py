@@ -14,8 +14,9 @@ back below the lower. A member is *narrowed* if it dropped the domain after the 
 | narrowed | not joined | it finishes, is removed, or an operator says so |
 | idle | counted | it is live again, from the next mark on |
 
-The facts of a member are its `Timeline`, one value for each domain. A timeline that changes is
-stored as one row, and a restart reads it.
+The facts of a member are its `Membership`, one value for each domain, which only the roster
+changes. A membership that changes is stored as one row, and a restart reads it. What has no row
+vouches for nothing that it could not: see `Roster.find_default`.
 
 The last mark of a sealed stream names the members that are absent, and as `sealed` those live ones
 that noted no time in the domain. Who is counted is not named: the final cut has its rows.
@@ -26,27 +27,41 @@ Invariants, with their tests in `tests/core`:
    spells rise and do not overlap, and the last two are kept.
 2. Every absence that a mark passed is reported by exactly one mark (`test_missing`).
 3. `missing` has the writers that the last mark lacks, removed ones excepted (`test_agreement`).
-4. A restart changes no member of the roster (`test_agreement`).
+4. A restart changes no answer (`test_restart`).
 
 It keeps invariant 5 of docs/explain/theory.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from noted_time.rules.member import BEFORE_ALL_TIME, NOT_COUNTED, Member, Timeline, Track
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from noted_time.rules.member import BEFORE_ALL_TIME, NOT_COUNTED, Track
+from noted_time.rules.membership import (
+    ABSENT_AT_FIRST,
+    ALWAYS_COUNTED,
+    ALWAYS_FINISHED,
+    NOT_JOINED,
+    Membership,
+    ReportedAbsence,
+)
 from noted_time.rules.queues import TimeQueue
 from noted_time.values import (
     FROM_FIRST_MARK,
     Absence,
-    Exclusion,
+    LateRows,
     Mark,
+    MemberStatus,
     MissingReason,
     Note,
     Spell,
     reaches,
 )
+
+NO_OFFSETS: Mapping[int, int] = {}
 
 
 class Roster:
@@ -55,20 +70,26 @@ class Roster:
     Attributes:
     - `last`: the last mark.
     - `missing`: the writers that the last mark excludes, including forgotten, but not removed ones.
+    - `forgotten`: the absences of those missing writers that are no members any more.
     - `absences`, `returned` and `joined`: the writers in the ledger's entry of the last mark.
     - `forgotten_lower`: the lower when a member was last forgotten.
+    - `unstored`: the writers whose membership has changed since it was stored.
+    - `declared_served_ms`: when the domain was added to the stream (service clock), if it was.
     """
 
     def __init__(self, domain: str, last: Mark | None = None) -> None:
         self.domain = domain
         self.last = last
+        self.declared_served_ms: int | None = None
         self.is_sealed = False
         self.missing: set[str] = set()
+        self.forgotten: dict[str, ReportedAbsence] = {}
         self.absences: tuple[Absence, ...] = ()
         self.returned_writers: tuple[str, ...] = ()
         self.joined: tuple[Absence, ...] = ()
         self.newcomers: dict[str, Track] = {}
         self.forgotten_lower: int | None = None
+        self.unstored: set[str] = set()
         self._unreported: TimeQueue[Track] = TimeQueue()
         self._returning: dict[str, Track] = {}
 
@@ -76,17 +97,105 @@ class Roster:
     def lower(self) -> int:
         return self.last.lower if self.last else BEFORE_ALL_TIME
 
-    def join(self, member: Member, track: Track) -> None:
-        if self.last and member.writer not in self.missing:
-            self.newcomers[member.writer] = track
-            track.change(joined_after_seq=self.last.seq)
+    def change(self, track: Track, status: MemberStatus, began_at: int | None = None) -> None:
+        """Change the status of a member, which began at `began_at` (Unix ms).
+
+        It may leave the member absent, so that a mark has to name it.
+        """
+        membership = track.membership
+        if membership.status == status:
+            return
+        is_missing = self.is_missing(track)
+        self._keep(track, membership.change(status, began_at, is_missing=is_missing))
+        if track.membership.is_unreported:
+            self._queue(track)
+        self.check_returned(track)
+
+    def _keep(self, track: Track, membership: Membership) -> None:
+        writer = track.member.writer
+        if membership.reported is not None:
+            self.missing.add(writer)
+        elif track.membership.reported is not None:
+            self.missing.discard(writer)
+            self._returning.pop(writer, None)
+        track.membership = ALWAYS_COUNTED if membership == ALWAYS_COUNTED else membership
+        self.unstored.add(writer)
+
+    def find_default(self, track: Track) -> Membership:
+        """Return the membership of a member without a row.
+
+        Marks count it from the first one on if it is live, or finished after the domain was
+        declared. Nothing else is certain, so it has not joined. A member that had timed out when
+        the domain was declared is named by the domain's first mark.
+        """
+        member = track.member
+        if not track.vouches_here:
+            return NOT_JOINED
+        if member.excluded is None and member.state == "live":
+            return ALWAYS_COUNTED
+        if member.excluded is None and member.state == "finished":
+            declared = self.declared_served_ms
+            has_counted = declared is None or member.changed_served_ms > declared
+            return ALWAYS_FINISHED if has_counted else NOT_JOINED
+        has_timed_out = member.excluded is not None and member.excluded != "removed"
+        if has_timed_out and member.state == "live" and self.last is None:
+            return ABSENT_AT_FIRST
+        return NOT_JOINED
+
+    def find_row(self, track: Track) -> Membership | None:
+        """Return the membership to store, or `None` if it needs no row."""
+        membership = track.membership
+        return None if membership == self.find_default(track) else membership
+
+    def join(self, track: Track) -> None:
+        """Add a new member, which the last mark cannot have counted.
+
+        If marks lack a forgotten member of its name, it returns instead.
+        """
+        writer = track.member.writer
+        if writer in self.forgotten:
+            reported = self.forgotten.pop(writer)
+            self._keep(track, replace(track.membership, reported=reported))
+        elif self.last is not None:
+            self._add_newcomer(track, None)
+
+    def widen(self, track: Track, unix_ms: int) -> None:
+        """Let a member join the domain that it did not vouch for before, if this has marks."""
+        membership = track.membership
+        is_new = not membership.spells and membership.reported is None
+        if is_new and self.last is not None and not membership.is_absent:
+            self._add_newcomer(track, unix_ms)
+
+    def _add_newcomer(self, track: Track, widened_at: int | None) -> None:
+        seq = self.last.seq if self.last else 0
+        self.newcomers[track.member.writer] = track
+        changed = replace(track.membership, joined_after_seq=seq, widened_at=widened_at)
+        self._keep(track, changed)
+
+    def declare(self, track: Track) -> None:
+        """Add a member of a stream to which the domain is added."""
+        track.membership = self.find_default(track)
+        if track.membership.is_unreported:
+            self._queue(track)
 
     @property
     def not_joined(self) -> Iterator[Absence]:
-        for member in (each.member for each in self.newcomers.values()):
-            if member.vouches_for(self.domain):
-                reason: MissingReason = "not_expected" if member.expected_at else "not_joined"
-                yield Absence(member.writer, reason, member.joined_at, None)
+        had_forgotten = self.forgotten_lower is not None  # a forgotten member may have had its name
+        for track in self.newcomers.values():
+            member, widened_at = track.member, track.membership.widened_at
+            if not member.vouches_for(self.domain):
+                continue
+            reason: MissingReason = "not_joined"
+            if member.expected_at and widened_at is None:
+                reason = "not_expected"
+            joined_at = member.joined_at if widened_at is None else widened_at
+            yield Absence(
+                member.writer,
+                reason,
+                joined_at,
+                None,
+                may_have_been_member=True if had_forgotten else UNSET,
+            )
 
     def update_spells(self, track: Track) -> None:
         """Update the ranges of marks that include the member's rows.
@@ -94,34 +203,78 @@ class Roster:
         If a member finished and the last cut covers its position, this begins with the last mark.
         If it was removed, it ends at the last mark, because its times do not count.
         """
-        spells, member, last = track.timeline.spells, track.member, self.last
-        is_finished = member.state == "finished" and not member.excluded and track.vouches_here
+        member, last = track.member, self.last
+        spells = track.membership.spells
+        is_finished = track.membership.status == "finished"
         if self.is_sealed or (track.role in NOT_COUNTED and not is_finished):
-            is_removed = member.excluded == "removed"
-            if spells and (spells[-1].to_time is None or is_removed):
-                from_seq, until = spells[-1].from_seq, min(track.time, spells[-1].end)
-                ended = (Spell(from_seq, min(until, self.lower) if is_removed else until),)
-                is_empty = track.noted is None or (
-                    is_removed and not (last and from_seq <= last.seq)
-                )
-                track.change(spells=spells[:-1] + (() if is_empty else ended))
-        elif not spells or spells[-1].to_time is not None:
-            new = (Spell(last.seq + 1),) if last else FROM_FIRST_MARK
-            if (
-                is_finished
-                and last
-                and member.has_written
-                and reaches(last.cut.offsets, member.position)
-            ):
-                new = (Spell(last.seq),)
-            is_within = bool(spells) and spells[-1].from_seq >= new[0].from_seq
-            track.change(spells=new if is_within else spells[-1:] + new)
+            if spells and (spells[-1].to_time is None or member.excluded == "removed"):
+                self._end_spell(track)
+            return
+        if spells and spells[-1].to_time is None:
+            return
+        if self._goes_on(track):
+            new = Spell(spells[-1].from_seq)
+        elif last is None:
+            (new,) = FROM_FIRST_MARK
+        elif is_finished and member.has_written and reaches(last.cut.offsets, member.position):
+            new = Spell(last.seq)
+        else:
+            new = Spell(last.seq + 1)
+        is_within = bool(spells) and spells[-1].from_seq >= new.from_seq
+        self._set_spells(track, (new,) if is_within else (*spells[-1:], new))
+
+    def _end_spell(self, track: Track) -> None:
+        spells, last = track.membership.spells, self.last
+        from_seq, to_time = spells[-1].from_seq, min(track.time, spells[-1].end)
+        is_empty = track.noted is None
+        if track.member.excluded == "removed":
+            to_time = min(to_time, self.lower)
+            is_empty = is_empty or last is None or from_seq > last.seq
+        ended = () if is_empty else (Spell(from_seq, to_time),)
+        self._set_spells(track, spells[:-1] + ended)
+
+    def _goes_on(self, track: Track) -> bool:
+        """Return whether a member that had timed out returns before a mark has passed it."""
+        membership = track.membership
+        has_returned = membership.status == "counted" and membership.reason == "timed_out"
+        if not has_returned or not membership.spells:
+            return False
+        return membership.spells[-1].end >= self.lower
+
+    def _set_spells(self, track: Track, spells: tuple[Spell, ...]) -> None:
+        self._keep(track, replace(track.membership, spells=spells))
 
     def record_first_note(self, track: Track, note: Note) -> None:
+        if note.time is not None and track.membership.removed_spell is not None:
+            self._resume(track, note.time)
         if note.time is not None and note.time < self.lower:
-            track.change(first_time=note.time)
+            self._keep(track, replace(track.membership, first_time=note.time))
         if note.from_time is not None and track.member.writer in self.newcomers:
-            track.change(from_time=note.from_time)
+            self._keep(track, replace(track.membership, from_time=note.from_time))
+
+    def catch_up(self, track: Track) -> None:
+        """Forget why the member was excluded."""
+        self._keep(track, replace(track.membership, reason=None, began_at=None))
+
+    def remove(self, track: Track, unix_ms: int) -> None:
+        """Exclude a member as an operator asks, which may be a mistake."""
+        membership, removed_spell = track.membership, None
+        if track.is_counted and track.noted is not None and membership.spells:
+            removed_spell = Spell(membership.spells[-1].from_seq, track.time)
+        self._keep(track, replace(membership, removed_spell=removed_spell))
+        self.change(track, "removed", unix_ms)
+
+    def _resume(self, track: Track, time: int) -> None:
+        """Take back a removal if the writer's next time is not below its former one.
+
+        This needs that all marks since are at or below the former time.
+        """
+        membership, former = track.membership, track.membership.removed_spell
+        changed = replace(membership, removed_spell=None)
+        if former is not None and time >= former.end and self.lower <= former.end:
+            track.time = former.end
+            changed = replace(changed, spells=(Spell(former.from_seq),))
+        self._keep(track, changed)
 
     def list_spells(self, track: Track, from_seq: int = 0) -> tuple[Spell, ...]:
         """Return the member's spells, and one that its first note stated with `from_time`.
@@ -129,20 +282,15 @@ class Roster:
         The member has no rows before this time, so marks before it joined lack none. Mark
         `from_seq` has the rows of forgotten writers. One of them may have had its name.
         """
-        timeline, member = track.timeline, track.member
-        spells, since = timeline.spells, timeline.from_time
+        membership, member = track.membership, track.member
+        spells, from_time = membership.spells, membership.from_time
         is_counted_later = bool(spells) and spells[0].from_seq > from_seq
         is_out = member.excluded == "removed" or not track.vouches_here
-        if since is None or is_out or not is_counted_later:
+        if from_time is None or is_out or not is_counted_later:
             return spells
-        late = (member.late_rows or {}).get(self.domain)
-        times = (since, timeline.first_time, late.min_time if late else None)
+        late: LateRows | None = (member.late_rows or {}).get(self.domain)
+        times = (from_time, membership.first_time, late.min_time if late else None)
         return (*spells, Spell(from_seq, min(time for time in times if time is not None)))
-
-    def exclude(self, track: Track) -> None:
-        """Report the member at the first mark above its time; a removed one at the next mark."""
-        track.change(absent_after_seq=self.last.seq if self.last else 0)
-        self._queue(track)
 
     def _queue(self, track: Track) -> None:
         is_removed = track.member.excluded == "removed"
@@ -150,27 +298,9 @@ class Roster:
             track.is_queued_as_absent = True
             self._unreported.push(min(track.time, self.lower) if is_removed else track.time, track)
 
-    def is_unreported(self, track: Track) -> bool:
-        """Return whether the member is absent, but no mark has reported it."""
-        after, last = track.timeline.absent_after_seq, self.last
-        if after is None or last is None or after == last.seq:
-            return after is not None
-        return not (track.is_passed_by(last.lower) or track.member.writer in self.missing)
-
-    def exclude_returned(self, track: Track, unix_ms: int) -> None:
-        exclusion = track.timeline.exclusion or Exclusion("returned_below", unix_ms)
-        track.change(returned_below=True, exclusion=exclusion)
-        self.exclude(track)
-
-    def narrow(self, track: Track) -> None:
-        """Report a member that drops the domain, which is no absence before the first mark."""
-        if self.last is not None:
-            track.change(narrowed_at=track.member.heard_at or 0)
-            self.exclude(track)
-
     def end_narrowing(self, track: Track) -> None:
-        track.change(narrowed_at=None, absent_after_seq=None)
-        self.check_returned(track)
+        if track.is_narrowed:
+            self.change(track, "not_joined")
 
     def check_returned(self, track: Track) -> None:
         if track.member.writer not in self.missing:
@@ -181,91 +311,121 @@ class Roster:
             self._returning[track.member.writer] = track
 
     def is_missing(self, track: Track) -> bool:
-        return track.member.writer in self.missing or self.is_unreported(track)
+        return track.membership.is_unreported or track.membership.reported is not None
 
     def has_unreported(self, track: Track) -> bool:
         is_excluded = track.member.excluded is not None
-        return track.member.writer in self._returning or (is_excluded and self.is_unreported(track))
+        return track.member.writer in self._returning or (
+            is_excluded and track.membership.is_unreported
+        )
 
     def _is_due(self, track: Track, lower: int) -> bool:
-        return track.is_excluded and track.is_passed_by(lower) and self.is_unreported(track)
+        return track.membership.is_unreported and track.is_passed_by(lower)
 
     def list_reported(self, lower: int) -> Iterator[Track]:
         """Yield the members that a mark at `lower` would report."""
         return (each for each in self._unreported.iter_before(lower) if self._is_due(each, lower))
 
-    def report(self, lower: int) -> None:
-        """Find who is missing, returned and joined at the next mark, at `lower`."""
+    def report(self, lower: int, cut: Mapping[int, int]) -> None:
+        """Find who is missing, returned and joined at the next mark, at `lower` with this cut."""
         self.report_returned(lower)
-        self.absences = self.pop_absences(lower)
-        self.joined = self._pop_newcomers() if self.newcomers else ()
+        self.absences = self.pop_absences(lower, cut)
+        self.joined = self.pop_newcomers() if self.newcomers else ()
 
     def report_returned(self, lower: int) -> None:
         self.returned_writers = ()
         if not self._returning:
             return
-        returning = self._returning.items()
-        back = sorted(writer for writer, track in returning if not track.is_missing_at(lower))
+        returned = {
+            writer: track
+            for writer, track in self._returning.items()
+            if not track.is_missing_at(lower)
+        }
         self._returning.clear()
-        self.missing.difference_update(back)
-        self.returned_writers = tuple(back)
+        for track in returned.values():
+            self._keep(track, replace(track.membership, reported=None))
+        self.returned_writers = tuple(sorted(returned))
 
-    def pop_absences(self, lower: int) -> tuple[Absence, ...]:
+    def pop_absences(self, lower: int, cut: Mapping[int, int]) -> tuple[Absence, ...]:
         absences: dict[str, Absence] = {}
         last_lower = self.last.lower if self.last else None
         while self._unreported.has_before(lower):
             for track in self._unreported.pop():
                 track.is_queued_as_absent = False
                 if self._is_due(track, lower):
-                    writer = track.member.writer
-                    absences[writer] = named = absence_of(track, last_lower)
-                    if named.reason == "removed":
-                        self.missing.discard(writer)
-                    else:
-                        self.missing.add(writer)
-                elif track.is_excluded and self.is_unreported(track):
+                    absence = absence_of(track, last_lower)
+                    absences[absence.writer] = absence
+                    self.report_absence(track, absence, lower, cut)
+                elif track.membership.is_unreported:
                     self._queue(track)
         return tuple(absences[writer] for writer in sorted(absences))
 
-    def _pop_newcomers(self) -> tuple[Absence, ...]:
-        start = self.forgotten_lower  # a forgotten member may have had its name
+    def report_absence(
+        self, track: Track, absence: Absence, lower: int, cut: Mapping[int, int]
+    ) -> None:
+        """Keep the absence that the next mark, at `lower` with this cut, names."""
+        membership, seq = track.membership, self.last.seq + 1 if self.last else 1
+        reported, removed_spell = membership.reported, membership.removed_spell
+        if absence.reason == "removed":
+            reported = None
+        elif reported is None or absence.reason == "narrowed":
+            from_time = absence.from_time if isinstance(absence.from_time, int) else None
+            reported = ReportedAbsence(
+                seq, absence.reason, absence.began_at, absence.last_time, from_time
+            )
+        if removed_spell is not None:
+            has_rows = reaches(cut, track.member.position)
+            if lower > removed_spell.end or not has_rows:
+                removed_spell = None
+        changed = replace(
+            membership, is_unreported=False, reported=reported, removed_spell=removed_spell
+        )
+        self._keep(track, changed)
+
+    def pop_newcomers(self) -> tuple[Absence, ...]:
         joined = tuple(
-            Absence(each.writer, each.reason, each.began_at, None, {}, start)
-            for each in self.not_joined
+            replace(each, position=NO_OFFSETS, from_time=None) for each in self.not_joined
         )
         self.newcomers.clear()
         return joined
 
-    def forget(self, member: Member) -> None:
-        self.newcomers.pop(member.writer, None)
+    def forget(self, track: Track) -> None:
+        writer, reported = track.member.writer, track.membership.reported
+        self.newcomers.pop(writer, None)
+        self.unstored.discard(writer)
         self.forgotten_lower = self.last.lower if self.last else None
+        if reported is not None:
+            self.forgotten[writer] = reported
 
-    def restore(self, track: Track, timeline: Timeline) -> None:
-        track.timeline = track.stored = timeline
-        if not track.is_excluded:
-            return
-        if timeline.absent_after_seq is None and track.is_for_first_mark:
-            track.change(absent_after_seq=0)  # the domain was added later
-        if self.is_unreported(track):
+    def add_forgotten(self, absences: Mapping[str, ReportedAbsence]) -> None:
+        """Add the missing writers that are no members, after a restart."""
+        self.forgotten |= absences
+        self.missing.update(absences)
+
+    def drop_forgotten(self, writers: Iterable[str]) -> None:
+        """Drop missing writers that are no members, and whose absence is not kept any more."""
+        for writer in writers:
+            if self.forgotten.pop(writer, None) is not None:
+                self.missing.discard(writer)
+
+    def restore(self, track: Track, membership: Membership | None) -> None:
+        track.stored = membership
+        track.membership = self.find_default(track) if membership is None else membership
+        if track.membership.reported is not None:
+            self.missing.add(track.member.writer)
+        if track.membership.is_unreported:
             self._queue(track)
-        elif track.timeline.absent_after_seq is not None and track.member.excluded != "removed":
-            self.missing.add(track.member.writer)  # the ledger may have dropped its entry
-
-    def restore_newcomer(self, track: Track) -> None:
-        if self.last is None or track.timeline.joined_after_seq != self.last.seq:
-            self.newcomers.pop(track.member.writer, None)
+        if self.last is not None and track.membership.joined_after_seq == self.last.seq:
+            self.newcomers[track.member.writer] = track
 
 
 def absence_of(track: Track, last_lower: int | None) -> Absence:
-    member, time = track.member, track.noted
+    member, time, membership = track.member, track.noted, track.membership
     from_time = time
     if time is None and member.heard_at is not None:
         from_time = last_lower
     elif time is not None and last_lower is not None and member.excluded == "removed":
         from_time = min(time, last_lower)
-    reason: MissingReason = member.excluded or "returned_below"
-    timeline = track.timeline
-    since = timeline.exclusion.excluded_at if timeline.exclusion else None
-    if timeline.narrowed_at is not None:
-        reason, since = "narrowed", timeline.narrowed_at
-    return Absence(member.writer, reason, since, time, dict(member.position), from_time)
+    reason: MissingReason = membership.status  # type: ignore[assignment]
+    position = dict(member.position)
+    return Absence(member.writer, reason, membership.began_at, time, position, from_time)

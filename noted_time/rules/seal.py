@@ -17,7 +17,6 @@ from noted_time.rules.roster import Roster, absence_of
 from noted_time.values import (
     LARGEST_TIME,
     LEAST_TIME,
-    Absence,
     InvalidCut,
     InvalidFinalTime,
     Mark,
@@ -96,9 +95,9 @@ def seal(
         lower = times[domain.name]
         if lower is not None:
             domain.is_unbounded = domain.is_unbounded or is_beyond
-            roster.report_returned(lower)
+            domain.report(lower, final_cut)
             tracks = [each.track(number) for each in members]
-            roster.absences = yield from _collect_absences(roster, tracks, lower, written_at)
+            yield from _report_sealed(roster, tracks, lower, final_cut, written_at)
             domain.last_writer = None
             roster.last = _build_last_mark(domain, lower, final_cut, written_at)
             domain.lower, domain.moved_at = lower, now
@@ -144,8 +143,9 @@ def _find_final_time(
                 domain.name, requested, domain.last.lower if domain.last else None
             )
         return requested
-    computed = min(domain.upper + 1, LARGEST_TIME)
-    if domain.upper != BEFORE_ALL_TIME and computed > domain.lower:
+    upper = domain.find_next_upper()
+    computed = min(upper + 1, LARGEST_TIME)
+    if upper != BEFORE_ALL_TIME and computed > domain.lower:
         return computed
     if domain.last is None:
         return 0
@@ -169,18 +169,21 @@ def _build_last_mark(
     )
 
 
-def _collect_absences(
-    roster: Roster, tracks: list[Track], lower: int, written_at: int
-) -> Slices[tuple[Absence, ...]]:
+def _report_sealed(
+    roster: Roster, tracks: list[Track], lower: int, final_cut: Mapping[int, int], written_at: int
+) -> Slices[None]:
+    """Add the live members that noted no time to the absences of the last mark."""
     last_lower = roster.last.lower if roster.last else None
-    absences = {each.writer: each for each in roster.pop_absences(lower)}
+    absences = {each.writer: each for each in roster.absences}
     for batch in split_slices(tracks):
         for track in sorted(batch, key=attrgetter("member.writer")):  # speeds up the last sort
-            member = track.member
-            if member.is_active and track.vouches_here and track.noted is None:
+            is_live = track.is_counted or track.membership.status == "returned_below"
+            if is_live and track.noted is None:
                 sealed = replace(
                     absence_of(track, last_lower), reason="sealed", began_at=written_at
                 )
-                absences.setdefault(member.writer, sealed)
+                roster.change(track, "sealed", written_at)
+                roster.report_absence(track, sealed, lower, final_cut)
+                absences.setdefault(track.member.writer, sealed)
         yield
-    return tuple(absences[writer] for writer in sorted(absences))
+    roster.absences = tuple(absences[writer] for writer in sorted(absences))

@@ -26,26 +26,59 @@ LatePlace = tuple[str, int, int, int]
 
 MemberState = OpenEnum["live", "idle", "finished", "excluded"]
 
-ExclusionReason = OpenEnum["timed_out", "removed", "returned_below"]
-"""Why a writer is excluded. With `returned_below`, it returned below the last lower."""
+MemberStatus = OpenEnum[
+    "not_joined",
+    "not_expected",
+    "counted",
+    "idle",
+    "finished",
+    "timed_out",
+    "removed",
+    "returned_below",
+    "narrowed",
+    "sealed",
+]
+"""The status of a writer in one domain.
 
-MissingReason = OpenEnum[ExclusionReason, "narrowed", "sealed", "not_joined", "not_expected"]
-"""Why a writer is missing: an exclusion, the seal, or it joined or became expected later.
-
-A writer that `narrowed` dropped the domain from its `domains`.
+- `not_joined`, `not_expected`: it became a member, or was expected, only after a mark.
+- `counted`: marks wait for it, and have its rows.
+- `timed_out`, `removed`, `returned_below`: it is excluded. With `returned_below`, it returned below
+  the last lower.
+- `narrowed`: it dropped the domain from its `domains`.
+- `sealed`: it noted no time before the seal.
 """
 
+ExclusionReason = OpenEnum["timed_out", "removed", "returned_below"]
+"""The statuses of a writer that is excluded."""
 
-NARROWED_WORDS = "dropped this domain"
+MissingReason = OpenEnum[ExclusionReason, "narrowed", "sealed", "not_joined", "not_expected"]
+"""The statuses of a writer that a mark lacks."""
 
-REASON_WORDS = {
+WriterStatus = OpenEnum[
+    "returned_later",
+    "idle",
+    "finished",
+    "excluded",
+    "narrowed",
+    "joined_later",
+    "unknown",
+    "missing",
+]
+"""Why a writer does not vouch for a time at a mark.
+
+With `returned_later` and `joined_later`, a later mark counts it.
+"""
+
+STATUS_WORDS = {
     "timed_out": "timed out",
     "removed": "removed by an operator",
     "returned_below": "came back below the watermark",
-    "narrowed": NARROWED_WORDS,
+    "narrowed": "dropped this domain",
     "sealed": "noted nothing before the seal",
     "not_joined": "had not joined",
     "not_expected": "was not expected yet",
+    "returned_later": "returned later",
+    "joined_later": "joined later",
 }
 
 NAMES_PER_SENTENCE = 5
@@ -248,6 +281,8 @@ class Absence(Struct, frozen=True):
     previous mark. `None` if events with any time may be missing.
 
     - `began_at`: when the writer was excluded or joined (Unix ms).
+    - `may_have_been_member`: whether a writer that joined later may have been a member before,
+      because the stream has forgotten writers.
     """
 
     writer: str
@@ -256,6 +291,7 @@ class Absence(Struct, frozen=True):
     last_time: Int64 | None
     position: Offsets | UnsetType = UNSET
     from_time: Int64 | UnsetType | None = UNSET
+    may_have_been_member: bool | UnsetType = UNSET
 
     @property
     def joined_later(self) -> bool:
@@ -263,7 +299,9 @@ class Absence(Struct, frozen=True):
 
     def describe(self, now: int | None = None) -> str:
         """Return why the writer is missing, and since when, if `now` (Unix ms) is given."""
-        words = REASON_WORDS.get(self.reason, self.reason)
+        words = STATUS_WORDS.get(self.reason, self.reason)
+        if self.joined_later and self.may_have_been_member is True:
+            return f"{self.writer} may not have been a member"
         if self.joined_later:
             return f"{self.writer} {words}"
         if now is None or self.began_at is None:
@@ -372,19 +410,6 @@ class Missing(Struct, frozen=True):
         return f"{without}; {join_names(newer, later)}" if newer else without
 
 
-WriterStatus = OpenEnum[
-    "returned_later",
-    "idle",
-    "finished",
-    "excluded",
-    "narrowed",
-    "joined_later",
-    "unknown",
-    "missing",
-]
-"""Why a writer does not vouch for a time at a mark."""
-
-
 class NotVouching(Struct, frozen=True):
     """A writer that does not vouch for a time, but perhaps for times below `to_time`."""
 
@@ -402,13 +427,6 @@ class NotVouching(Struct, frozen=True):
     def sentence(self) -> str:
         until = "" if self.to_time is None else f", vouches to {format_time(self.to_time)}"
         return f"{self.writer} ({STATUS_WORDS.get(self.reason, self.reason)}{until})"
-
-
-STATUS_WORDS = {
-    "returned_later": "returned later",
-    "joined_later": "joined later",
-    "narrowed": NARROWED_WORDS,
-}
 
 
 def suggest_ending(stream: str, writer: str, domain: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from noted_time.reading import ReaderPlace
 from noted_time.values import (
     NAMES_PER_SENTENCE,
-    REASON_WORDS,
+    STATUS_WORDS,
     UNIX_MS,
     YEAR_MS,
     Advance,
@@ -258,7 +258,7 @@ def describe_excluded(some: Sequence[tuple[str, Exclusion]], number: int) -> str
     if not number:
         return "No writer is excluded."
     named = [
-        (writer, f"since {format_time(each.excluded_at)} ({REASON_WORDS[each.reason]})")
+        (writer, f"since {format_time(each.excluded_at)} ({STATUS_WORDS[each.reason]})")
         for writer, each in some
     ]
     if number == len(named) == 1:

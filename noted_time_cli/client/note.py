@@ -13,7 +13,7 @@ from noted_time.coding import DECODE_ERRORS, encode
 from noted_time.installation import name_program
 from noted_time.reading import describe_doubt, look_like_seconds
 from noted_time.values import (
-    REASON_WORDS,
+    STATUS_WORDS,
     UNCHANGED_TIMEOUT,
     UNIX_MS,
     Accepted,
@@ -211,7 +211,7 @@ def _describe_result(stream: str, sent: Note, result: Accepted) -> str:
         first = f"{who} noted {format_time(sent.time)}."
     if result.exclusion is None:  # before the first note there is no lower
         return first if lower is None else f"{first} {stream} is complete to {format_time(lower)}."
-    why, since = REASON_WORDS[result.exclusion.reason], format_time(result.exclusion.excluded_at)
+    why, since = STATUS_WORDS[result.exclusion.reason], format_time(result.exclusion.excluded_at)
     return (
         f"{first} But {stream} advanced without it ({why} at {since}): "
         f"its rows below {format_time(lower)} are late."

@@ -31,7 +31,8 @@ class Writer:
 
     `overtaken` has since when a domain has a later time than its own, and `narrowed` the domains
     that it left and is missing in. Notes before `begun_at` do
-    not count for times, and all rows written by then (`floor`) are in every later cut.
+    not count for times, and all rows written by then (`floor`) are in every later cut. `former` has
+    the times that a removal ended, and `resumed` those that count again.
     """
 
     name: str
@@ -53,6 +54,8 @@ class Writer:
     narrowed: set[str] = field(default_factory=set)
     reported: dict[str, Exclusion] = field(default_factory=dict)
     undeclared: set[str] = field(default_factory=set)
+    former: dict[str, int] = field(default_factory=dict)
+    resumed: dict[str, int] = field(default_factory=dict)
 
     @property
     def position(self) -> Position:
@@ -64,8 +67,9 @@ class Writer:
         return [noted for noted in self.log[since:] if noted.domain == domain]
 
     def time(self, domain: str) -> int:
-        times = (noted.time for noted in self.list_notes(domain))
-        return max((time for time in times if time is not None), default=NEVER)
+        noted = (noted.time for noted in self.list_notes(domain))
+        times = [time for time in noted if time is not None]
+        return max([self.resumed.get(domain, NEVER), *times])
 
     def vouches(self, domain: str) -> bool:
         return self.state == "live" and not self.excluded and self.is_of(domain)
@@ -99,6 +103,7 @@ class Writer:
         self.begun_at[domain] = len(self.log)
         self.floor[domain] = self.position
         self.returned_below.discard(domain)
+        self.resumed.pop(domain, None)
         self.end_narrowing(domain)
         self.began.pop(domain, None)
 
@@ -179,6 +184,8 @@ class Model:
             for each in self.marks:
                 writer.begin_again(each)
                 writer.undeclared |= {each} if self.has_written(writer) else set()
+        if note.time is not None:
+            self._resume(writer, domain, note.time)
         before = writer.time(domain)
         widened = self._take_terms(writer, note)
         max_times = dict(note.max_times or {})
@@ -202,6 +209,12 @@ class Model:
             writer.narrowed.clear()
         writer.reported = {k: each for k, each in writer.reported.items() if writer.is_of(k)}
         return "accepted", self.marks[domain][-1].lower if self.marks[domain] else None
+
+    def _resume(self, writer: Writer, domain: str, time: int) -> None:
+        """Let the times before a removal count again, if the next one is not below them."""
+        former = writer.former.pop(domain, None)
+        if former is not None and time >= former and self.lower(domain) <= former:
+            writer.resumed[domain] = former
 
     def has_written(self, writer: Writer) -> bool:
         """Whether any row lies below its position."""
@@ -307,6 +320,8 @@ class Model:
     def remove(self, writer: Writer, now: int) -> None:
         """Exclude the writer as an operator does; its times no longer count."""
         if writer.excluded != "removed":
+            counted = {k for k in self.marks if writer.counts(k) and writer.time(k) != NEVER}
+            writer.former = {domain: writer.time(domain) for domain in counted}
             self.leave_out(writer, now, "removed")
             writer.suspension_ends_served_ms = 0
             self.peak.clear()
@@ -314,10 +329,20 @@ class Model:
                 self._forget_overtaking(writer, domain)
             self.settle(now)
             for domain in self.marks:
-                largest = max(self.lower(domain), self.find_largest(domain))
-                if largest < self.upper[domain]:
-                    self.upper[domain] = largest
-                    self.unbounded.add(domain)
+                if domain not in writer.unrecorded:
+                    self._drop_removed_upper(domain)
+
+    def end_removals(self) -> None:
+        """Let the last marks name the removed writers, as a seal does."""
+        for writer in self.writers.values():
+            for domain in writer.unrecorded if writer.excluded == "removed" else ():
+                self._drop_removed_upper(domain)
+
+    def _drop_removed_upper(self, domain: str) -> None:
+        largest = max(self.lower(domain), self.find_largest(domain))
+        if largest < self.upper[domain]:
+            self.upper[domain] = largest
+            self.unbounded.add(domain)
 
     def _forget_overtaking(self, removed: Writer, domain: str) -> None:
         """Let the writers that it may have overtaken count from the last note of the leader."""
@@ -432,13 +457,20 @@ class Model:
         lower = self.next_lower(domain)
         if lower is None:
             return None
-        out = self._went_on_without(domain, lower)
+        out, cut = self._went_on_without(domain, lower), self.cut(domain, lower)
         self._miss(domain, lower, out)
+        if any(self.writers[name].excluded == "removed" for name in out):
+            self._drop_removed_upper(domain)
+        for writer in (self.writers[name] for name in out):
+            position = self.complete(writer.position)
+            has_rows = all(cut.get(s, 0) >= offset for s, offset in position.items())
+            if lower > writer.former.get(domain, NEVER) or not has_rows:
+                writer.former.pop(domain, None)
         mark = Mark(
             seq=len(self.marks[domain]) + 1,
             lower=lower,
             upper=self.upper[domain],
-            cut=StreamCut(self.cut(domain, lower)),
+            cut=StreamCut(cut),
             excluded=tuple(sorted(out)),
             upper_is_bound=domain not in self.unbounded
             and not any(writer.is_undeclared(domain) for writer in self.writers.values()),

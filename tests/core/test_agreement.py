@@ -130,7 +130,7 @@ def test_restart_keeps_recorded_exclusions(settings: StreamSettings, history: li
                     for k, each in zip(settings.domains, answers, strict=True)
                 }
                 recorded = {
-                    domain.name: track.timeline.exclusion
+                    domain.name: track.membership.exclusion
                     for domain, track in stream.domains.list_tracks(member)
                     if domain.name in settings.domains
                 }

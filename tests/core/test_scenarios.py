@@ -24,7 +24,7 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from noted_time.rules import Aggregator, forecast
-from noted_time.rules.member import ALWAYS_COUNTED
+from noted_time.rules.membership import ALWAYS_COUNTED
 from noted_time.values import (
     Accepted,
     Beyond,
@@ -209,14 +209,14 @@ class Scenario:
         record = stream.record(writer)
         return rows([record], [*fields]) if fields else str(record)
 
-    def timeline(self, stream: Aggregator, writer: str, *fields: str) -> str:
-        """Show facts of a writer that differ from a timeline in which each mark counts it."""
+    def membership(self, stream: Aggregator, writer: str, *fields: str) -> str:
+        """Show facts of a writer that differ from those of one that each mark counts."""
         tracks = [*stream.domains.list_tracks(stream.member(writer))]
         found = (
             {
                 domain.name: show_value(value)
                 for domain, track in tracks
-                if (value := getattr(track.timeline, name)) != getattr(ALWAYS_COUNTED, name)
+                if (value := getattr(track.membership, name)) != getattr(ALWAYS_COUNTED, name)
             }
             for name in fields
         )
@@ -225,9 +225,9 @@ class Scenario:
     def named(self, stream: Aggregator, *fields: str) -> str:
         return rows(stream.domains["default"].roster.absences, [*fields])
 
-    def vouched(self, stream: Aggregator, seq: int, time: int) -> str:
+    def vouched(self, stream: Aggregator, seq: int, time: int, **within: str) -> str:
         """Show who vouches for a time at a mark, and who does not."""
-        found = count_vouching(stream, "default", seq, time)
+        found = count_vouching(stream, within.get("in", "default"), seq, time)
         others = rows(found.not_vouching, ["writer", "reason", "to_time"])
         return f"{show_value(found.names)}; {others}"
 

@@ -20,6 +20,7 @@ def test_after_any_history_a_seal_ends_the_stream(
         code = restart(code, twins.appended_served_ms, twins.declared_served_ms)
 
     final_cut = seal(code).final_cut
+    model.end_removals()
 
     assert reaches(final_cut, model.complete(dict(final_cut)))
     assert all(reaches(final_cut, writer.position) for writer in model.writers.values())

@@ -235,7 +235,7 @@ class Twins:
             segment_writers = self.code.domains[domain].segment_writers
             is_bound = expected.upper_is_bound and segment_writers.is_noted(mark.cut.offsets)
             expected = replace(expected, upper_is_bound=is_bound)
-        assert _plain(mark) == _plain(expected)
+        assert _plain(mark) == _plain(expected), (_plain(mark), _plain(expected))
         return mark
 
     def scale(self, sealed: dict[int, int], created: dict[int, tuple[int, ...]]) -> None:

@@ -39,8 +39,8 @@ ROOMS = {
         (
             "noted_time/rules",
             *_core(
-                "agreement bounds cost cut golden laws notes scaling scenarios seal soundness "
-                "timeline vouching"
+                "agreement bounds cost cut golden laws notes restart scaling scenarios seal "
+                "soundness timeline vouching"
             ),
             "tests/controller/api/test_calls.py",
             "tests/controller/test_operator.py",

@@ -31,6 +31,15 @@ def url(server: Server, reusable_database: str) -> str:
     return reusable_database
 
 
+@pytest.fixture(params=DURABLE)
+def empty(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without tables, of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'noted-time.db'}"
+    server: Server = request.getfixturevalue("server")
+    return server.make_database()
+
+
 @pytest.fixture
 def make_postgres(server: Server, reusable_database: str) -> MakeStore:
     """Makes an empty PostgreSQL store at each call."""

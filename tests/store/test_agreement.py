@@ -21,8 +21,8 @@ from controller.store.records import (
     ReaderRecord,
     Record,
     StoredMember,
+    StoredMembership,
     StoredScale,
-    StoredTimeline,
     StreamRecord,
 )
 from noted_time import BacklogPolicy
@@ -113,16 +113,16 @@ reasons = st.none() | st.text(st.characters(codec="utf-8", exclude_categories=["
 changes = build(Change, stream_id=ids, comment=reasons, number=st.just(0))
 streams = build(StreamRecord, id=ids)
 stored_members = st.builds(StoredMember, ids, members)
-stored_timelines = build(StoredTimeline, stream_id=ids, domain=domains, writer=keys)
+stored_memberships = build(StoredMembership, stream_id=ids, domain=domains, writer=keys)
 scales = build(StoredScale, stream_id=ids, seq=st.integers(1, 4))
 old_kinds: st.SearchStrategy[type[Record]] = st.sampled_from((LedgerEntry, Change))
 written_records = (
-    *(streams, scales, stored_members, stored_timelines, appended),
+    *(streams, scales, stored_members, stored_memberships, appended),
     *(readers, backlogs, changes, late, entries),
 )
 dropped = st.one_of(
     st.tuples(st.just(StoredMember), ids, keys),
-    st.tuples(st.just(StoredTimeline), ids, domains, keys),
+    st.tuples(st.just(StoredMembership), ids, domains, keys),
     st.tuples(st.just(ReaderRecord), ids, keys, keys),
     st.tuples(st.just(BacklogRecord), ids, keys),
     late.map(lambda each: (LateRecord, *each.key)),

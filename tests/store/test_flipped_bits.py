@@ -15,10 +15,10 @@ import pytest
 from controller.store import sqlite
 from controller.store.open import open_store
 from controller.store.port import Store, StoreDamaged, StoreUnavailable
-from controller.store.records import ChangeSet, StoredScale, StoredTimeline
+from controller.store.records import ChangeSet, StoredMembership, StoredScale
 from controller.store.sqlite import SqliteStore
-from noted_time.rules import Timeline
-from noted_time.values import Exclusion, ScaleEvent, Spell
+from noted_time.rules import Membership
+from noted_time.values import ScaleEvent, Spell
 from tests.support.stored import build_changes, mark, member, read_kept, records, stream
 
 DOMAINS = "default", "ship_time"
@@ -26,7 +26,7 @@ FLIPS = int(os.environ.get("NOTED_TIME_FLIPS", "1"))
 """The number of bits of each page that are tried, one at a time."""
 
 PAGE_BITS = 8 * 1024
-OUT = Timeline((Spell(1, 5),), 7, Exclusion("timed_out", 9))
+OUT = Membership("timed_out", (Spell(1, 5),), "timed_out", 9, is_unreported=True)
 MARKS = 60
 REMEDY = ": restore the database from a backup"
 
@@ -47,7 +47,7 @@ def file(database: Path) -> Path:
         batch.put(stream(each, f"flights {each}"))
         batch.put(*(StoredScale(each, n, ScaleEvent({n: 5}, {n + 1: (n,)})) for n in (0, 1)))
         batch.put(*records(*map(member, "abcde"), of=each))
-        batch.put(*(StoredTimeline(each, domain, "a", OUT) for domain in DOMAINS))
+        batch.put(*(StoredMembership(each, domain, "a", OUT) for domain in DOMAINS))
         batch.put(*(mark(seq, each, domain) for domain in DOMAINS for seq in range(1, MARKS)))
     with closing(SqliteStore(database)) as store:
         store.commit(batch)
@@ -143,7 +143,7 @@ def test_damage_of_served_file_is_found_on_request(file: Path) -> None:
     [
         ("stream SET name = 'freight'", "id-1"),
         ("member SET sequence = 4", "id-1, UA"),
-        ("timeline SET record = replace(record, '9', '8')", "id-1, default, UA"),
+        ("membership SET record = replace(record, '9', '8')", "id-1, default, UA"),
         ("mark SET lower = 4", "id-1, default, 1"),
         ("mark SET cut = '{'", "id-1, default, 1"),
     ],
@@ -151,8 +151,8 @@ def test_damage_of_served_file_is_found_on_request(file: Path) -> None:
 def test_refusal_names_damaged_row(database: Path, change: str, key: str) -> None:
     """The row may have a wrong checksum, or be unreadable."""
     with closing(SqliteStore(database)) as store:
-        timeline = StoredTimeline("id-1", "default", "UA", OUT)
-        store.commit(build_changes(*records(member()), timeline, upto=1))
+        membership = StoredMembership("id-1", "default", "UA", OUT)
+        store.commit(build_changes(*records(member()), membership, upto=1))
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute(f"UPDATE noted_time_{change}")
 

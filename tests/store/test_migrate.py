@@ -30,24 +30,13 @@ from controller.store.postgres import is_postgres
 from controller.store.schema import SCHEMA_REVISION, VERSION_TABLE, metadata
 from controller.store.sqlite import check_references, parse_file
 from noted_time import Rejected
-from tests.store.conftest import DURABLE
 from tests.support.stored import build_changes, read_seqs
-from tools.trials.postgres import Server
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """The URL of an absent database."""
     return f"sqlite:///{tmp_path / 'noted-time.db'}"
-
-
-@pytest.fixture(params=DURABLE)
-def empty(request: pytest.FixtureRequest, url: str) -> str:
-    """The URL of a database without tables, of each kind."""
-    if request.param == "sqlite":
-        return url
-    server: Server = request.getfixturevalue("server")
-    return server.make_database()
 
 
 def set_revision(url: str, number: str) -> str:
@@ -145,9 +134,9 @@ def test_database_before_the_first_revision_is_refused(
 def test_older_schema_names_migrate(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a person should run it."""
     migrate(empty)
-    monkeypatch.setattr(migrating, "SCHEMA_REVISION", "0002")
+    monkeypatch.setattr(migrating, "SCHEMA_REVISION", "0003")
     with pytest.raises(
-        WrongSchema, match=f"is at {SCHEMA_REVISION}, older than 0002: run `"
+        WrongSchema, match=f"is at {SCHEMA_REVISION}, older than 0003: run `"
     ) as wrong:
         check(empty)
 

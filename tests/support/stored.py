@@ -14,8 +14,8 @@ from controller.store.records import (
     ReaderRecord,
     Record,
     StoredMember,
+    StoredMembership,
     StoredScale,
-    StoredTimeline,
     StreamRecord,
 )
 from noted_time.rules import MemberRecord
@@ -28,7 +28,7 @@ class Kept:
 
     scales: list[StoredScale] = field(default_factory=list)
     members: list[MemberRecord] = field(default_factory=list)
-    timelines: list[StoredTimeline] = field(default_factory=list)
+    memberships: list[StoredMembership] = field(default_factory=list)
     marks: dict[str, list[AppendedMark]] = field(default_factory=lambda: {"default": []})
     readers: list[ReaderRecord] = field(default_factory=list)
     ledger: list[LedgerEntry] = field(default_factory=list)
@@ -105,7 +105,7 @@ def read_kept(
     return Kept(
         scales=store.load(StoredScale, stream_id),
         members=list(store.members(stream_id)),
-        timelines=store.load(StoredTimeline, stream_id),
+        memberships=store.load(StoredMembership, stream_id),
         marks={domain: list(store.marks(stream_id, domain)) for domain in domains},
         readers=store.load(ReaderRecord, stream_id),
         ledger=store.load(LedgerEntry, stream_id),

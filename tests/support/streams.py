@@ -46,7 +46,7 @@ def restart(
     appended_served_ms: dict[str, int] | None = None,
     declared_served_ms: dict[str, int] | None = None,
 ) -> Aggregator:
-    """Return the stream as restored from its records, last marks, and the missing writers.
+    """Return the stream as restored from its rows, last marks, and the forgotten absences.
 
     `appended_served_ms` and `declared_served_ms` are the service times of each domain's last mark
     and declaration.
@@ -66,16 +66,16 @@ def restart(
         unbounded=stream.unbounded,
         forgotten_lowers=stream.forgotten_lowers,
     )
-    missing = {
-        domain: sorted(stream.domains[domain].roster.missing) for domain in stream.settings.domains
-    }
-    timelines = {
+    absences = {domain.name: dict(domain.roster.forgotten) for domain in stream.domains}
+    memberships = {
         writer: {
-            domain.name: track.timeline for domain, track in stream.domains.list_tracks(member)
+            domain.name: row
+            for domain, track in stream.domains.list_tracks(member)
+            if (row := domain.roster.find_row(track)) is not None
         }
         for writer, member in stream.domains.members.items()
     }
-    again.restore([stream.record(writer) for writer in stream.writers()], timelines, missing)
+    again.restore([stream.record(writer) for writer in stream.writers()], memberships, absences)
     return again
 
 

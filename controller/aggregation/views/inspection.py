@@ -195,7 +195,7 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         session=session.current if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,
-        vouching={name: member.track(n).timeline.spells for name, n in running.numbers.items()},
+        vouching={name: member.track(n).membership.spells for name, n in running.numbers.items()},
     )
 
 

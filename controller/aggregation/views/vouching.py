@@ -8,7 +8,7 @@ from itertools import islice
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from controller.aggregation.views.view import View
 from noted_time.reading import UNKNOWN_STATUS, CountsByWriter, Spells
-from noted_time.rules import Member
+from noted_time.rules import Member, Track
 from noted_time.values import Mark, VouchedBy, WaitForWriters, WriterStatus
 from noted_time.verdict.words import suggest_writer
 
@@ -77,14 +77,9 @@ class Vouching:
 
     def _find_writer_status(self, member: Member) -> tuple[Spells, WriterStatus]:
         track = member.track(self._number)
-        timeline = track.timeline
-        status: WriterStatus = "returned_later" if member.state == "live" else member.state
-        if member.exclusion:
-            status = "excluded"
-        if track.is_narrowed:
-            status = "narrowed"
-        if timeline.from_time is None:  # almost all
-            return timeline.spells, status
+        status = find_writer_status(member, track)
+        if track.membership.from_time is None:  # almost all
+            return track.membership.spells, status
         roster = self._stream.aggregator.domains[self.domain].roster
         return roster.list_spells(track, self.forgotten_seq), status
 
@@ -129,8 +124,18 @@ class Vouching:
         late = {each.writer for each in self._stream.late_reports[self.domain] if each.first < time}
         for member in self.members:
             track = member.track(self._number)
-            timeline, has_no_time = track.timeline, track.noted is None and member.has_written
-            if not (has_no_time or timeline.first_time is not None or member.writer in late):
+            membership = track.membership
+            has_no_time = track.noted is None and member.has_written
+            if not (has_no_time or membership.first_time is not None or member.writer in late):
                 continue  # almost all, in 0.2 µs each
-            if track.vouches_here and all(each.from_seq > first for each in timeline.spells):
+            if track.vouches_here and all(each.from_seq > first for each in membership.spells):
                 yield member.writer
+
+
+def find_writer_status(member: Member, track: Track) -> WriterStatus:
+    """Return why marks do not count a member, if they do not."""
+    if track.is_narrowed:
+        return "narrowed"
+    if member.exclusion:
+        return "excluded"
+    return "returned_later" if member.state == "live" else member.state

@@ -14,8 +14,8 @@ from controller.store.records import (
     Change,
     ChangeSet,
     StoredMember,
+    StoredMembership,
     StoredScale,
-    StoredTimeline,
     StreamRecord,
 )
 from noted_time.client import position_to_wire
@@ -107,7 +107,7 @@ class Commits:
         before = {key: self.streams[key].members.copy() for key in written}
         removed = {(each.stream_id, each.writer) for each in changes if each.action == "removed"}
         were_out = {key: self.streams[key].out for key in written}
-        self._take_timelines(batch)
+        self._take_memberships(batch)
         self._judge_timeouts(members, before)
         for key, member in members:
             was = before[key].get(member.writer)
@@ -128,14 +128,14 @@ class Commits:
         for each in marks:
             self.streams[each.stream_id].owed.difference_update(each.mark.excluded)
 
-    def _take_timelines(self, batch: ChangeSet) -> None:
-        for stream_id, domain, writer in batch.list_drops(StoredTimeline):
+    def _take_memberships(self, batch: ChangeSet) -> None:
+        for stream_id, domain, writer in batch.list_drops(StoredMembership):
             if domain == DOMAIN:
                 self.streams[stream_id].out -= {writer}
-        for each in batch.list_puts(StoredTimeline):
+        for each in batch.list_puts(StoredMembership):
             if each.domain == DOMAIN:
                 stream = self.streams[each.stream_id]
-                is_out = each.timeline.exclusion is not None
+                is_out = each.membership.exclusion is not None
                 stream.out = stream.out - {each.writer} | ({each.writer} if is_out else set())
 
     def _member(

@@ -16,7 +16,7 @@ from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.service.committer import Committer, Job
 from controller.service.ownership import Ownership
-from noted_time.rules import MemberRecord, Timeline
+from noted_time.rules import MemberRecord, Membership
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import Track
 from noted_time.rules.note_checks import NoteChecks
@@ -86,9 +86,9 @@ def _compare_seqs(stream: StreamState, domain: str, held: Mark) -> int:
     return min(stream.histories[domain].last_seq, held.seq)
 
 
-def _restore_unnamed(roster: Roster, track: Track, timeline: Timeline) -> None:
+def _restore_unnamed(roster: Roster, track: Track, membership: Membership | None) -> None:
     queued, roster._unreported = roster._unreported, TimeQueue()
-    _restore(roster, track, timeline)
+    _restore(roster, track, membership)
     roster._unreported = queued
 
 

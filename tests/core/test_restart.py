@@ -1,0 +1,116 @@
+"""Law: a restart changes no answer, after any act."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from noted_time.values import StreamSettings
+from noted_time.values.settings import ReturningWriter
+from tests.support.kept_stream import KeptStream, list_answers, list_next_marks
+from tools.trials.memory_store import MemoryStore
+
+WRITERS = ("web", "shop", "till")
+DOMAINS = ("default", "ship")
+SEGMENTS = 3
+RETENTION_MS = 3
+
+Act = tuple[str, dict[str, Any]]
+"""A method of `KeptStream`, and its arguments."""
+
+_writers = st.sampled_from(WRITERS)
+_domains = st.sampled_from(DOMAINS)
+_segments = st.integers(0, SEGMENTS - 1)
+_returning: st.SearchStrategy[ReturningWriter] = st.sampled_from(("wait", "exclude"))
+
+
+def _act(name: str, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Act]:
+    return st.tuples(st.just(name), st.fixed_dictionaries(parts))
+
+
+_notes = _act(
+    "note",
+    writer=_writers,
+    domain=_domains,
+    time=st.integers(0, 30),
+    position=st.dictionaries(_segments, st.integers(0, 9), max_size=2),
+)
+_other_notes = _act(
+    "note",
+    writer=_writers,
+    domain=_domains,
+    time=st.none() | st.integers(0, 30),
+    position=st.dictionaries(_segments, st.integers(0, 9), max_size=2),
+    state=st.sampled_from(("live", "live", "idle", "finished")),
+    domains=st.none() | st.sampled_from((DOMAINS, DOMAINS[:1], DOMAINS[1:])),
+    from_time=st.none() | st.integers(0, 30),
+)
+_settings = _act(
+    "reconfigure",
+    returning_writer=_returning,
+    domains=st.just(DOMAINS),
+    expected_writers=st.lists(_writers, max_size=2, unique=True).map(tuple),
+)
+_acts = st.one_of(
+    *[_notes] * 4,
+    *[_other_notes] * 2,
+    *[_act("advance")] * 4,
+    *[_act("wait", ms=st.integers(0, 9), expire=st.just(value=True))] * 2,
+    _act("remove", writer=_writers, domain=st.none() | _domains),
+    _act("suspend_timeout", writer=_writers, ms=st.none() | st.integers(0, 9)),
+    _settings,
+    _act("forget"),
+    _act("age"),
+    _act(
+        "scale",
+        sealed=st.dictionaries(_segments, st.integers(0, 9), max_size=1),
+        created=st.dictionaries(
+            st.integers(SEGMENTS, 5), st.lists(_segments, max_size=1).map(tuple), max_size=1
+        ),
+    ),
+)
+_histories = st.tuples(st.lists(_acts, min_size=6, max_size=25), st.sampled_from(([], ["seal"])))
+_starts = st.builds(
+    StreamSettings,
+    writer_timeout_ms=st.integers(3, 12),
+    writer_retention_ms=st.just(RETENTION_MS),
+    returning_writer=_returning,
+    domains=st.sampled_from((DOMAINS, DOMAINS[:1])),
+    expected_writers=st.sampled_from(((), ("web", "shop"))),
+)
+
+
+def find_changes(kept: KeptStream) -> list[tuple[str, object, object]]:
+    """Return the questions that the stream, read again, answers differently."""
+    again, original = kept.load_again(), deepcopy(kept.stream)
+    answers = [
+        dict([*list_answers(each, kept.moment), *list_next_marks(each, kept.moment)])
+        for each in (original, again)
+    ]
+    before, after = answers
+    questions = [*before, *(each for each in after if each not in before)]
+    return [
+        (each, before.get(each), after.get(each))
+        for each in questions
+        if before.get(each) != after.get(each)
+    ]
+
+
+def replay(kept: KeptStream, acts: list[Act]) -> None:
+    for number, (name, parts) in enumerate(acts):
+        getattr(kept, name)(**parts)
+        changes = find_changes(kept)
+        assert changes == [], (number, name, parts)
+
+
+@given(settings=_starts, history=_histories)
+def test_restart_changes_no_answer(
+    settings: StreamSettings, history: tuple[list[Act], list[str]]
+) -> None:
+    acts, ends = history
+    kept = KeptStream(MemoryStore(), settings)
+    replay(kept, acts + [(name, {}) for name in ends])
+    event(f"marks: {sum(map(len, kept.stream.histories.values()))}")

@@ -1,0 +1,219 @@
+"""A stream with its store, whose acts are committed one by one as a controller commits them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from controller.aggregation import operations, retention
+from controller.aggregation.draft import Draft, Moment
+from controller.aggregation.operations import ANONYMOUS_ORDER
+from controller.aggregation.owned_streams import OwnedStreams
+from controller.aggregation.stream import StreamState
+from controller.aggregation.views.inspection import build_writer_row
+from controller.aggregation.views.view import View
+from controller.aggregation.views.vouching import Vouching
+from controller.store.port import Store
+from noted_time import Mark, NotedTimeError
+from noted_time.reading import Tiling, find_complete_windows
+from noted_time.rules import SealRequest
+from noted_time.values import Note, ScaleEvent, StreamSettings, WaitForWriters
+from noted_time.verdict import Requirement, Verdict, judge
+
+NAME = "orders"
+LONG_MS = 10**6
+EARLIEST = -1
+FEW = 100
+
+
+class KeptStream:
+    """One stream in memory and in a store; `now` is each of its clocks in ms."""
+
+    def __init__(self, store: Store, settings: StreamSettings) -> None:
+        self.store = store
+        self.streams = OwnedStreams()
+        self.streams.clocks = {0: 0}
+        self.now = 0
+        changes = {name: getattr(settings, name) for name in settings.__struct_fields__}
+        changes["mark_interval_ms"] = LONG_MS
+        order = ANONYMOUS_ORDER
+        self.commit(
+            lambda draft: operations.put(
+                self.streams, draft, order, NAME, changes, new_id="id-1", most_streams=1
+            )
+        )
+
+    @property
+    def stream(self) -> StreamState:
+        return self.streams.stream(NAME)
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.now, self.now, self.now)
+
+    def commit(self, work: Callable[[Draft], object]) -> None:
+        """Do the work and commit it. Work that is refused changes nothing."""
+        draft = Draft(self.moment)
+        try:
+            work(draft)
+        except NotedTimeError:
+            return
+        for _ in draft.finish():
+            pass
+        self.store.commit(draft.batch)
+        for _ in self.streams.publish(draft.batch):
+            pass
+
+    def load_again(self) -> StreamState:
+        """Return the stream as another controller reads it from the store."""
+        (record,) = self.store.streams()
+        loaded = StreamState.load(record, self.store)
+        loaded.clock_ahead = 0
+        return loaded
+
+    def note(self, writer: str, **fields: Any) -> None:  # noqa: ANN401 - fields of a note
+        note = Note(writer, **fields)
+        self.commit(lambda draft: self.stream.take_notes([note], draft, FEW))
+
+    def wait(self, ms: int, *, expire: bool) -> None:
+        self.now += ms
+        if expire:
+            self.commit(self.stream.exclude_silent_writers)
+
+    def advance(self) -> None:
+        self.stream._next_mark_at.clear()
+        self.now += LONG_MS
+        self.commit(self.stream.advance_due)
+        self.now -= LONG_MS
+
+    def remove(self, writer: str, domain: str | None = None) -> None:
+        self.commit(
+            lambda draft: operations.remove(
+                self.stream, draft, ANONYMOUS_ORDER, writer, domain=domain
+            )
+        )
+
+    def suspend_timeout(self, writer: str, ms: int | None) -> None:
+        self.commit(
+            lambda draft: operations.suspend_timeout(
+                self.stream, draft, ANONYMOUS_ORDER, writer, ms
+            )
+        )
+
+    def reconfigure(self, **changes: Any) -> None:  # noqa: ANN401 - settings
+        self.commit(
+            lambda draft: operations.put(
+                self.streams, draft, ANONYMOUS_ORDER, NAME, changes, new_id="", most_streams=1
+            )
+        )
+
+    def scale(self, sealed: Mapping[int, int], created: Mapping[int, tuple[int, ...]]) -> None:
+        event = ScaleEvent(sealed, created)
+        self.commit(lambda draft: operations.scale(self.stream, draft, ANONYMOUS_ORDER, event))
+
+    def seal(self) -> None:
+        def work(draft: Draft) -> None:
+            for _ in operations.seal(self.stream, draft, ANONYMOUS_ORDER, SealRequest()):
+                pass
+
+        self.commit(work)
+
+    def forget(self) -> None:
+        """Forget writers that departed before the writer retention."""
+        self.commit(lambda draft: retention.forget_departed(self.stream, draft))
+
+    def age(self) -> None:
+        """Let all records in the ledger and all reports of late rows get too old."""
+        now, self.now = self.now, self.now + retention.RECORDS_KEPT_MS + 1
+        self.commit(lambda draft: retention.forget_old_records(self.streams, draft))
+        self.now = now
+
+
+def list_answers(stream: StreamState, moment: Moment) -> Iterator[tuple[str, object]]:
+    """Yield the answers of a stream that no restart may change, each with its question.
+
+    A restart may change the order of names and the moments of time-outs.
+    """
+    for domain in stream.settings.domains:
+        view = View(stream, moment, domain)
+        yield from _list_verdicts(view)
+        yield from _list_windows(view)
+    stream.begin(Draft(moment))
+    for writer in sorted(stream.aggregator.writers()):
+        row = build_writer_row(View(stream, moment, stream.settings.domains[0]), writer)
+        yield f"state of {writer}", (row.state, row.times, row.excluded, row.late_rows)
+        for domain, spells in row.vouching.items():
+            yield f"spells of {writer} in {domain}", spells
+        for domain in stream.settings.domains:
+            answer = stream.aggregator.answer(Note(writer, 0, domain=domain))
+            yield f"answer to {writer} in {domain}", answer
+
+
+def list_next_marks(stream: StreamState, moment: Moment) -> Iterator[tuple[str, object]]:
+    """Advance the stream as far as possible, and yield the marks without their cuts and uppers."""
+    aggregator, now = stream.aggregator, stream.served_ms(moment)
+    for domain in stream.settings.domains:
+        decision = aggregator.decide(domain, now)
+        waiting = decision.waiting_for if isinstance(decision, WaitForWriters) else ()
+        yield f"writers that {domain} waits for", sorted(each.writer for each in waiting)
+        while (mark := aggregator.advance(domain, now=now, written_at=0)) is not None:
+            roster = aggregator.domains[domain].roster
+            named = [(each.writer, each.reason, each.from_time) for each in roster.absences]
+            joined = [(each.writer, each.reason) for each in roster.joined]
+            facts = mark.lower, mark.excluded, named, sorted(joined), roster.returned_writers
+            yield f"mark {mark.seq} of {domain}", facts
+
+
+def list_requirements(names: list[str]) -> Iterator[Requirement]:
+    yield from (Requirement(require=(name,)) for name in names)
+    yield Requirement(require_known=True)
+    yield Requirement(require_all=True)
+    yield Requirement(require_known=True, from_time=EARLIEST)
+
+
+def _list_verdicts(view: View) -> Iterator[tuple[str, object]]:
+    vouching, names = Vouching(view), sorted(view.stream.aggregator.writers())
+    marks = view.history.after(0, FEW)
+    for asked in list_requirements(names):
+        found = judge(vouching, asked)
+        yield f"greatest time of {view.domain} {_show(asked)}", _describe(found)
+        for time in _list_times(marks):
+            verdict = judge(vouching, Requirement(**_fields(asked) | {"to": time}))
+            yield f"{view.domain} to {time} {_show(asked)}", _describe(verdict)
+    for mark in marks:
+        *_, (vouched,) = vouching.tally([(mark.seq, mark.lower)])
+        others = sorted((each.writer, each.reason, each.to_time) for each in vouched.not_vouching)
+        yield (
+            f"who vouches at {view.domain}'s mark {mark.seq}",
+            (sorted(vouched.names), others, vouched.names_known),
+        )
+
+
+def _list_times(marks: list[Mark]) -> list[int]:
+    return sorted({max(0, each.lower - before) for each in marks for before in (0, 1)})
+
+
+def _list_windows(view: View) -> Iterator[tuple[str, object]]:
+    coverage = view.stream.coverage(view.domain)
+    windows = find_complete_windows(
+        view.history, Tiling(1), after=EARLIEST, limit=FEW, coverage=coverage
+    )
+    for each in windows:
+        missing = sorted((one.writer, one.reason) for one in each.missing_writers)
+        late = sorted((one.writer, one.rows) for one in each.late_writers)
+        known = each.missing_is_known, each.late_is_known
+        yield f"{view.domain}'s window {each.start}", (missing, late, known)
+
+
+def _describe(verdict: Verdict) -> object:
+    lacks = sorted((each.status, each.kind, each.writer or "") for each in verdict.lacks)
+    return verdict.time, verdict.mark and verdict.mark.seq, verdict.complete_to, lacks
+
+
+def _show(asked: Requirement) -> str:
+    return ", ".join(f"{name}={value}" for name, value in _fields(asked).items())
+
+
+def _fields(asked: Requirement) -> dict[str, Any]:
+    named = {name: getattr(asked, name) for name in ("require", "require_all", "require_known")}
+    return {k: v for k, v in named.items() if v} | {"from_time": asked.from_time}
