@@ -1,33 +1,55 @@
-"""Rounds and formats times in a time zone."""
+"""Rounds and formats times in a time zone, and finds the changes of its clock."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Hashable, Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
+from functools import lru_cache
+from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
 from noted_time.values.errors import Unreadable, suggest_names
 from noted_time.values.parsing import unix_ms_of
-from noted_time.values.times import DAY_MS, EPOCH, UNIX_MS, format_time
+from noted_time.values.times import DAY_MS, EPOCH, UNIX_MS, YEAR_MS, format_time
 
 Zone = tzinfo
 UTC_ZONE: Zone = UTC
 
 FIRST_MIDNIGHT = EPOCH.replace(tzinfo=None)
 
+OFFSET_PROBE_MS = 5 * DAY_MS
+"""No zone has changed its clock twice in so short a time since 1971."""
+
+KEPT_YEARS = 4096
+"""How many years of zones are kept with their changes, each of at most a few."""
+
+
+class ClockChange(NamedTuple):
+    """The moment `at` (Unix ms) when a clock is set from an offset from UTC to another, in ms."""
+
+    at: int
+    offset_before: int
+    offset_after: int
+
 
 def parse_zone(name: str | tzinfo) -> tzinfo:
-    """Return the zone with a name, such as Europe/Berlin, or raise `Unreadable`."""
-    if isinstance(name, tzinfo):
-        return name
+    """Return the zone with a name, such as Europe/Berlin, or raise `Unreadable`.
+
+    A zone of another library is replaced by the zone with its name. Without a name, as for a fixed
+    offset, it must be hashable.
+    """
+    text = str(name)
     try:
-        return UTC if name == "UTC" else ZoneInfo(name)
+        return UTC if text == "UTC" else ZoneInfo(text)
     except (OSError, KeyError, ValueError) as error:
+        if isinstance(name, tzinfo) and isinstance(name, Hashable):
+            return name
         cities = {each.lower().rpartition("/")[2]: each for each in sorted(available_timezones())}
-        near = get_close_matches(name[:40].lower().rpartition("/")[2], cities, n=1, cutoff=0.75)
+        near = get_close_matches(text[:40].lower().rpartition("/")[2], cities, n=1, cutoff=0.75)
         remedy = suggest_names([cities[each] for each in near]) or "use for example Europe/Berlin"
-        raise Unreadable(f"there is no zone {name[:40]!r} here: {remedy}") from error
+        raise Unreadable(f"there is no zone {text[:40]!r} here: {remedy}") from error
 
 
 def floor_time(time: int, step_ms: int, zone: tzinfo = UTC, origin: int = 0) -> int:
@@ -71,6 +93,52 @@ def floor_time(time: int, step_ms: int, zone: tzinfo = UTC, origin: int = 0) -> 
     return max(first, second)
 
 
+def list_clock_changes(zone: tzinfo, after: int, until: int) -> Iterator[ClockChange]:
+    """Yield the changes of the clock after a time, and at or before another, from 1971 to 2199.
+
+    >>> from zoneinfo import ZoneInfo
+    >>> berlin = ZoneInfo("Europe/Berlin")
+    >>> changes = list_clock_changes(berlin, 1357034400000, 1388570400000)
+    >>> [format_in_zone(each.at, berlin) for each in changes]
+    ['2013-03-31T03:00:00+02:00', '2013-10-27T02:00:00+01:00']
+    """
+    after, until = max(after, UNIX_MS.start), min(until, UNIX_MS.stop)
+    for year in range(after // YEAR_MS, until // YEAR_MS + 1):
+        for change in _find_clock_changes(zone, year):
+            if after < change.at <= until:
+                yield change
+
+
+def list_clock_borders(after: int, step_ms: int, zone: tzinfo, origin: int = 0) -> Iterator[int]:
+    """Yield the moments after a time when the clock is changed, or shows a multiple of `step_ms`.
+
+    Multiples count from `origin` as in `floor_time`. Between these moments, it returns one value.
+    """
+    while True:
+        offset = _find_offset(after, zone)
+        border = after + step_ms - (after + offset - origin) % step_ms
+        change = next(list_clock_changes(zone, after, border), None)
+        after = border if change is None else change.at
+        yield after
+
+
+def has_disorder(change: ClockChange, step_ms: int, origin: int = 0) -> bool:
+    """Return whether a change of the clock puts times back into an earlier step of `step_ms`.
+
+    This is so if the clock shows again times on both sides of a multiple. If the multiple is the
+    first of these times, it begins twice, and both steps are in order.
+
+    >>> back_from_two_to_one = ClockChange(7_200_000, offset_before=0, offset_after=-3_600_000)
+    >>> [has_disorder(back_from_two_to_one, minutes * 60_000) for minutes in (30, 60, 90, 120)]
+    [False, False, True, False]
+    """
+    first_repeated = change.at + change.offset_after
+    last_repeated = change.at + change.offset_before - 1
+    is_first_a_multiple = (first_repeated - origin) % step_ms == 0
+    last_multiple = last_repeated - (last_repeated - origin) % step_ms
+    return last_multiple > first_repeated and not is_first_a_multiple
+
+
 def format_in_zone(time: int, zone: tzinfo = UTC) -> str:
     """Return a time in ISO 8601 with the offset of a zone, or `Z` for UTC.
 
@@ -81,6 +149,29 @@ def format_in_zone(time: int, zone: tzinfo = UTC) -> str:
     if zone is UTC:
         return format_time(time)
     return _local(time, zone).isoformat(timespec="milliseconds" if time % 1000 else "seconds")
+
+
+@lru_cache(maxsize=KEPT_YEARS)
+def _find_clock_changes(zone: tzinfo, year: int) -> tuple[ClockChange, ...]:
+    """Return the changes within a `year` of 365 days, counted from 1970."""
+    changes = []
+    start = max(year * YEAR_MS, UNIX_MS.start)
+    stop = min((year + 1) * YEAR_MS, UNIX_MS.stop - 1)
+    before = _find_offset(start, zone)
+    for early in range(start, stop, OFFSET_PROBE_MS):
+        late = min(early + OFFSET_PROBE_MS, stop)
+        after = _find_offset(late, zone)
+        if before != after:
+            moments = range(early, late)
+            place = bisect_left(moments, 1, key=lambda ms: _find_offset(ms, zone) == after)
+            changes.append(ClockChange(early + place, before, after))
+            before = after
+    return tuple(changes)
+
+
+def _find_offset(time: int, zone: tzinfo) -> int:
+    offset = _local(time, zone).utcoffset() or timedelta()
+    return offset // timedelta(milliseconds=1)
 
 
 def _wall(time: int, zone: tzinfo) -> datetime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -26,10 +26,11 @@ from noted_time.values import (
     InvalidNote,
     Recreated,
     Session,
+    Unreadable,
     parse_duration,
     unix_ms_of,
 )
-from noted_time.values.calendar import floor_time, format_in_zone
+from noted_time.values.calendar import floor_time, format_in_zone, parse_zone
 from noted_time.values.parsing import LONGEST_MS
 from spark_integration import ReadRange
 
@@ -203,6 +204,42 @@ def test_repeated_hour_begins_twice_and_a_day_once(
     given = unix_ms_of(datetime.fromisoformat(time))
 
     assert format_in_zone(floor_time(given, step_ms, ZoneInfo(zone)), ZoneInfo(zone)) == floor
+
+
+class NamedZone(ZoneInfo):
+    """A zone of another library, with a name."""
+
+    def __str__(self) -> str:
+        return "Europe/Berlin"
+
+
+class UnhashableZone(ZoneInfo):
+    """A zone of another library, without a name."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return "tzfile('Europe/Berlin')"
+
+
+@pytest.mark.parametrize(
+    ("given", "zone"),
+    [
+        ("Europe/Berlin", ZoneInfo("Europe/Berlin")),
+        (NamedZone("Asia/Tokyo"), ZoneInfo("Europe/Berlin")),
+        (ZoneInfo("UTC"), UTC),
+        (timezone(timedelta(hours=1)), timezone(timedelta(hours=1))),
+    ],
+)
+def test_zone_of_a_library_is_the_one_of_its_name(given: str | tzinfo, zone: tzinfo) -> None:
+    """A fixed offset has no name, and stays."""
+    assert parse_zone(given) == zone
+
+
+def test_zone_without_a_name_must_be_hashable() -> None:
+    """The changes of its clock are kept by the zone."""
+    with pytest.raises(Unreadable, match=r"there is no zone .* here"):
+        parse_zone(UnhashableZone("Asia/Tokyo"))
 
 
 def test_week_begins_on_the_weekday_of_its_origin() -> None:
