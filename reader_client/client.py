@@ -94,6 +94,8 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         The first window contains `after`. By default, it is the last window complete at the first
         known mark. Waits as `marks`. If the stream is recreated, its windows follow from `after`
         on. The `missing` writers are unknown while the controller is unreachable.
+
+        Raises `Rejected` if windows of this size would overlap in the zone.
         """
         cursor = self._create_window_cursor(size_ms, (origin, zone), after, domain)
         while page := self._take_page(cursor, domain, wait):

@@ -8,6 +8,7 @@ its start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import pairwise, repeat
 from operator import attrgetter
 
@@ -19,9 +20,15 @@ from noted_time.reading.history import MarkHistory
 from noted_time.reading.late import LateReports
 from noted_time.reading.units import check_time
 from noted_time.values import (
+    DAY_MS,
+    HOUR_MS,
     LEAST_TIME,
     MAX_INT64,
+    UNITS_MS,
     UTC_ZONE,
+    WEEK_MS,
+    YEAR_MS,
+    ClockChange,
     Int64,
     Mark,
     Rejected,
@@ -29,16 +36,39 @@ from noted_time.values import (
     VouchedBy,
     Zone,
     floor_time,
+    format_duration,
+    format_in_zone,
+    has_disorder,
+    list_clock_borders,
+    list_clock_changes,
 )
 
 EMPTY_CUT = StreamCut({})
 UNKNOWN_GAPS = Gaps()
 
+CHECKED_AHEAD_MS = 2 * YEAR_MS
+"""How far ahead of a time the changes of a zone's clock are checked."""
+
+KEPT_TILINGS = 1024
+"""How many tilings are kept with the changes of the clock that they do not allow."""
+
+COMMON_SIZES_MS = (
+    1,
+    UNITS_MS["s"],
+    *(minutes * UNITS_MS["m"] for minutes in (1, 5, 10, 15, 20, 30)),
+    *(hours * HOUR_MS for hours in (1, 2, 3, 4, 6, 8, 12)),
+    DAY_MS,
+    WEEK_MS,
+)
+"""Sizes to use instead of another. Each change of a clock allows the least one."""
+
 
 class Tiling(Struct, frozen=True):
     """Windows of `size_ms` with a border at `origin`, or `Rejected` for an invalid size.
 
-    With a `zone`, borders are on its clock, so days last 23 to 25 hours.
+    With a `zone`, borders are on its clock, so days last 23 to 25 hours. Windows have no gap and do
+    not overlap. `start_of` and `end_of` raise `Rejected` if some would overlap at a change of the
+    clock in the two years that follow.
 
     >>> hours = Tiling(3_600_000)
     >>> hours.start_of(1_357_034_220_000), hours.end_of(1_357_030_800_000)
@@ -56,17 +86,61 @@ class Tiling(Struct, frozen=True):
             raise Rejected(f"size_ms is {self.size_ms}; a window lasts from 1 to {MAX_INT64} ms")
 
     def start_of(self, time: int) -> int:
-        return floor_time(time, self.size_ms, self.zone, self.origin)
+        start = self._floor(time)
+        self.check_order(start, time)
+        return start
 
     def end_of(self, start: int) -> int:
+        """Return the least time above `start` that is not in its window."""
         if self.zone is UTC_ZONE:
             return start + self.size_ms
-        return self.start_of(start + self.size_ms + self.size_ms // 2)  # the clock may be put back
+        self.check_order(start, start)
+        borders = list_clock_borders(start, self.size_ms, self.zone, self.origin)
+        return next(each for each in borders if self._floor(each) != start)
+
+    def check_order(self, start: int, time: int) -> None:
+        """Raise `Rejected` if a change of the clock puts times back into an earlier window.
+
+        The changes from `start` to two years after `time` count.
+        """
+        if self.zone is UTC_ZONE:
+            return
+        until = time + CHECKED_AHEAD_MS
+        for change in _find_disorders(self, start // YEAR_MS, until // YEAR_MS):
+            if start < change.at <= until:
+                size = _find_nearest_size(self, start, until)
+                raise Rejected(
+                    f"windows of {format_duration(self.size_ms)} overlap in {self.zone} when its "
+                    f"clock is put back at {format_in_zone(change.at, self.zone)}: use "
+                    f"{format_duration(size)}"
+                )
 
     def first_start(self, after: int) -> int:
         """Return the start of the window that contains a time, or of the first window."""
         start = self.start_of(max(after, LEAST_TIME))
         return self.end_of(start) if start < LEAST_TIME else start
+
+    def _floor(self, time: int) -> int:
+        return floor_time(time, self.size_ms, self.zone, self.origin)
+
+
+@lru_cache(maxsize=KEPT_TILINGS)
+def _find_disorders(tiling: Tiling, first_year: int, last_year: int) -> tuple[ClockChange, ...]:
+    """Return the changes of the clock that no window may cover, in years of 365 days since 1970."""
+    start, end = first_year * YEAR_MS, (last_year + 1) * YEAR_MS
+    changes = list_clock_changes(tiling.zone, start, end)
+    return tuple(each for each in changes if has_disorder(each, tiling.size_ms, tiling.origin))
+
+
+def _find_nearest_size(tiling: Tiling, start: int, end: int) -> int:
+    """Return the common size next to the size of a tiling that all changes of the clock allow."""
+    changes = [*list_clock_changes(tiling.zone, start, end)]
+    sizes = (
+        size
+        for size in COMMON_SIZES_MS
+        if not any(has_disorder(change, size, tiling.origin) for change in changes)
+    )
+    return min(sizes, key=lambda size: abs(size - tiling.size_ms))
 
 
 class CompleteWindow(Gaps, frozen=True):
@@ -131,8 +205,13 @@ def find_complete_windows(
         known = None if coverage is None else coverage.first_lower
         after = first.lower if known is None else known
     borders = [tiling.first_start(after)]
-    while len(borders) <= limit and _is_complete(history, borders[-1], tiling):
-        borders.append(tiling.end_of(borders[-1]))
+    tiling.check_order(borders[0], max(after, last.lower))
+    while len(borders) <= limit:
+        start = borders[-1]
+        end = tiling.end_of(start)
+        if not _is_complete(history, start, end):
+            break
+        borders.append(end)
     lacking: Iterable[Gaps] = repeat(UNKNOWN_GAPS)
     if coverage is not None:
         lacking = coverage.assess_windows(borders)
@@ -156,8 +235,10 @@ def find_changed_windows(
     >>> [(window.start, window.end, window.late.writers[0].rows) for window in found]
     [(0, 10, 3), (10, 20, 3)]
     """
-    if history.last is None:
+    first, last = history.first, history.last
+    if first is None or last is None:
         return iter(())
+    tiling.check_order(tiling.start_of(first.lower if after is None else after), last.lower)
     coverage = replace(coverage, late_reports=coverage.late_reports.since(since))
     earliest = LEAST_TIME if after is None else tiling.first_start(after)
     changed = (
@@ -168,12 +249,10 @@ def find_changed_windows(
     return _build_windows(history, changed)
 
 
-def _is_complete(history: MarkHistory, start: int, tiling: Tiling) -> bool:
+def _is_complete(history: MarkHistory, start: int, end: int) -> bool:
     """Return whether a window is complete. The last of a sealed stream contains its last lower."""
     lower = history.last_lower
-    return lower is not None and (
-        start < lower if history.is_whole else tiling.end_of(start) <= lower
-    )
+    return lower is not None and (start < lower if history.is_whole else end <= lower)
 
 
 def _find_changed(
@@ -181,10 +260,12 @@ def _find_changed(
 ) -> Iterator[tuple[int, int]]:
     for each in sorted(late, key=attrgetter("first")):
         start = max(earliest, tiling.first_start(each.first))
-        while start <= each.max_time and _is_complete(history, start, tiling):
-            earliest = tiling.end_of(start)
-            yield start, earliest
-            start = earliest
+        while start <= each.max_time:
+            end = tiling.end_of(start)
+            if not _is_complete(history, start, end):
+                break
+            yield start, end
+            start = earliest = end
 
 
 def _build_windows(

@@ -9,6 +9,7 @@ It keeps invariant 7 of docs/explain/theory.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import asdict, replace
@@ -278,12 +279,25 @@ def _find_top(domain: JudgedDomain, asked: Requirement) -> int | None:
 
 def _find_greatest(domain: JudgedDomain, asked: Requirement, top: int) -> Verdict | None:
     """Return the verdict at the greatest time up to `top` that is complete as required."""
-    ends = {asked.tiling.start_of(each) for each in _list_ends(domain, asked)} | {top}
-    for time in sorted((each for each in ends if each <= top), reverse=True)[:TIMES_EXAMINED]:
+    for time in islice(_list_times(domain, asked, top), TIMES_EXAMINED):
         found = judge_time(domain, asked, time)
         if found.status == "complete":
             return found
     return None
+
+
+def _list_times(domain: JudgedDomain, asked: Requirement, top: int) -> Iterator[int]:
+    """Yield `top` and then the lower times when a writer stops vouching, each rounded down once.
+
+    A time is rounded down when it is needed, because windows may overlap in a zone at older times.
+    """
+    yield top
+    time, tiling = top, asked.tiling
+    for end in sorted({*_list_ends(domain, asked)}, reverse=True):
+        start = tiling.start_of(end)
+        if start < time:
+            time = start
+            yield time
 
 
 def _find_reached_seq(domain: JudgedDomain, asked: Requirement) -> int:

@@ -265,8 +265,9 @@ async def list_complete_windows(
     """Return the complete windows that end after a time, or wait up to `wait_ms` for the first.
 
     One window starts at `origin`. Windows are on the clock of a `zone`, such as Europe/Berlin, so
-    a day lasts 23 to 25 hours; `origin` is then in ms after its 1970-01-01T00:00. The answer has at
-    most `limit` windows or 4 MiB. If more windows follow, `has_more` is true.
+    a day lasts 23 to 25 hours; `origin` is then in ms after its 1970-01-01T00:00. A size is refused
+    if its windows would overlap in the zone. The answer has at most `limit` windows or 4 MiB. If
+    more windows follow, `has_more` is true.
 
     With `changed_since` (Unix ms of the controller's clock), only windows with rows that were
     reported late since are returned, at once. `late_writers` then has only these rows. Reports
