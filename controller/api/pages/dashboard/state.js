@@ -82,9 +82,17 @@ async function loadWindows() {
   const { marks } = await ofDomain(["marks"], { after: Math.max(0, seq - 3), limit: 3 });
   const times = marks.map((mark) => Number(mark.lower) + zoneOffset(mark.lower));
   const isDaily = times[1] && times.every((time) => (time - times[0]) % DAY === 0);
-  const tiling = isDaily ? { size_ms: DAY, origin: times[0] % DAY, zone: chosenZone() } : { size_ms: HOUR };
-  const found = await ofDomain(["windows"], { ...tiling, after: lower - 13 * tiling.size_ms, limit: 13 });
-  return { ...found, isDaily };
+  const load = (tiling) => ofDomain(["windows"], { ...tiling, after: lower - 13 * tiling.size_ms, limit: 13 });
+  if (isDaily) {
+    try {
+      const days = await load({ size_ms: DAY, origin: times[0] % DAY, zone: chosenZone() });
+      return { ...days, isDaily };
+    } catch (problem) {
+      // days are refused if their begin is within the times that the clock of the zone shows twice
+      if (problem.status !== 422) throw problem;
+    }
+  }
+  return { ...await load({ size_ms: HOUR }), isDaily: false };
 }
 
 /** Load the marks of the range. By default it is the last hour, or everything if the hour has no mark. */
