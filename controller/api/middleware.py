@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import TypeVar
 
 from starlette.requests import ClientDisconnect
@@ -19,6 +19,7 @@ from controller.api.replicas.forwarding import Forwarding
 from controller.api.routes.readers import answer_marks
 from controller.api.sockets.connections import Connection
 from controller.api.wire.problems import build_problem, problem_of, refuse_parameters
+from controller.api.wire.request_ids import AnswerSender
 from controller.api.wire.responses import Answer, answer_of
 from controller.service.controller import Controller
 from controller.service.tokens import Holder
@@ -29,7 +30,9 @@ Given = TypeVar("Given")
 MAX_BODY = 1024 * 1024
 MOST_DROPPED = 16 * MAX_BODY
 CLOSE_HEADERS = ((b"connection", b"close"),)
-IGNORE_DISCONNECT = suppress(ClientDisconnect)
+INTERNAL_ERROR = Answer.of(500, b"Internal Server Error", "text/plain; charset=utf-8").with_headers(
+    CLOSE_HEADERS
+)
 
 
 class Middleware:
@@ -48,8 +51,16 @@ class Middleware:
             await self._app(scope, receive, send)
             return
         connection = scope.setdefault("state", {}).get("connection")
-        with connection or nullcontext(), IGNORE_DISCONNECT:
-            await self._admit(scope, receive, send)
+        sender = AnswerSender(scope, send)
+        with connection or nullcontext():
+            try:
+                await self._admit(scope, receive, sender)
+            except ClientDisconnect:
+                return
+            except Exception:
+                if not sender.has_started:
+                    await INTERNAL_ERROR.send(sender)
+                raise  # the server logs it
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         remote, _ = scope.get("client") or ("", 0)

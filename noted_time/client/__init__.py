@@ -2,6 +2,7 @@
 
 from noted_time.client.controllers import ENVIRONMENT_VARIABLE, OWNER_HEADER, Controllers
 from noted_time.client.protocol import (
+    REQUEST_HEADER,
     AddressedQuestion,
     Question,
     Reply,

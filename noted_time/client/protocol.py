@@ -33,6 +33,9 @@ MOST_BYTES = 32 * 1024 * 1024
 
 UNCOMPRESSED_HEADERS = {"accept-encoding": "identity"}
 
+REQUEST_HEADER = "noted-request"
+"""The header with the id of a request, which the controller repeats in its answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[Answer]):

@@ -9,11 +9,15 @@ from controller.api.sockets.server import normalize_url
 from noted_time import Rejected
 from tests.replicas.one_replica import ELSEWHERE, HERE, OTHER, THERE, Replica
 
+REQUEST_ID = "00f1e2d3c4b5a697"
+NO_STORE = {"cache-control": "no-store"}
+
 
 async def test_other_requests_are_forwarded_unchanged(this: Replica) -> None:
     """Method, path, query, body and the relevant headers are forwarded once."""
     path = f"/v1/streams/{THERE}/reader-groups/g%2F/readers/r?a=%20b&a=2"
     shown = {"authorization": "Bearer x", "cookie": "c", "x-forwarded-for": "1.2.3.4"}
+    shown["noted-request"] = REQUEST_ID
     await this.client.put(path, json={"position": {}}, headers=shown)
     (asked,) = this.owner.asked
 
@@ -26,7 +30,7 @@ async def test_other_requests_are_forwarded_unchanged(this: Replica) -> None:
         "accept": "*/*",
         "noted-time-forwarded": "1",
     }
-    assert "x-forwarded-for" not in asked.headers
+    assert not {"x-forwarded-for", "noted-request"} & asked.headers.keys()
 
 
 async def test_forwarded_answers_are_unchanged(this: Replica) -> None:
@@ -43,7 +47,25 @@ async def test_forwarded_answers_are_unchanged(this: Replica) -> None:
     answer = await this.client.get(f"/v1/streams/{THERE}/explain")
 
     assert (answer.status_code, answer.content) == (418, b"tea")
-    assert dict(answer.headers) == given | {"content-length": "3", "noted-time-owner": OTHER}
+    assert dict(answer.headers) == given | NO_STORE | {
+        "content-length": "3",
+        "noted-time-owner": OTHER,
+    }
+
+
+async def test_forwarded_answer_has_the_id_of_its_own_request(this: Replica) -> None:
+    """It is from the replica that was reached, whatever the owner answers."""
+    this.owner.reply = lambda _: httpx.Response(200, json={}, headers={"noted-request": "0" * 16})
+    answers = [
+        await this.client.get(
+            f"/v1/streams/{THERE}/explain", headers={"noted-request": REQUEST_ID}
+        ),
+        await this.note(THERE, **{"noted-request": REQUEST_ID}),
+        await this.client.get(f"/v1/streams/{THERE}/explain"),
+    ]
+
+    found = [each.headers.get_list("noted-request") for each in answers]
+    assert found == [[REQUEST_ID], [REQUEST_ID], []]
 
 
 async def test_answer_without_body_has_no_length(this: Replica) -> None:
@@ -52,8 +74,9 @@ async def test_answer_without_body_has_no_length(this: Replica) -> None:
     forwarded = await this.client.delete(f"/v1/streams/{THERE}")
     own = await this.client.delete(f"/v1/streams/{HERE}")
 
-    assert (own.status_code, dict(own.headers)) == (204, {})
-    assert (forwarded.status_code, dict(forwarded.headers)) == (204, {"noted-time-owner": OTHER})
+    assert (own.status_code, dict(own.headers)) == (204, NO_STORE)
+    assert forwarded.status_code == 204
+    assert dict(forwarded.headers) == {"noted-time-owner": OTHER} | NO_STORE
 
 
 async def test_timeout_of_forwarded_poll_includes_its_wait(this: Replica) -> None:
