@@ -4,6 +4,7 @@ from noted_time.client.controllers import ENVIRONMENT_VARIABLE, OWNER_HEADER, Co
 from noted_time.client.protocol import (
     REQUEST_HEADER,
     AddressedQuestion,
+    ForeignAnswer,
     Question,
     Reply,
     ask,

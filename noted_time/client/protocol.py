@@ -7,6 +7,7 @@ its outcome.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -36,6 +37,14 @@ UNCOMPRESSED_HEADERS = {"accept-encoding": "identity"}
 REQUEST_HEADER = "noted-request"
 """The header with the id of a request, which the controller repeats in its answer."""
 
+REQUEST_ID_BYTES = 8
+
+MOST_ATTEMPTS = 3
+"""How often a controller is asked whose answers belong to other requests."""
+
+REPEATABLE_METHODS = frozenset(("GET", "PUT"))
+REPEATABLE_POSTS = frozenset(("notes", "completeness", "time-window", "segment-times"))
+
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[Answer]):
@@ -52,12 +61,48 @@ class Question(Generic[Answer]):
     def stream(self) -> str:
         return self.path.removeprefix(STREAMS_PATH).strip("/").partition("/")[0]
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a repetition changes nothing.
+
+        >>> Question("POST", "/v1/streams/s/notes").is_repeatable
+        True
+        >>> Question("POST", "/v1/streams/s/seal").is_repeatable
+        False
+        """
+        if self.method == "POST":
+            return self.path.rpartition("/")[2] in REPEATABLE_POSTS
+        return self.method in REPEATABLE_METHODS
+
+    def can_have(self, answer: Answer) -> bool:  # noqa: ARG002 - for questions that restrict it
+        """Return whether this may be the answer, if the controller did not repeat the id."""
+        return True
+
+
+class ForeignAnswer(UnexpectedAnswer):
+    """The answer belongs to another request, so the outcome of this request is unknown."""
+
+    def __init__(self, question: Question[Any]) -> None:
+        remedy = "look for a cache or proxy"
+        if not question.is_repeatable:
+            remedy = "look whether it was done, and look for a cache or proxy"
+        request = f"{question.method} {question.path}"
+        super().__init__(f"the answer to {request} belongs to another request: {remedy}")
+        self.question = question
+
 
 class AddressedQuestion(NamedTuple):
-    """A question and the URL of the controller to ask."""
+    """One attempt: a question, the URL of the controller to ask, and the id of the request."""
 
     url: str
     question: Question[Any]
+    request_id: str
+
+    def check(self, reply: Reply) -> None:
+        """Raise `ForeignAnswer` if the reply has the id of another request."""
+        answered_id = reply.headers.get(REQUEST_HEADER, self.request_id)
+        if answered_id != self.request_id:
+            raise ForeignAnswer(self.question)
 
 
 def stream_path(stream: str, *below: str) -> str:
@@ -75,7 +120,8 @@ class Reply:
     def read(self, question: Question[Answer]) -> Answer:
         """Return the answer to a question, or raise the controller's problem.
 
-        Raises `UnexpectedAnswer` if the answer is not a controller's.
+        Raises `UnexpectedAnswer` if the answer is not a controller's, and `ForeignAnswer` if it has
+        no id and cannot be the answer to this question.
         """
         self.check(question.stream)
         content = self.content if self.status != NO_CONTENT else b"{}"
@@ -85,6 +131,8 @@ class Reply:
         except DECODE_ERRORS as odd:
             is_known = isinstance(odd, ValidationError | Rejected)
             raise self.build_error(str(odd) if is_known else "") from odd
+        if REQUEST_HEADER not in self.headers and not question.can_have(answer):
+            raise ForeignAnswer(question)
         return answer
 
     def check(self, stream: str) -> None:
@@ -171,18 +219,43 @@ def ask(
 def ask_in_turn(
     controllers: Controllers, question: Callable[[], Question[Any]], read: Callable[[Reply], Result]
 ) -> Generator[AddressedQuestion, Reply, Result]:
-    """Ask each controller once, until one answers, or raise the last `Unreachable`."""
+    """Ask each controller until one answers, or raise the last `Unreachable`.
+
+    A controller is asked again if its answer belongs to another request. Such an answer to a
+    request that must not be repeated is raised at once.
+    """
     failure = Unreachable("no controller was asked")
     for _ in controllers.urls:
         url = controllers.current
         try:
-            reply = yield AddressedQuestion(url, question())
-            controllers.prefer(reply.headers.get(OWNER_HEADER))
-            return read(reply)
+            return (yield from _ask_current(controllers, question(), read))
         except Unreachable as error:
+            if isinstance(error, ForeignAnswer) and not error.question.is_repeatable:
+                raise
             failure = error
             controllers.pass_over(url)
     raise failure
+
+
+def _ask_current(
+    controllers: Controllers, question: Question[Any], read: Callable[[Reply], Result]
+) -> Generator[AddressedQuestion, Reply, Result]:
+    """Ask until the answer belongs to the question.
+
+    Each attempt has the same body. So notes keep their `sequence`, and their late rows count once.
+    """
+    url = controllers.current
+    attempts = MOST_ATTEMPTS if question.is_repeatable else 1
+    for _ in range(attempts):
+        asked = AddressedQuestion(url, question, secrets.token_hex(REQUEST_ID_BYTES))
+        reply = yield asked
+        try:
+            asked.check(reply)
+            controllers.prefer(reply.headers.get(OWNER_HEADER))
+            return read(reply)
+        except ForeignAnswer:
+            continue
+    raise ForeignAnswer(question)
 
 
 def run(

@@ -13,6 +13,7 @@ import httpx
 from noted_time.client.connections import ConnectionPool
 from noted_time.client.controllers import Controllers, build_authorization
 from noted_time.client.protocol import (
+    REQUEST_HEADER,
     UNCOMPRESSED_HEADERS,
     AddressedQuestion,
     Answer,
@@ -135,6 +136,7 @@ def _build_request(addressed: AddressedQuestion, timeout_s: float) -> dict[str, 
     options = {
         "method": question.method,
         "url": addressed.url + question.path,
+        "headers": {REQUEST_HEADER: addressed.request_id},
         "timeout": timeout_s + question.wait_ms / 1000,
     }
     content = {"params": question.query or None, "json": question.body}

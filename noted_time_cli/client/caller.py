@@ -13,7 +13,7 @@ from msgspec.json import format as format_json
 
 from noted_time import NotedTimeError, UnexpectedAnswer, UnknownStream, UnknownWriter
 from noted_time.answers import StreamsPage, WritersPage
-from noted_time.client import Json, Question, Reply, ask_in_turn, stream_path
+from noted_time.client import ForeignAnswer, Json, Question, Reply, ask_in_turn, stream_path
 from noted_time.client.protocol import STREAMS_PATH
 from noted_time.client.transport import Transport
 from noted_time.coding import convert_to_json, encode
@@ -54,6 +54,8 @@ class Caller:
         def read(reply: Reply) -> tuple[int, Answer]:
             try:
                 return reply.status, reply.read(asked)
+            except ForeignAnswer:
+                raise
             except UnexpectedAnswer as other:
                 fact = f"sent an unexpected answer: {other.why}"
                 if not other.why:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from noted_time.answers import Completeness, CompleteWindowsPage, Explanation, MarksAnswer
@@ -55,13 +55,28 @@ def ask_windows(
     )
 
 
-def ask_completeness(stream: str, asked: Requirement) -> Question[Completeness]:
-    return Question(
+@dataclass(frozen=True, slots=True)
+class CompletenessQuestion(Question[Completeness]):
+    """Asks for completeness as required by `asked`."""
+
+    asked: Requirement = field(default_factory=Requirement)
+
+    def can_have(self, answer: Completeness) -> bool:
+        """Return false if the answer is complete only to a time before the one in question."""
+        if self.asked.to is None or answer.sealed or not answer.is_complete:
+            return True
+        time = self.asked.tiling.start_of(self.asked.to)
+        return answer.complete_to is None or answer.complete_to >= time
+
+
+def ask_completeness(stream: str, asked: Requirement) -> CompletenessQuestion:
+    return CompletenessQuestion(
         "POST",
         stream_path(stream, "completeness"),
         body=convert_to_json(asked),
         wait_ms=asked.wait_ms,
         answer=Completeness,
+        asked=asked,
     )
 
 

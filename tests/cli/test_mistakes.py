@@ -54,7 +54,7 @@ def test_a_port_of_another_server_is_explained(run: Commands, other_server: str)
 
 
 def test_connection_closed_before_tls_begins_is_explained() -> None:
-    asked = AddressedQuestion("https://127.0.0.1:9092", Question("GET", "/v1/streams"))
+    asked = AddressedQuestion("https://127.0.0.1:9092", Question("GET", "/v1/streams"), "")
 
     error = build_unreachable(asked, OSError("TLS/SSL connection has been closed (EOF)"))
 

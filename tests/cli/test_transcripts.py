@@ -27,6 +27,7 @@ behind exclamation marks, and last its status, unless that is 0:
     $ cat > sales.csv                                         and reads the lines below it
       sold,shop
       2013-01-01T10:00Z,berlin
+    proxy caches POST                 the commands that follow call through a `CachingProxy`
     $ export NOTED_TIME_URL=http://127.0.0.1:9                for the commands that follow
     $ cd query                                                likewise
 
@@ -40,6 +41,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -50,6 +52,7 @@ from deltalake import write_deltalake
 from noted_time.values import parse_time
 from tests.cli.conftest import Commands, Result, note, write
 from tests.support.asking import ask
+from tests.support.caching_proxy import CachingProxy
 from tests.support.claimed import ROWS, Orders
 from tests.support.paragraphs import matches, parse_expected, read_paragraphs
 from tools.trials.served import Served
@@ -58,7 +61,7 @@ from writer_client import SegmentLogWriter
 FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
 
 
-VERBS = "ask|find|note|write|rows|claim|append|overwrite|PUT|POST|DELETE"
+VERBS = "ask|find|note|write|rows|claim|append|overwrite|proxy|PUT|POST|DELETE"
 
 
 def split_session(acts: list[str], verbs: str = VERBS) -> list[str]:
@@ -107,6 +110,7 @@ class Session:
     served: Served
     run: Commands
     orders: Orders
+    stack: ExitStack = field(default_factory=ExitStack)
     batches: Iterator[int] = field(default_factory=count)
     printed: str = ""
     found: str = ""
@@ -139,6 +143,8 @@ class Session:
             self.orders.claim(
                 claimed, next(self.batches), *options.pop("missing_writers", ()), **options
             )
+        elif verb == "proxy":
+            self.run.url = self.stack.enter_context(CachingProxy(self.served.url, rest)).url
         elif verb in {"append", "overwrite"}:
             write_deltalake(path, ROWS, mode="append" if verb == "append" else "overwrite")
         else:
@@ -209,5 +215,6 @@ def test_transcripts(
     monkeypatch.chdir(tmp_path)
     clear_streams(served)
     session = Session(served, Commands(served.url), Orders(tmp_path))
-    for act in split_session(acts):
-        session.perform(act)
+    with session.stack:
+        for act in split_session(acts):
+            session.perform(act)

@@ -15,6 +15,7 @@ every advance, without writers:
     note {"writer": "w"}, {"writer": "v"}         notes of others in the stream `s`, accepted
     PUT s {"domains": ["ship"]}                   a call of the API that succeeds
     GET s/writers/UA -> {"state": "live", …}
+    proxy caches GET                              later clients call through a `CachingProxy`
     stop                                          the controller stops; `start` ends that
     clock 5                                       the clock of writers, at first 0
     logged writer 'UA' of stream 's': …           the next warning: all are shown, or none;
@@ -47,6 +48,7 @@ import noted_time
 from noted_time import Lag, TimeWindow
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
+from tests.support.caching_proxy import CachingProxy
 from tests.support.http import as_json
 from tests.support.paragraphs import matches, parse_expected, read_paragraphs
 from tests.writer_client.scripted import URL, Scripted, results
@@ -71,6 +73,7 @@ class Session(AsyncExitStack):
     ) -> None:
         super().__init__()
         self.served, self.kinds, self.caplog = served, kinds, caplog
+        self.url = ""  # the controller's
         self.clients: dict[str, Any] = {}
         self.excluded: list[object] = []
         self.now = self.warnings_shown = 0
@@ -105,6 +108,8 @@ class Session(AsyncExitStack):
         found: object = None
         if verb in {"stop", "start"}:
             getattr(self.served, verb)()
+        elif verb == "proxy":
+            self.url = self.enter_context(CachingProxy(self.served.url, rest)).url
         elif verb == "clock":
             self.now = int(rest)
         elif verb == "take":
@@ -166,7 +171,7 @@ class Session(AsyncExitStack):
         self, name: str | None, kind: str, values: list[Any], options: dict[str, Any]
     ) -> None:
         """Open a client that retries quickly."""
-        url = options.pop("url", URL if self.network else self.served.url)
+        url = options.pop("url", URL if self.network else self.url or self.served.url)
         backoff_s = options.pop("backoff_s", 0.001)
         backoff = Backoff(backoff_s, backoff_s)
         if kind == "Writer":

@@ -1,13 +1,26 @@
 """How clients choose a controller and interpret unsuccessful answers."""
 
+import json
+import re
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.client import Backoff, Controllers, Question, Reply, ask_in_turn, run
+from noted_time.client import (
+    AddressedQuestion,
+    Backoff,
+    Controllers,
+    ForeignAnswer,
+    Question,
+    Reply,
+    ask,
+    ask_in_turn,
+    run,
+)
 from noted_time.client.problems import error_of
 from noted_time.client.retrying import LONGEST_RETRY_AFTER_S
 from noted_time.values import (
@@ -22,6 +35,8 @@ from noted_time.values import (
     UnknownStream,
     Unreachable,
 )
+from noted_time.verdict import Requirement
+from reader_client.protocol.questions import ask_completeness
 
 
 def ask_controllers(controllers: Controllers, call: Callable[[str], Reply]) -> str:
@@ -58,6 +73,125 @@ def test_all_controllers_are_asked_once_before_failure() -> None:
         ask_controllers(controllers, away)
 
     assert controllers.current == "http://a"
+
+
+def reply_with(request_id: str, *, status: int = 200) -> Reply:
+    return Reply(status, {"noted-request": request_id}, b"{}")
+
+
+def list_attempts(question: Question[Any], reply_to: Callable[[str, str], Reply]) -> list[str]:
+    """Ask two controllers, and return the URLs asked until an answer or a foreign answer.
+
+    `reply_to` takes the URL and the id of a request. Each id must be new.
+    """
+    urls, ids = list[str](), list[str]()
+
+    def perform(asked: AddressedQuestion) -> Reply:
+        urls.append(asked.url)
+        ids.append(asked.request_id)
+        return reply_to(asked.url, asked.request_id)
+
+    with suppress(ForeignAnswer):
+        run(ask(Controllers("http://a,http://b"), question), perform)
+    assert len({*ids}) == len(ids)
+    assert all(re.fullmatch("[0-9a-f]{16}", each) for each in ids)
+    return urls
+
+
+def name_request(question: Question[Any]) -> str:
+    return f"{question.method} {question.path}"
+
+
+QUESTIONS: list[Question[Any]] = [
+    Question("GET", "/v1/streams/s"),
+    Question("PUT", "/v1/streams/s"),
+    Question("POST", "/v1/streams/s/notes"),
+    Question("POST", "/v1/streams/s/completeness"),
+    Question("POST", "/v1/streams/s/time-window"),
+    Question("POST", "/v1/streams/s/segment-times"),
+]
+CHANGES: list[Question[Any]] = [
+    Question("DELETE", "/v1/streams/s"),
+    Question("DELETE", "/v1/streams/s/writers/notes"),
+    Question("POST", "/v1/streams/s/seal"),
+    Question("POST", "/v1/streams/s/scale"),
+    Question("POST", "/v1/streams/s/truncate"),
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS + CHANGES, ids=name_request)
+@pytest.mark.parametrize("status", [200, 201])
+def test_answer_with_the_id_of_its_request_is_taken(question: Question[Any], status: int) -> None:
+    attempts = list_attempts(question, lambda _, id_: reply_with(id_, status=status))
+
+    assert attempts == ["http://a"]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=name_request)
+@pytest.mark.parametrize("status", [200, 204, 404, 503])
+def test_question_with_foreign_answers_is_asked_again(question: Question[Any], status: int) -> None:
+    """Each controller is asked three times, then the next one."""
+
+    def reply_to(url: str, request_id: str) -> Reply:
+        return reply_with("0" * 16 if url == "http://a" else request_id, status=200)
+
+    always = list_attempts(question, lambda *_: reply_with("0" * 16, status=status))
+
+    assert list_attempts(question, reply_to) == ["http://a"] * 3 + ["http://b"]
+    assert always == ["http://a"] * 3 + ["http://b"] * 3
+
+
+@pytest.mark.parametrize("question", CHANGES, ids=name_request)
+@pytest.mark.parametrize("status", [200, 204, 409])
+def test_change_with_foreign_answer_is_not_repeated(question: Question[Any], status: int) -> None:
+    """Another controller is not asked either."""
+    attempts = list_attempts(question, lambda *_: reply_with("0" * 16, status=status))
+
+    assert attempts == ["http://a"]
+
+
+def test_foreign_answer_names_no_owner() -> None:
+    """The owner is of the stream in the other request."""
+    controllers, headers = Controllers("http://a,http://b"), {"noted-time-owner": "http://b"}
+    foreign = Reply(200, {"noted-request": "0" * 16, **headers}, b"{}")
+    question: Question[Any] = Question("GET", "/v1/streams/s")
+    asking = ask(controllers, question)
+    next(asking)
+    again = asking.send(foreign)
+
+    assert again.url == controllers.current == "http://a"
+
+
+COMPLETE = {"lacks": [], "sentence": "", "remedy": "", "status": "complete"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "is_taken"),
+    [
+        (Requirement(to=20), COMPLETE | {"complete_to": 19}, False),
+        (Requirement(to=20), COMPLETE | {"complete_to": 20}, True),
+        (Requirement(to=20), COMPLETE | {"complete_to": None}, True),
+        (Requirement(to=20), COMPLETE | {"complete_to": 19, "sealed": True}, True),
+        (Requirement(to=20), COMPLETE | {"complete_to": 19, "status": "waiting"}, True),
+        (Requirement(to=20, floor_ms=10), COMPLETE | {"complete_to": 20}, True),
+        (Requirement(to=29, floor_ms=10), COMPLETE | {"complete_to": 20}, True),
+        (Requirement(to=30, floor_ms=10), COMPLETE | {"complete_to": 20}, False),
+        (Requirement(), COMPLETE | {"complete_to": 19}, True),
+    ],
+)
+@pytest.mark.parametrize("has_id", [False, True])
+def test_answer_without_id_must_reach_the_time(
+    asked: Requirement, answer: dict[str, Any], *, is_taken: bool, has_id: bool
+) -> None:
+    """An older controller has none, or a proxy drops it. With the id, the answer is taken."""
+    content = json.dumps(answer).encode()
+
+    def perform(sent: AddressedQuestion) -> Reply:
+        return Reply(200, {"noted-request": sent.request_id} if has_id else {}, content)
+
+    with nullcontext() if is_taken or has_id else pytest.raises(ForeignAnswer):
+        found = run(ask(Controllers("http://a"), ask_completeness("s", asked)), perform)
+        assert found.complete_to == answer["complete_to"]
 
 
 def test_a_refusal_is_an_answer() -> None:
