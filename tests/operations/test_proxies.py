@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler
 import httpx
 import pytest
 
-from noted_time.client import OWNER_HEADER
+from noted_time.client import OWNER_HEADER, REQUEST_HEADER
 from tests.operations.proxies import PACKAGES, Proxy
 from tests.support.loopback import Loopback, give
 from tests.support.processes import ServeProcess
@@ -66,25 +66,29 @@ def test_headers_over_the_limit_are_refused(client: httpx.Client, stream: str) -
 
 
 OWNER = "http://controller-2.example:7464"
+REQUEST_ID = "00f1e2d3c4b5a697"
 
 
 def name_owner(asked: BaseHTTPRequestHandler) -> None:
     """Name another controller as the stream's owner, and return the headers that came."""
     came = {f"x-{name}": asked.headers[name] for name in ("host", "authorization")}
+    came[REQUEST_HEADER] = asked.headers[REQUEST_HEADER]
     give(asked, 200, b"", {OWNER_HEADER: OWNER, **came})
 
 
 def test_headers_pass_in_both_directions(
     client: httpx.Client, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The request has the token and the host name, and the answer the stream's owner."""
+    """The request has the token, the host name and its id; the answer has the owner and the id."""
+    sent = {"Authorization": "Bearer nt_1", "Noted-Request": REQUEST_ID}
     with Loopback(name_owner) as controller:
         port = int(controller.url.rpartition(":")[2])
         with Proxy(name, tmp_path_factory.mktemp(name), port, port) as proxy:
-            answer = client.get(proxy.ready().url, headers={"Authorization": "Bearer nt_1"})
+            answer = client.get(proxy.ready().url, headers=sent)
 
     seen = answer.headers[OWNER_HEADER], answer.headers["x-authorization"], answer.headers["x-host"]
     assert seen == (OWNER, "Bearer nt_1", f"localhost:{proxy.port}")
+    assert answer.headers[REQUEST_HEADER] == REQUEST_ID
 
 
 def test_a_long_poll_waits_its_whole_time(client: httpx.Client, stream: str) -> None:
