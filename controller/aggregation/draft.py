@@ -52,6 +52,7 @@ class Draft:
 
     def forget(self, stream: DraftedStream, writers: Iterable[str]) -> None:
         touched = self.touch(stream)
+        touched |= stream.aggregator.take_unstored()
         for writer in sorted(writers):
             touched.discard(writer)
             self.batch.drop(StoredMember, stream.id, writer)

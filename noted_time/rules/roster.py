@@ -327,12 +327,17 @@ class Roster:
         return (each for each in self._unreported.iter_before(lower) if self._is_due(each, lower))
 
     def report(self, lower: int, cut: Mapping[int, int]) -> None:
-        """Find who is missing, returned and joined at the next mark, at `lower` with this cut."""
-        self.report_returned(lower)
-        self.absences = self.pop_absences(lower, cut)
-        self.joined = self.pop_newcomers() if self.newcomers else ()
+        """Find who is missing, returned and joined at the next mark, at `lower` with this cut.
 
-    def report_returned(self, lower: int) -> None:
+        The last mark of a sealed stream names nobody that joined.
+        """
+        self._report_returned(lower)
+        self.absences = self._pop_absences(lower, cut)
+        self.joined = ()
+        if self.newcomers and not self.is_sealed:
+            self.joined = self._pop_newcomers()
+
+    def _report_returned(self, lower: int) -> None:
         self.returned_writers = ()
         if not self._returning:
             return
@@ -346,7 +351,7 @@ class Roster:
             self._keep(track, replace(track.membership, reported=None))
         self.returned_writers = tuple(sorted(returned))
 
-    def pop_absences(self, lower: int, cut: Mapping[int, int]) -> tuple[Absence, ...]:
+    def _pop_absences(self, lower: int, cut: Mapping[int, int]) -> tuple[Absence, ...]:
         absences: dict[str, Absence] = {}
         last_lower = self.last.lower if self.last else None
         while self._unreported.has_before(lower):
@@ -382,7 +387,7 @@ class Roster:
         )
         self._keep(track, changed)
 
-    def pop_newcomers(self) -> tuple[Absence, ...]:
+    def _pop_newcomers(self) -> tuple[Absence, ...]:
         joined = tuple(
             replace(each, position=NO_OFFSETS, from_time=None) for each in self.not_joined
         )
@@ -415,8 +420,16 @@ class Roster:
             self.missing.add(track.member.writer)
         if track.membership.is_unreported:
             self._queue(track)
-        if self.last is not None and track.membership.joined_after_seq == self.last.seq:
+        if self._is_newcomer(track):
             self.newcomers[track.member.writer] = track
+
+    def _is_newcomer(self, track: Track) -> bool:
+        """Return whether no mark has named that the member joined."""
+        joined_after_seq = track.membership.joined_after_seq
+        if self.last is None or not joined_after_seq:
+            return False
+        last_naming_seq = self.last.seq - 1 if self.last.final else self.last.seq
+        return joined_after_seq == last_naming_seq
 
 
 def absence_of(track: Track, last_lower: int | None) -> Absence:
