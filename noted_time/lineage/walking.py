@@ -119,7 +119,7 @@ def describe_table(
     why = "" if sources else "its claim names no stream"
     remedy = RUN_JOB if is_by_job else RUN_QUERY
     is_before = time is not None and found.from_time is not None and time <= found.from_time
-    doubt = found.gone if is_before else describe_first_mark(found.first_lower, time)
+    doubt = found.gone if is_before else describe_first_mark(found.known_first_lower, time)
     return Hop(dataset, found.complete_to, sources, why, remedy, found.describe_lack(), doubt)
 
 

@@ -16,10 +16,13 @@ from noted_time.values import (
     MAX_INT64,
     MIN_INT64,
     Claim,
+    ClaimSource,
     format_duration,
     format_gap,
     format_time,
     list_expected_names,
+    merge_sources,
+    shift_bound,
 )
 
 Steps = tuple[tuple[int, int], ...]
@@ -31,6 +34,7 @@ NOT_CLAIMED = "no commit has a claim"
 HISTORY_EXPIRED = "its claims are in history that has expired"
 NO_WATERMARK = "its query has no watermark yet"
 START_UNKNOWN = "it is not known which rows were deleted before its query began"
+FROM_TIME_OPTIONS = "TableClaims takes from_time=, and window= for a query with state"
 ROWS_DELETED = "rows before {} may be missing: its query began after them"
 FIRST_NOT_KNOWN = "the time of the stream's first mark is not known"
 SINCE_STATED = "it has the rows since {}, as stated"
@@ -91,7 +95,7 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
     """The completeness of a table: the least time (Unix ms) of the expected names' claims.
 
     `missing_writers` is `None` if a claim did not check for missing writers, and `is_foreign` true
-    if others appended rows.
+    if others appended rows. `times` are those of the single names.
     """
 
     complete_to: int
@@ -100,6 +104,7 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
     missing_writers: tuple[str, ...] | None = None
     is_foreign: bool = False
     steps: Steps = ()
+    times: Mapping[str, int] = {}
 
     @property
     def from_time(self) -> int | None:
@@ -109,9 +114,37 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
 
     @property
     def first_lower(self) -> int | None:
-        """The least time (Unix ms) that a writer vouches for, if it is known."""
+        """The least time (Unix ms) that a writer vouches for, if it is known of all streams."""
+        are_known = all(each.first_lower is not None for each in self.claims.values())
+        return self.known_first_lower if are_known else None
+
+    @property
+    def known_first_lower(self) -> int | None:
+        """The time (Unix ms) below which no writer vouches, as far as it is known."""
         times = [each.first_lower for each in self.claims.values() if each.first_lower is not None]
         return max(times, default=None)
+
+    @property
+    def keeps_late_rows(self) -> bool | None:
+        """Whether rows that come late to the queries are in the table, if it is known."""
+        return find_whether_all_keep(self.claims.values())
+
+    def list_sources(self) -> list[ClaimSource]:
+        """Return the streams of the claims, each with the marks that the table has.
+
+        >>> claims = {"orders": Claim("orders", 50, stream="orders", domain="ship")}
+        >>> TableClaim(40, 1, claims, times={"orders": 50}).list_sources()
+        [ClaimSource(stream='orders', domain='ship', lag_ms=0, at_most=50)]
+        """
+        sources = []
+        for name, claim in self.claims.items():
+            time = self.times.get(name, self.complete_to)
+            for source in claim.sources:
+                at_most = source.at_most
+                if not claim.inherits:
+                    at_most = shift_bound(time, source.lag_ms)
+                sources.append(source._replace(at_most=at_most))
+        return merge_sources(sources)
 
     def list_missing(self) -> list[str]:
         return sorted(
@@ -127,15 +160,17 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
     def gone(self) -> str:
         """A sentence about rows that may be missing because of `from_time`, or `""`."""
         if self.from_time is None:
-            return START_UNKNOWN
+            return f"{START_UNKNOWN} ({FROM_TIME_OPTIONS})"
         if any(each.is_from_time_stated for each in self.claims.values()):
             return SINCE_STATED.format(format_time(self.from_time))
         return (
             "" if self.from_time == MIN_INT64 else ROWS_DELETED.format(format_time(self.from_time))
         )
 
-    def describe_lack(self, asked: str = "") -> str:
+    def describe_lack(self, asked: str = "", *, names_gone: bool = True) -> str:
         """Return the missing writers and rows, as the end of a sentence after a stream's answer.
+
+        With `names_gone`, it ends with the rows that may be missing because of `from_time`.
 
         >>> TableClaim(5, 1, {}, missing_writers=("pos", "web")).describe_lack()
         ', without pos, web'
@@ -147,7 +182,7 @@ class TableClaim(Struct, frozen=True, repr_omit_defaults=True):
         has_unknown = any(each.stream and each.first_lower is None for each in self.claims.values())
         if has_unknown and not asked:
             lack += f"; {FIRST_NOT_KNOWN}"
-        return f"{lack}; {self.gone}" if self.gone else lack
+        return f"{lack}; {self.gone}" if self.gone and names_gone else lack
 
     def version_at(self, time: int) -> int | None:
         """Return the first version that is complete to `time` (Unix ms)."""
@@ -234,6 +269,20 @@ class TableHistory(Struct, frozen=True):
         return NoClaim("; ".join(ended), "claim_ended" if is_over else "not_claimed")
 
 
+def find_whether_all_keep(claims: Iterable[Claim]) -> bool | None:
+    """Return whether the queries of all claims keep late rows, `None` if it is not known.
+
+    >>> keeps, loses = Claim("a", 5, keeps_late_rows=True), Claim("a", 5, keeps_late_rows=False)
+    >>> unknown = Claim("a", 5)
+    >>> [find_whether_all_keep(each) for each in ([keeps], [keeps, unknown], [unknown, loses])]
+    [True, None, False]
+    """
+    known = {each.keeps_late_rows for each in claims}
+    if False in known:
+        return False
+    return None if None in known else True
+
+
 def _combine_claims(statuses: Mapping[str, ClaimStatus], commits: Sequence[Commit]) -> TableClaim:
     known = {name: each.claim for name, each in statuses.items() if each.claim is not None}
     missing = [claim.missing_writers for claim in known.values()]
@@ -245,6 +294,7 @@ def _combine_claims(statuses: Mapping[str, ClaimStatus], commits: Sequence[Commi
         tuple(sorted({name for each in checked for name in each})) if checked == missing else None,
         any(each.is_foreign for each in statuses.values()),
         tuple(_least_steps([each.steps for each in statuses.values()], commits)),
+        {name: each.complete_to for name, each in statuses.items() if each.complete_to is not None},
     )
 
 

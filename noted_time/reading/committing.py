@@ -283,8 +283,10 @@ def build_acceptance(
             is_from_time_stated=claim.is_from_time_stated,
             first_lower=claim.first_lower,
             max_time_ahead_ms=claim.max_time_ahead_ms,
+            keeps_late_rows=claim.keeps_late_rows,
             accepted=comment,
             inherits=claim.inherits,
+            at_most=claim.at_most,
         )
         for claim in lost
     ]

@@ -145,6 +145,25 @@ class MissingWriters:
         shown = tuple(writers[:WRITERS_NAMED])
         return Missing(shown, len(writers), later, is_known=mark.lower > self.known_from)
 
+    def find_between(self, lower: int, seq: int) -> tuple[set[str], set[str]]:
+        """Return the members missing at marks from a lower to `seq`, and who had joined before.
+
+        >>> missing = MissingWriters()
+        >>> joined = Absence("lima", "not_joined", 7, None, {}, 5)
+        >>> missing.take(3, 0, (20, 30), [joined, Absence("UA", "timed_out", 7, 10, {}, 10)], ())
+        >>> missing.take(4, 0, (30, 40), (), ("UA",))
+        >>> missing.find_between(20, 5), missing.find_between(31, 5)
+        (({'UA'}, set()), (set(), {'lima'}))
+        """
+        members, joined_before = set[str](), set[str]()
+        for each in self._ended:
+            if each.absence.joined_later:
+                if each.end < lower:
+                    joined_before.add(each.absence.writer)
+            elif each.end >= lower and each.first_seq <= seq:
+                members.add(each.absence.writer)
+        return members, joined_before
+
     def find_seq_without(
         self, seq: int, last: int, owes_rows: Callable[[str], bool] = bool
     ) -> tuple[int, list[Absence]]:

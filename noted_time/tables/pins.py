@@ -15,7 +15,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from noted_time.reading.claims import HISTORY_GAP, ClaimStatus, NoClaim, TableClaim, TableHistory
+from noted_time.reading.claims import (
+    HISTORY_GAP,
+    ClaimStatus,
+    NoClaim,
+    TableClaim,
+    TableHistory,
+    find_whether_all_keep,
+)
 from noted_time.reading.committing import find_last_record, list_other_names
 from noted_time.values import (
     MIN_INT64,
@@ -189,19 +196,21 @@ def _combine_writers(found: Sequence[TableClaim], delay_ms: int) -> dict[str, An
     claims = [claim for each in found for claim in each.claims.values()]
     since = [each.from_time for each in found if each.from_time is not None]
     has_streams = all(claim.stream for claim in claims)
-    sources = [source for claim in claims for source in claim.sources] if has_streams else []
+    sources = [source for each in found for source in each.list_sources()] if has_streams else []
     has_asked = all(each.missing_writers is not None for each in found)
     missing = tuple(sorted({name for each in found for name in each.missing_writers or ()}))
     firsts = [each.first_lower for each in found if each.first_lower is not None]
+    are_firsts_known = len(firsts) == len(found)
     ahead = [each.max_time_ahead_ms for each in claims if each.max_time_ahead_ms is not None]
     return {
         **join_sources(sources),
         "missing_writers": missing if has_asked else None,
         "vouched": _combine_vouched(claims) if has_streams else {},
         "from_time": shift_bound(max(since), delay_ms) if len(since) == len(found) else None,
-        "first_lower": max(firsts, default=None),
+        "first_lower": shift_bound(max(firsts), delay_ms) if are_firsts_known else None,
         "is_from_time_stated": any(claim.is_from_time_stated for claim in claims),
         "max_time_ahead_ms": max(ahead) if len(ahead) == len(claims) else None,
+        "keeps_late_rows": find_whether_all_keep(claims),
     }
 
 

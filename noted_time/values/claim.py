@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, convert, to_builtins
@@ -37,12 +37,14 @@ VOUCHED_FIELDS = ("count", "expected", "expected_vouching")
 class ClaimSource(NamedTuple):
     """A stream that a query reads, and its domain, `None` if this is not known.
 
-    The query has all rows of this domain below its claim plus `lag_ms`.
+    The query has all rows of this domain below its claim plus `lag_ms`, and the marks up to the
+    first one whose lower reaches `at_most`, `None` if this is not known.
     """
 
     stream: str
     domain: str | None
     lag_ms: int = 0
+    at_most: int | None = None
 
 
 class Parent(Struct, frozen=True):
@@ -79,11 +81,15 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     - `lag_ms`: how far `complete_to` is below the ingestion marks of the query, if it reads any.
     - `from_time`: rows below this time (Unix ms) may be missing, because the query began after
       them. `None` if it is not known. If `is_from_time_stated`, the user has stated it.
-    - `first_lower`: the lower of the stream's first mark, less `lag_ms`. Below it, no writer
-      vouches. `None` if it is not known, and the least integer after a final mark.
+    - `first_lower`: the lower of the stream's first mark, less `lag_ms`, later by the delay of the
+      jobs that inherited it. Below it, no writer vouches. `None` if it is not known of a stream,
+      and the least integer after a final mark.
+    - `keeps_late_rows`: whether rows that come late to the query are in the table, too. `None` if
+      it is not known.
     - `max_time_ahead_ms`: how far the stream lets `complete_to` be ahead of the commit. `None` if
       this is not known, or if the stream is sealed or accepts any time.
     - `inherits`: the sources, if a batch job wrote the table. `after` is the version that it wrote.
+      `at_most` then has a time for each of `sources`, or none if one is not known.
 
     >>> Claim.from_json("flights", Claim("flights", 50, "departure", "q", 7).to_json())
     Claim(name='flights', complete_to=50, time_of='departure', query='q', batch=7)
@@ -113,11 +119,13 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     from_time: Int64 | None = None
     is_from_time_stated: bool = False
     max_time_ahead_ms: Int64 | None = None
+    keeps_late_rows: bool | None = None
     starts: bool = False
     merges: bool = False
     continues: bool = False
     accepted: str = ""
     inherits: Annotated[tuple[Parent, ...], Meta(max_length=PARENTS_KEPT)] = ()
+    at_most: tuple[Int64, ...] = ()
     unreadable: str = ""
 
     @property
@@ -126,19 +134,23 @@ class Claim(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
 
     @property
     def sources(self) -> tuple[ClaimSource, ...]:
-        """The streams of the query.
+        """The streams of the query, and how far a job's table has their marks.
 
         >>> Claim("web", 50, stream="orders,stock", domain="ship,default").sources[0]
-        ClaimSource(stream='orders', domain='ship', lag_ms=0)
-        >>> Claim("web", 50, stream="orders").sources
-        (ClaimSource(stream='orders', domain=None, lag_ms=0),)
+        ClaimSource(stream='orders', domain='ship', lag_ms=0, at_most=None)
+        >>> Claim("web", 50, stream="orders", at_most=(60,)).sources
+        (ClaimSource(stream='orders', domain=None, lag_ms=0, at_most=60),)
         """
         streams = self.stream.split(",") if self.stream else []
         domains = (self.domain or "").split(",")
-        known = domains if len(domains) == len(streams) else [""] * len(streams)
+        if len(domains) != len(streams):
+            domains = [""] * len(streams)
+        times: Sequence[int | None] = self.at_most
+        if len(times) != len(streams):
+            times = [None] * len(streams)
         return tuple(
-            ClaimSource(stream, domain or None, self.lag_ms * (domain == INGESTION_NAME))
-            for stream, domain in zip(streams, known, strict=True)
+            ClaimSource(stream, domain or None, self.lag_ms * (domain == INGESTION_NAME), at_most)
+            for stream, domain, at_most in zip(streams, domains, times, strict=True)
         )
 
     @property
@@ -190,18 +202,40 @@ def join_sources(sources: Iterable[ClaimSource]) -> dict[str, Any]:
     """Return the fields of a claim that `Claim.sources` reads.
 
     >>> join_sources([ClaimSource("stock", "default"), ClaimSource("orders", "ship")])
-    {'stream': 'orders,stock', 'domain': 'ship,default', 'lag_ms': 0}
+    {'stream': 'orders,stock', 'domain': 'ship,default', 'lag_ms': 0, 'at_most': ()}
     >>> join_sources([ClaimSource("stock", None), ClaimSource("orders", "ship")])["domain"] is None
     True
     """
-    known = list(sources)
-    pairs = sorted({(each.stream, each.domain or "") for each in known})
-    domains = [domain for _, domain in pairs]
+    known = merge_sources(sources)
+    domains = [each.domain or "" for each in known]
+    times = [each.at_most for each in known if each.at_most is not None]
     return {
-        "stream": ",".join(stream for stream, _ in pairs),
+        "stream": ",".join(each.stream for each in known),
         "domain": ",".join(domains) if domains and all(domains) else None,
         "lag_ms": max((each.lag_ms for each in known), default=0),
+        "at_most": tuple(times) if len(times) == len(known) else (),
     }
+
+
+def merge_sources(sources: Iterable[ClaimSource]) -> list[ClaimSource]:
+    """Return each domain of a stream once, with the marks that all its readers have.
+
+    >>> web = ClaimSource("web", "ship", at_most=9)
+    >>> merge_sources([web, web._replace(at_most=7), web._replace(stream="till", at_most=None)])
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [ClaimSource(stream='till', domain='ship', lag_ms=0, at_most=None),
+     ClaimSource(stream='web', domain='ship', lag_ms=0, at_most=7)]
+    """
+    merged: dict[tuple[str, str], ClaimSource] = {}
+    for source in sources:
+        place = source.stream, source.domain or ""
+        before = merged.setdefault(place, source)
+        at_most = None
+        if before.at_most is not None and source.at_most is not None:
+            at_most = min(before.at_most, source.at_most)
+        lag_ms = max(before.lag_ms, source.lag_ms)
+        merged[place] = source._replace(lag_ms=lag_ms, at_most=at_most)
+    return [merged[place] for place in sorted(merged)]
 
 
 def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from noted_time.installation import name_program
 from noted_time.progress import ReadOffsets
 from noted_time.reading import NoClaim, TableClaim
-from noted_time.values import MIN_INT64, VOUCHED_FIELDS, Claim, ClaimSource, Rejected, shift_bound
+from noted_time.values import (
+    MIN_INT64,
+    VOUCHED_FIELDS,
+    Claim,
+    ClaimSource,
+    LateReport,
+    Rejected,
+    shift_bound,
+)
 from noted_time.verdict.completeness import (
     Completeness,
     Lack,
@@ -23,8 +32,13 @@ from noted_time.verdict.completeness import (
 from noted_time.verdict.words import describe_first_mark, describe_open
 
 NOT_ASKED = (
-    "who vouches is not known, as no controller was asked: name one here (--url), or have the "
-    'query ask (controller_url=), or take the table as it is (missing="accept")'
+    "who vouches is not known, as no controller was asked: name one (--url, noted_time_conn_id=), "
+    'or take the table as it is (missing="accept")'
+)
+
+NO_STREAM = (
+    "who vouches is not known, as the claim of {} names no stream: take the table as it is, "
+    'without required writers (missing="accept")'
 )
 
 NO_DOMAIN = (
@@ -32,49 +46,144 @@ NO_DOMAIN = (
     'marks="topic", let it read marks="ahead" or marks="committed"; otherwise start it again'
 )
 
+MARKS_NOT_KEPT = (
+    "who vouches is not known, as the claim does not say which marks of {} its job has read: run "
+    "the job and `{} claim inherit` again"
+)
+
+ACCEPT_EXPIRED = (
+    'take the table as it is, without required writers (missing="accept"); marks are kept for '
+    "longer with `{} stream set {} --mark-retention …`"
+)
+
+LATE_ROWS_LOST = (
+    "its query has state, which drops late rows: repair the windows, then pass "
+    "TableClaims(keeps_late_rows=True), or do not require {}"
+)
+
+LATE_ROWS_UNKNOWN = (
+    "the claim does not say whether its query keeps late rows: claim again, or pass "
+    "TableClaims(keeps_late_rows=True) if it does"
+)
+
 Answers = Mapping[ClaimSource, Completeness | Lack]
 
 
-def find_unanswered(claim: TableClaim, asked: Requirement) -> list[ClaimSource] | None:
-    """Return the sources of claims that do not show who vouches.
+def list_asked_sources(claim: TableClaim, asked: Requirement) -> list[ClaimSource] | None:
+    """Return the sources of claims whose streams must say who vouches.
 
-    Returns `None` if such a claim has no stream.
+    The counts in a claim are not enough: they do not name a writer that joined later with older
+    rows. Returns `None` if a claim has no stream.
 
-    >>> web = Claim("a", 5, stream="web", domain="ship")
-    >>> claims = {"a": web, "b": Claim("b", 5, missing_writers=())}
-    >>> find_unanswered(TableClaim(5, 1, claims), Requirement(require_known=True))
-    [ClaimSource(stream='web', domain='ship', lag_ms=0)]
+    >>> web = Claim("a", 5, stream="web", domain="ship", missing_writers=())
+    >>> list_asked_sources(TableClaim(5, 1, {"a": web}), Requirement(require_known=True))
+    [ClaimSource(stream='web', domain='ship', lag_ms=0, at_most=5)]
+    >>> list_asked_sources(TableClaim(5, 1, {"a": web}), Requirement())
+    []
     """
-    unanswered = [
-        each
-        for each in claim.claims.values()
-        if asked.require
-        or (
-            asked.has_no_missing
-            and (
-                each.missing_writers is None
-                or any(source.domain is None for source in each.sources)
-            )
-        )
-        or (asked.require_all and not each.vouched)
-    ]
-    if not all(each.stream for each in unanswered):
+    if not asked.names_writers:
+        return []
+    if not all(each.stream for each in claim.claims.values()):
         return None
-    return [*dict.fromkeys(source for each in unanswered for source in each.sources)]
+    return claim.list_sources()
 
 
-def ask_source(claim: TableClaim, source: ClaimSource, asked: Requirement) -> Requirement:
-    """Return the question to a source's stream, whose marks the claim has up to its own time."""
-    to = None if asked.to is None else asked.to + source.lag_ms
-    at_most = claim.complete_to + source.lag_ms
+def ask_source(source: ClaimSource, asked: Requirement) -> Requirement:
+    """Return the question to a source's stream, whose marks the claim has up to `at_most`."""
     return replace(
         asked,
-        to=to,
+        to=None if asked.to is None else asked.to + source.lag_ms,
         domain=source.domain,
-        read=ReadOffsets(at_most=at_most),
+        read=ReadOffsets(at_most=source.at_most),
         from_time=None,
         wait_ms=0,
     )
+
+
+def describe_marks_not_kept(source: ClaimSource) -> Lack:
+    sentence = MARKS_NOT_KEPT.format(source.stream, name_program())
+    return Lack(kind="not_asked", status="unknown", sentence=sentence)
+
+
+def can_use_counts(
+    claim: TableClaim, source: ClaimSource, asked: Requirement, answer: Completeness
+) -> bool:
+    """Return whether the claims show that all expected writers vouched at marks that have expired.
+
+    The stream must still expect as many writers. It then only has to know of no latecomer.
+    """
+    if not asked.require_all or asked.require or answer.vouched is None:
+        return False
+    if not any(each.kind == "marks_expired" for each in answer.lacks):
+        return False
+    readers = [
+        each
+        for each in claim.claims.values()
+        if any(known.stream == source.stream for known in each.sources)
+    ]
+    expected = answer.vouched.expected
+    return all(_has_all_expected(each, expected) for each in readers)
+
+
+def _has_all_expected(claim: Claim, expected: int) -> bool:
+    if len(claim.sources) > 1 or claim.missing_writers != () or not claim.vouched:
+        return False
+    return 0 < expected == claim.vouched["expected"] == claim.vouched["expected_vouching"]
+
+
+def list_late_writers(
+    claim: TableClaim, asked: Requirement, answer: Completeness, *, is_later: bool
+) -> set[str]:
+    """Return the writers whose late rows the table may lack, although they are required.
+
+    Rows that come late to a query with state are lost there. `is_later` says that an earlier
+    version had the time and lacked a writer. If no writer may be missing, its rows came late, too.
+    """
+    if claim.keeps_late_rows:
+        return set()
+    late_writers = {each.writer for each in answer.lacks if each.kind == "late" and each.writer}
+    if is_later and asked.has_no_missing:
+        return late_writers
+    return late_writers.intersection(asked.require)
+
+
+def find_reported_writers(
+    names: Collection[str], reports: Sequence[LateReport], count: int, to: int, written_at: int
+) -> set[str]:
+    """Return which writers had reported rows below a time before the claim's mark was written.
+
+    `reports` are the newest ones of `count`. If there are more, all writers may have reported such.
+
+    >>> report = LateReport("pos", 3, 5, 8, first_seen_at=100, last_seen_at=100)
+    >>> [find_reported_writers({"pos"}, [report], 1, to, at) for to, at in ((6, 99), (5, 100))]
+    [set(), set()]
+    >>> find_reported_writers({"pos"}, [report], 1, 6, 100)
+    {'pos'}
+    """
+    if count > len(reports):
+        return {*names}
+    return {
+        each.writer
+        for each in reports
+        if each.writer in names and each.first < to and each.first_seen_at <= written_at
+    }
+
+
+def refuse_late_rows(
+    claim: TableClaim, answer: Completeness, writers: Collection[str]
+) -> Completeness:
+    """Return the answer of a stream, in which the table lacks the late rows of writers."""
+    lacks = []
+    for lack in answer.lacks:
+        if lack.kind != "late" or lack.writer not in writers:
+            lacks.append(lack)
+        elif claim.keeps_late_rows is None:
+            lacks.append(replace(lack, status="unknown", remedy=LATE_ROWS_UNKNOWN))
+        else:
+            remedy = LATE_ROWS_LOST.format(lack.writer)
+            lacks.append(replace(lack, status="incomplete", remedy=remedy))
+    complete_to = None if writers else answer.complete_to
+    return replace(answer, lacks=tuple(lacks), complete_to=complete_to)
 
 
 def judge_no_claim(table: str, found: NoClaim) -> Completeness:
@@ -92,14 +201,14 @@ def judge_claim(
     """Judge a table by its claim. `answers` come from the sources, `None` if not asked."""
     lacks, asked_of = [*_list_objections(claim, asked)], ""
     if answers is None:
-        lacks.append(Lack(kind="not_asked", status="unknown", sentence=NOT_ASKED))
+        lacks.append(_describe_not_asked(claim))
     times = [claim.complete_to if find_status(lacks) == "complete" else None]
     for source, each in (answers or {}).items():
         if isinstance(each, Lack):
             lacks.append(each)
             times.append(None)
             continue
-        lacks += name_source(each.lacks, source.stream)
+        lacks += name_source(_list_lacks(source, each), source.stream)
         asked_of += f"; {source.stream} was asked: {each.writers_clause}"
         times.append(None if each.complete_to is None else each.complete_to - source.lag_ms)
     known = [asked.tiling.start_of(each) for each in times if each is not None]
@@ -109,7 +218,9 @@ def judge_claim(
     sentence = f"{table} is not known to be complete to {shown}: {'; '.join(objections)}"
     kinds = {each.kind for each in lacks}
     if find_status(lacks) != "waiting" and not kinds & {"before_first_mark", "rows_deleted"}:
-        described = f"{table} is complete to {shown}{claim.describe_lack(asked_of)}"
+        # once in a sentence: of the writers that may be missing, or of the rows
+        writers = claim.describe_lack(asked_of, names_gone="since_unknown" not in kinds)
+        described = f"{table} is complete to {shown}{writers}"
         sentence = "; ".join([described, *objections])
     return Completeness(
         status=find_status(lacks),
@@ -151,11 +262,25 @@ def add_writers(
     )
 
 
+def _describe_not_asked(claim: TableClaim) -> Lack:
+    sentence = NOT_ASKED
+    unnamed = [name for name, each in claim.claims.items() if not each.stream]
+    if unnamed:
+        sentence = NO_STREAM.format(", ".join(unnamed))
+    return Lack(kind="not_asked", status="unknown", sentence=sentence)
+
+
+def _list_lacks(source: ClaimSource, answer: Completeness) -> Iterator[Lack]:
+    remedy = ACCEPT_EXPIRED.format(name_program(), source.stream)
+    for lack in answer.lacks:
+        yield replace(lack, remedy=remedy) if lack.kind == "marks_expired" else lack
+
+
 def _list_gaps(claim: TableClaim, asked: Requirement, time: int) -> Iterator[Lack]:
     if time > claim.complete_to:
         sentence = f"it is complete to {asked.format(claim.complete_to)}"
         yield Lack(kind="not_claimed", status="waiting", sentence=sentence)
-    if why := describe_first_mark(claim.first_lower, time):
+    if why := describe_first_mark(claim.known_first_lower, time):
         yield Lack(kind="before_first_mark", status="incomplete", sentence=why)
     if claim.from_time is not None and time <= claim.from_time:
         sentence = f"nothing is claimed to {asked.format(time)}: {claim.gone}"

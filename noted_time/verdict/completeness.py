@@ -235,5 +235,5 @@ def combine(parts: Mapping[str, Completeness]) -> Completeness:
         sentence="; ".join(each.sentence for each in parts.values()),
         remedy=find_remedy(lacks),
         sealed=all(each.sealed for each in parts.values()),
-        first_lower=max(firsts, default=None),
+        first_lower=max(firsts) if len(firsts) == len(parts) else None,
     )

@@ -179,7 +179,8 @@ def judge_time(domain: JudgedDomain, asked: Requirement, time: int) -> Verdict:
     if is_before and not has_all_rows:
         lacks.append(_describe_first_mark(domain, asked))
     if not lacks:
-        lacks = [*_list_unread(domain, asked, time, mark), *_list_expired(domain, asked, mark)]
+        unread = _list_unread(domain, asked, time, mark)
+        lacks = [*unread, *_list_expired(domain, asked, mark, time)]
     start = MIN_INT64 if asked.from_time is None else asked.from_time
     gaps = coverage.assess_mark(mark, start, time, has_all_rows=has_all_rows)
     if asked.has_no_missing:
@@ -376,13 +377,33 @@ def _list_lags(
     yield _wait("not_read", f"{what} {to}")
 
 
-def _list_expired(domain: JudgedDomain, asked: Requirement, mark: Mark) -> Iterator[Lack]:
+def _list_expired(
+    domain: JudgedDomain, asked: Requirement, mark: Mark, time: int
+) -> Iterator[Lack]:
     """Yield a lack if the dataset may only have an earlier mark with other writers."""
     read, is_first = asked.read, mark.seq == domain.history.first_seq > 1
     if read is None or read.position is not None or read.at_most is None:
         return
-    if asked.names_writers and is_first and read.at_most < mark.lower:
-        yield Lack(kind="marks_expired", status="unknown", sentence=MARKS_EXPIRED)
+    if not (asked.names_writers and is_first and read.at_most < mark.lower):
+        return
+    is_about_known = not asked.require and not asked.require_all
+    if is_about_known and _has_all_known(domain, mark, read.at_most, time):
+        return
+    yield Lack(kind="marks_expired", status="unknown", sentence=MARKS_EXPIRED)
+
+
+def _has_all_known(domain: JudgedDomain, mark: Mark, at_most: int, time: int) -> bool:
+    """Return whether the records show that a deleted mark has all rows of known writers.
+
+    `mark` is the first kept one, and has them. The deleted one has a lower of at least `at_most`.
+    A writer that joined meanwhile may be forgotten, and then nothing shows its rows.
+    """
+    missing = domain.coverage.missing
+    if domain.forgotten_seq or at_most <= missing.known_from:
+        return False
+    members, joined_before = missing.find_between(at_most, mark.seq)
+    latecomers = {*domain.find_latecomers(1, time)}
+    return not members and latecomers <= joined_before
 
 
 def _wait(kind: LackKind, sentence: str) -> Lack:

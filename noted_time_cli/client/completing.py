@@ -90,8 +90,8 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     - 3: no time is complete, or not as the options require.
     - 69: no controller answered.
 
-    A table is judged by the claims in its commits. If these do not name the writers that vouch, the
-    controller is asked.
+    A table is judged by the claims in its commits. If writers are required, the controller is asked
+    who vouches.
 
     Try it:  noted-time complete-to flights --floor 1h
     """

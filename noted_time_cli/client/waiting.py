@@ -45,8 +45,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     """Wait until a dataset is complete to TIME: all events before TIME are there.
 
     A stream is complete when all these events are written, and a group or checkpoint when it has
-    read them. A table is judged by the claims in its commits. If these do not name the writers that
-    vouch, the command asks the controller.
+    read them. A table is judged by the claims in its commits. If writers are required, the command
+    asks the controller who vouches.
 
     Exit statuses:
 

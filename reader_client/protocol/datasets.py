@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from noted_time.answers import Completeness
+from noted_time.answers import Completeness, LedgerPage
 from noted_time.client import Question
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown, NotYet, until_complete
@@ -27,12 +27,17 @@ from noted_time.verdict import (
     Lack,
     Requirement,
     ask_source,
+    can_use_counts,
     combine,
-    find_unanswered,
+    describe_marks_not_kept,
+    find_reported_writers,
     judge_claim,
     judge_no_claim,
+    list_asked_sources,
+    list_late_writers,
+    refuse_late_rows,
 )
-from reader_client.protocol.questions import ask_completeness, ask_stream
+from reader_client.protocol.questions import ask_completeness, ask_late_reports, ask_stream
 
 Offsets = Callable[[Mapping[int, int]], ReadOffsets]  # exact below the given cut
 
@@ -126,21 +131,26 @@ class OpenDataset:
         answer = judge_claim(table, claim, time, asked, answers)
         if answer.is_complete or claim == found:
             return answer
-        answers = yield from self._ask_sources(found, asked)
+        answers = yield from self._ask_sources(found, asked, is_later=version is not None)
         return replace(judge_claim(table, found, time, asked, answers), version=found.version)
 
     def _ask_sources(
-        self, claim: TableClaim, asked: Requirement
+        self, claim: TableClaim, asked: Requirement, *, is_later: bool = False
     ) -> Generator[Any, Any, dict[ClaimSource, Completeness | Lack] | None]:
-        sources = find_unanswered(claim, asked)
+        sources = list_asked_sources(claim, asked)
         if sources is None or (sources and self.asks == "never"):
             return None
         answers: dict[ClaimSource, Completeness | Lack] = {}
         for source in sources:
+            if source.at_most is None:
+                answers[source] = describe_marks_not_kept(source)
+                continue
             try:
                 domain = yield from find_domain(source)
-                asked_of = ask_source(claim, source._replace(domain=domain), asked)
-                answers[source] = yield ask_completeness(source.stream, asked_of)
+                named = source._replace(domain=domain)
+                answers[source] = yield from ask_claimed_source(
+                    claim, named, asked, is_later=is_later
+                )
             except NoDomain as error:
                 answers[source] = Lack(kind="not_asked", status="unknown", sentence=str(error))
             except NotedTimeError:
@@ -148,6 +158,39 @@ class OpenDataset:
                     raise
                 return None
         return answers
+
+
+def ask_claimed_source(
+    claim: TableClaim, source: ClaimSource, asked: Requirement, *, is_later: bool
+) -> Generator[Question[Any], Any, Completeness]:
+    """Ask the stream of a claim as of the claim's marks, and for late rows that the table lacks.
+
+    `is_later` says that an earlier version of the table had the time, and lacked a writer.
+    """
+    requirement = ask_source(source, asked)
+    answer: Completeness = yield ask_completeness(source.stream, requirement)
+    if can_use_counts(claim, source, asked, answer):
+        without_counts = replace(requirement, require_all=False, require_known=True)
+        counted: Completeness = yield ask_completeness(source.stream, without_counts)
+        if counted.is_complete:
+            answer = counted
+    writers = list_late_writers(claim, asked, answer, is_later=is_later)
+    if writers and requirement.to is not None:
+        writers = yield from _find_reported_writers(source, writers, requirement.to)
+    return refuse_late_rows(claim, answer, writers)
+
+
+def _find_reported_writers(
+    source: ClaimSource, writers: Collection[str], to: int
+) -> Generator[Question[Any], Any, set[str]]:
+    """Return the writers that reported rows below a time, up to the last mark of the claim."""
+    last = Requirement(to=source.at_most, domain=source.domain)
+    answer: Completeness = yield ask_completeness(source.stream, last)
+    if answer.mark is None:
+        return {*writers}
+    page: LedgerPage = yield ask_late_reports(source.stream, source.domain)
+    reports, count = page.late_reports, page.late_report_count
+    return find_reported_writers(writers, reports, count, to, answer.mark.written_at)
 
 
 class NoDomain(Rejected):

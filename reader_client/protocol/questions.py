@@ -7,7 +7,13 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from noted_time.answers import Completeness, CompleteWindowsPage, Explanation, MarksAnswer
+from noted_time.answers import (
+    Completeness,
+    CompleteWindowsPage,
+    Explanation,
+    LedgerPage,
+    MarksAnswer,
+)
 from noted_time.client import Json, Question, position_to_wire, stream_path
 from noted_time.coding import convert_to_json
 from noted_time.reading import Tiling
@@ -87,6 +93,12 @@ def ask_explanation(
     return Question(
         "GET", stream_path(stream, "explain"), query | _build_query(domain), answer=Explanation
     )
+
+
+def ask_late_reports(stream: str, domain: str | None) -> Question[LedgerPage]:
+    """Ask for the newest reports of late rows, without the ledger's entries."""
+    query = {"limit": 1} | _build_query(domain)
+    return Question("GET", stream_path(stream, "ledger"), query, answer=LedgerPage)
 
 
 def ask_group(stream: str, group: str) -> Question[GroupReply]:

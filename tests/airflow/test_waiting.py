@@ -233,6 +233,17 @@ def test_later_table_version_may_have_the_writer_again(
     assert (seen, versions) == (verdicts, [[0, 0], [0, 0], [1, 1, 1, 0]])
 
 
+def test_table_needs_a_connection_to_require_writers(tmp_path: Path) -> None:
+    """The counts in its claim do not name who joined later."""
+    orders = Orders(tmp_path)
+    orders.claim(TEN, 0, stream="sold")
+    wanted = Wanted(dataset=orders.url, complete_to=TEN)
+    seen, found = poll_by_each_policy(wanted, lambda each: poll(each, None))
+
+    assert seen == "failed failed warned complete"
+    assert "as no controller was asked: name one (--url, noted_time_conn_id=)" in found[0].sentence
+
+
 async def watch_stream(shop: Shop, log: list[str], timeout_s: float = PATIENCE_S) -> PollResult:
     """Wait for a stream as the trigger does, and collect its log."""
     address = (shop.served.url, None)

@@ -6,13 +6,25 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec import convert
+from msgspec.structs import replace
 
 from noted_time import Mark, StreamCut
+from noted_time.client import Question, run
 from noted_time.progress import ReadOffsets
-from noted_time.reading import LateReports, MarkHistory, MissingWriters
+from noted_time.reading import LateReports, MarkHistory, MissingWriters, TableClaim
 from noted_time.reading.coverage import Spells
-from noted_time.values import MIN_INT64, Absence, MissingReason, Spell, WriterStatus
-from noted_time.verdict import Completeness, combine
+from noted_time.values import (
+    MIN_INT64,
+    Absence,
+    Claim,
+    MissingReason,
+    Spell,
+    VouchedBy,
+    WriterStatus,
+)
+from noted_time.verdict import Completeness, Requirement, combine
+from reader_client.protocol.datasets import ask_claimed_source
 from tests.support.judged import Domain, ask
 
 MARKS = [Mark(seq, 10 * seq, 0, StreamCut({0: seq})) for seq in (1, 2, 3)]
@@ -84,6 +96,94 @@ def test_claim_of_expired_marks_is_unknown() -> None:
     whole = ReadOffsets(at_most=30)
     assert ask(expired, to=20, read=whole, require=("always",)).is_complete
     assert ask(make_domain(), to=20, read=read, require=("always",)).is_complete
+
+
+def join(name: str, seq: int, lower: int) -> MissingWriters:
+    """Return the missing writers of a domain where one joined after the mark of a lower."""
+    missing = MissingWriters()
+    absence = Absence(name, "not_joined", 7, None, {}, 5)
+    missing.take(seq, 0, (lower, lower + 10), [absence], ())
+    return missing
+
+
+RETURNED = MissingWriters()
+RETURNED.take(2, 0, (10, 20), [Absence("UA", "timed_out", 7, 10, {}, 10)], ())
+RETURNED.take(3, 0, (20, 30), (), ("UA",))
+
+
+@pytest.mark.parametrize(
+    ("fields", "latecomers", "status"),
+    [
+        ({}, (), "complete"),
+        ({}, ("new",), "unknown"),
+        ({"missing": join("new", 2, 10)}, ("new",), "complete"),
+        ({"missing": join("new", 3, 20)}, ("new",), "unknown"),
+        ({"missing": RETURNED}, (), "unknown"),
+        ({"missing": MissingWriters(20)}, (), "unknown"),
+        ({"forgotten_seq": 2}, (), "unknown"),
+    ],
+)
+def test_ledger_answers_for_expired_marks(
+    fields: dict[str, Any], latecomers: Sequence[str], status: str
+) -> None:
+    """It shows who was missing at mark 2, and who joined after it.
+
+    Whether a forgotten writer was one of them is not known.
+    """
+    expired = make_domain(
+        MARKS[2:], latecomers=lambda first, _: latecomers if first < MARKS[2].seq else (), **fields
+    )
+    found = ask(expired, to=20, read=ReadOffsets(at_most=20), require_known=True)
+
+    assert found.status == status
+    assert list_lacks(found)[:1] == ([("marks_expired", "unknown")] if status == "unknown" else [])
+
+
+COUNTS = {"count": 1, "expected": 1, "expected_vouching": 1}
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "expected", "status"),
+    [
+        ({}, {"require_all": True}, ("always",), "complete"),
+        ({}, {"require_all": True}, ("always", "opened"), "unknown"),
+        ({}, {"require": ("always",)}, ("always",), "unknown"),
+        ({"missing_writers": None, "vouched": {}}, {"require_all": True}, ("always",), "unknown"),
+        (
+            {"vouched": COUNTS | {"expected_vouching": 0}},
+            {"require_all": True},
+            ("always",),
+            "unknown",
+        ),
+    ],
+)
+def test_counts_of_a_claim_stand_for_expired_marks(
+    fields: dict[str, Any], options: dict[str, Any], expected: Sequence[str], status: str
+) -> None:
+    """They show that all expected writers vouched, while the stream expects as many."""
+    domain = make_domain(MARKS[2:], expected=expected)
+    claim = Claim("rows", 20, stream="orders", domain="default", missing_writers=(), vouched=COUNTS)
+    table = TableClaim(20, 1, {"rows": replace(claim, **fields)})
+    asked = Requirement(to=20, **options)
+    (source,) = table.list_sources()
+    steps = ask_claimed_source(table, source, asked, is_later=False)
+    answer = run(steps, lambda question: answer_all(domain, question))
+
+    assert answer.status == status
+
+
+def answer_all(domain: Domain, question: Question[Any]) -> Completeness:
+    """Answer a question, in a stream whose only vouching writer is the first one."""
+    found = domain.answer(convert(question.body, Requirement))
+    return replace(found, vouched=VouchedBy(1, expected=len(domain.expected)))
+
+
+def test_combination_does_not_know_an_unknown_first_mark() -> None:
+    part = ask(make_domain())
+    unknown = replace(part, first_lower=None)
+
+    assert combine({"web": part, "till": part}).first_lower == 10
+    assert combine({"web": part, "till": unknown}).first_lower is None
 
 
 def test_combination_has_the_worst_of_its_sources() -> None:

@@ -40,8 +40,12 @@ class Orders:
         from_time: int | None = MIN_INT64,
         stated: bool = False,
         first: int | None = MIN_INT64,
+        keeps: bool | None = True,
     ) -> None:
-        """Append rows with a claim; `asked` says whether it names missing writers."""
+        """Append rows with a claim; `asked` says whether it names missing writers.
+
+        `keeps` says whether its query keeps late rows.
+        """
         named = missing if asked else None
         vouching = 2 - len(missing)
         counts = {"count": vouching, "expected": expected}
@@ -52,7 +56,7 @@ class Orders:
         claim = replace(
             claim, missing_writers=named, from_time=from_time, vouched=counts if asked else {}
         )
-        claim = replace(claim, max_time_ahead_ms=AHEAD_MS)
+        claim = replace(claim, max_time_ahead_ms=AHEAD_MS, keeps_late_rows=keeps)
         exists = DeltaTable.is_deltatable(self.path)
         record = prepare_commit(
             open_history(self.url) if exists else TableHistory(()), claim, self._last

@@ -1,6 +1,6 @@
 """A domain without a controller."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ class Domain:
     domain: str = "default"
     logs: Sequence[str] = ("log-1",)
     are_unix_ms: bool = False
+    latecomers: Callable[[int, int], Iterable[str]] | None = None
 
     @property
     def coverage(self) -> Coverage:
@@ -33,8 +34,8 @@ class Domain:
     def find_writer_status(self, writer: str) -> tuple[Spells, WriterStatus]:
         return self.writers.get(writer, UNKNOWN_STATUS)
 
-    def find_latecomers(self, _first: int, _time: int) -> Iterable[str]:
-        return ()
+    def find_latecomers(self, first: int, time: int) -> Iterable[str]:
+        return () if self.latecomers is None else self.latecomers(first, time)
 
     def find_reached_seq(self, position: Mapping[int, int]) -> int:
         return self.history.window(position).lower_seq or 0
