@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -58,7 +57,6 @@ SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 NOT_KEPT = "{}/ in the checkpoint {} cannot be written ({}), so no later batch can check this one"
 NOT_STATED = WholeFrom(unknown="the offsets of its query do not show it")
-WINDOW_END = re.compile(r"(?:^|[._])end$")
 LEAST_DAYS = 7
 SHORT_RETENTION = (
     "%s keeps its commits for %g days: a query that commits nothing for longer claims nothing more "
@@ -82,8 +80,10 @@ class TableClaims:
     - `start_over`: whether the query may take over the name from another query, once.
     - `strict`: only needed without state and with ``marks="topic"``.
     - `from_time`: states from when on the query has all rows, where its sources do not show it.
-    - `window`: the largest size of the windows, such as ``"1h"``, if `time_of` is their end and the
-      rows have no column of their start.
+    - `window`: the largest size of the windows of a query with state, such as ``"1h"``, or ``"0s"``
+      if it has no windows. `NotedTable` finds it if `time_of` is in a column of Spark's windows.
+    - `keeps_late_rows`: whether rows that come late to a query with state are added to the table in
+      another way.
 
     Raises `InvalidName` for a name, and `Rejected` for an unreadable checkpoint.
     """
@@ -99,6 +99,7 @@ class TableClaims:
     strict: bool = False
     from_time: Time | None = None
     window: str = ""
+    keeps_late_rows: bool = False
 
     def __post_init__(self) -> None:
         validate_name("table claim", self.name)
@@ -136,31 +137,51 @@ class TableClaims:
         if uncovered > self.static_sources:
             raise Rejected(NOT_COVERED.format(uncovered, uncovered))
         where = {"query": planned.query_id, "batch": planned.batch_id, **describe_read(planned)}
-        complete_to, plan = self._find_complete_to(planned), format_plan(planned)
+        has_state = self._progress.has_state()
+        complete_to = self._find_complete_to(planned, has_state=has_state)
+        plan = format_plan(planned)
         whole = find_whole_from(planned.offsets, self._progress.begins_at_zero)
         complete_to = None if whole.is_pending else complete_to
         bound = None if whole.time is None else shift_bound(whole.time, self.delay_ms)
-        from_time = self._find_from_time(whole, bound)
+        from_time = self._find_from_time(whole, bound, has_state=has_state)
         claim = Claim(self.name, complete_to, self.time_of, plan=plan, **from_time, **where)
+        keeps_late_rows = self._find_whether_it_keeps_late_rows(batch_id, has_state=has_state)
+        claim = replace(claim, keeps_late_rows=keeps_late_rows)
         return BatchClaim(self, self._add_writers(claim), running.run, bound)
 
-    def _find_from_time(self, whole: WholeFrom, bound: int | None) -> dict[str, Any]:
+    def _find_from_time(
+        self, whole: WholeFrom, bound: int | None, *, has_state: bool
+    ) -> dict[str, Any]:
+        """Return from when on the rows are there: a window around `bound` lacks some.
+
+        A query with state may have windows of any size, whatever the name of their column.
+        """
         if bound is None:
             if self.from_time is None or not whole.unknown:
                 return {}
             return {"from_time": unix_ms_of(self.from_time, up=True), "is_from_time_stated": True}
+        if bound == MIN_INT64:
+            return {"from_time": bound}
         if self.window:
             return {"from_time": shift_bound(bound, parse_duration(self.window))}
-        return (
-            {} if bound != MIN_INT64 and WINDOW_END.search(self.time_of) else {"from_time": bound}
-        )
+        if has_state or self.time_of.endswith(".end"):
+            return {}
+        return {"from_time": bound}
 
-    def _find_complete_to(self, planned: PlannedBatch) -> int | None:
+    def _find_whether_it_keeps_late_rows(self, batch_id: int, *, has_state: bool) -> bool | None:
+        """Spark writes state with the first batch, so before that it is not known."""
+        if self.keeps_late_rows:
+            return True
+        if has_state:
+            return False
+        return True if batch_id else None
+
+    def _find_complete_to(self, planned: PlannedBatch, *, has_state: bool) -> int | None:
         """Return the claimed time of a batch: its watermark, or without state the lower."""
         watermark = planned.watermark_ms
         if watermark is None:
             return None
-        if not self._progress.has_state():
+        if not has_state:
             before = self._progress.read_batch(planned.batch_id - 1)
             watermark += self.strict or find_lower(before.offsets) == watermark + 1
         return watermark - self.delay_ms

@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import time as clocks
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import TimestampNTZType, TimestampType
 from pyspark.sql.utils import is_remote
 
 from noted_time import Rejected
-from noted_time.values import parse_duration
+from noted_time.values import MIN_INT64, parse_duration
 from spark_integration.tables.claims import BatchClaim, TableClaims
 from spark_integration.tables.formats import open_table
 
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 log = logging.getLogger("noted_time.spark")
+
+WINDOW_FIELDS = ("start", "end")
 
 
 class NotedTable:
@@ -52,7 +53,7 @@ class NotedTable:
         """Append the rows of a micro-batch."""
         claim = self._claims.of(batch_id)
         check_column(rows, self._claims.time_of)
-        if claim.claim.from_time is None and claim.bound is not None:
+        if self._has_unknown_windows(claim, rows):
             claim = self._cover_windows(claim, rows)
         if claim.is_committed(self._table):
             log.info("%s already contains batch %d", self._table, batch_id)
@@ -63,14 +64,17 @@ class NotedTable:
             claim.open(self._table).append(rows, claim.options(self._table))
         self._committed_at, self._complete_to = clocks.monotonic(), claim.complete_to
 
+    def _has_unknown_windows(self, claim: BatchClaim, rows: DataFrame) -> bool:
+        """Return whether the rows are of windows whose size only they show."""
+        if claim.bound in {None, MIN_INT64} or self._claims.window:
+            return False
+        return is_window_end(rows, self._claims.time_of)
+
     def _cover_windows(self, claim: BatchClaim, rows: DataFrame) -> BatchClaim:
-        end = self._claims.time_of
-        start = f"{end.removesuffix('end')}start"
-        first, last = (F.unix_millis(F.col(name).cast("timestamp")) for name in (start, end))
-        with suppress(AnalysisException):  # no such column
-            (largest,) = rows.agg(F.max(last - first)).collect()
-            return claim.cover_windows(self._table, largest[0])
-        return claim
+        window, _, _ = self._claims.time_of.rpartition(".")
+        start, end = (F.col(f"{window}.{name}").cast("timestamp") for name in WINDOW_FIELDS)
+        (largest,) = rows.agg(F.max(F.unix_millis(end) - F.unix_millis(start))).collect()
+        return claim.cover_windows(self._table, largest[0])
 
     def _is_due(self, claim: BatchClaim, batch_id: int) -> bool:
         if not batch_id:  # shows that no batch came before
@@ -79,6 +83,16 @@ class NotedTable:
             return False
         waited_s = clocks.monotonic() - self._committed_at
         return waited_s >= self._every_s or self._claims.is_last(batch_id)
+
+
+def is_window_end(rows: DataFrame, name: str) -> bool:
+    """Return whether a column is the end of a struct with the type of Spark's `window`."""
+    window, _, end = name.rpartition(".")
+    if not window or end != WINDOW_FIELDS[1]:
+        return False
+    kind: Any = rows.select(window).schema[0].dataType
+    times = all(isinstance(each.dataType, TimestampType | TimestampNTZType) for each in kind)
+    return times and [each.name for each in kind] == [*WINDOW_FIELDS]
 
 
 def check_column(rows: DataFrame, name: str) -> None:

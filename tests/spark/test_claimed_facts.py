@@ -23,6 +23,7 @@ from spark_integration.log.options import Option
 from spark_integration.marks_source.query import MarksQuery
 from spark_integration.marks_source.topics import create_planner
 from spark_integration.tables.claims import describe_read, find_whole_from
+from spark_integration.tables.table import is_window_end
 from tests.cli.conftest import Commands
 from tests.support.asking import ask
 from tests.support.claimed import TEN, Orders
@@ -197,20 +198,35 @@ def test_unknown_start_may_be_stated(
 
 
 @pytest.mark.parametrize(
-    ("time_of", "options", "since"),
+    ("time_of", "has_state", "options", "since"),
     [
-        ("time", {}, TEN),
-        ("time", {"delay_ms": 5}, TEN + 5),
-        ("window.end", {}, None),
-        ("hour_end", {}, None),
-        ("window.end", {"window": "1h"}, TEN + HOUR_MS),
-        ("hour", {"window": "1h"}, TEN + HOUR_MS),
+        ("time", False, {}, TEN),
+        ("time", False, {"delay_ms": 5}, TEN + 5),
+        ("hour_end", False, {}, TEN),
+        ("window.end", False, {}, None),
+        ("window.end", True, {}, None),
+        ("time", True, {}, None),
+        ("hour", True, {}, None),
+        ("until", True, {}, None),
+        ("time", True, {"window": "0s"}, TEN),
+        ("time", True, {"window": "0s", "delay_ms": 5}, TEN + 5),
+        ("window.end", True, {"window": "1h"}, TEN + HOUR_MS),
+        ("hour", True, {"window": "1h"}, TEN + HOUR_MS),
     ],
 )
 def test_claim_of_windows_begins_a_window_later(
-    tmp_path: Path, time_of: str, options: dict[str, Any], since: int | None
+    tmp_path: Path,
+    time_of: str,
+    has_state: bool,  # noqa: FBT001 - of the case
+    options: dict[str, Any],
+    since: int | None,
 ) -> None:
-    """The window of the first remaining row lacks rows. Its size may have to be stated."""
+    """The window of the first remaining row lacks rows. Its size may have to be stated.
+
+    The name of a column does not show that a query with state has no windows.
+    """
+    if has_state:
+        write_state(tmp_path)
     for batch in (0, 1):
         plan_whole(tmp_path, batch, {"time": TEN})
     whole = TableClaims(str(tmp_path), "flights", time_of, **options).of(1).claim.from_time
@@ -220,9 +236,39 @@ def test_claim_of_windows_begins_a_window_later(
     assert TableClaims(str(tmp_path), "flights", time_of).of(2).claim.from_time == MIN_INT64
 
 
+@pytest.mark.parametrize(
+    ("has_state", "options", "keeps"),
+    [
+        (False, {}, [None, True]),
+        (True, {}, [False, False]),
+        (True, {"keeps_late_rows": True}, [True, True]),
+    ],
+)
+def test_claim_says_whether_its_query_keeps_late_rows(
+    tmp_path: Path,
+    has_state: bool,  # noqa: FBT001 - of the case
+    options: dict[str, Any],
+    keeps: list[bool | None],
+) -> None:
+    """Spark writes state with the first batch, so before that it is not known."""
+    if has_state:
+        write_state(tmp_path)
+    for batch in (0, 1):
+        plan_whole(tmp_path, batch, {"time": TEN}, watermark=batch and TEN)
+    claims = TableClaims(str(tmp_path), "flights", "time", **options)
+
+    assert [claims.of(batch).claim.keeps_late_rows for batch in (0, 1)] == keeps
+
+
+def write_state(checkpoint: Path) -> None:
+    """Leave the state of an operator, as Spark does."""
+    (checkpoint / "state" / "0").mkdir(parents=True)
+
+
 @pytest.mark.spark
 def test_size_of_a_window_is_read_from_the_rows(spark: SparkSession, tmp_path: Path) -> None:
     """The largest size so far counts. A batch without rows keeps the claim."""
+    write_state(tmp_path)
     url = f"delta:{tmp_path / 'table'}"
     table = NotedTable(url, TableClaims(str(tmp_path), "flights", "window.end"), claim_every="0s")
     found = []
@@ -236,6 +282,27 @@ def test_size_of_a_window_is_read_from_the_rows(spark: SparkSession, tmp_path: P
         found.append(claimed.from_time if isinstance(claimed, TableClaim) else claimed)
 
     assert found[1:] == [TEN + 2 * HOUR_MS] * 3
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("columns", "name", "is_window"),
+    [
+        ("window struct<start: timestamp, end: timestamp>", "window.end", True),
+        ("w struct<start: timestamp_ntz, end: timestamp_ntz>", "w.end", True),
+        ("window struct<start: timestamp, end: timestamp>", "window.start", False),
+        ("window struct<start: bigint, end: bigint>", "window.end", False),
+        ("window struct<start: timestamp, end: timestamp, n: int>", "window.end", False),
+        ("hour_start timestamp, hour_end timestamp", "hour_end", False),
+    ],
+)
+def test_only_the_type_shows_the_end_of_a_window(
+    spark: SparkSession,
+    columns: str,
+    name: str,
+    is_window: bool,  # noqa: FBT001 - of the case
+) -> None:
+    assert is_window_end(spark.createDataFrame([], columns), name) == is_window
 
 
 def plan_whole(checkpoint: Path, batch: int, whole: object, watermark: int = TEN) -> None:
