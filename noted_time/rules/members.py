@@ -146,20 +146,20 @@ class Domains:
     def _find_latecomers(self, member: Member, number: int, note: Note, *, has_rows: bool) -> None:
         """Append the domains where the note may have left late rows unreported.
 
-        The member is below the lower, and adds rows or advances without declaring event times. Its
-        rows are not late if its absence covers rows of any time. A dropped domain has late rows
+        The member is below the lower, and adds rows or advances without declaring event times. Rows
+        without a time are not late if an absence covers all times. A dropped domain has late rows
         until a mark says that the member is missing.
         """
         for other, (domain, track) in enumerate(self.list_tracks(member)):
             is_own = other == number
             advances = is_own and note.time is not None and note.time > track.time
-            adds_rows = has_rows and not (note.time is None and _is_newcomer(domain, track))
+            adds_rows = has_rows and not (note.time is None and _lacks_all(domain, track))
             is_counted = track.vouches_here or (
                 track.is_narrowed and track.membership.is_unreported
             )
             if not ((advances or adds_rows) and is_counted and _is_below_lower(domain, track)):
                 continue
-            if _declares_max_time(note, domain, is_own=is_own) or _is_missing_for_all(track):
+            if _declares_max_time(note, domain, is_own=is_own):
                 continue
             first_least = note.from_time
             if first_least is None:
@@ -424,13 +424,11 @@ def _declares_max_time(note: Note, domain: Domain, *, is_own: bool) -> bool:
     return domain.name in (note.max_times or {}) or (is_own and note.max_time is not None)
 
 
-def _is_newcomer(domain: Domain, track: Track) -> bool:
-    """Return whether the next mark names a member that has noted no time as joined later."""
-    has_vouched = track.noted is not None or track.membership.vouched_to is not None
-    return track.member.writer in domain.roster.newcomers and not has_vouched
-
-
-def _is_missing_for_all(track: Track) -> bool:
-    """Return whether marks lack rows of any time, as the member was expected and never noted."""
-    reported = track.membership.reported
-    return track.noted is None and reported is not None and reported.from_time is None
+def _lacks_all(domain: Domain, track: Track) -> bool:
+    """Return whether marks are said to lack rows of any time of a member that noted no time."""
+    membership, reported = track.membership, track.membership.reported
+    if track.noted is not None or membership.vouched_to is not None:
+        return False
+    if track.member.writer in domain.roster.newcomers:
+        return True
+    return reported is not None and reported.from_time is None
