@@ -90,7 +90,7 @@ def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRec
     stream = StreamState(record)
     streams.add(stream)
     _expect(stream, draft, stream.settings.expected_writers)
-    draft.batch.put(record)
+    stream.begin_report_clock(draft)
     _record(stream, draft, order, "created", new_values=_dump_settings(stream.settings))
     return stream
 

@@ -39,6 +39,7 @@ class OwnedStreams:
     def __init__(self) -> None:
         self.buckets = 1
         self.clocks: dict[int, int] = {}  # how far (ms) an owned bucket's service clock is ahead
+        self._stored_clocks: dict[int, int] = {}  # the service clocks as last stored
         self._by_name: dict[str, StreamState] = {}
         self._by_id: dict[str, StreamState] = {}
 
@@ -83,8 +84,14 @@ class OwnedStreams:
         del self._by_name[stream.record.name]
         del self._by_id[stream.id]
 
-    def add_buckets(self, clocks: Mapping[int, int], streams: Iterable[StreamState]) -> None:
+    def add_buckets(
+        self,
+        clocks: Mapping[int, int],
+        stored_clocks: Mapping[int, int],
+        streams: Iterable[StreamState],
+    ) -> None:
         self.clocks |= clocks
+        self._stored_clocks |= stored_clocks
         for stream in streams:
             self.add(stream)
 
@@ -100,12 +107,20 @@ class OwnedStreams:
             BucketClock(bucket, moment.service + ahead) for bucket, ahead in self.clocks.items()
         ]
 
+    def keep_stored(self, clocks: Iterable[BucketClock]) -> None:
+        self._stored_clocks |= {each.number: each.served_ms for each in clocks}
+
+    def stored_ms(self, stream: StreamState) -> int:
+        """Return a stream's service clock as last stored: a restart continues from there."""
+        return self._stored_clocks[self.bucket_of(stream.record.name)]
+
     def publish(self, batch: ChangeSet) -> Iterator[None]:
         """Show the changes that a commit made durable.
 
         Missing writers of new marks come first, in slices, because earlier marks do not depend on
         them. Everything else follows without a break.
         """
+        self.keep_stored(batch.list_puts(BucketClock))
         streams = batch.list_puts(StreamRecord)
         records = [(self._by_id[each.id], each) for each in streams if each.id in self._by_id]
         for entry in batch.list_puts(LedgerEntry):

@@ -29,7 +29,9 @@ from noted_time.answers import EntryAnswer
 from noted_time.reading import MOST_REPORTS, Coverage, LateReports, MarkHistory, MissingWriters
 from noted_time.rules import Aggregator, MemberRecord, Membership, Seal, Track
 from noted_time.values import (
+    CLOCK_STEP_MS,
     LARGEST_TIME,
+    MAX_INT64,
     MIN_INT64,
     WRITERS_NAMED,
     Accepted,
@@ -38,6 +40,7 @@ from noted_time.values import (
     Note,
     OtherLog,
     Refused,
+    ReportClock,
     ScaleEvent,
     Session,
     StreamSettings,
@@ -69,7 +72,9 @@ class StreamState:
         self.fences = Fences()
         self.clock_ahead = 0  # the bucket's service clock less this process's
         self.latest_ms = 0
+        self.reported_served_ms = MIN_INT64  # when late rows were last reported
         self._unix_shift = 0
+        self._wall_ahead: int | None = None  # of the monotonic clock, at the last such report
         self._next_mark_at: dict[str, int] = {}
 
     @classmethod
@@ -105,11 +110,16 @@ class StreamState:
         late = store.load(LateRecord, record.id)
         for domain in stream.late_reports:
             reports = (each.report for each in late if each.domain == domain)
+            seen_from_served_ms = record.late_seen_from_served_ms.get(domain, MIN_INT64)
+            if record.report_clock is None:
+                seen_from_served_ms = MAX_INT64  # not known
             stream.late_reports[domain] = LateReports(
-                reports,
-                record.late_from_time.get(domain, MIN_INT64),
-                record.late_seen_from_at.get(domain, MIN_INT64),
+                reports, record.late_from_time.get(domain, MIN_INT64), seen_from_served_ms
             )
+        for late_record in late:
+            seen_served_ms = late_record.report.seen_served_ms
+            if seen_served_ms is not None:
+                stream.reported_served_ms = max(stream.reported_served_ms, seen_served_ms)
         stream.settle()
         readers = store.load(ReaderRecord, record.id)
         reported_at = stream.groups.restore(readers, store.load(BacklogRecord, record.id))
@@ -196,6 +206,7 @@ class StreamState:
             len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
         )
         note, now = self.aggregator.note, self.begin(draft)
+        self._find_report_clock(draft)
         largest = self._find_largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
         touched, results = draft.touch(self), []
@@ -229,8 +240,40 @@ class StreamState:
         draft.batch.put(*changes)
         return results
 
+    def begin_report_clock(self, draft: Draft) -> ReportClock:
+        moment = draft.moment
+        self._wall_ahead = moment.wall - moment.steady
+        clock = ReportClock.begin(self.served_ms(moment), moment.wall)
+        self.rewrite(draft, report_clock=clock)
+        return clock
+
+    def _find_report_clock(self, draft: Draft) -> ReportClock:
+        """Return the clock, which begins now in a database of before.
+
+        Reports of before may have been deleted.
+        """
+        if self.record.report_clock is not None:
+            return self.record.report_clock
+        for late_reports in self.late_reports.values():
+            late_reports.seen_from_served_ms = self.served_ms(draft.moment)
+        self.keep_known_from(draft)
+        return self.begin_report_clock(draft)
+
+    def _move_report_clock(self, draft: Draft) -> None:
+        moment, clock = draft.moment, self._find_report_clock(draft)
+        now, wall_ahead = self.served_ms(moment), moment.wall - moment.steady
+        before, self._wall_ahead = self._wall_ahead, wall_ahead
+        self.reported_served_ms = now
+        has_stepped = before is not None and abs(wall_ahead - before) > CLOCK_STEP_MS
+        followed = clock.follow(now, moment.wall, has_stepped=has_stepped)
+        if followed != clock:
+            self.rewrite(draft, report_clock=followed)
+
     def _report_late(self, note: Note, draft: Draft, *, again: bool) -> None:
-        for domain, each in self.aggregator.report_late(note, draft.moment.wall, again=again):
+        reports = self.aggregator.report_late(note, draft.moment.wall, again=again)
+        if reports:
+            self._move_report_clock(draft)
+        for domain, each in reports:
             report = replace(each, seen_served_ms=self.served_ms(draft.moment))
             # a client reports single rows, with its session; a person reports all of them
             is_correction = note.session is None and not each.may_have_more
@@ -267,7 +310,9 @@ class StreamState:
         known = {
             "ledger_from_time": _collect_known_from(self.missing, "known_from"),
             "late_from_time": _collect_known_from(self.late_reports, "known_from"),
-            "late_seen_from_at": _collect_known_from(self.late_reports, "seen_from"),
+            "late_seen_from_served_ms": _collect_known_from(
+                self.late_reports, "seen_from_served_ms"
+            ),
         }
         if any(getattr(self.record, name) != times for name, times in known.items()):
             self.rewrite(draft, **known)

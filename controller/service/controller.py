@@ -110,6 +110,10 @@ class Controller:
     def owns(self, name: str) -> bool:
         return name in self._committer.streams
 
+    def stored_ms(self, stream: StreamState) -> int:
+        """Return a stream's service clock as last stored: a restart continues from there."""
+        return self._committer.streams.stored_ms(stream)
+
     def check_serving(self) -> None:
         self._committer.check()
 

@@ -15,6 +15,7 @@ from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
 from controller.store.port import Store
 from noted_time import NotedTimeError
+from noted_time.values import CLOCK_STEP_MS
 
 if TYPE_CHECKING:
     from controller.service.committer import Committer, Work
@@ -26,7 +27,6 @@ TICK_S = 0.1
 KEEP_CLOCK_EVERY_MS = 5_000
 FORGET_EVERY_MS = 60_000
 FORGET_RECORDS_EVERY_MS = 60 * 60_000
-CLOCK_STEP_MS = 5_000  # less may be a pause between the readings of two clocks
 
 MOST_LOGGED = 100  # excluded writers of a stream, one by one
 
@@ -101,9 +101,15 @@ def forget_unused_groups(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
-    """Store the service clock if a timeout depends on it."""
+    """Store the service clock if a timeout depends on it.
+
+    Otherwise it is stored once after each report of late rows. Then `changed-since` lists a report
+    only once.
+    """
     draft.keep_clock = any(
-        stream.aggregator.next_timeout() is not None or any(stream.groups.online())
+        stream.aggregator.next_timeout() is not None
+        or any(stream.groups.online())
+        or stream.reported_served_ms >= streams.stored_ms(stream)
         for stream in streams
     )
 

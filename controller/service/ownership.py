@@ -142,7 +142,9 @@ class Ownership:
         now = self._clocks.read()
         self._turned_at, self._is_urgent = now.steady, False
         if owned.clocks and not self._store.local:
-            await self._in_thread(self._store.commit, ChangeSet(*owned.clocks_at(now)))
+            clocks = owned.clocks_at(now)
+            await self._in_thread(self._store.commit, ChangeSet(*clocks))
+            owned.keep_stored(clocks)
         if self._is_leaving and not self._has_left:
             self._drop_outside(owned, frozenset())
             await self._in_thread(self._store.leave)
@@ -186,7 +188,8 @@ class Ownership:
         await self._report_lost_marks(streams)  # last, because it clears the remembered marks
         service = self._clocks.read().service
         ahead = {bucket: known.get(bucket, clocks[bucket] - service) for bucket in buckets}
-        owned.add_buckets(ahead, streams)
+        stored_clocks = {bucket: clocks[bucket] for bucket in buckets}
+        owned.add_buckets(ahead, stored_clocks, streams)
         if not self._store.local:
             log.info("buckets_acquired", count=len(buckets), streams=len(streams))
         return streams

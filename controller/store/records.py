@@ -16,7 +16,7 @@ from msgspec import Struct
 from noted_time import BacklogPolicy
 from noted_time.answers import Action, EntryAnswer
 from noted_time.rules import SLICE_SIZE, MemberRecord, Membership, Seal
-from noted_time.values import LateReport, Mark, ScaleEvent, StreamSettings
+from noted_time.values import LateReport, Mark, ReportClock, ScaleEvent, StreamSettings
 
 Key = tuple[Any, ...]
 
@@ -55,7 +55,10 @@ class StreamRecord(Record, frozen=True):
     - `declared_served_ms` is when domains were added to the existing stream (service time, ms).
     - `unbounded` are the domains whose later uppers are not bounds.
     - `ledger_from_time` and `late_from_time`: records are complete from this time on.
-    - `late_seen_from_at`: reports of late rows that were seen from then on are kept (Unix ms).
+    - `late_seen_from_served_ms`: reports of late rows that were seen from then on are kept (service
+      time, ms).
+    - `report_clock` shows the moments of these reports. It is null in records of before, until the
+      next note. Reports of before may then be unknown.
     - `first_lowers` are of the first marks, which may have been dropped.
     - `forgotten_lowers` are the lowers when members were last forgotten.
     - `logs` are the ids of the logs that positions were in, the current one last.
@@ -74,10 +77,11 @@ class StreamRecord(Record, frozen=True):
     unbounded: tuple[str, ...] = ()
     ledger_from_time: Mapping[str, int] = {}
     late_from_time: Mapping[str, int] = {}
-    late_seen_from_at: Mapping[str, int] = {}
+    late_seen_from_served_ms: Mapping[str, int] = {}
     first_lowers: Mapping[str, int] = {}
     forgotten_lowers: Mapping[str, int] = {}
     logs: tuple[str, ...] = ()
+    report_clock: ReportClock | None = None
 
 
 class StoredScale(Record, frozen=True):

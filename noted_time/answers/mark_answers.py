@@ -67,7 +67,11 @@ class CompleteWindowsPage(Struct, frozen=True, kw_only=True):
     - `logs` are the ids of the logs of the cuts.
     - `changes_are_known` is false if reports of late rows since the requested time were deleted or
       have no least time. Other windows may then have changed as well. It is also false if that time
-      is over an hour ahead of the controller's clock, and null without `changed_since`.
+      is over an hour ahead of the controller's clock, or within an hour of a step of this clock,
+      and null without `changed_since`.
+    - `looked_at` is the `changed_since` of the next request: it misses no report, even if the
+      clock was set. It is null without `changed_since`, and in a database of before until the
+      stream's next note.
     - `writers_without_least` are at most 100 writers that reported no least time.
     - `waiting_for` are at most 5 writers that the watermark waits for, the longest first.
       `holding_back_count` is the number of all.
@@ -80,5 +84,6 @@ class CompleteWindowsPage(Struct, frozen=True, kw_only=True):
     logs: tuple[str, ...]
     changes_are_known: bool | None = None
     writers_without_least: tuple[str, ...] = ()
+    looked_at: Int64 | None = None
     waiting_for: tuple[str, ...] = ()
     holding_back_count: int = 0

@@ -11,7 +11,6 @@ from itertools import pairwise
 from operator import attrgetter
 
 from noted_time.values import (
-    HOUR_MS,
     MAX_INT64,
     MIN_INT64,
     WRITERS_NAMED,
@@ -36,16 +35,21 @@ class LateReports:
                 may_lie_outside=True, may_have_more=False),)
     """
 
-    __slots__ = ("_reports", "known_from", "seen_from")
+    __slots__ = ("_reports", "known_from", "seen_from_served_ms")
 
     def __init__(
         self,
         reports: Iterable[LateReport] = (),
         known_from: int = MIN_INT64,
-        seen_from: int = MIN_INT64,
+        seen_from_served_ms: int = MIN_INT64,
     ) -> None:
-        """Late rows below `known_from`, and reports seen before `seen_from`, may be unknown."""
-        self.known_from, self.seen_from = known_from, seen_from
+        """Keep late-row reports.
+
+        Late rows below `known_from`, and reports that were seen before `seen_from_served_ms` on the
+        service clock, may be unknown.
+        """
+        self.known_from = known_from
+        self.seen_from_served_ms = seen_from_served_ms
         self._reports = {each.place: each for each in reports}
 
     def __iter__(self) -> Iterator[LateReport]:
@@ -66,7 +70,7 @@ class LateReports:
         if len(self) > most:
             changed |= self._merge(most * 3 // 4)
         if len(self) > most:
-            oldest = sorted(self, key=attrgetter("last_seen_at"))
+            oldest = sorted(self, key=_get_seen_order)
             changed |= self._forget(oldest[: len(self) - most * 3 // 4])
         return {place: self._reports.get(place) for place in changed}
 
@@ -75,22 +79,27 @@ class LateReports:
         dated = ((each, each.seen_served_ms) for each in self)
         return self._forget([each for each, served in dated if served is not None and served < at])
 
-    def since(self, at: int) -> LateReports:
-        """Return the reports with a least time that were seen at or after `at` (Unix ms)."""
-        recent = (each for each in self if each.last_seen_at >= at and each.min_time is not None)
-        return LateReports(recent, self.known_from)
+    def since(self, since_served_ms: int) -> LateReports:
+        """Return the reports with a least time that were seen since a service moment.
 
-    def writers_without_least(self, since: int) -> list[str]:
-        """Return the writers of reports without a least time, seen at or after `since`."""
-        recent = (each for each in self if each.min_time is None and each.last_seen_at >= since)
-        return sorted({each.writer for each in recent})
-
-    def has_all_since(self, at: int, now: int) -> bool:
-        """Return whether all reports seen at or after `at` (Unix ms) are kept.
-
-        If `now` is far before `at`, the wall clock went back, and reports seen later look older.
+        A report whose service moment is not known may be one of them.
         """
-        return self.seen_from <= at <= now + HOUR_MS
+        recent = self._list_seen_since(since_served_ms)
+        return LateReports((each for each in recent if each.min_time is not None), self.known_from)
+
+    def writers_without_least(self, since_served_ms: int) -> list[str]:
+        """Return the writers of reports without a least time, seen since a service moment."""
+        recent = self._list_seen_since(since_served_ms)
+        return sorted({each.writer for each in recent if each.min_time is None})
+
+    def has_all_since(self, since_served_ms: int) -> bool:
+        """Return whether all reports that were seen since a service moment are kept."""
+        return self.seen_from_served_ms <= since_served_ms
+
+    def _list_seen_since(self, since_served_ms: int) -> Iterator[LateReport]:
+        for each in self:
+            if each.seen_served_ms is None or each.seen_served_ms >= since_served_ms:
+                yield each
 
     def _put(self, report: LateReport) -> LatePlace:
         place = report.place
@@ -110,7 +119,9 @@ class LateReports:
             places.add(each.place)
             del self._reports[each.place]
             self.known_from = max(self.known_from, min(each.max_time, MAX_INT64 - 1) + 1)
-            self.seen_from = max(self.seen_from, each.last_seen_at + 1)
+            # if the moment is not known, no changes before the deletion are
+            seen_served_ms = MAX_INT64 - 1 if each.seen_served_ms is None else each.seen_served_ms
+            self.seen_from_served_ms = max(self.seen_from_served_ms, seen_served_ms + 1)
         return places
 
     def _merge(self, most: int) -> set[LatePlace]:
@@ -156,6 +167,12 @@ class LateReports:
             for each in sums[:WRITERS_NAMED]
         )
         return Late(writers, len(sums), start >= self.known_from)
+
+
+def _get_seen_order(report: LateReport) -> tuple[bool, int]:
+    if report.seen_served_ms is None:
+        return False, report.last_seen_at
+    return True, report.seen_served_ms
 
 
 def sum_by_writer(reports: Iterable[LateReport]) -> list[LateReport]:

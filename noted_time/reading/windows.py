@@ -219,9 +219,14 @@ def find_complete_windows(
 
 
 def find_changed_windows(
-    history: MarkHistory, tiling: Tiling, coverage: Coverage, since: int, *, after: int | None
+    history: MarkHistory,
+    tiling: Tiling,
+    coverage: Coverage,
+    since_served_ms: int,
+    *,
+    after: int | None,
 ) -> Iterator[CompleteWindow]:
-    """Return the complete windows with rows that were reported late at or after `since` (Unix ms).
+    """Return the complete windows with rows that were reported late since a service moment.
 
     They begin with the window that contains `after`. Their `late_writers` have only these reports.
 
@@ -229,9 +234,10 @@ def find_changed_windows(
     >>> from noted_time.reading import LateReports, MarkHistory, MissingWriters
     >>> from noted_time.values import LateReport
     >>> history = MarkHistory([Mark(1, lower=40, upper=40, cut=StreamCut({0: 5}))])
-    >>> reports = [LateReport("pos", 3, 5, 12, 900, 900), LateReport("till", 1, 28, 29, 1, 1)]
+    >>> recent = LateReport("pos", 3, 5, 12, 900, 900, seen_served_ms=70)
+    >>> reports = [recent, LateReport("till", 1, 28, 29, 1, 1, seen_served_ms=69)]
     >>> coverage = Coverage(MissingWriters(), LateReports(reports), first_lower=0)
-    >>> found = find_changed_windows(history, Tiling(10), coverage, 900, after=None)
+    >>> found = find_changed_windows(history, Tiling(10), coverage, 70, after=None)
     >>> [(window.start, window.end, window.late.writers[0].rows) for window in found]
     [(0, 10, 3), (10, 20, 3)]
     """
@@ -239,7 +245,7 @@ def find_changed_windows(
     if first is None or last is None:
         return iter(())
     tiling.check_order(tiling.start_of(first.lower if after is None else after), last.lower)
-    coverage = replace(coverage, late_reports=coverage.late_reports.since(since))
+    coverage = replace(coverage, late_reports=coverage.late_reports.since(since_served_ms))
     earliest = LEAST_TIME if after is None else tiling.first_start(after)
     changed = (
         (window, each)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -104,31 +104,35 @@ class Caller:
         limit: int,
         rows: Callable[[Json], Iterable[Json]] = lambda item: (item,),
         also: tuple[str, Columns] | None = None,
-    ) -> Page:
-        """Print up to `limit` items of a paged list, and return the last page.
+        facts: Sequence[str] = (),
+    ) -> tuple[Page, Page]:
+        """Print up to `limit` items of a paged list, and return the first and the last page.
 
-        `also` names a second list of the page.
+        `also` names a second list of the page. JSON has the `facts` of the first page, too.
         """
         items: list[Json] = []
-        next_item = None
+        next_item = first_page = None
         while True:
             further = {"limit": min(limit - len(items), MOST_ROWS)}
             further |= {} if next_item is None else {cursor: next_item}
             page = self.ask(replace(question, query={**question.query, **further}))
             found: Json = convert_to_json(page)
+            if first_page is None:
+                first_page, first_found = page, found
             items += found[name]
             next_item = found["next"] if found.get("has_more", True) else None
             if next_item is None or len(items) >= limit:
                 break
         second = {} if also is None else {also[0]: found[also[0]]}
-        if self.print_json({name: items, "next": next_item} | second):
-            return page
+        first_facts = {fact: first_found[fact] for fact in facts}
+        if self.print_json({name: items, "next": next_item} | second | first_facts):
+            return first_page, page
         print_table(columns, chain.from_iterable(map(rows, items)))
         if next_item is not None:
             say(f"There are more than these {limit}: use --limit.")
         if also is not None and second[also[0]]:
             print_table(also[1], second[also[0]])
-        return page
+        return first_page, page
 
 
 def client_command(run: Callable[..., None], *, prints: bool = True) -> Callable[..., None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Sequence
 from datetime import UTC, timedelta, tzinfo
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,6 +22,7 @@ from noted_time.values import (
     MAX_INT64,
     NAMES_PER_SENTENCE,
     WEEK_MS,
+    Rejected,
     format_duration,
     format_in_zone,
     format_time,
@@ -193,14 +195,19 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     domain: DomainOption = None,
     limit: LimitOption = 1000,
     everything: Annotated[bool, typer.Option("--all", help="List all windows.")] = False,
+    looked_at: Annotated[
+        str | None, option("FILE", "Write the TIME of the next look to FILE, unless more follow.")
+    ] = None,
 ) -> None:
     """List the complete windows that got late rows since TIME and need a repair.
 
     TIME is of the controller's clock. Rows that a writer reported within one hour count together.
+    A loop takes its TIME from --looked-at, or from looked_at in JSON: so it misses no report, even
+    if the controller's clock is set.
 
     The exit status is 3 if there are more windows than --limit, or if other windows may have
     changed, too: the stored reports do not reach back to TIME, the controller's clock is more than
-    an hour before TIME, or a late writer gave no least time.
+    an hour before TIME or was set within an hour of it, or a late writer gave no least time.
     A sentence on standard error says which, and what to do.
 
     Try it:  noted-time changed-since flights 2013-01-01T10:00Z --size 1h
@@ -213,13 +220,16 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
         "end": lambda window: format_in_zone(window["end"], zone),
     }
     most = MAX_INT64 if everything else limit
-    page = call.print_list(
+    first_page, page = call.print_list(
         ask_windows(stream, size, None, domain, changed_since=parse_time(time)),
         "windows",
         {**borders, **CHANGED_COLUMNS},
         cursor="after",
         limit=most,
+        facts=("looked_at",),
     )
+    if looked_at is not None and not page.has_more:
+        _write_look(Path(looked_at), first_page.looked_at, time)
     if not page.changes_are_known:
         why = _describe_unknown_changes(stream, page.writers_without_least, domain)
         say(f"noted-time: {why} all windows again, and ask from now on")
@@ -227,10 +237,21 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
         raise typer.Exit(CUT_SHORT)
 
 
+def _write_look(file: Path, looked_at: int | None, time: str) -> None:
+    """Write the TIME of the next look, which is the same one if the controller names none."""
+    if looked_at is None:
+        say(f"noted-time: it is not known when the controller looked, so {file} has the same TIME")
+    next_time = time if looked_at is None else format_time(looked_at)
+    try:
+        file.write_text(f"{next_time}\n", "utf-8")
+    except OSError as error:
+        raise Rejected(f"the TIME of the next look cannot be written: {error}") from error
+
+
 def _describe_unknown_changes(stream: str, writers: Sequence[str], domain: str | None) -> str:
     if not writers:
-        clock = "the controller's clock is before TIME"
-        return f"{NOT_SO_FAR}, or {clock}: other windows may have changed, too. Load"
+        clock = "the controller's clock was set near TIME, or the controller's clock is before TIME"
+        return f"{NOT_SO_FAR}, {clock}: other windows may have changed, too. Load"
     known_domain = f" --domain {domain}" if domain else ""
     commands = "; ".join(
         f"{name_program()} note {stream} {writer}{known_domain} --late ROWS --least TIME"

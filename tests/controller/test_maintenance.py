@@ -1,5 +1,6 @@
 """What a controller does by itself, every tenth of a second."""
 
+import asyncio
 from collections import Counter
 
 import pytest
@@ -9,7 +10,7 @@ from controller.aggregation import operations, retention
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import maintenance
 from controller.service.maintenance import MOST_LOGGED
-from noted_time.values import Note
+from noted_time.values import LateRows, Note
 from tests.support.controllers import (
     GivenTime,
     Watched,
@@ -57,6 +58,24 @@ async def test_service_clock_is_stored_while_writer_holds(
         await wait_until_async(lambda: memory.clocks()[0] > before)
 
         assert memory.clocks()[0] - before == maintenance.KEEP_CLOCK_EVERY_MS
+
+
+async def test_service_clock_is_stored_once_after_late_report(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """A look begins at the stored clock, so it would find the last report again and again."""
+    async with serve_stream(memory, time, writer_timeout_ms=100) as controller:
+        await deliver(controller, Note("a", 40), Note("a", state="finished"))
+        serve_for(controller, time, maintenance.KEEP_CLOCK_EVERY_MS)
+        await asyncio.sleep(2 * maintenance.TICK_S)
+        stored = [memory.clocks()[0]]
+        await deliver(controller, Note("a", state="finished", late_rows=LateRows(1, 12)))
+        for _ in range(2):
+            serve_for(controller, time, maintenance.KEEP_CLOCK_EVERY_MS)
+            await asyncio.sleep(3 * maintenance.TICK_S)
+            stored.append(memory.clocks()[0])
+
+    assert stored == [0, 2 * maintenance.KEEP_CLOCK_EVERY_MS, 2 * maintenance.KEEP_CLOCK_EVERY_MS]
 
 
 async def test_log_names_at_most_hundred_excluded_writers(

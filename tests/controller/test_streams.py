@@ -3,15 +3,27 @@
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.inspection import writers
+from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
-from controller.store.records import StoredMember, StreamRecord
-from noted_time.values import Accepted, Note, StreamSettings
-from tests.support.controllers import Watched, deliver, list_marks, run_controller, serve_stream
+from controller.store.records import ChangeSet, StoredMember, StreamRecord
+from noted_time.values import Accepted, LateRows, Note, StreamSettings
+from tests.support.controllers import (
+    GivenTime,
+    Watched,
+    WatchedMemory,
+    deliver,
+    list_marks,
+    run_controller,
+    serve_for,
+    serve_stream,
+)
 from tests.support.counting import count_cost
+from tests.support.http import Caller, serve_app
 
 
 async def test_changed_settings_write_only_affected_writers(memory: Watched) -> None:
@@ -87,6 +99,33 @@ def test_unix_time_of_moment_ignores_rounding() -> None:
     shifts = [stream.unix_shift(now) for now in (*readings, after_downtime)]
 
     assert shifts == [4000, 4000, 4000, 603_970]
+
+
+async def test_reports_of_before_are_not_known(memory: WatchedMemory, time: GivenTime) -> None:
+    """A database of before dates them by the wall clock. The next note begins the service clock."""
+    async with serve_stream(memory, time) as controller:
+        await deliver(controller, Note("a", 40), Note("a", late_rows=LateRows(1, 12, 12)))
+    (stored,) = memory.reopen().streams()
+    memory.commit(ChangeSet(structs.replace(stored, report_clock=None)))
+    looks = []
+    async with serve_app(Controller(memory, time.clocks())) as call:
+        serve_for(call.controller, time, 5000)
+        looks.append(await look(call, time.wall))
+        await call.note({"writer": "a", "time": 41})
+        looks += [await look(call, time.wall - ago_ms) for ago_ms in (5000, 1, 0)]
+
+    looked_at = time.wall - 3000
+    assert looks == [
+        *[(False, None, 1), (False, looked_at, 1)],
+        *[(False, looked_at, 0), (True, looked_at, 0)],
+    ]
+
+
+async def look(call: Caller, since_at: int) -> tuple[bool, int | None, int]:
+    """Return whether the changes are known, the time of the look, and the number of windows."""
+    answer = await call.get("/v1/streams/s/windows", size_ms=10, changed_since=since_at)
+    page = answer.json()
+    return page["changes_are_known"], page["looked_at"], len(page["windows"])
 
 
 async def test_controller_starts_without_settings_of_its_database(

@@ -272,7 +272,7 @@ def test_late_windows_are_listed_or_unknown(settings: StreamSettings, history: l
     """Law: also after each writer without a least time has reported one."""
     world = watch_silent_writers(settings, history)
     for domain, late in world.late.items():
-        unknown = late.writers_without_least(since=0)
+        unknown = late.writers_without_least(since_served_ms=0)
         event(f"unknown: {len(unknown)}")
 
         assert world.list_unlisted(domain) <= {*unknown}
@@ -280,4 +280,7 @@ def test_late_windows_are_listed_or_unknown(settings: StreamSettings, history: l
             rows = [each.times[domain] for each in world.events if each.writer == name]
             note = Note(name, domain=domain, late_rows=LateRows(1, min(rows, default=0)))
             world.hear(world.authors[name], replace(note, sequence=1000))
-        assert (world.list_unlisted(domain), late.writers_without_least(since=0)) == (set(), [])
+        assert (world.list_unlisted(domain), late.writers_without_least(since_served_ms=0)) == (
+            set(),
+            [],
+        )

@@ -138,6 +138,7 @@ def draw_reports(unit_ms: int) -> st.SearchStrategy[LateReport]:
         lambda writer, rows, least, length, seen: LateReport(
             *(writer, rows, least * unit_ms, (least + length) * unit_ms),
             *(seen * unit_ms, seen * unit_ms),
+            seen_served_ms=seen * unit_ms,
         ),
         st.sampled_from("abc"),
         st.integers(1, 9),
@@ -238,9 +239,8 @@ def test_changed_windows_have_late_rows_since_the_time(  # noqa: PLR0913, PLR091
         history.seal(marks[-1].cut.offsets)
     late = LateReports(rows)
     coverage = Coverage(MissingWriters(), late, first_lower=0)
-    recent = replace(
-        coverage, late_reports=LateReports(each for each in late if each.last_seen_at >= since)
-    )
+    recent_reports = [each for each in rows if (each.seen_served_ms or 0) >= since]
+    recent = replace(coverage, late_reports=LateReports(recent_reports))
     start = -80 if after is None else after
     windows = find_complete_windows(history, tiling, after=start, limit=999, coverage=recent)
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from controller.aggregation import operations
 from controller.aggregation.owned_streams import NotOwner
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.new_reports import look_for_reports
 from controller.aggregation.views.reader_lags import find_lags, find_reader_lags, locate_position
 from controller.aggregation.views.view import View
 from controller.aggregation.views.vouching import Vouching
@@ -271,7 +272,8 @@ async def list_complete_windows(
 
     With `changed_since` (Unix ms of the controller's clock), only windows with rows that were
     reported late since are returned, at once. `late_writers` then has only these rows. Reports
-    without a least time are in no window: `writers_without_least` lists their writers.
+    without a least time are in no window: `writers_without_least` lists their writers. `looked_at`
+    is the `changed_since` of the next request.
     """
     tiling = Tiling(asked.size_ms, asked.origin, parse_zone(asked.zone))
     changed_since = asked.changed_since
@@ -281,17 +283,20 @@ async def list_complete_windows(
             raise Rejected("`wait_ms` has no effect with `changed_since`: leave one out")
         state = controller.stream(stream)
         history, coverage = state.history(domain), state.coverage(domain)
-        changed = find_changed_windows(history, tiling, coverage, changed_since, after=after)
-        found = islice(changed, limit + 1)
-        without_least = coverage.late_reports.writers_without_least(changed_since)
-        has_all = coverage.late_reports.has_all_since(changed_since, controller.now_ms)
         view = View.of(state, controller.now, domain)
+        look = look_for_reports(view, changed_since, controller.stored_ms(state))
+        since_served_ms = look.since_served_ms
+        changed = find_changed_windows(history, tiling, coverage, since_served_ms, after=after)
+        found = islice(changed, limit + 1)
+        without_least = coverage.late_reports.writers_without_least(since_served_ms)
+        has_all = look.is_time_known and coverage.late_reports.has_all_since(since_served_ms)
         answer = await _build_page(view, found, limit, after)
         return reply(
             replace(
                 answer,
                 changes_are_known=has_all and not without_least,
                 writers_without_least=tuple(without_least[:WRITERS_NAMED]),
+                looked_at=look.looked_at,
             )
         )
     state, windows = await controller.polls.windows(
