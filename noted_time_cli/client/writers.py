@@ -23,6 +23,7 @@ from noted_time.values import (
     format_duration,
     format_seconds,
     format_time,
+    join_names,
 )
 from noted_time_cli.client.caller import Caller, client_command, writer_path
 from noted_time_cli.client.settings import format_setting
@@ -162,7 +163,7 @@ def remove(  # noqa: PLR0913 - one parameter for each flag
             if not call.print_json(row):
                 say(f"Nothing has changed: {writer} was removed from {stream} at {since}.")
             return
-        for line in _dry_run(call, stream, writer):
+        for line in _list_effects(call, stream, row):
             say(line)
         last = "never noted" if row["is_expected"] else f"noted last at {format_time(noted_at)}"
         say(f"{writer} {last}.")
@@ -181,12 +182,52 @@ def remove(  # noqa: PLR0913 - one parameter for each flag
         say(f"Removed {writer} from {stream}{at}.")
 
 
-def _dry_run(call: Caller, stream: str, writer: str) -> Iterator[str]:
-    path = stream_path(stream, "explain")
-    for domain in call.ask(Question("GET", stream_path(stream), answer=StreamAnswer)).domains:
+def _list_effects(call: Caller, stream: str, row: Json) -> Iterator[str]:
+    """Yield the dry run of each domain, and what the removal changes if no watermark moves."""
+    path, writer = stream_path(stream, "explain"), row["writer"]
+    answer = call.ask(Question("GET", stream_path(stream), answer=StreamAnswer))
+    is_moved = False
+    for domain in answer.domains:
         query = {"domain": domain, "exclude": [writer]}
         explanation = call.ask(Question("GET", path, query, answer=Explanation))
         yield f"{explanation.sentences[0]} {explanation.sentences[-1]}"
+        is_moved = is_moved or not _is_unmoved(explanation)
+    if not is_moved:
+        seqs = {domain: mark.seq for domain, mark in answer.marks.items() if mark}
+        yield f"The watermark does not move by this; {_describe_last_times(row, seqs)}."
+
+
+def _is_unmoved(explanation: Explanation) -> bool:
+    """Return whether the dry run has the decision of now."""
+    dry_run = explanation.dry_run
+    if dry_run is None or dry_run.excluded:
+        return False
+    is_advance = explanation.decision == "advance"
+    lower = explanation.next_lower if is_advance else explanation.lower
+    return (dry_run.decision, dry_run.lower) == (explanation.decision, lower)
+
+
+def _describe_last_times(row: Json, seqs: Mapping[str, int]) -> str:
+    """Describe up to when a writer vouches once it is removed; `seqs` are of the last marks.
+
+    >>> spell = {"from_seq": 2, "to_time": None}
+    >>> row = {"writer": "UA", "times": {"a": 7, "b": 9}, "vouching": {"a": [spell], "b": [spell]}}
+    >>> _describe_last_times(row, {"a": 2, "b": 3})
+    'UA then vouches to 7 (a) and 9 (b) only'
+    >>> _describe_last_times(row, {"a": 2, "b": 1})
+    'UA then vouches to 7 (a) only'
+    >>> _describe_last_times(row, {"a": 1})
+    'no mark counts UA yet, so UA then vouches for nothing'
+    """
+    writer, times, ends = row["writer"], row["times"], []
+    for domain, spells in row["vouching"].items():
+        is_counted = any(spell["from_seq"] <= seqs.get(domain, 0) for spell in spells)
+        if domain in times and is_counted:
+            name = f" ({domain})" if len(row["vouching"]) > 1 else ""
+            ends.append(f"{format_time(times[domain])}{name}")
+    if not ends:
+        return f"no mark counts {writer} yet, so {writer} then vouches for nothing"
+    return f"{writer} then vouches to {join_names(ends)} only"
 
 
 @client_command
@@ -208,6 +249,9 @@ def suspend_timeout(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Wait for a writer and ignore its timeout, for example during a repair.
 
+    Until its timeout has passed since its last note, the stream waits for it anyway. A suspension
+    that ends before then changes nothing, and is not made.
+
     Try it:  noted-time suspend-timeout flights UA --for 90m
     """
     if (lasting is None) is not resume:
@@ -217,12 +261,46 @@ def suspend_timeout(  # noqa: PLR0913 - one parameter for each flag
         question = Question("DELETE", path, query, answer=WriterRow)
         done = f"The timeout of {writer} applies again."
     else:
+        row = call.ask(Question("GET", writer_path(stream, writer), answer=WriterRow))
+        answer = call.ask(Question("GET", stream_path(stream), answer=StreamAnswer))
+        why = _describe_needless(row, answer.writer_timeout_ms, lasting)
+        if why is not None and not _is_suspended(call, stream, row):
+            if not call.print_json(row):
+                say(f"This changes nothing: {why}")
+            return
         question = Question("POST", path, query, {"for_ms": lasting}, answer=WriterRow)
         done = (
             f"{stream} waits for {writer} for {format_duration(lasting)}, and ignores its timeout."
         )
     if not call.print_json(call.ask(question)):
         say(done)
+
+
+def _is_suspended(call: Caller, stream: str, row: WriterRow) -> bool:
+    """Return whether the timeout is suspended now. Another suspension may then be shorter."""
+    if row.suspension_ends_at is None:
+        return False
+    page = call.ask(
+        Question("GET", stream_path(stream, "writers"), {"limit": 1}, answer=WritersPage)
+    )
+    return row.suspension_ends_at > page.now
+
+
+def _describe_needless(row: WriterRow, stream_timeout_ms: int, for_ms: int) -> str | None:
+    """Return why a suspension changes nothing, or `None` if it ends after the writer's timeout."""
+    if row.silent_ms is None:
+        return None
+    timeout_ms = stream_timeout_ms if row.timeout_ms is None else row.timeout_ms
+    left_ms = timeout_ms - row.silent_ms
+    if for_ms > left_ms:
+        return None
+    last = "is expected since" if row.is_expected else "noted last at"
+    longer_ms = min(2 * timeout_ms, LONGEST_SUSPENSION_MS)
+    return (
+        f"{row.writer} {last} {format_time(row.noted_at)}, and its timeout of "
+        f"{format_duration(timeout_ms)} ends in {format_duration(left_ms)} at the earliest. "
+        f"Suspend it for longer, such as {format_duration(longer_ms)}."
+    )
 
 
 @client_command

@@ -1,8 +1,9 @@
 // Dialogs for operators. Each shows a dry run and asks for a reason. Some changes can be undone.
 
 import { call, Problem } from "./api.js";
+import { explained, needlessText, proposedMs, unmovedText, wouldText } from "./dryruns.js";
 import { $, h } from "./elements.js";
-import { input, labelled, open, said, whenInZone } from "./parts.js";
+import { input, labelled, open, whenInZone } from "./parts.js";
 import { change, get, poll, state } from "./state.js";
 import { settingName, settingsOf, settingText } from "./stream.js";
 import { durationMs, lasting, listed, many, narrowed, written } from "./values.js";
@@ -58,21 +59,17 @@ export function say(text, undo) {
   saying = setTimeout(() => $("#status").replaceChildren(), undo ? 30_000 : 8000);
 }
 
-/** Return, for each domain, the controller's sentences about its decision and the dry run. */
-async function wouldText(query) {
-  const ask = (name) => get(["explain"], { ...query, domain: name, limit: 1 });
-  const found = await Promise.all(state.data.stream.domains.map(ask));
-  return found.flatMap(({ sentences }) => [said(sentences[0]), said(sentences.at(-1))]);
-}
-
 export function askToRemove({ writer: name }) {
   let seen = null;
   ask({
     title: `Remove ${name} from ${state.name}`, verb: "Remove",
     dryRun: async () => {
-      seen = (await get(["writers", name])).noted_at;
-      const lines = await wouldText({ exclude: name });
-      return [...lines, `This cannot be undone: time never goes back. Its next note makes ${name} a member again.`];
+      const row = await get(["writers", name]);
+      seen = row.noted_at;
+      const found = await explained({ exclude: name });
+      const unmoved = await unmovedText(found, row);
+      const again = `This cannot be undone: time never goes back. Its next note makes ${name} a member again.`;
+      return [...wouldText(found), unmoved, again];
     },
     act: async (_, comment) => {
       try {
@@ -89,7 +86,8 @@ export function askToRemove({ writer: name }) {
 export async function askToSuspendTimeout({ writer: name }) {
   const { components } = await call("GET", "openapi.json");
   const longest = components.schemas.SuspensionRequest.properties.for_ms.maximum;
-  const field = input("for", { value: "1h" });
+  const proposed = proposedMs(await get(["writers", name]), longest);
+  const field = input("for", { value: lasting(proposed, 9) });
   ask({
     title: `Wait longer for ${name} in ${state.name}`, verb: "Wait longer", isHarmful: false,
     fields: labelled("For how long?", field, "For example 90m, 4h or 1d."),
@@ -99,7 +97,10 @@ export async function askToSuspendTimeout({ writer: name }) {
       if (forMs > longest) {
         throw new Problem(422, { detail: `Too long: a timeout is suspended for ${lasting(longest)} at most.` });
       }
-      const until = Date.now() + state.skew + forMs;
+      const now = Date.now() + state.skew;
+      const needless = needlessText(await get(["writers", name]), forMs, now);
+      if (needless) throw new Problem(422, { detail: needless });
+      const until = now + forMs;
       return [[`${name} is not excluded before `, whenInZone(until), ", however long it is silent. "
         + "If it holds back the watermark, the watermark waits for it until then."]];
     },
@@ -223,7 +224,8 @@ export async function askForSettings() {
       const lines = Object.entries(changed).map(([name, value]) =>
         [h("strong", settingName(name)), ` from ${settingText(name, was[name])} to ${settingText(name, value)}.`]);
       const timeout = changed.writer_timeout_ms;
-      const would = timeout ? await wouldText({ writer_timeout_ms: timeout }) : [];
+      const found = timeout ? await explained({ writer_timeout_ms: timeout }) : [];
+      const would = wouldText(found);
       const dropped = await droppedMarksText(changed);
       if (dropped) would.push(`${dropped} would be dropped, for good.`);
       return lines.length ? [...lines, ...would] : ["Nothing has changed yet."];
