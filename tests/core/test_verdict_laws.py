@@ -71,7 +71,7 @@ def find_latecomers(world: Witness, domain: str, first: int, time: int) -> Itera
         member = world.stream.member(name)
         track = member.track(number)
         has_no_time = track.noted is None and member.has_written
-        may_be_late = has_no_time or track.timeline.first_time is not None or name in late
+        may_be_late = has_no_time or track.membership.first_time is not None or name in late
         spells, _ = find_spells(world.stream, name, domain)
         if may_be_late and track.vouches_here and all(each.from_seq > first for each in spells):
             yield name
