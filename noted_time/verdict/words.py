@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from noted_time.installation import name_program
@@ -12,6 +12,8 @@ BEFORE_FIRST_MARK = (
     "writers vouch from the first mark on: ask for {} or a later time. In a new stream, let each "
     "writer first note the time at which its data begin"
 )
+
+NOT_KNOWN = "correct the name, or let it note first: `{} writers {}` lists the known writers"
 
 FORGOTTEN = (
     "{stream} forgets a writer that finished or was excluded more than its --writer-retention ago "
@@ -64,8 +66,21 @@ def describe_waiting(names: Sequence[str], number: int) -> str:
     return f"it waits for {join_names(names, number)}" if names else ""
 
 
-def suggest_writer(stream: str, writer: str, known: Sequence[str], retention_ms: int) -> str:
-    """Return what to do about a required writer that a stream does not know."""
-    alike = get_close_matches(writer, known, cutoff=SIMILARITY_CUTOFF)
-    retention = format_duration(retention_ms)
-    return suggest_names(alike) or FORGOTTEN.format(stream=stream, retention=retention)
+def suggest_writer(
+    stream: str, writer: str, known: Iterable[str], forgets_after_ms: int | None
+) -> str:
+    """Return what to do about a required writer that a stream does not know.
+
+    `forgets_after_ms` is given if the stream has forgotten writers, of which it may be one.
+
+    >>> suggest_writer("shops", "pariss", ["paris", "lima"], None)
+    "did you mean 'paris'?"
+    """
+    alike = get_close_matches(writer, dict.fromkeys(known), cutoff=SIMILARITY_CUTOFF)
+    remedy = suggest_names(alike)
+    if not alike:
+        remedy = NOT_KNOWN.format(name_program(), stream)
+    if forgets_after_ms is None:
+        return remedy
+    forgotten = FORGOTTEN.format(stream=stream, retention=format_duration(forgets_after_ms))
+    return f"{remedy} {forgotten}" if alike else f"{remedy}. {forgotten}"

@@ -20,7 +20,7 @@ from noted_time.client.transport import Transport
 from noted_time.client.waiting import NotYet, build_performer
 from noted_time.lineage import Dataset
 from noted_time.progress import ReadOffsets
-from noted_time.verdict.words import FORGOTTEN
+from noted_time.verdict.words import NOT_KNOWN
 from noted_time_airflow import waiting
 from noted_time_airflow.waiting import (
     CHECK_FAILURES,
@@ -47,7 +47,8 @@ BEHIND = "{} " + SO_FAR + ": its lower is 2013-01-01T09:00:00Z, and it waits for
 COMPLETE = "{} is complete to 2013-01-01T10:00:00Z, "
 AWAY = "lima (excluded, vouches to 2013-01-01T09:00:00Z)"
 WITHOUT = f"{COMPLETE}by 1 of 2 expected writers, not by {AWAY}, without lima: timed out 0s ago"
-UNKNOWN = f"; rome (unknown) does not vouch: {FORGOTTEN}"
+UNKNOWN = f"; rome (unknown) does not vouch: {NOT_KNOWN}"
+MISTYPED = "; limaa (unknown) does not vouch: did you mean 'lima'?"
 NOT_THERE = f"; {AWAY} does not vouch"
 COMPLETE_ALL = "complete complete complete complete"
 LACKS = "failed waiting warned complete"
@@ -132,6 +133,7 @@ def test_stream_is_waited_for_until_a_mark_has_the_time(shop: Shop) -> None:
         ({"require": ["oslo"]}, "warned warned warned complete", ""),
         ({"require": ["oslo", "lima"]}, LACKS, NOT_THERE),
         ({"require": ["rome"]}, "failed failed warned complete", UNKNOWN),
+        ({"require": ["limaa"]}, "failed failed warned complete", MISTYPED),
     ],
 )
 def test_missing_writer_counts_as_the_policy_says(
@@ -142,7 +144,7 @@ def test_missing_writer_counts_as_the_policy_says(
     seen, found = poll_by_each_policy(shop.wanted(**wanted), shop.look)
 
     without = WITHOUT.format(shop.name)
-    says = without + also.format(stream=shop.name, retention="1d")
+    says = without + also.format("noted-time", shop.name)
     assert seen == verdicts
     sentences = [re.sub(r" \d+s ago", " 0s ago", each.sentence) for each in found]
     assert sentences == [says, says, says, without]

@@ -112,9 +112,10 @@ class Vouching:
         ], decision.holding_back_count
 
     def suggest(self, writer: str) -> str:
-        known = [*islice(self._stream.aggregator.writers(), MEMBERS_EXAMINED)]
-        retention_ms = self._stream.settings.writer_retention_ms
-        return suggest_writer(self.stream, writer, known, retention_ms)
+        aggregator, settings = self._stream.aggregator, self._stream.settings
+        known = [*islice(aggregator.writers(), MEMBERS_EXAMINED), *settings.expected_writers]
+        forgets_after_ms = settings.writer_retention_ms if aggregator.forgotten_lowers else None
+        return suggest_writer(self.stream, writer, known, forgets_after_ms)
 
     def find_latecomers(self, first: int, time: int) -> Iterator[str]:
         """Yield members that mark `first` does not count, and that may have older rows.
