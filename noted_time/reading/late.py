@@ -139,9 +139,12 @@ class LateReports:
         return changed
 
     def find_between(self, start: int, end: int) -> Late:
-        """Rows of unknown time are included only if `start` is `MIN_INT64`."""
-        reports = (each for each in self if each.min_time is not None or start == MIN_INT64)
-        return self._select(reports, start, end)
+        """Return the late rows that may have a time from `start` to `end`, exclusive."""
+        return self._select(self, start, end)
+
+    def find_dated(self, start: int, end: int) -> Late:
+        """Return only rows whose least time is known."""
+        return self._select((each for each in self if each.min_time is not None), start, end)
 
     def find_in_windows(self, borders: Sequence[int]) -> Iterator[Late]:
         first, beyond = borders[0], borders[-1]

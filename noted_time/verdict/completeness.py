@@ -61,7 +61,8 @@ class Requirement(Struct, frozen=True, kw_only=True, omit_defaults=True):
       One window starts at `origin` (ms after 1970-01-01T00:00 there).
     - `require`: these writers must vouch. With `require_all`, all that the stream expects must
       vouch, and with it or `require_known` no writer may be missing that had joined.
-    - `from_time`: with `require_all` or `require_known`, no late rows may have times from it on.
+    - `from_time`: with `require_all` or `require_known`, no late rows may have known times from
+      it on. It is refused without one of them.
     - `read`: how far the dataset has read the stream, if it is not the stream itself.
     - `wait_ms`: how long to wait for a time that is not complete yet.
     """

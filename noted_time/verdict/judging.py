@@ -60,6 +60,9 @@ TIMES_ONLY = "its writers noted only times, and no positions: offsets have no ti
 MARKS_EXPIRED = "the marks of this time were deleted, so who vouched is not known"
 LATE_NOT_KNOWN = f"{NOT_SO_FAR}: it is not known which rows are late"
 NO_MARK = "there is no mark yet"
+FROM_TIME_ALONE = (
+    "`from_time` has no effect without `require_all` or `require_known`: add one, or leave it out"
+)
 
 TIMES_EXAMINED = 100
 """How many of the greatest times are tried until the requirements hold."""
@@ -155,6 +158,8 @@ def check(domain: JudgedDomain, asked: Requirement) -> None:
         raise Rejected("`require_all` includes `require_known`: leave one out")
     if asked.from_time is not None and asked.to is not None and asked.from_time >= asked.to:
         raise Rejected(f"`from_time` {asked.from_time} is not before `to` {asked.to}")
+    if asked.from_time is not None and not asked.has_no_missing:
+        raise Rejected(FROM_TIME_ALONE)
     if asked.wait_ms and asked.to is None:
         raise Rejected("`wait_ms` has no effect without `to`: leave one out")
     read = asked.read
@@ -184,7 +189,7 @@ def judge_time(domain: JudgedDomain, asked: Requirement, time: int) -> Verdict:
     start = MIN_INT64 if asked.from_time is None else asked.from_time
     gaps = coverage.assess_mark(mark, start, time, has_all_rows=has_all_rows)
     if asked.has_no_missing:
-        lacks += _list_unmet_rows(domain, asked, gaps)
+        lacks += _list_unmet_rows(domain, asked, gaps, time)
     return Verdict(time, mark, lacks, gaps)
 
 
@@ -443,14 +448,20 @@ def _describe_first_mark(domain: JudgedDomain, asked: Requirement) -> Lack:
     return Lack(kind="before_first_mark", status=status, sentence=sentence)
 
 
-def _list_unmet_rows(domain: JudgedDomain, asked: Requirement, found: Gaps) -> Iterator[Lack]:
-    """Yield the late rows of a window, and the records that do not reach back to it."""
+def _list_unmet_rows(
+    domain: JudgedDomain, asked: Requirement, found: Gaps, time: int
+) -> Iterator[Lack]:
+    """Yield the late rows of a window, and the records that do not reach back to it.
+
+    Late rows that may have any time are a remark, because they need not be in the window.
+    """
     if not found.missing.is_known and not found.before_first_mark:
         sentence = f"which writers are missing is not known: {NOT_SO_FAR}"
         yield Lack(kind="ledger_too_short", status="unknown", sentence=sentence)
     if asked.from_time is None:
         return
-    for each in found.late.writers:
+    dated = domain.coverage.late_reports.find_dated(asked.from_time, time)
+    for each in dated.writers:
         yield _describe_late(domain, each, "incomplete")
     if not found.late.is_known:
         yield Lack(kind="late", status="unknown", sentence=LATE_NOT_KNOWN)

@@ -25,6 +25,10 @@ from noted_time_cli.terminal.output import UNANSWERED_STATUS, echo, fail, format
 
 NOT_YET_STATUS = 124  # as of timeout(1)
 
+SINCE_ALONE = (
+    "--since has no effect without --require-all or --require-known: add one, or leave it out"
+)
+
 
 @client_command
 def wait(  # noqa: PLR0913 - one parameter for each flag
@@ -39,7 +43,11 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     ] = HOUR_MS,
     since: Annotated[
         str | None,
-        option("TIME", "The start of the window. With --require-all, end with 3 for late rows."),
+        option(
+            "TIME",
+            "The start of the window. With --require-all or --require-known, end with 3 for late "
+            "rows from it on.",
+        ),
     ] = None,
 ) -> None:
     """Wait until a dataset is complete to TIME: all events before TIME are there.
@@ -62,9 +70,10 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     writers with late rows. To require writers, use:
 
     - --require WRITER: wait for this writer.
-    - --require-all: wait for all expected writers. If the stream expects none, or with --since if
-      the window has late rows, the status is 3.
+    - --require-all: wait for all expected writers. If the stream expects none, the status is 3.
     - --require-known: wait for all writers that ever joined, also later if they noted old times.
+
+    With one of these two and --since, the status is 3 if the window has late rows.
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
@@ -76,6 +85,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     opened = of.open(call, dataset, again=True)
     if asked.from_time is not None and opened.dataset.kind == "table":
         raise typer.BadParameter("--since has no effect on a table: leave it out")
+    if asked.from_time is not None and not asked.has_no_missing:
+        raise typer.BadParameter(SINCE_ALONE)
     try:
         answer = run(opened.wait(asked, timeout / 1000), build_performer(call.ask, _sleep))
     except (Conflict, Unreachable) as error:
