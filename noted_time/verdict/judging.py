@@ -8,7 +8,7 @@ It keeps invariant 7 of docs/explain/theory.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -25,6 +25,7 @@ from noted_time.reading import (
     find_stated_end,
 )
 from noted_time.values import (
+    LEAST_TIME,
     MIN_INT64,
     NAMES_PER_SENTENCE,
     AnotherLog,
@@ -68,6 +69,17 @@ TIMES_EXAMINED = 100
 """How many of the greatest times are tried until the requirements hold."""
 
 
+class Latecomer(NamedTuple):
+    """A writer that may have rows with times from `from_time` on, which marks may lack.
+
+    Marks before `first_seq` do not count it.
+    """
+
+    writer: str
+    from_time: int
+    first_seq: int
+
+
 class JudgedDomain(Protocol):
     """A domain of a stream, with its marks and writers."""
 
@@ -93,8 +105,8 @@ class JudgedDomain(Protocol):
     def find_writer_status(self, writer: str) -> tuple[Spells, WriterStatus]:
         """Return when marks count a writer, and its state."""
 
-    def find_latecomers(self, first: int, time: int) -> Iterable[str]:
-        """Return writers that mark `first` does not count, and that may have rows below a time."""
+    def list_latecomers(self) -> Sequence[Latecomer]:
+        """Return the writers that the first marks do not count, and that may have rows there."""
 
     def find_reached_seq(self, position: Mapping[int, int]) -> int:
         """Return the seq of the last mark that a position reaches, or 0."""
@@ -203,7 +215,11 @@ def _find_required_seq(
     names, missing = [*_list_required(domain, asked)], None
     if asked.has_no_missing:
         first, missing = max(first, domain.forgotten_seq), domain.coverage.missing
-        names += domain.find_latecomers(first, time)
+        names += (
+            each.writer
+            for each in domain.list_latecomers()
+            if each.first_seq > first and each.from_time < time
+        )
     required = {name: domain.find_writer_status(name) for name in names}
 
     def owes_rows(writer: str) -> bool:
@@ -220,17 +236,42 @@ def _list_required(domain: JudgedDomain, asked: Requirement) -> Sequence[str]:
 
 
 def _list_ends(domain: JudgedDomain, asked: Requirement) -> Iterator[int]:
-    """Yield the times when a required writer stops vouching, or when one becomes missing."""
+    """Yield the times beyond which a writer that must vouch does not, or is missing."""
     for name in _list_required(domain, asked):
-        spells, _ = domain.find_writer_status(name)
-        yield from (each.to_time for each in spells if each.to_time is not None)
+        yield from _list_spell_ends(domain, name)
+    if not asked.has_no_missing:
+        return
+    for latecomer in domain.list_latecomers():
+        yield latecomer.from_time
+        yield from _list_spell_ends(domain, latecomer.writer)
     history = domain.history
-    for name, seq in domain.coverage.missing.list_first_seqs() if asked.has_no_missing else ():
+    for name, seq in domain.coverage.missing.list_first_seqs():
         stated = find_stated_end(domain.find_writer_status(name)[0])
         if stated is not None:
             yield stated
         if history.first_seq < seq:
             yield history.mark(seq - 1).lower
+
+
+def _list_spell_ends(domain: JudgedDomain, writer: str) -> Iterator[int]:
+    spells, _ = domain.find_writer_status(writer)
+    yield from (each.to_time for each in spells if each.to_time is not None)
+
+
+def _list_limits(domain: JudgedDomain, asked: Requirement) -> Iterator[int]:
+    """Yield times beyond which no mark so far meets the requirements."""
+    if not asked.has_no_missing:
+        return
+    last_seq = domain.history.last_seq
+    for latecomer in domain.list_latecomers():
+        if latecomer.first_seq > last_seq:
+            spells, _ = domain.find_writer_status(latecomer.writer)
+            ends = [each.end for each in spells if each.from_seq <= last_seq]
+            yield max(latecomer.from_time, *ends) if ends else latecomer.from_time
+    if asked.from_time is not None:
+        for report in domain.coverage.late_reports:
+            if report.min_time is not None and report.max_time >= asked.from_time:
+                yield report.min_time
 
 
 def build_answer(
@@ -293,14 +334,19 @@ def _find_greatest(domain: JudgedDomain, asked: Requirement, top: int) -> Verdic
 
 
 def _list_times(domain: JudgedDomain, asked: Requirement, top: int) -> Iterator[int]:
-    """Yield `top` and then the lower times when a writer stops vouching, each rounded down once.
+    """Yield the greatest possible time and lower ones where a writer stops vouching, falling.
 
     A time is rounded down when it is needed, because windows may overlap in a zone at older times.
     """
-    yield top
-    time, tiling = top, asked.tiling
+    greatest = min(top, min(_list_limits(domain, asked), default=top))
+    if greatest < LEAST_TIME:
+        return
+    time = asked.tiling.start_of(greatest)
+    yield time
     for end in sorted({*_list_ends(domain, asked)}, reverse=True):
-        start = tiling.start_of(end)
+        if not LEAST_TIME <= end < time:
+            continue
+        start = asked.tiling.start_of(end)
         if start < time:
             time = start
             yield time
@@ -407,7 +453,11 @@ def _has_all_known(domain: JudgedDomain, mark: Mark, at_most: int, time: int) ->
     if domain.forgotten_seq or at_most <= missing.known_from:
         return False
     members, joined_before = missing.find_between(at_most, mark.seq)
-    latecomers = {*domain.find_latecomers(1, time)}
+    latecomers = {
+        each.writer
+        for each in domain.list_latecomers()
+        if each.first_seq > 1 and each.from_time < time
+    }
     return not members and latecomers <= joined_before
 
 

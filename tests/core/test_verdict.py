@@ -23,7 +23,7 @@ from noted_time.values import (
     VouchedBy,
     WriterStatus,
 )
-from noted_time.verdict import Completeness, Requirement, combine
+from noted_time.verdict import Completeness, Latecomer, Requirement, combine
 from reader_client.protocol.datasets import ask_claimed_source
 from tests.support.judged import Domain, ask
 
@@ -130,9 +130,8 @@ def test_ledger_answers_for_expired_marks(
 
     Whether a forgotten writer was one of them is not known.
     """
-    expired = make_domain(
-        MARKS[2:], latecomers=lambda first, _: latecomers if first < MARKS[2].seq else (), **fields
-    )
+    joined_later = [Latecomer(name, MIN_INT64, MARKS[2].seq) for name in latecomers]
+    expired = make_domain(MARKS[2:], latecomers=joined_later, **fields)
     found = ask(expired, to=20, read=ReadOffsets(at_most=20), require_known=True)
 
     assert found.status == status

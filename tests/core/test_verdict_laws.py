@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, get_args
 
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 from msgspec import convert
 from msgspec.structs import replace
 
+from controller.aggregation.views.vouching import find_latecomers
 from noted_time.answers import LedgerPage
 from noted_time.client import Question, run
 from noted_time.progress import ReadOffsets
@@ -26,7 +27,7 @@ from noted_time.verdict import (
     list_asked_sources,
 )
 from reader_client.protocol.datasets import ask_claimed_source
-from tests.core.acts import WRITERS, Act, Kind, histories, live, perform, streams
+from tests.core.acts import DOMAINS, WRITERS, Act, Kind, histories, live, perform, streams
 from tests.core.test_vouching import (
     OPENS_FIRST,
     TROUBLE,
@@ -43,6 +44,8 @@ LATER = 1000
 def observe(world: Witness, domain: str, expected: Iterable[str]) -> Domain:
     """Return a domain of a world, for the judge."""
     from_seq, history = find_whole(world, domain), MarkHistory(world.marks(domain))
+    members = [world.stream.member(each) for each in world.stream.writers()]
+    number = world.stream.domains.numbers[domain]
     if world.stream.sealed:
         history.seal(world.stream.sealed.final_cut)
     return Domain(
@@ -51,30 +54,10 @@ def observe(world: Witness, domain: str, expected: Iterable[str]) -> Domain:
         world.late[domain],
         {each: find_spells(world.stream, each, domain, from_seq) for each in WRITERS},
         sorted(expected),
+        latecomers=[*find_latecomers(members, number, world.late[domain])],
         forgotten_seq=from_seq,
         domain=domain,
     )
-
-
-def observe_latecomers(world: Witness, domain: str, expected: Iterable[str]) -> Domain:
-    """Return a domain of a world, whose judge also asks who joined later with older rows."""
-    found = observe(world, domain, expected)
-    found.latecomers = partial(find_latecomers, world, domain)
-    return found
-
-
-def find_latecomers(world: Witness, domain: str, first: int, time: int) -> Iterator[str]:
-    """Yield the members that mark `first` does not count, and that may have older rows."""
-    late = {each.writer for each in world.late[domain] if each.first < time}
-    number = world.stream.domains.numbers[domain]
-    for name in world.stream.writers():
-        member = world.stream.member(name)
-        track = member.track(number)
-        has_no_time = track.noted is None and member.has_written
-        may_be_late = has_no_time or track.membership.first_time is not None or name in late
-        spells, _ = find_spells(world.stream, name, domain)
-        if may_be_late and track.vouches_here and all(each.from_seq > first for each in spells):
-            yield name
 
 
 def witness(settings: StreamSettings, history: list[Act], *, states_since: bool) -> Witness:
@@ -96,10 +79,16 @@ def list_requirements(domain: Domain, names: set[str]) -> Iterable[Requirement]:
     times = {max(0, each.lower - behind) for each in marks for behind in (0, 1)}
     claims = [ReadOffsets(at_most=each) for each in sorted(times)]
     yield from (Requirement(require=(name,)) for name in sorted(names))
+    yield from (Requirement(require_known=True, from_time=each) for each in (1, 3))
     for read in [None, *readers, *claims]:
         yield Requirement(read=read)
         yield Requirement(read=read, require=tuple(sorted(names)))
         yield Requirement(read=read, require_all=True)
+        yield Requirement(read=read, require_known=True)
+
+
+LATECOMER: list[Act] = [("note", ("b", "order", 1, True, "live", "nothing"))]
+"""A writer first notes below the lower, and states where its rows begin."""
 
 
 @given(
@@ -107,6 +96,9 @@ def list_requirements(domain: Domain, names: set[str]) -> Iterable[Requirement]:
     history=TROUBLE,
     names=st.sets(st.sampled_from(WRITERS), min_size=1),
     states_since=st.booleans(),
+)
+@example(
+    settings=StreamSettings(domains=DOMAINS), history=LATECOMER, names={"a"}, states_since=True
 )
 def test_complete_dataset_has_all_required_rows(
     settings: StreamSettings,
@@ -154,6 +146,8 @@ def _lacks_rows(
     world: Witness, domain: str, verdict: Verdict, asked: Requirement, names: set[str]
 ) -> bool:
     if not asked.names_writers or verdict.mark is None or verdict.time is None:
+        return False
+    if asked.require_known:  # which members joined is the question of another law
         return False
     required = {*asked.require} or names
     return bool(required & {*rows_beyond(world, domain, verdict.mark, verdict.time)})
@@ -257,7 +251,12 @@ def list_lost(  # noqa: PLR0913, PLR0917 - the world, and the answer of a table
             noted = {
                 each.writer for each in world.lacking(domain, mark) if each.times[domain] < time
             }
-            lacking &= noted & {*domains[domain].find_latecomers(mark.seq, time)}
+            latecomers = domains[domain].list_latecomers()
+            lacking &= noted & {
+                each.writer
+                for each in latecomers
+                if each.first_seq > mark.seq and each.from_time < time
+            }
         else:
             lacking &= names
         yield from ((domain, asked, each) for each in lacking)
@@ -284,11 +283,11 @@ def test_complete_table_has_all_required_rows(  # noqa: PLR0913, PLR0917 - drawn
     The first marks may have expired.
     """
     world = witness(settings, history, states_since=True)
-    seen = {each: observe_latecomers(world, each, names) for each in world.domains}
+    seen = {each: observe(world, each, names) for each in world.domains}
     tables = [write_table(each, keeps_late_rows=True) for each in seen.values() if each.history]
     tables += [run_job(tables, delay_ms)] if tables else []
     live(world, later)
-    domains = {each: observe_latecomers(world, each, names) for each in world.domains}
+    domains = {each: observe(world, each, names) for each in world.domains}
     for each in domains.values():
         each.history.forget_through(expired)
     requirements = (
@@ -334,7 +333,7 @@ def test_table_of_query_with_state_has_all_required_rows(
     """
     world = witness(settings, silence(history), states_since=True)
     live(world, silence(later))
-    domains = {each: observe_latecomers(world, each, names) for each in world.domains}
+    domains = {each: observe(world, each, names) for each in world.domains}
     requirements = (
         Requirement(require=tuple(sorted(names))),
         Requirement(require_all=True),

@@ -1,13 +1,13 @@
 """A domain without a controller."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from noted_time.reading import UNKNOWN_STATUS, Coverage, LateReports, MarkHistory, MissingWriters
 from noted_time.reading.coverage import Spells
 from noted_time.values import VouchedBy, WriterStatus
-from noted_time.verdict import Completeness, Requirement, build_answer, judge
+from noted_time.verdict import Completeness, Latecomer, Requirement, build_answer, judge
 
 
 @dataclass
@@ -19,13 +19,13 @@ class Domain:
     late: LateReports = field(default_factory=LateReports)
     writers: Mapping[str, tuple[Spells, WriterStatus]] = field(default_factory=dict)
     expected: Sequence[str] = ()
+    latecomers: Sequence[Latecomer] = ()
     first_lower: int | None = None
     forgotten_seq: int = 0
     stream: str = "orders"
     domain: str = "default"
     logs: Sequence[str] = ("log-1",)
     are_unix_ms: bool = False
-    latecomers: Callable[[int, int], Iterable[str]] | None = None
 
     @property
     def coverage(self) -> Coverage:
@@ -34,8 +34,8 @@ class Domain:
     def find_writer_status(self, writer: str) -> tuple[Spells, WriterStatus]:
         return self.writers.get(writer, UNKNOWN_STATUS)
 
-    def find_latecomers(self, first: int, time: int) -> Iterable[str]:
-        return () if self.latecomers is None else self.latecomers(first, time)
+    def list_latecomers(self) -> Sequence[Latecomer]:
+        return self.latecomers
 
     def find_reached_seq(self, position: Mapping[int, int]) -> int:
         return self.history.window(position).lower_seq or 0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from controller.aggregation.views.view import View
-from noted_time.reading import UNKNOWN_STATUS, CountsByWriter, Spells
+from noted_time.reading import UNKNOWN_STATUS, CountsByWriter, LateReports, Spells
 from noted_time.rules import Member, Track
-from noted_time.values import Mark, VouchedBy, WaitForWriters, WriterStatus
+from noted_time.values import MAX_INT64, MIN_INT64, Mark, VouchedBy, WaitForWriters, WriterStatus
+from noted_time.verdict import Latecomer
 from noted_time.verdict.words import suggest_writer
 
 COUNTED_AT_ONCE = 2000  # examining them takes about 5 ms
@@ -117,20 +119,37 @@ class Vouching:
         forgets_after_ms = settings.writer_retention_ms if aggregator.forgotten_lowers else None
         return suggest_writer(self.stream, writer, known, forgets_after_ms)
 
-    def find_latecomers(self, first: int, time: int) -> Iterator[str]:
-        """Yield members that mark `first` does not count, and that may have older rows.
+    def list_latecomers(self) -> Sequence[Latecomer]:
+        return self._latecomers
 
-        They reported late rows, noted below the lower, or wrote rows without a time.
-        """
-        late = {each.writer for each in self._stream.late_reports[self.domain] if each.first < time}
-        for member in self.members:
-            track = member.track(self._number)
-            membership = track.membership
-            has_no_time = track.noted is None and member.has_written
-            if not (has_no_time or membership.first_time is not None or member.writer in late):
-                continue  # almost all, in 0.2 µs each
-            if track.vouches_here and all(each.from_seq > first for each in membership.spells):
-                yield member.writer
+    @cached_property
+    def _latecomers(self) -> Sequence[Latecomer]:
+        late_reports = self._stream.late_reports[self.domain]
+        return [*find_latecomers(self.members, self._number, late_reports)]
+
+
+def find_latecomers(
+    members: Iterable[Member], domain_number: int, late_reports: LateReports
+) -> Iterator[Latecomer]:
+    """Yield members that may have older rows than the first mark that counts them.
+
+    They reported late rows, noted below the lower, or wrote rows without a time.
+    """
+    late_from = dict[str, int]()
+    for report in late_reports:
+        late_from[report.writer] = min(report.first, late_from.get(report.writer, report.first))
+    for member in members:
+        track = member.track(domain_number)
+        membership = track.membership
+        has_no_time = track.noted is None and member.has_written
+        from_time = late_from.get(member.writer)
+        if has_no_time or membership.first_time is not None:
+            from_time = MIN_INT64
+        if from_time is None:
+            continue  # almost all, in 0.2 µs each
+        if track.vouches_here:
+            seqs = (each.from_seq for each in membership.spells)
+            yield Latecomer(member.writer, from_time, min(seqs, default=MAX_INT64))
 
 
 def find_writer_status(member: Member, track: Track) -> WriterStatus:
