@@ -75,6 +75,8 @@ class CompleteWindowsPage(Struct, frozen=True, kw_only=True):
     - `writers_without_least` are at most 100 writers that reported no least time.
     - `waiting_for` are at most 5 writers that the watermark waits for, the longest first.
       `holding_back_count` is the number of all.
+    - `sealed`: the cut of the last mark has all rows of a sealed stream. So the stream is complete
+      to any time, also after the last window.
     """
 
     stream_id: str
@@ -87,3 +89,4 @@ class CompleteWindowsPage(Struct, frozen=True, kw_only=True):
     looked_at: Int64 | None = None
     waiting_for: tuple[str, ...] = ()
     holding_back_count: int = 0
+    sealed: bool = False

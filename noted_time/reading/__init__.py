@@ -32,6 +32,7 @@ from noted_time.reading.windows import (
     CompleteWindow,
     Tiling,
     check_windows,
+    find_answering_mark,
     find_changed_windows,
     find_complete_windows,
 )

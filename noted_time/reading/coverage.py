@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 from msgspec import Struct
@@ -77,26 +77,37 @@ class Coverage(Struct, frozen=True):
         late = self.late_reports.find_between(
             MIN_INT64 if from_time is None else from_time, complete_to
         )
-        first = mark.lower if has_all_rows else complete_to
-        return self._assess(first, self.missing.find_at_mark(mark), late)
+        is_before = self.begins_after(complete_to) and not has_all_rows
+        return self._assess(self.missing.find_at_mark(mark), late, is_before=is_before)
 
-    def assess_windows(self, borders: Sequence[int]) -> Iterator[Gaps]:
-        """Yield the gaps of each window between two adjacent `borders`."""
-        starts = borders[:-1]
+    def assess_windows(
+        self, borders: Sequence[int], whole_from: int | None = None
+    ) -> Iterator[Gaps]:
+        """Yield the gaps of each window between two adjacent `borders`.
+
+        `whole_from` is of a sealed stream. The mark with all its rows answers for windows that end
+        above this time, and for windows before the first mark.
+        """
         missing = self.missing.find_in_windows(borders)
         late = self.late_reports.find_in_windows(borders)
-        return map(self._assess, starts, missing, late)
+        for (start, end), absent, rows in zip(pairwise(borders), missing, late, strict=True):
+            is_before = self.begins_after(start)
+            if whole_from is not None and (end > whole_from or self.begins_after(end)):
+                is_before = False
+            yield self._assess(absent, rows, is_before=is_before)
 
     def begins_after(self, time: int) -> bool:
         return self.first_lower is not None and time < self.first_lower
 
-    def _assess(self, start: int, missing: Missing, late: Late) -> Gaps:
-        is_before = self.begins_after(start)
+    def _assess(self, missing: Missing, late: Late, *, is_before: bool) -> Gaps:
         new = self.newcomers
+        names = {each.writer for each in missing.writers}  # a seal names some of the newcomers
+        newcomers = [each for each in new.writers if each.writer not in names]
+        named_twice = len(new.writers) - len(newcomers)
         return Gaps(
-            missing_writers=(*missing.writers, *new.writers)[:WRITERS_NAMED],
-            missing_count=missing.count + new.count,
-            missing_joined_later=missing.joined_later + new.joined_later,
+            missing_writers=(*missing.writers, *newcomers)[:WRITERS_NAMED],
+            missing_count=missing.count + new.count - named_twice,
+            missing_joined_later=missing.joined_later + new.joined_later - named_twice,
             missing_is_known=missing.is_known and new.is_known and not is_before,
             late_writers=late.writers,
             late_count=late.count,

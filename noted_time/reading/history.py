@@ -192,6 +192,13 @@ class MarkHistory:
         last, final = self.last, self.final_cut
         return last is not None and final is not None and reaches(last.cut.offsets, final)
 
+    @property
+    def whole_from(self) -> int | None:
+        """The time above which the mark with all rows of a sealed stream answers, or `None`."""
+        if not self.is_whole:
+            return None
+        return self._lowers[self._count - 2] if self._count > 1 else MIN_INT64
+
     def has_all_rows(self, seq: int) -> bool:
         """Whether the stream is sealed and this mark's cut has all of it."""
         return self.is_whole and seq == self.last_seq

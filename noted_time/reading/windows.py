@@ -214,8 +214,8 @@ def find_complete_windows(
         borders.append(end)
     lacking: Iterable[Gaps] = repeat(UNKNOWN_GAPS)
     if coverage is not None:
-        lacking = coverage.assess_windows(borders)
-    return _build_windows(history, zip(pairwise(borders), lacking, strict=False))
+        lacking = coverage.assess_windows(borders, history.whole_from)
+    return _build_windows(history, zip(pairwise(borders), lacking, strict=False), coverage)
 
 
 def find_changed_windows(
@@ -250,9 +250,9 @@ def find_changed_windows(
     changed = (
         (window, each)
         for window in _find_changed(history, coverage.late_reports, tiling, earliest)
-        for each in coverage.assess_windows(window)
+        for each in coverage.assess_windows(window, history.whole_from)
     )
-    return _build_windows(history, changed)
+    return _build_windows(history, changed, coverage)
 
 
 def _is_complete(history: MarkHistory, start: int, end: int) -> bool:
@@ -274,13 +274,25 @@ def _find_changed(
             start = earliest = end
 
 
+def find_answering_mark(history: MarkHistory, coverage: Coverage | None, time: int) -> Mark:
+    """Return the first mark that is complete to a time, or raise `NotCompleteYet`.
+
+    Nobody vouches for times before the first mark. In a sealed stream, the last mark has all rows.
+    """
+    last = history.last
+    if last is not None and history.is_whole and coverage and coverage.begins_after(time):
+        return last
+    return history.complete_to(time)
+
+
 def _build_windows(
-    history: MarkHistory, windows: Iterable[tuple[tuple[int, int], Gaps]]
+    history: MarkHistory, windows: Iterable[tuple[tuple[int, int], Gaps]], coverage: Coverage | None
 ) -> Iterator[CompleteWindow]:
     to: Mark | None = None
     for (start, end), gaps in windows:
-        if to is None or to.lower < end:
-            to = history.complete_to(end)
+        is_before = coverage is not None and coverage.begins_after(start)
+        if to is None or to.lower < end or is_before:
+            to = find_answering_mark(history, coverage, end)
         before = history.bounded_below(start, to.seq)
         since = history.complete_to(start + 1).seq
         yield CompleteWindow(

@@ -329,13 +329,13 @@ class Roster:
     def report(self, lower: int, cut: Mapping[int, int]) -> None:
         """Find who is missing, returned and joined at the next mark, at `lower` with this cut.
 
-        The last mark of a sealed stream names nobody that joined.
+        Who joined before the last mark of a sealed stream stays a newcomer: no mark counts it.
         """
         self._report_returned(lower)
         self.absences = self._pop_absences(lower, cut)
-        self.joined = ()
-        if self.newcomers and not self.is_sealed:
-            self.joined = self._pop_newcomers()
+        self.joined = self._list_joined() if self.newcomers else ()
+        if not self.is_sealed:
+            self.newcomers.clear()
 
     def _report_returned(self, lower: int) -> None:
         self.returned_writers = ()
@@ -387,12 +387,9 @@ class Roster:
         )
         self._keep(track, changed)
 
-    def _pop_newcomers(self) -> tuple[Absence, ...]:
-        joined = tuple(
-            replace(each, position=NO_OFFSETS, from_time=None) for each in self.not_joined
-        )
-        self.newcomers.clear()
-        return joined
+    def _list_joined(self) -> tuple[Absence, ...]:
+        """Return who joined since the last mark, as the ledger's entry of the next one names it."""
+        return tuple(replace(each, position=NO_OFFSETS, from_time=None) for each in self.not_joined)
 
     def forget(self, track: Track) -> None:
         writer, reported = track.member.writer, track.membership.reported

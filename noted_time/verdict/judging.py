@@ -21,6 +21,7 @@ from noted_time.reading import (
     MarkHistory,
     Spells,
     check_time,
+    find_answering_mark,
     find_required_seq,
     find_stated_end,
 )
@@ -188,7 +189,7 @@ def judge_time(domain: JudgedDomain, asked: Requirement, time: int) -> Verdict:
     is_before = coverage.begins_after(time)
     if last is None or (last.lower < time and not history.is_whole):
         return Verdict(time, None, [*_list_unread(domain, asked, time), *_list_open(domain, asked)])
-    first = last if history.is_whole and is_before else history.complete_to(time)
+    first = find_answering_mark(history, coverage, time)
     seq, unmet = _find_required_seq(domain, asked, first.seq, time)
     mark = history.mark(seq)
     lacks = [*(_describe_unmet(domain, each) for each in unmet), *_list_open(domain, asked)]

@@ -128,7 +128,7 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
     """List the complete windows: since when, who was the last, who is missing, and late rows.
 
     The last line is the first window that is not complete, with the writers that the watermark
-    waits for.
+    waits for. A sealed stream has no such window.
 
     Try it:  noted-time windows flights --window 1d
     """
@@ -141,6 +141,9 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
         echo(f"{_format_start(each.start, window)} {_describe_window(each)}")
     if page.has_more:
         say(f"There are more than these {limit}: use --since {format_time(page.next)}.")
+        return
+    if page.sealed:
+        echo(f"{stream} is sealed, so it is complete to any time: no window follows")
         return
     what = "no window is complete yet"
     if page.windows:

@@ -39,8 +39,10 @@ from noted_time.values import (
     parse_time,
 )
 from noted_time.values.membership import MissingReason
+from noted_time.verdict import Requirement, judge_time
 from tests.core.test_cut import chains
 from tests.support.http import as_json, read_json
+from tests.support.judged import Domain
 
 tilings = st.builds(Tiling, st.integers(1, 7), st.integers(-20, 20))
 
@@ -102,6 +104,30 @@ def test_seal_completes_the_last_window(lower: int, final_offset: int, ends: lis
 
     assert [window.end for window in windows] == ends
     assert windows[-1].to_cut == cuts[1]
+
+
+@given(marks=chains, tiling=tilings, seals=st.booleans(), before=st.integers(0, 9))
+def test_window_has_the_mark_of_the_verdict_on_its_end(
+    marks: list[Mark],
+    tiling: Tiling,
+    seals: bool,  # noqa: FBT001 - drawn
+    before: int,
+) -> None:
+    """Law: it is before the first mark if its end is. The last mark of a sealed stream has all."""
+    history = MarkHistory(marks)
+    if marks and seals:
+        history.seal(marks[-1].cut.offsets)
+    domain = Domain(history, first_lower=marks[0].lower - before if marks else None)
+    windows = list(
+        find_complete_windows(history, tiling, after=-25, limit=99, coverage=domain.coverage)
+    )
+    verdicts = [judge_time(domain, Requirement(), each.end) for each in windows]
+
+    assert [each.seq for each in windows] == [each.mark and each.mark.seq for each in verdicts]
+    for window, verdict in zip(windows, verdicts, strict=True):
+        assert verdict.gaps is not None
+        assert window.before_first_mark or not verdict.gaps.before_first_mark
+        assert not (window.before_first_mark and history.has_all_rows(window.seq))
 
 
 @pytest.mark.parametrize("size_ms", [0, -1, 2**63])

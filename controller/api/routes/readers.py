@@ -47,7 +47,13 @@ from noted_time.answers import (
     SegmentTimesAnswer,
 )
 from noted_time.coding import encode
-from noted_time.reading import CompleteWindow, MarkHistory, Tiling, find_changed_windows
+from noted_time.reading import (
+    CompleteWindow,
+    MarkHistory,
+    Tiling,
+    find_answering_mark,
+    find_changed_windows,
+)
 from noted_time.values import MAX_INT64, NAMES_PER_SENTENCE, WRITERS_NAMED, parse_zone
 from noted_time.verdict import Requirement, build_answer, check, judge
 
@@ -224,9 +230,7 @@ async def get_cut(
     vouching = Vouching(View.of(controller.stream(stream), controller.now, domain))
     check(vouching, question)
     coverage, history = vouching.coverage, vouching.history
-    mark = history.complete_to(complete_to)
-    if history.is_whole and coverage.begins_after(complete_to):
-        mark = history.mark(history.last_seq)
+    mark = find_answering_mark(history, coverage, complete_to)
     (by,) = await tally_vouching(vouching, [(mark.seq, complete_to)])
     answer = CutAnswer(
         **asdict(
@@ -328,6 +332,7 @@ async def _build_page(
         logs=view.stream.record.logs,
         waiting_for=tuple(writer for writer, _ in longest),
         holding_back_count=count,
+        sealed=view.history.is_whole,
     )
 
 
