@@ -44,9 +44,9 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     as in `read_noted_log`.
 
     Raises `NotCompleteYet` if the window is not complete within the read's timeout, `Rejected` if
-    it is empty or outside Spark's range of time, and `UnknownStream`, `UnknownDomain`, `NotAllowed`
-    and `Unreachable`. The read fails with `Rejected` if rows of the window were deleted, and with
-    `UnreadableFile`.
+    it is empty, before the first mark or outside Spark's range of time, and `UnknownStream`,
+    `UnknownDomain`, `NotAllowed` and `Unreachable`. The read fails with `Rejected` if rows of the
+    window were deleted, and with `UnreadableFile`.
     """
     chosen = choose_options(options, {BatchRead: "read", Columns: "columns"})
     read: BatchRead = chosen.get("read", BatchRead())

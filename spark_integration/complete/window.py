@@ -14,7 +14,7 @@ from noted_time.client.transport import Transport
 from noted_time.client.waiting import build_performer
 from noted_time.reading import Tiling
 from noted_time.values import Time, format_time
-from noted_time.verdict import Completeness, Requirement
+from noted_time.verdict import Completeness, Requirement, apply_policy
 from reader_client.protocol.datasets import Steps, wait_until_final
 from reader_client.protocol.questions import ask_completeness, ask_windows
 from spark_integration.marks.arguments import Noted, check_one_of, check_promised, convert_time
@@ -83,6 +83,8 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
         answer = run(wait_until_final(judge, read.timeout), build_performer(transport.ask))
     if answer.status == "waiting":
         raise NotCompleteYet(times[1], answer.complete_to, answer.sentence)
+    if not apply_policy(answer, read.missing, late).is_complete:
+        raise Rejected(answer.sentence)
     found = pages[-1]
     AnotherLog.check(stream, found.logs, log_id)
     if not found.windows:
