@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from controller.aggregation.operations import Order
 from controller.api.gate.admitted import Call
-from controller.api.wire.bodies import InvalidRequest, convert_given
+from controller.api.wire.bodies import InvalidRequest, check_names_once, convert_given
 from controller.api.wire.requests import LineParameter, NameParameter
 from controller.service.controller import Controller
 from noted_time.values import Position
@@ -62,6 +62,7 @@ async def parse_position(
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidRequest([(".".join(POSITION_PLACE), f"must be JSON: {error}")]) from error
     found: Position = convert_given(Position, given, POSITION_PLACE)
+    check_names_once(position, POSITION_PLACE)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -82,7 +83,9 @@ class BodyOf:
         if not (isinstance(given, dict) and _is_json(request.headers.get("content-type", ""))):
             raise InvalidRequest([("body", MUST_BE_A_BODY)])
         most = FAULTS_SHOWN if len(body) <= EXPLAINED_BYTES else 1
-        return convert_given(self.kind, given, ("body",), most)
+        found = convert_given(self.kind, given, ("body",), most)
+        check_names_once(body, ("body",))
+        return found
 
     def describe(self) -> dict[str, Any]:
         """Return what OpenAPI says of the body."""
@@ -102,6 +105,39 @@ def convert_given(kind: Any, given: object, where: Path, most: int = FAULTS_SHOW
         raise InvalidRequest(find_faults(kind, given, where, first, most)) from first
 
 
+class _Pairs(NamedTuple):
+    """The names and values of a JSON object, of which a name may occur twice."""
+
+    pairs: list[tuple[str, Any]]
+
+
+def check_names_once(text: bytes | str, where: Path) -> None:
+    """Raise `InvalidRequest` for an object with a name twice, whose first value would be lost.
+
+    >>> check_names_once('{"read": {"position": {"0": 9, "0": 3}}}', ("body",))
+    Traceback (most recent call last):
+    ...
+    controller.api.wire.bodies.InvalidRequest: [('body.read.position.0', 'is given more than once')]
+    """
+    given = json.loads(text, object_pairs_hook=_Pairs)
+    repeated = list(islice(_list_repeated(given, where), FAULTS_SHOWN))
+    if repeated:
+        raise InvalidRequest(repeated)
+
+
+def _list_repeated(given: object, where: Path) -> Faults:
+    if isinstance(given, _Pairs):
+        names = set[str]()
+        for name, value in given.pairs:
+            if name in names:
+                yield format_path((*where, name)), "is given more than once"
+            names.add(name)
+            yield from _list_repeated(value, (*where, name))
+    elif isinstance(given, list):
+        for number, value in enumerate(given):
+            yield from _list_repeated(value, (*where, number))
+
+
 def find_faults(
     kind: Any,  # noqa: ANN401 - a type
     given: object,
@@ -111,7 +147,7 @@ def find_faults(
 ) -> list[PlacedFault]:
     """Return at most `most` faults. A single one is looked for at the place of `first`."""
     part = Part(inspect.type_info(kind), given, where)
-    with suppress(LookupError, TypeError):  # an object may have had two fields of one name
+    with suppress(LookupError, TypeError):  # an object may have two fields of one name
         for step in split_message(first)[1] if most == 1 else ():
             part = part.go_to(step)
     return list(islice(_list_faults(part), most)) or [describe_first(first, where)]
