@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Annotated
 
@@ -459,6 +459,16 @@ class VouchedBy(Struct, frozen=True):
         >>> VouchedBy(1, ("berlin",)).sentence
         'by berlin (1 writer, none expected)'
         """
+        return self.describe()
+
+    def describe(self, named_elsewhere: Collection[str] = ()) -> str:
+        """Return the clause without those not vouching that the sentence names elsewhere.
+
+        >>> away = NotVouching("lima", "idle", is_expected=True)
+        >>> by = VouchedBy(1, ("berlin",), 2, 1, (away,), 1)
+        >>> by.describe(), by.describe(["lima"])
+        ('by 1 of 2 expected writers, not by lima (idle)', 'by 1 of 2 expected writers')
+        """
         writers = pluralize(self.count, "writer")
         if not self.expected:
             if not self.count:
@@ -468,12 +478,19 @@ class VouchedBy(Struct, frozen=True):
             return f"by {named}{more} ({writers}, none expected)"
         if self.expected_vouching == self.expected:
             return f"by {writers}, all that are expected"
-        absent = [each for each in self.not_vouching if each.is_expected]
-        named = ", ".join(each.sentence for each in absent[:FEW_NAMES])
-        others = self.expected - self.expected_vouching - min(len(absent), FEW_NAMES)
+        by = f"by {self.expected_vouching:,} of {self.expected:,} expected writers"
+        unnamed_count = self.expected - self.expected_vouching
+        absent = list[str]()
+        for each in self.not_vouching:
+            if each.is_expected and each.writer in named_elsewhere:
+                unnamed_count -= 1
+            elif each.is_expected:
+                absent.append(each.sentence)
+        if not unnamed_count:
+            return by
+        others = unnamed_count - min(len(absent), FEW_NAMES)
         also = f" and {others:,} more" if others else ""
-        of = f"{self.expected_vouching:,} of {self.expected:,} expected writers"
-        return f"by {of}, not by {named}{also}"
+        return f"{by}, not by {', '.join(absent[:FEW_NAMES])}{also}"
 
 
 FEW_NAMES = 5

@@ -48,6 +48,7 @@ LackKind = OpenEnum[
 ]
 
 AWAITED_KINDS = ("missing", "not_vouching")
+UNMET_KINDS = (*AWAITED_KINDS, "unknown_writer")
 POLICY_KINDS = (*AWAITED_KINDS, "open_stream", "late")
 
 _STATUS_ORDER = list_names(VerdictStatus)
@@ -157,10 +158,14 @@ class Completeness(Struct, frozen=True, kw_only=True):
 
     @property
     def writers_clause(self) -> str:
-        """The writers that vouch, and the missing writers."""
-        absent = [each.sentence for each in self.lacks if each.kind == "missing"]
-        vouched = self.vouched
-        by = "" if vouched is None else describe_vouching(vouched, is_sealed=self.sealed)
+        """The writers that vouch, and the missing ones that no other lack names."""
+        remarks = (each for each in self.lacks if each.status == "complete")
+        absent = [each.sentence for each in remarks if each.kind == "missing"]
+        by = ""
+        if self.vouched is not None:
+            by = describe_vouching(
+                self.vouched, is_sealed=self.sealed, named_elsewhere=list_unmet_writers(self.lacks)
+            )
         return f"{by}, without {join_names(absent)}" if absent else by
 
 
@@ -205,6 +210,15 @@ def describe_objections(lacks: Iterable[Lack]) -> list[str]:
     """Return a sentence for each lack that is not only a remark, with its remedy."""
     objections = (each for each in lacks if each.status != "complete")
     return [each.sentence + (f": {each.remedy}" if each.remedy else "") for each in objections]
+
+
+def list_unmet_writers(lacks: Iterable[Lack]) -> set[str]:
+    """Return the writers whose lacks say that they do not vouch."""
+    writers = set[str]()
+    for each in lacks:
+        if each.writer is not None and each.status != "complete" and each.kind in UNMET_KINDS:
+            writers.add(each.writer)
+    return writers
 
 
 def name_source(lacks: Iterable[Lack], source: str) -> list[Lack]:

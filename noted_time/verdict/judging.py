@@ -48,6 +48,7 @@ from noted_time.verdict.completeness import (
     describe_objections,
     find_remedy,
     find_status,
+    list_unmet_writers,
 )
 from noted_time.verdict.words import (
     BEFORE_FIRST_MARK,
@@ -285,7 +286,10 @@ def build_answer(
         missing, late = found.missing, found.late
         lacks += _list_remarks(domain, asked, found, {each.writer for each in lacks}, now)
         shown, is_sealed = asked.format(time), domain.history.is_whole
-        by = vouched and describe_vouching(vouched, is_sealed=is_sealed)
+        by = ""
+        if vouched is not None:
+            unmet = list_unmet_writers(lacks)
+            by = describe_vouching(vouched, is_sealed=is_sealed, named_elsewhere=unmet)
         if found.before_first_mark:
             described = (
                 f"nobody vouches for {shown}, which is before the first mark of {domain.stream}"

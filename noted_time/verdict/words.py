@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 
 from noted_time.installation import name_program
@@ -48,13 +48,17 @@ def suggest_expecting(stream: str) -> str:
     return f"declare writers (`{name_program()} stream set {stream} --expected-writer …`)"
 
 
-def describe_vouching(by: VouchedBy, *, is_sealed: bool) -> str:
+def describe_vouching(
+    by: VouchedBy, *, is_sealed: bool, named_elsewhere: Collection[str] = ()
+) -> str:
     """Return who vouches for a time. No row comes after a seal, even if no writer vouches.
 
     >>> describe_vouching(VouchedBy(0), is_sealed=True)
     'because it is sealed'
     """
-    return "because it is sealed" if is_sealed and not (by.count or by.expected) else by.sentence
+    if is_sealed and not (by.count or by.expected):
+        return "because it is sealed"
+    return by.describe(named_elsewhere)
 
 
 def describe_waiting(names: Sequence[str], number: int) -> str:

@@ -14,7 +14,8 @@ from tools.trials.waiting import eventually, wait_until
 AT_TEN = "2013-01-01T10:00:00Z"
 WAITS = {"complete": "deferred", "load": None}
 DONE = {"complete": "success", "load": "success"}
-WITHOUT_LIMA = "by 1 of 2 expected writers, not by lima (excluded, vouches to 2013-01-01T09:00:00Z)"
+WITHOUT_LIMA = "by 1 of 2 expected writers, without lima: "
+LIMA_LACKS = "; lima (excluded, vouches to 2013-01-01T09:00:00Z) does not vouch"
 FAILED = {"complete": "failed", "load": "upstream_failed"}
 
 
@@ -53,13 +54,17 @@ def test_missing_writer_fails_the_task(airflow: Airflow) -> None:
     """Airflow does not retry, and the log names the writer."""
     assert eventually(partial(airflow.tasks, "fail"), FAILED)
     assert airflow.tasks("fail", "try_number")["complete"] == 1
-    assert f"fail is complete to {AT_TEN}, {WITHOUT_LIMA}" in airflow.log("fail")
+    log = airflow.log("fail")
+    assert f"fail is complete to {AT_TEN}, {WITHOUT_LIMA}" in log
+    assert LIMA_LACKS in log
 
 
 def test_warning_names_the_missing_writer_and_the_dag_runs(airflow: Airflow) -> None:
     """The next task gets the cut of the mark."""
     assert eventually(partial(airflow.tasks, "warn"), DONE)
-    assert f"warn is complete to {AT_TEN}, {WITHOUT_LIMA}" in airflow.log("warn")
+    log = airflow.log("warn")
+    assert f"warn is complete to {AT_TEN}, {WITHOUT_LIMA}" in log
+    assert LIMA_LACKS in log
     assert airflow.result("warn", "complete") == {"complete_to": TEN, "seq": 2, "cut": {}}
 
 

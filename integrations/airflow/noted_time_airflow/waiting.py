@@ -116,7 +116,10 @@ def judge(opened: OpenDataset, wanted: Wanted, wait_ms: int = 0) -> Generator[An
         found |= {"seq": answer.mark.seq, "cut": position_to_wire(answer.mark.cut.offsets)}
     if answer.version is not None:
         found["version"] = answer.version
-    return PollResult("complete", "; ".join([answer.sentence, *objections]), is_warning, found)
+    sentence = asked.sentence  # it names the objections, but for a wait
+    if asked.status == "waiting":
+        sentence = "; ".join([answer.sentence, *objections])
+    return PollResult("complete", sentence, is_warning, found)
 
 
 def judge_error(error: Exception, otherwise: Status = "waiting") -> PollResult:
