@@ -19,6 +19,7 @@ from controller.service.ownership import Ownership
 from noted_time.rules import MemberRecord, Membership
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import Track
+from noted_time.rules.members import Domains
 from noted_time.rules.note_checks import NoteChecks
 from noted_time.rules.queues import Timeouts, TimeQueue
 from noted_time.rules.roster import Roster
@@ -151,14 +152,14 @@ FIXES: Mapping[str, Reverted] = {
     "a mark names whom it goes on without": Reverted(Domain, "advance", _name_nobody, 0),
     "a mark names them after a restart too": Reverted(Roster, "restore", _restore_unnamed, 0),
     "a writer that returns below the lower learns it": Reverted(
-        Roster, "exclude_returned", _nothing, 0
+        Domains, "_exclude_if_late", _nothing, 0
     ),
     "silence runs side by side": Reverted(
         Track, "overtaken_served_ms", property(lambda _: None), 4
     ),
     "silence counts from who overtook a writer": Reverted(Domain, "finish_restore", _nothing, 1),
     "silence is over when it is due": Reverted(Timeouts, "requeue_all", _nothing, 94),
-    "times of a removed writer do not count": Reverted(Domain, "ignore_removed_times", _nothing, 1),
+    "times of a removed writer do not count": Reverted(Domain, "drop_removed_uppers", _nothing, 1),
     "late requests are refused": Reverted(NoteChecks, "check", _take_late, 0),
     "the older of two processes is fenced": Reverted(Session, "admits", lambda *_, **__: True, 0),
     "a restored backup fences no living process": Reverted(Session, "admits", _admit, 28),
