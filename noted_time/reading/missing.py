@@ -185,6 +185,16 @@ class MissingWriters:
         opened = (each for each in self.open.values() if owes_rows(each.absence.writer))
         return seq, [each.absence for each in chain(still, opened) if each.first_seq <= seq]
 
+    def list_absences(self) -> Iterator[tuple[Absence, int, int | None]]:
+        """Yield each absence, and the first and the last mark that lacks the writer.
+
+        The last mark is `None` if the absence has not ended.
+        """
+        for each in self._ended:
+            yield each.absence, each.first_seq, each.last_seq
+        for each in self.open.values():
+            yield each.absence, each.first_seq, None
+
     def list_first_seqs(self) -> Iterator[tuple[str, int]]:
         """Yield each missing member, and the first mark without it."""
         for each in chain(self._ended, self.open.values()):

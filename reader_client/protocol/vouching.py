@@ -13,21 +13,12 @@ from noted_time.analysis import NotedMarks, Owners, WriterPromise
 from noted_time.answers import EntryAnswer, LedgerPage, MarksAnswer, WriterRow, WritersPage
 from noted_time.client import Json, Question, stream_path
 from noted_time.observing import INGESTION_NAME
-from noted_time.open_enum import list_names
-from noted_time.values import (
-    MAX_INT64,
-    Absence,
-    Conflict,
-    ExclusionReason,
-    Rejected,
-    UnknownDomain,
-    choose_domain,
-)
+from noted_time.reading import MissingWriters
+from noted_time.values import MAX_INT64, Absence, Conflict, Rejected, UnknownDomain, choose_domain
 from reader_client.protocol.answers import StreamReply
 from reader_client.protocol.questions import ask_marks, ask_stream
 
 ROWS_PER_PAGE = 1000
-JOINED_LATER = ("not_joined", "not_expected")
 
 Page = TypeVar("Page", LedgerPage, WritersPage)
 
@@ -130,16 +121,20 @@ def _find_owners(
 
 
 def _find_absences(entries: Iterable[EntryAnswer]) -> defaultdict[str, list[tuple[int, int, str]]]:
-    absences: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    """Return the first and last mark of each absence by writer, and its reason.
+
+    The first is 0 for a writer that joined later. The rows of a removed writer are in no mark after
+    the one that names it.
+    """
+    missing = MissingWriters()
     for entry in entries:
-        seq = entry.seq
-        for writer in entry.returned_writers:
-            absences[writer] = [
-                (first, min(last, seq - 1), reason) for first, last, reason in absences[writer]
-            ]
-        for each in entry.writers:
-            if each.reason in (*list_names(ExclusionReason), "narrowed"):
-                absences[each.writer].append((seq, MAX_INT64, each.reason))
-            elif each.reason in JOINED_LATER:
-                absences[each.writer].append((0, seq - 1, each.reason))
+        lowers = entry.from_lower, entry.to_lower
+        missing.take(entry.seq, entry.at, lowers, entry.writers, entry.returned_writers)
+    absences: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    for absence, first_seq, last_seq in missing.list_absences():
+        if absence.reason == "sealed":
+            continue
+        begins = 0 if absence.joined_later else first_seq
+        ends = MAX_INT64 if last_seq is None or absence.reason == "removed" else last_seq
+        absences[absence.writer].append((begins, ends, absence.reason))
     return absences

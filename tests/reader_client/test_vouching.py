@@ -67,7 +67,7 @@ def test_writers_that_pause_or_join_later_vouch_in_periods(served: Served, strea
     assert found.promises == {
         "a": WriterPromise([Spell(1, 40)], [(5, MAX_INT64, "removed")]),
         "b": WriterPromise([Spell(1, 10), Spell(4)], [(3, 3, "returned_below")]),
-        "c": WriterPromise([Spell(5)], [(4, 4, "returned_below"), (0, 3, "not_joined")]),
+        "c": WriterPromise([Spell(5)], [(0, 3, "not_joined"), (4, 4, "returned_below")]),
     }
     assert found.owners == {0: ("a", 1), 1: ("b", 1), 2: ("c", 1)}
 
