@@ -66,7 +66,7 @@ class Draft:
     def finish(self) -> Iterator[None]:
         """Add the members to write, and yield after each slice.
 
-        These are also the members whose membership has changed, such as those that a mark names.
+        These are also the members with a changed membership, such as the writers that a mark names.
         """
         for stream_id, (aggregator, touched) in self._touched.items():
             writers = [*(touched | aggregator.take_unstored())]

@@ -67,8 +67,8 @@ class CompleteWindowsPage(Struct, frozen=True, kw_only=True):
     - `logs` are the ids of the logs of the cuts.
     - `changes_are_known` is false if reports of late rows since the requested time were deleted or
       have no least time. Other windows may then have changed as well. It is also false if that time
-      is over an hour ahead of the controller's clock, or within an hour of a step of this clock,
-      and null without `changed_since`.
+      is over an hour ahead of the controller's clock, or within an hour of a step of this clock. It
+      is null without `changed_since`.
     - `looked_at` is the `changed_since` of the next request: it misses no report, even if the
       clock was set. It is null without `changed_since`, and in a database of before until the
       stream's next note.

@@ -40,7 +40,7 @@ REQUEST_HEADER = "noted-request"
 REQUEST_ID_BYTES = 8
 
 MOST_ATTEMPTS = 3
-"""How often a controller is asked whose answers belong to other requests."""
+"""How often the client asks a controller whose answers belong to other requests."""
 
 REPEATABLE_METHODS = frozenset(("GET", "PUT"))
 REPEATABLE_POSTS = frozenset(("notes", "completeness", "time-window", "segment-times"))
@@ -221,7 +221,7 @@ def ask_in_turn(
 ) -> Generator[AddressedQuestion, Reply, Result]:
     """Ask each controller until one answers, or raise the last `Unreachable`.
 
-    A controller is asked again if its answer belongs to another request. Such an answer to a
+    It asks a controller again if its answer belongs to another request. Such an answer to a
     request that must not be repeated is raised at once.
     """
     failure = Unreachable("no controller was asked")

@@ -104,7 +104,7 @@ class MissingWriters:
     def forget_before(
         self, at: int, last_lower: int | None, members: Iterable[str]
     ) -> Collection[str]:
-        """Forget old intervals, and return the writers of those that had not ended.
+        """Forget old intervals, and return the writers whose intervals had not ended.
 
         Members' intervals that have not ended are kept.
         """

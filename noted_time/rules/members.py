@@ -425,7 +425,7 @@ def _declares_max_time(note: Note, domain: Domain, *, is_own: bool) -> bool:
 
 
 def _lacks_all(domain: Domain, track: Track) -> bool:
-    """Return whether marks are said to lack rows of any time of a member that noted no time."""
+    """Return whether answers name a member without a time as missing at all times."""
     membership, reported = track.membership, track.membership.reported
     if track.noted is not None or membership.vouched_to is not None:
         return False

@@ -6,7 +6,7 @@ So a mark changes the membership only of the writers that it names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -22,54 +22,54 @@ from noted_time.values import (
 )
 
 Effect = Literal["here", "absent", "missing"]
-"""What a change of the status means for the next marks.
+"""How a change of the status affects the next marks.
 
 - `here`: they do not lack the member.
 - `absent`: the first mark above its time names the member; of a removed one the next mark.
 - `missing`: as `absent` if the last mark lacks the member, or would have to name it.
 """
 
-TRANSITIONS_TEXT = """
-from            counted  idle  finished  timed_out  removed  returned_below  narrowed  not_joined  sealed
-not_joined      here     here  here      absent     here     ·               absent    ·           ·
-counted         ·        here  here      absent     absent   absent          absent    here        absent
-idle            here     ·     here      ·          missing  ·               absent    here        ·
-finished        here     here  ·         ·          missing  ·               absent    here        ·
-timed_out       here     here  here      ·          missing  ·               ·         ·           ·
-removed         here     here  here      ·          ·        ·               ·         ·           ·
-returned_below  here     here  here      absent     absent   ·               absent    here        absent
-narrowed        here     here  here      ·          ·        ·               ·         here        ·
-"""  # noqa: E501 - a table
+TRANSITION_ROWS = (
+    "from            counted idle finished timed_out removed returned_below narrowed not_joined sealed",
+    "not_joined      here    here here     absent    here    ·              absent   ·          ·",
+    "counted         ·       here here     absent    absent  absent         absent   here       absent",
+    "idle            here    ·    here     ·         missing ·              absent   here       ·",
+    "finished        here    here ·        ·         missing ·              absent   here       ·",
+    "timed_out       here    here here     ·         missing ·              ·        ·          ·",
+    "removed         here    here here     ·         ·       ·              ·        ·          ·",
+    "returned_below  here    here here     absent    absent  ·              absent   here       absent",
+    "narrowed        here    here here     ·         ·       ·              ·        here       ·",
+)
 """The effect of each change of the status. A dot marks a change that does not occur."""
 
 NO_CHANGE = "·"
 
 
-def parse_transitions(text: str) -> Mapping[tuple[str, str], Effect]:
+def parse_transitions(rows: Sequence[str]) -> Mapping[tuple[str, str], Effect]:
     """Return the effect of each pair of statuses in a table.
 
-    >>> TRANSITIONS["counted", "timed_out"], TRANSITIONS["timed_out", "counted"]
+    >>> STATUS_EFFECTS["counted", "timed_out"], STATUS_EFFECTS["timed_out", "counted"]
     ('absent', 'here')
     """
-    (_, *columns), *rows = (line.split() for line in text.strip().splitlines())
+    (_, *columns), *changes = (row.split() for row in rows)
     effects: dict[tuple[str, str], Effect] = {}
-    for before, *cells in rows:
+    for before, *cells in changes:
         for after, effect in zip(columns, cells, strict=True):
             if effect != NO_CHANGE:
                 effects[before, after] = effect  # type: ignore[assignment]
     return effects
 
 
-TRANSITIONS = parse_transitions(TRANSITIONS_TEXT)
+STATUS_EFFECTS = parse_transitions(TRANSITION_ROWS)
 
-ABSENT = frozenset({"timed_out", "removed", "returned_below", "narrowed"})
+ABSENT_STATUSES = frozenset({"timed_out", "removed", "returned_below", "narrowed"})
 """The statuses of a member that marks advance without."""
 
 
 class ReportedAbsence(Struct, frozen=True, omit_defaults=True):
     """An absence that mark `seq` named, until a mark counts the writer again.
 
-    The other fields are those of `Absence`.
+    `Absence` has the meaning of the other fields.
     """
 
     seq: int
@@ -112,7 +112,7 @@ class Membership(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_absent(self) -> bool:
-        return self.status in ABSENT
+        return self.status in ABSENT_STATUSES
 
     @property
     def exclusion(self) -> Exclusion | None:
@@ -139,12 +139,12 @@ class Membership(Struct, frozen=True, omit_defaults=True):
         >>> back.is_unreported, back.reason, back.change("idle").reason
         (False, 'timed_out', None)
         """
-        effect = TRANSITIONS[self.status, status]
+        effect = STATUS_EFFECTS[self.status, status]
         reason, reason_began_at = self.reason, self.began_at
         if status == "returned_below":
             if self.exclusion is None:
                 reason, reason_began_at = status, began_at
-        elif status in ABSENT:
+        elif status in ABSENT_STATUSES:
             reason, reason_began_at = status, began_at  # type: ignore[assignment]
         elif status != "counted" or reason == "narrowed":
             reason = reason_began_at = None

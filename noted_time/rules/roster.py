@@ -4,19 +4,13 @@ A member that no mark counts yet has not *joined*. From the next mark on it is *
 it is live, or has finished. Otherwise it is *idle*, or *absent*: excluded, removed, narrowed, or
 back below the lower. A member is *narrowed* if it dropped the domain after the domain's first mark.
 
-| from | to | when |
-|---|---|---|
-| not joined | counted | the next mark, whose entry in the ledger names the writer |
-| counted | idle | it notes so; its last time ends the spell |
-| counted, idle | absent | it times out, is removed, drops the domain, or returns below the lower |
-| absent | missing | the first mark above its time; of a removed member the next mark |
-| missing | counted | the first mark that counts it again, whose entry names the return |
-| narrowed | not joined | it finishes, is removed, or an operator says so |
-| idle | counted | it is live again, from the next mark on |
+The first mark that counts a member names it as joined. The first mark above the time of an absent
+member names it, and it is *missing* from then on. It is missing until a mark counts it again, whose
+entry names the return.
 
 The facts of a member are its `Membership`, one value for each domain, which only the roster
-changes. A membership that changes is stored as one row, and a restart reads it. What has no row
-vouches for nothing that it could not: see `Roster.find_default`.
+changes. A membership that changes is stored as one row, and a restart reads it. A member without a
+row vouches for nothing that is not certain: see `Roster.find_default`.
 
 The last mark of a sealed stream names the members that are absent, and as `sealed` those live ones
 that noted no time in the domain. Who is counted is not named: the final cut has its rows.
@@ -70,7 +64,7 @@ class Roster:
     Attributes:
     - `last`: the last mark.
     - `missing`: the writers that the last mark excludes, including forgotten, but not removed ones.
-    - `forgotten`: the absences of those missing writers that are no members any more.
+    - `forgotten`: the absences of missing writers that have been forgotten.
     - `absences`, `returned` and `joined`: the writers in the ledger's entry of the last mark.
     - `forgotten_lower`: the lower when a member was last forgotten.
     - `unstored`: the writers whose membership has changed since it was stored.
@@ -400,12 +394,12 @@ class Roster:
             self.forgotten[writer] = reported
 
     def add_forgotten(self, absences: Mapping[str, ReportedAbsence]) -> None:
-        """Add the missing writers that are no members, after a restart."""
+        """Add the missing writers that have been forgotten, after a restart."""
         self.forgotten |= absences
         self.missing.update(absences)
 
     def drop_forgotten(self, writers: Iterable[str]) -> None:
-        """Drop missing writers that are no members, and whose absence is not kept any more."""
+        """Drop forgotten writers whose absence is too old to be kept."""
         for writer in writers:
             if self.forgotten.pop(writer, None) is not None:
                 self.missing.discard(writer)

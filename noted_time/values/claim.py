@@ -37,8 +37,8 @@ VOUCHED_FIELDS = ("count", "expected", "expected_vouching")
 class ClaimSource(NamedTuple):
     """A stream that a query reads, and its domain, `None` if this is not known.
 
-    The query has all rows of this domain below its claim plus `lag_ms`, and the marks up to the
-    first one whose lower reaches `at_most`, `None` if this is not known.
+    The query has all rows of this domain below its claim plus `lag_ms`. It has the marks up to the
+    first one whose lower reaches `at_most`, which is `None` if this is not known.
     """
 
     stream: str

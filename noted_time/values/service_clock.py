@@ -2,7 +2,7 @@
 
 Reports of late rows are found by the service clock, which never steps. People and repair loops know
 only Unix ms. If a loop hands a shown moment back, `ReportClock.find_served` returns this moment or
-an earlier one, whatever the wall clock did in between. So the loop misses no report.
+an earlier one, however the wall clock was set in between. So the loop misses no report.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class ReportClock(Struct, frozen=True):
     >>> corrected.show(3_700_000), corrected.find_served(1_700_000_060_000)
     (1600003638000, 61000)
 
-    `steps_served_ms` are the moments of the last reports that found a step of the wall clock, and
-    since `behind_from_served_ms` reports have found the wall clock behind the last shift.
+    `steps_served_ms` are the moments of the last reports that found a step of the wall clock. Since
+    `behind_from_served_ms`, reports have found the wall clock behind the last shift.
     """
 
     shifts: tuple[ClockShift, ...]

@@ -172,7 +172,7 @@ def find_reported_writers(
 def refuse_late_rows(
     claim: TableClaim, answer: Completeness, writers: Collection[str]
 ) -> Completeness:
-    """Return the answer of a stream, in which the table lacks the late rows of writers."""
+    """Return the answer of a stream, as the table lacks the late rows of writers."""
     lacks = []
     for lack in answer.lacks:
         if lack.kind != "late" or lack.writer not in writers:

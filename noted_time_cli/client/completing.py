@@ -209,9 +209,9 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     if the controller's clock is set.
 
     The exit status is 3 if there are more windows than --limit, or if other windows may have
-    changed, too: the stored reports do not reach back to TIME, the controller's clock is more than
-    an hour before TIME or was set within an hour of it, or a late writer gave no least time.
-    A sentence on standard error says which, and what to do.
+    changed, too. Then the stored reports do not reach back to TIME, or a late writer gave no least
+    time. Or the controller's clock is more than an hour before TIME, or was set within an hour of
+    it. A sentence on standard error says which, and what to do.
 
     Try it:  noted-time changed-since flights 2013-01-01T10:00Z --size 1h
     """

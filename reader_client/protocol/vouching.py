@@ -123,8 +123,8 @@ def _find_owners(
 def _find_absences(entries: Iterable[EntryAnswer]) -> defaultdict[str, list[tuple[int, int, str]]]:
     """Return the first and last mark of each absence by writer, and its reason.
 
-    The first is 0 for a writer that joined later. The rows of a removed writer are in no mark after
-    the one that names it.
+    The first is 0 for a writer that joined later. The last is after all marks for
+    a removed writer.
     """
     missing = MissingWriters()
     for entry in entries:

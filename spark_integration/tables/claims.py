@@ -154,7 +154,7 @@ class TableClaims:
     ) -> dict[str, Any]:
         """Return from when on the rows are there: a window around `bound` lacks some.
 
-        A query with state may have windows of any size, whatever the name of their column.
+        A query with state may have windows of any size. The name of their column does not show it.
         """
         if bound is None:
             if self.from_time is None or not whole.unknown:

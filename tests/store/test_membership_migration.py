@@ -19,14 +19,14 @@ from controller.store.open import open_store
 from controller.store.records import StoredMembership
 from controller.store.schema import SCHEMA_REVISION
 from noted_time.rules import Membership
-from noted_time.rules.membership import ABSENT, TRANSITIONS
+from noted_time.rules.membership import ABSENT_STATUSES, STATUS_EFFECTS
 from tests.store.test_migrate import connect
 
 REVISION = importlib.import_module("migrations.versions.0002_membership")
 LAST = REVISION.LastMark(4, 40)
 NAMED = {"seq": 3, "reason": "timed_out", "began_at": 7, "last_time": 20, "from_time": 20}
 EXCLUSION = {"reason": "timed_out", "excluded_at": 7}
-STATUSES = {status for pair in TRANSITIONS for status in pair}
+STATUSES = {status for pair in STATUS_EFFECTS for status in pair}
 
 
 def list_timelines() -> list[dict[str, Any]]:
@@ -66,7 +66,9 @@ def test_each_combination_has_one_status(  # noqa: PLR0913, PLR0917 - all facts
         assert membership.status in STATUSES
         assert vouches or membership.status in {"narrowed", "not_joined"}
         assert not membership.is_unreported or membership.is_absent
-        is_absent = membership.status in ABSENT and timeline["absent_after_seq"] is not None
+        is_absent = (
+            membership.status in ABSENT_STATUSES and timeline["absent_after_seq"] is not None
+        )
         if is_absent and membership.status != "removed":
             assert membership.is_unreported or membership.reported is not None
         if absence is not None:

@@ -1,4 +1,4 @@
-"""Finds from which moment on the reports of late rows are new to a reader that looked before."""
+"""Finds the reports of late rows that are new to a reader that looked before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from noted_time.values import HOUR_MS, MIN_INT64, TAKEOVER_LOSS_MS
 
 
 class Look(NamedTuple):
-    """The service moment that a look begins at, and the time from which the next look begins.
+    """The service moment where a look begins, and the time where the next look begins.
 
     `is_time_known` is false if the time that was asked for may be of another clock. `looked_at` is
     null if the stream has no clock for it.

@@ -106,7 +106,7 @@ def convert_given(kind: Any, given: object, where: Path, most: int = FAULTS_SHOW
 
 
 class _Pairs(NamedTuple):
-    """The names and values of a JSON object, of which a name may occur twice."""
+    """The names and values of a JSON object, where a name may occur twice."""
 
     pairs: list[tuple[str, Any]]
 
