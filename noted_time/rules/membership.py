@@ -6,7 +6,7 @@ So a mark changes the membership only of the writers that it names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -29,29 +29,29 @@ Effect = Literal["here", "absent", "missing"]
 - `missing`: as `absent` if the last mark lacks the member, or would have to name it.
 """
 
-TRANSITION_ROWS = (
-    "from            counted idle finished timed_out removed returned_below narrowed not_joined sealed",
-    "not_joined      here    here here     absent    here    ·              absent   ·          ·",
-    "counted         ·       here here     absent    absent  absent         absent   here       absent",
-    "idle            here    ·    here     ·         missing ·              absent   here       ·",
-    "finished        here    here ·        ·         missing ·              absent   here       ·",
-    "timed_out       here    here here     ·         missing ·              ·        ·          ·",
-    "removed         here    here here     ·         ·       ·              ·        ·          ·",
-    "returned_below  here    here here     absent    absent  ·              absent   here       absent",
-    "narrowed        here    here here     ·         ·       ·              ·        here       ·",
-)
+TRANSITION_TABLE = """
+from           counted idle finished timed_out removed returned_below narrowed not_joined sealed
+not_joined     here    here here     absent    here    ·              absent   ·          ·
+counted        ·       here here     absent    absent  absent         absent   here       absent
+idle           here    ·    here     ·         missing ·              absent   here       ·
+finished       here    here ·        ·         missing ·              absent   here       ·
+timed_out      here    here here     ·         missing ·              ·        ·          ·
+removed        here    here here     ·         ·       ·              ·        ·          ·
+returned_below here    here here     absent    absent  ·              absent   here       absent
+narrowed       here    here here     ·         ·       ·              ·        here       ·
+"""
 """The effect of each change of the status. A dot marks a change that does not occur."""
 
 NO_CHANGE = "·"
 
 
-def parse_transitions(rows: Sequence[str]) -> Mapping[tuple[str, str], Effect]:
+def parse_transitions(table: str) -> Mapping[tuple[str, str], Effect]:
     """Return the effect of each pair of statuses in a table.
 
     >>> STATUS_EFFECTS["counted", "timed_out"], STATUS_EFFECTS["timed_out", "counted"]
     ('absent', 'here')
     """
-    (_, *columns), *changes = (row.split() for row in rows)
+    (_, *columns), *changes = (row.split() for row in table.strip().splitlines())
     effects: dict[tuple[str, str], Effect] = {}
     for before, *cells in changes:
         for after, effect in zip(columns, cells, strict=True):
@@ -60,7 +60,7 @@ def parse_transitions(rows: Sequence[str]) -> Mapping[tuple[str, str], Effect]:
     return effects
 
 
-STATUS_EFFECTS = parse_transitions(TRANSITION_ROWS)
+STATUS_EFFECTS = parse_transitions(TRANSITION_TABLE)
 
 ABSENT_STATUSES = frozenset({"timed_out", "removed", "returned_below", "narrowed"})
 """The statuses of a member that marks advance without."""
