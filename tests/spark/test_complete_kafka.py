@@ -173,6 +173,7 @@ def test_records_deleted_from_inside_the_window_are_an_error(
     hourly: Hourly, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Earlier deleted records are not an error. The remaining ones can be requested."""
+    hourly.note("w", START, {0: 0})
     hourly.send(*((0, START + 500 * n) for n in range(6)))
     hourly.note("w", START + 3000, {0: 6}, max_time=START + 2500)
     hourly.broker.truncate(hourly.name, {0: 1})

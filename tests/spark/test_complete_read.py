@@ -80,6 +80,7 @@ def test_recreated_stream_has_every_row_after_a_wrong_offset(
     for each in list_examples(read_page("docs/guides/symptoms.md")):
         if each.program.startswith("noted-time stream ") and "trips" in each.program:
             page.run(each)
+    flights.marks.note("w", 0, {0: 0})
     flights.marks.note("w", 15, {0: 10}, max_time=12)
     frames = [read_between(spark, flights, n, n + 5, own_segments=True) for n in (0, 5, 10)]
 
