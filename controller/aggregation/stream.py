@@ -6,7 +6,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Unpack
 
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from controller.store.records import (
     ReaderRecord,
     StoredMembership,
     StoredScale,
+    StreamChanges,
     StreamRecord,
 )
 from noted_time.answers import EntryAnswer
@@ -307,7 +308,7 @@ class StreamState:
             draft.batch.drop(LateRecord, self.id, domain, *place)
 
     def keep_known_from(self, draft: Draft) -> None:
-        known = {
+        known: StreamChanges = {
             "ledger_from_time": _collect_known_from(self.missing, "known_from"),
             "late_from_time": _collect_known_from(self.late_reports, "known_from"),
             "late_seen_from_served_ms": _collect_known_from(
@@ -335,7 +336,7 @@ class StreamState:
         if lowers != self.record.forgotten_lowers:
             self.rewrite(draft, forgotten_lowers=lowers)
 
-    def rewrite(self, draft: Draft, **changes: Any) -> None:  # noqa: ANN401 - fields of the record
+    def rewrite(self, draft: Draft, **changes: Unpack[StreamChanges]) -> None:
         self.record = replace(self.record, **changes)
         draft.batch.put(self.record)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, ValuesView
 from operator import attrgetter
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypedDict, TypeVar
 
 from msgspec import Struct
 
@@ -82,6 +82,22 @@ class StreamRecord(Record, frozen=True):
     forgotten_lowers: Mapping[str, int] = {}
     logs: tuple[str, ...] = ()
     report_clock: ReportClock | None = None
+
+
+class StreamChanges(TypedDict, total=False):
+    """Changed fields of a stream's record, which a test compares with its fields."""
+
+    settings: StreamSettings
+    declared_served_ms: Mapping[str, int]
+    seal: Seal | None
+    unbounded: tuple[str, ...]
+    ledger_from_time: Mapping[str, int]
+    late_from_time: Mapping[str, int]
+    late_seen_from_served_ms: Mapping[str, int]
+    first_lowers: Mapping[str, int]
+    forgotten_lowers: Mapping[str, int]
+    logs: tuple[str, ...]
+    report_clock: ReportClock | None
 
 
 class StoredScale(Record, frozen=True):

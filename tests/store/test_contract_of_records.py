@@ -1,5 +1,7 @@
 """Records that every store keeps and drops."""
 
+from typing import get_type_hints
+
 from msgspec.structs import replace
 
 from controller.store.port import Store
@@ -12,6 +14,7 @@ from controller.store.records import (
     ReaderRecord,
     Record,
     StoredScale,
+    StreamChanges,
     StreamRecord,
 )
 from noted_time import BacklogPolicy
@@ -198,3 +201,13 @@ def test_batch_that_drops_stream_writes_nothing_to_it(store: Store) -> None:
     store.commit(drop_stream(*records(member()), change(1)))
 
     assert (store.streams(), read_kept(store)) == ([], Kept())
+
+
+def test_changes_have_the_fields_of_a_stream_record() -> None:
+    """The id and the name never change."""
+    hints = get_type_hints(StreamRecord)
+    changed = {name: hints[name] for name in StreamRecord.__struct_fields__}
+
+    assert get_type_hints(StreamChanges) == {
+        name: hint for name, hint in changed.items() if name not in {"id", "name"}
+    }
