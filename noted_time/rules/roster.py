@@ -13,7 +13,7 @@ changes. A membership that changes is stored as one row, and a restart reads it.
 row vouches for nothing that is not certain: see `Roster.find_default`.
 
 The last mark of a sealed stream names the members that are absent, and as `sealed` those live ones
-that noted no time in the domain. Who is counted is not named: the final cut has its rows.
+that noted no time in the domain. It names who joined, too, as earlier marks lack their rows.
 
 Invariants, with their tests in `tests/core`:
 
