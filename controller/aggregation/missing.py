@@ -51,7 +51,7 @@ def add_reported(by_domain: Mapping[str, MissingWriters], aggregator: Aggregator
         for writer in aggregator.domains[domain].roster.missing - missing.open.keys():
             reported = aggregator.member(writer).track(number).membership.reported
             if reported is not None:
-                missing.begin(reported.name_writer(writer), seq=reported.seq, at=0)
+                missing.begin(reported.name_writer(writer), seq=reported.seq, at=None)
 
 
 def _read_entries(store: Store, stream_id: str, domain: str) -> Iterator[LedgerEntry]:

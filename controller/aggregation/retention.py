@@ -54,21 +54,29 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
     for stream in streams:
         before = stream.served_ms(draft.moment) - RECORDS_KEPT_MS
         draft.batch.drop_old(Change, stream.id, before)
-        draft.batch.drop_old(LedgerEntry, stream.id, before)
-        for domain, missing in stream.missing.items():
-            lower = stream.histories[domain].last_lower
-            expired = missing.forget_before(before, lower, stream.aggregator.writers())
-            stream.aggregator.domains[domain].roster.drop_forgotten(expired)
         for domain, late in stream.late_reports.items():
             for place in late.forget_before(before):
                 draft.batch.drop(LateRecord, stream.id, domain, *place)
-        stream.keep_known_from(draft)
+        _forget_old_entries(stream, before, draft)
+
+
+def _forget_old_entries(stream: StreamState, before: int, draft: Draft) -> None:
+    """Delete old entries of the ledger, and end the absences that nothing else keeps."""
+    draft.batch.drop_old(LedgerEntry, stream.id, before)
+    for domain, missing in stream.missing.items():
+        lower = stream.histories[domain].last_lower
+        expired = missing.forget_before(before, lower, stream.aggregator.writers())
+        stream.aggregator.domains[domain].roster.drop_forgotten(expired)
+    stream.keep_known_from(draft)
 
 
 def forget_departed(stream: StreamState, draft: Draft) -> tuple[str, ...]:
+    """Delete writers that departed long ago, and the absences that only they had kept."""
     now = stream.served_ms(draft.moment)
     names = stream.aggregator.forget_departed(now, FORGOTTEN_AT_ONCE)
     if names:
+        draft.keep_clock = True
         draft.forget(stream, names)
         stream.keep_forgotten(draft)
+        _forget_old_entries(stream, now - RECORDS_KEPT_MS, draft)
     return names

@@ -439,6 +439,12 @@ class StreamState:
         absences, returned = roster.absences + roster.joined, roster.returned_writers
         if not absences and not returned:
             return
+        lowers = (before.lower if before else None, mark.lower)
+        missing = self.missing[domain]
+        known_from = missing.find_known_from(lowers, absences, returned)
+        if known_from != missing.known_from:
+            missing.known_from = known_from
+            self.keep_known_from(draft)
         removed = [each.writer for each in absences if each.reason == "removed"]
         members = [self.aggregator.member(writer) for writer in removed]
         for member in members:
@@ -448,8 +454,7 @@ class StreamState:
         answer = EntryAnswer(
             mark.seq,
             mark.written_at,
-            before.lower if before else None,
-            mark.lower,
+            *lowers,
             absences,
             next(filter(None, deciders), None),
             returned,

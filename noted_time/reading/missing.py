@@ -21,13 +21,14 @@ from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Mark, Missing
 class _Interval(NamedTuple):
     """The times from `start` to `end`, exclusive, and the first and last mark without a writer.
 
-    The mark after `last_seq` counts the writer again, or `last_seq` reported its removal.
+    The mark after `last_seq` counts the writer again, or `last_seq` reported its removal. The
+    ledger's entry was appended at `opened_at` (service clock), or is `None` once it is deleted.
     """
 
     absence: Absence
     start: int
     first_seq: int
-    opened_at: int
+    opened_at: int | None
     end: int
     last_seq: int
 
@@ -69,11 +70,12 @@ class MissingWriters:
         seq: int,
         at: int,
         lowers: tuple[int | None, int],
-        absences: Iterable[Absence],
-        returned: Iterable[str],
+        absences: Collection[Absence],
+        returned: Collection[str],
     ) -> None:
         """Add the ledger's entries of mark `seq`; `lowers` are the lowers before and at it."""
         before, lower = lowers
+        self.known_from = self.find_known_from(lowers, absences, returned)
         for name in returned:
             self._end(name, before, seq - 1)
         absent: list[Absence] = []  # kept in the order of their ends
@@ -86,11 +88,36 @@ class MissingWriters:
                 named = _drop_position(absence)
                 self._ended.append(_Interval(named, start, 1, at, before, seq - 1))
         for absence in absent:
+            if absence.reason == "removed" and self._has_outlived(absence.writer):
+                del self.open[absence.writer]
             self.begin(absence, seq, at)
             if absence.reason == "removed":
                 self._end(absence.writer, lower, seq)
 
-    def begin(self, absence: Absence, seq: int, at: int) -> None:
+    def find_known_from(
+        self,
+        lowers: tuple[int | None, int],
+        absences: Collection[Absence],
+        returned: Collection[str],
+    ) -> int:
+        """Return `known_from` with the ledger's entries of a mark, see `take`.
+
+        They may end an interval that only the member has kept, and nothing keeps afterwards.
+        """
+        before, lower = lowers
+        ends = [before for name in returned if self._has_outlived(name)]
+        for absence in absences:
+            if absence.reason == "narrowed" and self._has_outlived(absence.writer):
+                ends.append(before)
+            elif absence.reason == "removed" and self._has_outlived(absence.writer):
+                ends.append(lower)
+        return max(self.known_from, *(end for end in ends if end is not None), MIN_INT64)
+
+    def _has_outlived(self, name: str) -> bool:
+        """Return whether the writer is missing, and the ledger's entry is deleted."""
+        return name in self.open and self.open[name].opened_at is None
+
+    def begin(self, absence: Absence, seq: int, at: int | None) -> None:
         if absence.writer not in self.open:
             start = _find_start(absence)
             opened = _Interval(_drop_position(absence), start, seq, at, start, seq)
@@ -98,7 +125,7 @@ class MissingWriters:
 
     def _end(self, name: str, end: int | None, last_seq: int) -> None:
         interval = self.open.pop(name, None)
-        if interval is not None and end is not None:
+        if interval is not None and interval.opened_at is not None and end is not None:
             self._ended.append(interval._replace(end=end, last_seq=last_seq))
 
     def forget_before(
@@ -108,9 +135,11 @@ class MissingWriters:
 
         Members' intervals that have not ended are kept.
         """
-        old = [each for each in self._ended if each.opened_at < at]
-        expired = {name for name, each in self.open.items() if each.opened_at < at}
-        expired.difference_update(members if expired else ())
+        old = [each for each in self._ended if _is_before(each, at)]
+        expired = {name for name, each in self.open.items() if _is_before(each, at)}
+        for name in expired.intersection(members if expired else ()):
+            self.open[name] = self.open[name]._replace(opened_at=None)
+            expired.discard(name)
         if not old and not expired:
             return ()
         ends = [each.end for each in old]
@@ -118,7 +147,7 @@ class MissingWriters:
             ends.append(last_lower)
         for name in expired:
             del self.open[name]
-        self._ended = [each for each in self._ended if each.opened_at >= at]
+        self._ended = [each for each in self._ended if not _is_before(each, at)]
         self.known_from = max(self.known_from, *ends)
         return expired
 
@@ -235,6 +264,10 @@ class MissingWriters:
             shown = tuple(each[0].absence for each in islice(both, WRITERS_NAMED))
             count = len(members) + len(later)
             yield Missing(shown, count, len(later), start >= self.known_from)
+
+
+def _is_before(interval: _Interval, at: int) -> bool:
+    return interval.opened_at is None or interval.opened_at < at
 
 
 def _find_start(absence: Absence) -> int:

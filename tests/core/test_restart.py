@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from noted_time.values import StreamSettings
@@ -106,6 +106,34 @@ def replay(kept: KeptStream, acts: list[Act]) -> None:
         assert changes == [], (number, name, parts)
 
 
+_OUTLIVING: list[Act] = [
+    ("note", {"writer": "web", "time": 5}),
+    ("note", {"writer": "shop", "time": 5}),
+    ("advance", {}),
+    ("note", {"writer": "web", "time": 9}),
+    ("wait", {"ms": 12, "expire": True}),
+    ("advance", {}),
+    ("age", {}),
+]
+"""The entry of a missing writer is deleted from the ledger, and only the member keeps it."""
+
+_FORGETTING: list[Act] = [("wait", {"ms": 9, "expire": False}), ("forget", {})]
+_RETURNING: list[Act] = [
+    ("note", {"writer": "shop", "time": 10}),
+    ("note", {"writer": "web", "time": 10}),
+    ("advance", {}),
+]
+_REMOVING: list[Act] = [
+    ("remove", {"writer": "shop"}),
+    ("note", {"writer": "web", "time": 10}),
+    ("advance", {}),
+]
+_SILENCE = StreamSettings(writer_timeout_ms=12, writer_retention_ms=RETENTION_MS)
+
+
+@example(settings=_SILENCE, history=(_OUTLIVING + _FORGETTING, []))
+@example(settings=_SILENCE, history=(_OUTLIVING + _RETURNING, []))
+@example(settings=_SILENCE, history=(_OUTLIVING + _REMOVING, []))
 @given(settings=_starts, history=_histories)
 def test_restart_changes_no_answer(
     settings: StreamSettings, history: tuple[list[Act], list[str]]
