@@ -398,6 +398,7 @@ class Aggregator:
         last_note_at = max((member.noted_served_ms for member in self._members.values()), default=0)
         for domain in self.domains:
             domain.finish_restore(last_note_at, self.settings.writer_timeout_ms)
+            self.domains.add_forgotten_rows(domain)
 
     def scale(self, event: ScaleEvent) -> None:
         """Apply a scale event.

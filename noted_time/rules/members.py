@@ -392,6 +392,19 @@ class Domains:
             if member.has_written:
                 domain.record_undeclared(track)
             domain.roster.declare(track)
+        self.add_forgotten_rows(domain)
+
+    def add_forgotten_rows(self, domain: Domain) -> None:
+        """Let the first cut of an added domain cover rows of writers forgotten before.
+
+        The last cuts of the other domains cover them.
+        """
+        if domain.last is not None or domain.roster.declared_served_ms is None:
+            return
+        for other in self:
+            if other.last is not None and other.roster.forgotten_lower is not None:
+                domain.cut.add(BEFORE_ALL_TIME, other.last.cut.offsets)
+                domain.is_unbounded = True
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
         old, self.settings = self.settings, settings
