@@ -90,7 +90,7 @@ class Coverage(Struct, frozen=True):
         """
         missing = self.missing.find_in_windows(borders)
         late = self.late_reports.find_in_windows(borders)
-        for (start, end), absent, rows in zip(pairwise(borders), missing, late, strict=True):
+        for (start, end), absent, rows in zip(pairwise(borders), missing, late, strict=False):
             is_before = self.begins_after(start)
             if whole_from is not None and (end > whole_from or self.begins_after(end)):
                 is_before = False

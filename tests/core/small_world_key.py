@@ -26,6 +26,7 @@ from controller.store.records import (
     StreamRecord,
 )
 from tests.core.small_world import ANY_TIME, RETENTION_MS, TIMEOUT_MS, Author, SmallWorld
+from tools.trials.memory_store import MemoryStore
 
 NUMBER_PATTERN = re.compile(rb"(?<![-\d])\d{4,}|\"10[123]\"")
 """An offset of four digits, a time, a moment of ten digits or more, or a segment as a key."""
@@ -49,8 +50,10 @@ def find_key(world: SmallWorld) -> bytes:
 
 
 def _list_facts(world: SmallWorld) -> Iterator[object]:
+    store = world.kept.store
+    assert isinstance(store, MemoryStore)
     for kind, list_facts in RECORD_FACTS.items():
-        for records in world.kept.store.tables[kind].values():
+        for records in store.tables[kind].values():
             yield from map(list_facts, records.values())
     for author in world.list_active():
         yield (
@@ -93,7 +96,7 @@ def _list_stream_facts(record: StreamRecord) -> object:
     return (
         *(record.settings.domains, record.settings.expected_writers, record.seal is not None),
         *(record.declared_served_ms, record.first_lowers, record.forgotten_lowers),
-        *(record.ledger_from_time, record.late_from_time, record.late_seen_from_at),
+        *(record.ledger_from_time, record.late_from_time, record.late_seen_from_served_ms),
     )
 
 

@@ -22,7 +22,7 @@ from controller.aggregation.stream import StreamState
 from controller.aggregation.views.view import View
 from controller.aggregation.views.vouching import Vouching
 from noted_time.reading import Gaps
-from noted_time.values import MAX_INT64, Mark, Note
+from noted_time.values import Mark, Note
 from noted_time.verdict import Requirement, Verdict, judge_time
 from tests.core.small_world import ALL_DOMAINS, TIME_STEP, Act, Author, Row, SmallWorld
 from tests.core.small_world_key import find_key
@@ -305,7 +305,7 @@ def list_facts(world: SmallWorld, stream: StreamState) -> Iterator[tuple[str, ob
         yield f"first marks of {domain}", sorted(coverage.missing.list_first_seqs())
         yield f"forgotten mark of {domain}", vouching.forgotten_seq
         yield f"expected writers of {domain}", vouching.expected
-        yield f"latecomers of {domain}", sorted(vouching.find_latecomers(1, MAX_INT64))
+        yield f"latecomers of {domain}", sorted(vouching.list_latecomers())
         for name in stream.aggregator.writers():
             yield f"spells of {name} in {domain}", vouching.find_writer_status(name)
             answer = stream.aggregator.answer(Note(name, 0, domain=domain))
