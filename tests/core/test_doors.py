@@ -1,0 +1,68 @@
+"""Law: one state, one answer, from each door that has read all rows of the stream."""
+
+from collections.abc import Iterator
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from noted_time.progress import ReadOffsets
+from noted_time.values import Mark, StreamSettings
+from noted_time.verdict import Requirement, VerdictStatus
+from tests.core.acts import WRITERS, Act, streams
+from tests.core.test_verdict_laws import LATER, judge_table, observe, witness, write_table
+from tests.core.test_vouching import TROUBLE
+from tests.support.judged import Domain
+
+
+def list_questions(names: set[str], marks: list[Mark]) -> Iterator[Requirement]:
+    """Yield questions about times that the last mark has reached."""
+    times = {max(0, mark.lower - before) for mark in marks for before in (0, 1)}
+    for time in sorted(times):
+        yield Requirement(to=time)
+        yield from (Requirement(to=time, require=(name,)) for name in sorted(names))
+        yield Requirement(to=time, require_known=True)
+        yield Requirement(to=time, require_all=True)
+
+
+def ask_doors(domain: Domain, asked: Requirement, last: Mark) -> dict[str, VerdictStatus]:
+    """Return the status that each door answers with. Each has read up to the last mark."""
+    table = write_table(domain, keeps_late_rows=True)
+    readers = {
+        "group": ReadOffsets(last.cut.offsets),
+        "checkpoint": ReadOffsets(last.cut.offsets, at_most=last.lower),
+        "claim": ReadOffsets(at_most=last.lower),
+    }
+    statuses = {name: domain.answer(replace(asked, read=read)) for name, read in readers.items()}
+    in_table, _ = judge_table(table, {domain.domain: domain}, asked)
+    return {name: each.status for name, each in statuses.items()} | {"table": in_table.status}
+
+
+@given(
+    settings=streams,
+    history=TROUBLE,
+    names=st.sets(st.sampled_from(WRITERS), min_size=1, max_size=2),
+)
+def test_each_door_gives_the_answer_of_the_stream(
+    settings: StreamSettings, history: list[Act], names: set[str]
+) -> None:
+    """A table is never complete where the stream is not.
+
+    The sensor, `why` and batch reads ask the stream's question.
+    """
+    world = witness(settings, history, states_since=False)
+    asked_doors = 0
+    for each in world.domains:
+        domain = observe(world, each, names)
+        last = domain.history.last
+        if last is None or not last.cut.offsets:
+            continue  # offsets have no time there
+        for asked in list_questions(names, domain.history.after(0, LATER)):
+            expected = domain.answer(asked).status
+            found = ask_doors(domain, asked, last)
+            asked_doors += 1
+            in_table = found.pop("table")
+            assert found == dict.fromkeys(found, expected), asked
+            # a table also objects to writers that its claim lacks
+            assert in_table == expected or in_table != "complete", asked
+    event(f"doors: {min(asked_doors, 9)}")
