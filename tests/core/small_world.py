@@ -168,10 +168,9 @@ class SmallWorld:
             yield ("advance",)
         if len(stream.settings.domains) < len(ALL_DOMAINS):
             yield ("add_domain",)
-        are_active = [aggregator.member(writer).is_active for writer in aggregator.writers()]
-        if any(are_active):
+        if aggregator.next_timeout() is not None:
             yield ("wait",)
-        if not all(are_active):
+        if any(aggregator.member(writer).has_left for writer in aggregator.writers()):
             yield ("forget",)
         has_missing = any([*each.list_first_seqs()] for each in stream.missing.values())
         if has_missing or any(map(len, stream.late_reports.values())):
@@ -203,8 +202,9 @@ class SmallWorld:
             yield ("expect", name)
             return
         if author.state != "idle":
-            yield ("greet", name, "idle")
             yield ("write", name, "idle")
+            if not author.rows:
+                yield ("greet", name, "idle")
         if author.state != "finished":
             yield ("write", name, "finished")
         if aggregator.member(name).excluded != "removed":

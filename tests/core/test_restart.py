@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from copy import deepcopy
+from pathlib import Path
+from shutil import copy
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
+from controller.store.sqlite import SqliteStore
 from noted_time.values import StreamSettings
 from noted_time.values.settings import ReturningWriter
 from tests.support.kept_stream import KeptStream, list_answers, list_next_marks
+from tests.support.properties import costly
 from tools.trials.memory_store import MemoryStore
 
 WRITERS = ("web", "shop", "till")
@@ -142,3 +148,17 @@ def test_restart_changes_no_answer(
     kept = KeptStream(MemoryStore(), settings)
     replay(kept, acts + [(name, {}) for name in ends])
     event(f"marks: {sum(map(len, kept.stream.histories.values()))}")
+
+
+@costly(10)
+@given(settings=_starts, history=_histories)
+def test_restart_from_a_file_changes_no_answer(
+    database_template: Path, settings: StreamSettings, history: tuple[list[Act], list[str]]
+) -> None:
+    """The same over SQLite."""
+    acts, ends = history
+    with (
+        TemporaryDirectory() as directory,
+        closing(SqliteStore(copy(database_template, directory))) as store,
+    ):
+        replay(KeptStream(store, settings), acts + [(name, {}) for name in ends])
