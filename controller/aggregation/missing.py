@@ -46,12 +46,13 @@ def list_open(missing: MissingWriters) -> dict[str, ReportedAbsence]:
 
 
 def add_reported(by_domain: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:
-    """Add missing members whose entries in the ledger have been deleted."""
+    """Add the absences of members whose first entry in the ledger has been deleted."""
     for number, (domain, missing) in enumerate(by_domain.items()):
-        for writer in aggregator.domains[domain].roster.missing - missing.open.keys():
+        roster = aggregator.domains[domain].roster
+        for writer in roster.missing - roster.forgotten.keys():
             reported = aggregator.member(writer).track(number).membership.reported
             if reported is not None:
-                missing.begin(reported.name_writer(writer), seq=reported.seq, at=None)
+                missing.begin_outlived(reported.name_writer(writer), reported.seq)
 
 
 def _read_entries(store: Store, stream_id: str, domain: str) -> Iterator[LedgerEntry]:

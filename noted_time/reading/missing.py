@@ -37,7 +37,7 @@ class MissingWriters:
     """The intervals of one domain: `open` by writer, and ended, in the order of their ends.
 
     >>> from noted_time import Mark, StreamCut
-    >>> from noted_time.values.membership import Absence
+    >>> from noted_time.values.writer_state import Absence
     >>> missing = MissingWriters()
     >>> missing.take(2, 0, (10, 20), [Absence("UA", "timed_out", 7, 10, {}, 10)], ())
     >>> missing.take(4, 0, (30, 40), (), ("UA",))
@@ -118,10 +118,24 @@ class MissingWriters:
         return name in self.open and self.open[name].opened_at is None
 
     def begin(self, absence: Absence, seq: int, at: int | None) -> None:
+        """Open an interval at mark `seq`, unless one is open.
+
+        The ledger's entry was appended at `at` (service clock), or is deleted with `None`.
+        """
         if absence.writer not in self.open:
             start = _find_start(absence)
             opened = _Interval(_drop_position(absence), start, seq, at, start, seq)
             self.open[absence.writer] = opened
+
+    def begin_outlived(self, absence: Absence, seq: int) -> None:
+        """Open the interval of an absence which its member has kept since mark `seq`.
+
+        A later entry of the ledger, if there is one, names the same absence again.
+        """
+        known = self.open.get(absence.writer)
+        if known is None or known.first_seq > seq:
+            self.open.pop(absence.writer, None)
+            self.begin(absence, seq, at=None)
 
     def _end(self, name: str, end: int | None, last_seq: int) -> None:
         interval = self.open.pop(name, None)

@@ -103,7 +103,7 @@ class Member:
     def vouches_for(self, domain: str) -> bool:
         """Return whether the writer vouches for the domain whenever it is live.
 
-        >>> from noted_time.values.membership import Terms
+        >>> from noted_time.values.writer_state import Terms
         >>> member = Member("UA", terms=Terms(domains=("ship_time",)))
         >>> member.vouches_for("ship_time"), member.vouches_for("order_time")
         (True, False)

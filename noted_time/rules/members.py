@@ -163,6 +163,8 @@ class Domains:
                 continue
             first_least = note.from_time
             if first_least is None:
+                first_least = track.membership.from_time
+            if first_least is None:
                 first_least = track.membership.vouched_to
             least_time = first_least if track.noted is None else track.noted
             if least_time is None or least_time < domain.lower:

@@ -47,9 +47,9 @@ from msgspec import Struct
 
 from noted_time.installation import name_program
 from noted_time.values.fencing import Session
-from noted_time.values.membership import Late, Missing
 from noted_time.values.spelling import OtherLog
 from noted_time.values.times import Beyond, Int64, format_time, pluralize
+from noted_time.values.writer_state import Late, Missing
 
 
 class ProblemKind(Struct, frozen=True):

@@ -11,9 +11,9 @@ from noted_time.open_enum import OpenEnum
 from noted_time.values.cut import Offset, Position, SegmentNumber
 from noted_time.values.errors import AnotherLog, InvalidNote
 from noted_time.values.fencing import FORMER_KEPT, LABEL_LENGTH, Session
-from noted_time.values.membership import Exclusion, LateRows
 from noted_time.values.spelling import NAME_SCHEMA, Id, Line, Name, OtherLog
 from noted_time.values.times import MAX_INT64, MIN_INT64, Beyond, Int64, PositiveInt64
+from noted_time.values.writer_state import Exclusion, LateRows
 
 State = OpenEnum["live", "idle", "finished"]
 """The watermark waits only for live writers. The position of a finished writer is final."""

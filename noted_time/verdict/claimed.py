@@ -66,6 +66,9 @@ LATE_ROWS_UNKNOWN = (
     "TableClaims(keeps_late_rows=True) if it does"
 )
 
+INCOMPLETE_KINDS = frozenset(("not_claimed", "before_first_mark", "rows_deleted"))
+"""With a lack of these kinds, the table lacks rows below the time that was asked."""
+
 Answers = Mapping[ClaimSource, Completeness | Lack]
 
 
@@ -217,7 +220,7 @@ def judge_claim(
     objections = describe_objections(lacks)
     sentence = f"{table} is not known to be complete to {shown}: {'; '.join(objections)}"
     kinds = {each.kind for each in lacks}
-    if find_status(lacks) != "waiting" and not kinds & {"before_first_mark", "rows_deleted"}:
+    if find_status(lacks) != "waiting" and not kinds & INCOMPLETE_KINDS:
         # once in a sentence: of the writers that may be missing, or of the rows
         writers = claim.describe_lack(asked_of, names_gone="since_unknown" not in kinds)
         described = f"{table} is complete to {shown}{writers}"

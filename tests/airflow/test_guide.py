@@ -29,7 +29,9 @@ def run_dags_until_waiting(
     airflow: Airflow, controller: Served, orders: Orders, broker: Broker
 ) -> None:
     """Run each DAG until it waits. Then let the streams' time pass ten without Lima."""
-    orders.claim(TEN - HOUR_MS, 0)
+    controller.create("orders", expected_writers=["oslo", "lima"])
+    note(controller, "orders", TEN - HOUR_MS, "oslo", "lima")
+    orders.claim(TEN - HOUR_MS, 0, stream="orders")
     broker.create("sink", 1)
     broker.send("sink", [(0, "sold", TEN - 1)])
     controller.create("sink", expected_writers=["oslo"])
@@ -80,9 +82,10 @@ def test_missing_writer_is_waited_for_until_a_mark_has_it(
     assert eventually(partial(airflow.tasks, "wait"), DONE)
 
 
-def test_table_is_waited_for(airflow: Airflow, orders: Orders) -> None:
+def test_table_is_waited_for(airflow: Airflow, controller: Served, orders: Orders) -> None:
     """The next task has the version to read."""
-    orders.claim(TEN, 1)
+    note(controller, "orders", TEN, "oslo", "lima")
+    orders.claim(TEN, 1, stream="orders")
 
     assert eventually(partial(airflow.tasks, "table"), DONE)
     assert airflow.result("table", "complete") == {"complete_to": TEN, "version": 1}

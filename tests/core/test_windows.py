@@ -38,7 +38,7 @@ from noted_time.values import (
     VouchedBy,
     parse_time,
 )
-from noted_time.values.membership import MissingReason
+from noted_time.values.writer_state import MissingReason
 from noted_time.verdict import Requirement, judge_time
 from tests.core.test_cut import chains
 from tests.support.http import as_json, read_json

@@ -231,7 +231,12 @@ def _list_windows(view: View) -> Iterator[tuple[str, object]]:
 
 
 def _describe(verdict: Verdict) -> object:
-    lacks = sorted((each.status, each.kind, each.writer or "") for each in verdict.lacks)
+    """Return a verdict. Its waits name one of several writers, which `list_next_marks` compares."""
+    lacks = []
+    for lack in verdict.lacks:
+        names_all = lack.kind not in ("no_mark", "time_not_reached")
+        lacks.append((lack.status, lack.kind, lack.writer if names_all and lack.writer else ""))
+    lacks.sort()
     return verdict.time, verdict.mark and verdict.mark.seq, verdict.complete_to, lacks
 
 
