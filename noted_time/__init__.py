@@ -10,6 +10,7 @@ from noted_time.reading import CompleteWindow
 from noted_time.values import Mark, State, StreamCut, TimeWindow
 from noted_time.values.errors import (
     AlreadySealed,
+    AnotherForm,
     AnotherLog,
     ClientFailed,
     Conflict,
@@ -54,6 +55,7 @@ LAZY_IMPORTS = {"Why": ("noted_time.lineage", "")}
 
 __all__ = [
     "AlreadySealed",
+    "AnotherForm",
     "AnotherLog",
     "BacklogPolicy",
     "BacklogState",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from msgspec import to_builtins
 from msgspec.structs import asdict, replace
 
 from controller.aggregation import group_backlog
@@ -19,7 +20,7 @@ from noted_time.answers import Action
 from noted_time.client import position_to_wire
 from noted_time.reading import ReaderGroup
 from noted_time.rules import Seal, SealRequest, Slices
-from noted_time.values import ScaleEvent, StreamSettings, validate_name
+from noted_time.values import EventTimeForm, ScaleEvent, StreamSettings, state_form, validate_name
 
 
 class Order(NamedTuple):
@@ -141,6 +142,33 @@ def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) ->
     created = {str(segment): list(before) for segment, before in event.created.items()}
     became = {"sealed": position_to_wire(event.sealed), "created": created}
     _record(stream, draft, order, "scaled", new_values=became)
+
+
+def state_event_time_form(  # noqa: PLR0913, PLR0917 - the form, its domain, and whether it replaces
+    stream: StreamState,
+    draft: Draft,
+    order: Order,
+    form: EventTimeForm,
+    domain: str | None = None,
+    replaces: bool = False,  # noqa: FBT001, FBT002 - of a call
+) -> None:
+    """Keep how the event times of the domain's log are read. The same form changes nothing.
+
+    One that `replaces` another holds from the present positions on. Raises `AnotherForm` for
+    another form that does not.
+    """
+    name = stream.settings.domain_or_default(domain)
+    stream.history(name)
+    known = stream.record.event_time_forms.get(name, ())
+    position = stream.aggregator.domains.segments.offsets
+    stated = state_form(known, form, position, replaces=replaces)
+    if stated == known:
+        return
+    stream.rewrite(draft, event_time_forms={**stream.record.event_time_forms, name: stated})
+    old_values = {"domain": name, "form": to_builtins(known[-1].form)} if known else None
+    new_values = {"domain": name, "form": to_builtins(form)}
+    new_values["position"] = position_to_wire(stated[-1].position)
+    _record(stream, draft, order, "event_time_form", old_values=old_values, new_values=new_values)
 
 
 def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) -> Slices[Seal]:

@@ -92,6 +92,7 @@ async def get_access(request: Request, call: CallDep) -> Response:
         read=grant.read.patterns,
         write=grant.write.patterns,
         writers=grant.writers.patterns,
+        observe=grant.observe.patterns,
     )
     return reply(answer)
 

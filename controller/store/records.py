@@ -16,7 +16,7 @@ from msgspec import Struct
 from noted_time import BacklogPolicy
 from noted_time.answers import Action, EntryAnswer
 from noted_time.rules import SLICE_SIZE, MemberRecord, Membership, Seal
-from noted_time.values import LateReport, Mark, ReportClock, ScaleEvent, StreamSettings
+from noted_time.values import LateReport, Mark, ReportClock, ScaleEvent, StatedForm, StreamSettings
 
 Key = tuple[Any, ...]
 
@@ -62,6 +62,7 @@ class StreamRecord(Record, frozen=True):
     - `first_lowers` are of the first marks, which may have been dropped.
     - `forgotten_lowers` are the lowers when members were last forgotten.
     - `logs` are the ids of the logs that positions were in, the current one last.
+    - `event_time_forms` say for each domain how the event times of its log are read.
     """
 
     table_name = "noted_time_stream"
@@ -82,6 +83,7 @@ class StreamRecord(Record, frozen=True):
     forgotten_lowers: Mapping[str, int] = {}
     logs: tuple[str, ...] = ()
     report_clock: ReportClock | None = None
+    event_time_forms: Mapping[str, tuple[StatedForm, ...]] = {}
 
 
 class StreamChanges(TypedDict, total=False):
@@ -98,6 +100,7 @@ class StreamChanges(TypedDict, total=False):
     forgotten_lowers: Mapping[str, int]
     logs: tuple[str, ...]
     report_clock: ReportClock | None
+    event_time_forms: Mapping[str, tuple[StatedForm, ...]]
 
 
 class StoredScale(Record, frozen=True):

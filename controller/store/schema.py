@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Integer, MetaDat
 
 from controller.store.records import RECORD_KINDS, AppendedMark, Record, StoredMember, TokenRecord
 
-SCHEMA_REVISION = "0002"
+SCHEMA_REVISION = "0003"
 
 FIRST_REVISION = "0001b"
 """The oldest revision that can be migrated."""

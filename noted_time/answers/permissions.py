@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from noted_time.values import Rejected
 
-SCOPE_NAMES = ("admin", "write", "read")
+SCOPE_NAMES = ("admin", "write", "observe", "read")
 PATTERN_FORM = re.compile(r"[A-Za-z0-9._*-]{1,249}", re.ASCII)
 MOST_PATTERNS = 1000
 
@@ -53,7 +53,8 @@ class Grant:
     """The rights of one token.
 
     A writer needs no right to read, because the answer to a note has the lower. `writers` limits
-    the right to write; only an admin may note a dead writer as finished.
+    the right to write; only an admin may note a dead writer as finished. Who may `observe` states
+    how the event times of a log are read.
 
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
     >>> carrier.may_write("flights"), carrier.find_foreign(["UA-7", "DL"])
@@ -64,6 +65,7 @@ class Grant:
     read: Patterns = Patterns()
     write: Patterns = Patterns()
     writers: Patterns = Patterns(("*",))
+    observe: Patterns = Patterns()
 
     def may_administer(self) -> bool:
         return self.admin
@@ -77,6 +79,9 @@ class Grant:
 
     def may_write(self, stream: str) -> bool:
         return self.admin or self.write.match(stream)
+
+    def may_observe(self, stream: str) -> bool:
+        return self.admin or self.observe.match(stream)
 
     def is_bound(self) -> bool:
         return not (self.admin or self.writers.match_all)
@@ -107,6 +112,7 @@ class Grant:
             read=names if "read" in scopes else Patterns(),
             write=names if "write" in scopes else Patterns(),
             writers=Patterns(tuple(writers) or ("*",)),
+            observe=names if "observe" in scopes else Patterns(),
         )
 
     def __str__(self) -> str:
@@ -120,7 +126,8 @@ class Grant:
         read = f"read {' '.join(self.read.patterns)}" if self.read.patterns else ""
         write = f"write {' '.join(self.write.patterns)}" if self.write.patterns else ""
         bound = f" as {' '.join(self.writers.patterns)}" if write and self.is_bound() else ""
-        return "; ".join(part for part in (read, write + bound) if part)
+        observe = f"observe {' '.join(self.observe.patterns)}" if self.observe.patterns else ""
+        return "; ".join(part for part in (read, write + bound, observe) if part)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -128,6 +135,7 @@ class Grant:
             "read": list(self.read.patterns),
             "write": list(self.write.patterns),
             "writers": list(self.writers.patterns),
+            "observe": list(self.observe.patterns),
         }
 
     @classmethod
@@ -138,6 +146,7 @@ class Grant:
             read=Patterns(tuple(grant.get("read", ()))),
             write=Patterns(tuple(grant.get("write", ()))),
             writers=Patterns(tuple(grant.get("writers", ()))),
+            observe=Patterns(tuple(grant.get("observe", ()))),
         )
 
 

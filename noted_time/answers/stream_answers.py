@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from noted_time.json_types import Offsets
 from noted_time.open_enum import OpenEnum
-from noted_time.values import Absence, LateReport, Mark, ScaleEvent, StreamSettings
+from noted_time.values import Absence, LateReport, Mark, ScaleEvent, StatedForm, StreamSettings
 
 Action = OpenEnum[
     "created",
@@ -23,6 +23,7 @@ Action = OpenEnum[
     "sealed",
     "taken_over",
     "went_back",
+    "event_time_form",
 ]
 """Operators make all changes but `taken_over` (a live writer's name) and `went_back` (marks)."""
 
@@ -38,6 +39,8 @@ class StreamAnswer(StreamSettings, frozen=True, kw_only=True):
     """A stream: its creation id, settings, last mark per domain, scale events and seal.
 
     `logs` are the ids of the logs that its positions were in. The current log is the last.
+    `event_time_forms` say for each domain how the event times of its log are read, and from which
+    position on. A domain that nobody has stated a form for has none.
     """
 
     name: str
@@ -46,6 +49,7 @@ class StreamAnswer(StreamSettings, frozen=True, kw_only=True):
     scale_events: Sequence[ScaleEvent]
     seal: SealAnswer | None
     logs: Sequence[str]
+    event_time_forms: Mapping[str, Sequence[StatedForm]] = {}
 
 
 class DroppedAnswer(StreamAnswer, frozen=True, kw_only=True):
@@ -187,8 +191,8 @@ class ControllersAnswer(Struct, frozen=True, kw_only=True):
 class AccessAnswer(Struct, frozen=True, kw_only=True):
     """Whether tokens are required, the id of the token that was sent, and its rights.
 
-    `read`, `write` and `writers` are the patterns of names that it is limited to. A token that may
-    `administer` has no limits. `version` is the controller's version.
+    `read`, `write`, `writers` and `observe` are the patterns of names that it is limited to. A
+    token that may `administer` has no limits. `version` is the controller's version.
     """
 
     version: str
@@ -199,3 +203,4 @@ class AccessAnswer(Struct, frozen=True, kw_only=True):
     read: Sequence[str]
     write: Sequence[str]
     writers: Sequence[str]
+    observe: Sequence[str] = ()

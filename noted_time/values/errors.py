@@ -20,6 +20,7 @@
     │   ├── Fenced          stop writing
     │   ├── Recreated
     │   ├── AnotherLog
+    │   ├── AnotherForm
     │   ├── NotObservable
     │   ├── UnknownStream
     │   ├── UnknownDomain
@@ -265,6 +266,24 @@ class AnotherLog(Rejected):
         """Raise the error if `log` is not in the `logs` of a stream; logs without ids pass."""
         if logs and log is not None and log not in logs:
             raise cls(f"stream {stream!r}", OtherLog(logs[-1], log))
+
+
+class AnotherForm(Rejected):
+    """The event times of the stream are read in another form.
+
+    `stated` and `other` are both forms in words.
+    """
+
+    kind = ProblemKind("another_form", 422, {"stated": "", "other": ""}, has_own_class=True)
+
+    def __init__(self, stated: str, other: str) -> None:
+        super().__init__(
+            f"the event times are read as stated, {stated}, and not in another form, {other}: use "
+            f"the stated one, or state the other one from now on (`{name_program()} stream set "
+            "STREAM --event-time-form …`)"
+        )
+        self.stated = stated
+        self.other = other
 
 
 class NotObservable(Rejected):

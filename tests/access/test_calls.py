@@ -56,7 +56,8 @@ async def test_health_calls_and_pages_need_no_token(path: str) -> None:
 GIVEN = {
     "read": {"a token", "read", "read all"},
     "write": {"a token", "write"},
-    "admin": {"a token", "read", "read all", "write", "administer"},
+    "observe": {"a token", "observe"},
+    "admin": {"a token", "read", "read all", "write", "observe", "administer"},
 }
 
 
@@ -136,6 +137,7 @@ def test_only_operators_changes_need_the_right_to_administer() -> None:
     assert administering == {
         ("PUT", S),
         ("DELETE", S),
+        ("PUT", f"{S}/event-time-form"),
         ("POST", f"{S}/scale"),
         ("POST", f"{S}/truncate"),
         ("PUT", f"{S}/reader-groups/g"),

@@ -21,7 +21,9 @@ from controller.api.wire.responses import Answer
 from controller.service.tokens import Holder, TokenCache
 from noted_time.answers.permissions import Grant
 
-Right = Literal["nothing", "a token", "read", "read all", "write", "forward", "administer"]
+Right = Literal[
+    "nothing", "a token", "read", "read all", "write", "observe", "forward", "administer"
+]
 
 STREAMS_PREFIX = "/v1/streams/"
 FORWARDED_PATH = "/v1/forwarded-notes"
@@ -74,6 +76,8 @@ class Need(NamedTuple):
         """Check all but the writers in a body."""
         if self.right == "write":
             return grant.may_write(self.stream)
+        if self.right == "observe":
+            return grant.may_observe(self.stream)
         if self.right == "read":
             return grant.may_read(self.stream)
         if self.right == "read all":
@@ -81,7 +85,7 @@ class Need(NamedTuple):
         return self.right in {"nothing", "a token"} or grant.may_administer()
 
     def __str__(self) -> str:
-        named = self.right in {"read", "write"}
+        named = self.right in {"read", "write", "observe"}
         return f"{self.right} stream {self.stream!r}" if named else self.right
 
 
@@ -106,6 +110,8 @@ def find_need(method: str, path: str) -> Need:
 def _find_right(method: str, below: Sequence[str]) -> Right:
     if (method, below) == ("POST", ["notes"]):
         return "write"
+    if (method, below) == ("POST", ["event-time-form"]):
+        return "observe"
     masked = "/".join("*" if place % 2 else part for place, part in enumerate(below))
     return "read" if (method, masked) in READER_CALLS else "administer"
 

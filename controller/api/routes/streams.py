@@ -112,6 +112,37 @@ async def note_time(
     """
 
 
+@router.post("/{stream}/event-time-form", responses=declare(StreamAnswer))
+async def state_event_time_form(
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    body: Annotated[requests.EventTimeFormRequest, Depends(BodyOf(requests.EventTimeFormRequest))],
+) -> Response:
+    """State how the event times of a domain's log are read, before the first time is noted.
+
+    The same form changes nothing. Another one is rejected.
+    """
+    state, _ = await controller.change(
+        stream, operations.state_event_time_form, order, body.to_form(), body.domain
+    )
+    return reply(build_stream(state.summary()))
+
+
+@router.put("/{stream}/event-time-form", responses=declare(StreamAnswer))
+async def replace_event_time_form(
+    controller: ControllerDep,
+    order: OrderDep,
+    stream: StreamName,
+    body: Annotated[requests.EventTimeFormRequest, Depends(BodyOf(requests.EventTimeFormRequest))],
+) -> Response:
+    """State another form for the rows after the present positions. Earlier rows keep theirs."""
+    state, _ = await controller.change(
+        stream, operations.state_event_time_form, order, body.to_form(), body.domain, replaces=True
+    )
+    return reply(build_stream(state.summary()))
+
+
 @router.post("/{stream}/scale", responses=declare(StreamAnswer))
 async def scale_stream(
     controller: ControllerDep,

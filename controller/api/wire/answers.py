@@ -52,6 +52,7 @@ def build_stream(
         scale_events=summary.scales,
         seal=None if seal is None else SealAnswer(at=seal.at, cut=seal.final_cut),
         logs=record.logs,
+        event_time_forms=record.event_time_forms,
         **more,
     )
 

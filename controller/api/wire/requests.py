@@ -23,6 +23,7 @@ from noted_time.values import (
     NAME_SCHEMA,
     SEGMENT_NAMES,
     SEGMENTS_PER_POSITION,
+    EventTimeForm,
     Id,
     Offset,
     Position,
@@ -30,6 +31,7 @@ from noted_time.values import (
     StreamSettings,
     Times,
     list_settings,
+    parse_zone,
 )
 from noted_time.verdict import Requirement
 from noted_time.wording.faults import MUST_BE_A_NAME, MUST_BE_A_SESSION
@@ -139,6 +141,28 @@ class StreamChanges(_Settings):  # type: ignore[misc]
         }
 
 
+_EventTimeForm: Any = request_of(EventTimeForm, "_EventTimeForm", "")
+
+
+class EventTimeFormRequest(_EventTimeForm):  # type: ignore[misc]
+    """How the event times of a log are read, in one domain."""
+
+    domain: values.Name | None = None
+
+    def __post_init__(self) -> None:
+        check_names([self.domain] if self.domain is not None else [])
+
+    def to_form(self) -> EventTimeForm:
+        """Raises `Rejected` for fields that do not fit, and `Unreadable` for an unknown zone."""
+        form = EventTimeForm(
+            column=self.column, kind=self.kind, zone=self.zone, unit=self.unit, format=self.format
+        )
+        form.check()
+        if form.zone is not None:
+            parse_zone(form.zone)
+        return form
+
+
 BacklogPolicyBody: Any = request_of(
     BacklogPolicy,
     "BacklogPolicyBody",
@@ -243,6 +267,7 @@ class TruncateRequest(Request, frozen=True):
 BODY_EXAMPLES: dict[str, dict[str, Any]] = {
     "StreamChanges": {"mark_interval_ms": 0, "domains": ["order_time", "ship_time"]},
     "NotesBody": {"notes": [{"writer": "UA"}, {"writer": "DL"}]},
+    "EventTimeFormRequest": {"column": "departed", "kind": "local", "zone": "Europe/Berlin"},
     "ScaleRequest": {"sealed": {"0": 500}, "created": {"2": [0], "3": [0]}},
     "SealBody": {},
     "TruncateRequest": {"cut": {"0": 9}},
@@ -256,4 +281,4 @@ BODY_EXAMPLES: dict[str, dict[str, Any]] = {
 
 
 def list_bodies() -> list[type[Struct]]:
-    return [StreamChanges, CompletenessRequest, *Request.__subclasses__()]
+    return [StreamChanges, CompletenessRequest, EventTimeFormRequest, *Request.__subclasses__()]
