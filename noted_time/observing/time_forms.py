@@ -22,6 +22,7 @@ from noted_time.values import (
     Bounds,
     NotObservable,
     Rejected,
+    convert_local,
     unix_ms_of,
 )
 
@@ -175,10 +176,10 @@ class TimeForm:
             return unix_ms_of(moment)
         if self.zone is None:
             raise Rejected(f"{str(value)[:40]!r} has no zone: {ZONE_REMEDY}")
-        passes = (moment.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
-        first, second = map(unix_ms_of, passes)
-        if second < first:
+        passes = convert_local(moment, self.zone)
+        if passes is None:
             raise NoSuchTime(f"{str(value)[:40]!r} is among {describe_skipped(self.zone)}")
+        first, second = passes
         if first == second:
             return first
         found = FirstPass(first)

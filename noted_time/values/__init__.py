@@ -7,6 +7,7 @@ from noted_time.values.decision import *
 from noted_time.values.errors import *
 from noted_time.values.event_time_form import *
 from noted_time.values.fencing import *
+from noted_time.values.local_times import *
 from noted_time.values.note import *
 from noted_time.values.parsing import *
 from noted_time.values.service_clock import *

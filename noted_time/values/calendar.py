@@ -115,7 +115,7 @@ def list_clock_borders(after: int, step_ms: int, zone: tzinfo, origin: int = 0) 
     Multiples count from `origin` as in `floor_time`. Between these moments, it returns one value.
     """
     while True:
-        offset = _find_offset(after, zone)
+        offset = find_offset(after, zone)
         border = after + step_ms - (after + offset - origin) % step_ms
         change = next(list_clock_changes(zone, after, border), None)
         after = border if change is None else change.at
@@ -139,6 +139,12 @@ def has_disorder(change: ClockChange, step_ms: int, origin: int = 0) -> bool:
     return last_multiple > first_repeated and not is_first_a_multiple
 
 
+def find_offset(time: int, zone: tzinfo) -> int:
+    """Return by how many ms the clock of a zone is ahead of UTC at a moment, in Unix ms."""
+    offset = _local(time, zone).utcoffset() or timedelta()
+    return offset // timedelta(milliseconds=1)
+
+
 def format_in_zone(time: int, zone: tzinfo = UTC) -> str:
     """Return a time in ISO 8601 with the offset of a zone, or `Z` for UTC.
 
@@ -157,21 +163,16 @@ def _find_clock_changes(zone: tzinfo, year: int) -> tuple[ClockChange, ...]:
     changes = []
     start = max(year * YEAR_MS, UNIX_MS.start)
     stop = min((year + 1) * YEAR_MS, UNIX_MS.stop - 1)
-    before = _find_offset(start, zone)
+    before = find_offset(start, zone)
     for early in range(start, stop, OFFSET_PROBE_MS):
         late = min(early + OFFSET_PROBE_MS, stop)
-        after = _find_offset(late, zone)
+        after = find_offset(late, zone)
         if before != after:
             moments = range(early, late)
-            place = bisect_left(moments, 1, key=lambda ms: _find_offset(ms, zone) == after)
+            place = bisect_left(moments, 1, key=lambda ms: find_offset(ms, zone) == after)
             changes.append(ClockChange(early + place, before, after))
             before = after
     return tuple(changes)
-
-
-def _find_offset(time: int, zone: tzinfo) -> int:
-    offset = _local(time, zone).utcoffset() or timedelta()
-    return offset // timedelta(milliseconds=1)
 
 
 def _wall(time: int, zone: tzinfo) -> datetime:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any, NamedTuple
+from datetime import timedelta, tzinfo
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noted_time.arrow_times import Column, convert_local_times, count_ms
 from noted_time.observing import ANY_TIME, FIRST_TIMES, NoSuchTime, TimeForm, describe_skipped
 from noted_time.values import EPOCH, UNIX_MS, Rejected
-
-Column = Any  # an Arrow array, chunked or not
 
 
 class ArrowTimes(NamedTuple):
@@ -45,12 +44,10 @@ def convert_times(values: Column, column: str, form: TimeForm) -> ArrowTimes:
         return ArrowTimes(values, values, Counter())
     with suppress(pa.ArrowException):  # fast path for text: all or none have a zone
         if pa.types.is_timestamp(kind):
-            zone = form.find_zone(column, kind.tz)
-            return _convert_moments(values, None if zone is None else str(zone))
+            return _convert_timestamps(values, form.find_zone(column, kind.tz))
         if pa.types.is_string(kind) and form.format is None:
-            zone_name = None if form.zone is None else str(form.zone)
-            utc = pa.timestamp("us", None if zone_name else "UTC")
-            return _convert_moments(pc.cast(values, utc), zone_name)
+            utc_or_local = pa.timestamp("us", "UTC" if form.zone is None else None)
+            return _convert_timestamps(pc.cast(values, utc_or_local), form.zone)
     times, second, left_out = list[int | None](), list[int | None](), Counter[str]()
     for value in values.to_pylist():
         time = None
@@ -66,24 +63,11 @@ def convert_times(values: Column, column: str, form: TimeForm) -> ArrowTimes:
     return ArrowTimes(read, others if read != others else read, left_out)
 
 
-def _convert_moments(values: Column, zone: str | None) -> ArrowTimes:
+def _convert_timestamps(values: Column, zone: tzinfo | None) -> ArrowTimes:
+    """Convert timestamps, which are local times if there is a zone."""
     if zone is None:
-        times = _to_unix_ms(values)
+        times = count_ms(values)
         return ArrowTimes(times, times, Counter())
-    local = pc.cast(values, pa.timestamp("us"), safe=False)
-    first, second = (
-        pc.assume_timezone(local, zone, ambiguous=which, nonexistent=which)
-        for which in ("earliest", "latest")
-    )
-    exists = pc.equal(pc.local_timestamp(first), local)
-    skipped = pc.sum(pc.invert(exists)).as_py()
+    times, second, skipped = convert_local_times(values, zone)
     left_out = Counter({describe_skipped(zone): skipped} if skipped else {})
-    times, others = (
-        pc.if_else(exists, _to_unix_ms(each), pa.scalar(None, pa.int64()))
-        for each in (first, second)
-    )
-    return ArrowTimes(times, others, left_out)
-
-
-def _to_unix_ms(moments: Column) -> Column:
-    return pc.cast(pc.cast(moments, pa.timestamp("ms", moments.type.tz), safe=False), pa.int64())
+    return ArrowTimes(times, second, left_out)

@@ -1,0 +1,161 @@
+"""Local times of random zones: each reader of a column reads the moment that `datetime` gives.
+
+The law: of an hour that exists twice it is the first moment, and of a skipped hour there is none.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from datetime import datetime, timedelta
+from itertools import pairwise
+from zoneinfo import ZoneInfo, available_timezones
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from noted_time import Rejected
+from noted_time.arrow_times import convert_local_times
+from noted_time.observing import TimeForm
+from noted_time.observing.time_forms import NoSuchTime
+from noted_time.values import (
+    DAY_MS,
+    EPOCH,
+    HOUR_MS,
+    UNIX_MS,
+    LocalSpan,
+    convert_local,
+    list_clock_changes,
+    list_local_spans,
+    parse_time,
+)
+
+ZONES = sorted(available_timezones())
+LOCAL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - on the clock of any zone
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+APIA, BERLIN, MONROVIA = "Pacific/Apia", "Europe/Berlin", "Africa/Monrovia"
+
+zones = st.sampled_from(ZONES)
+moments = st.integers(UNIX_MS.start, UNIX_MS.stop - 1)
+
+
+def read_by_spans(spans: list[LocalSpan], local: int) -> tuple[int, int] | None:
+    """Return both moments of a local time, which a span must cover."""
+    span = spans[bisect_right(spans, local, key=lambda each: each.start) - 1]
+    assert span.start <= local < span.end
+    if span.offset is None or span.second_offset is None:
+        return None
+    return local - span.offset, local - span.second_offset
+
+
+def as_datetime(local: int) -> datetime:
+    return LOCAL_EPOCH + timedelta(milliseconds=local)
+
+
+@given(zones, moments, st.integers(0, 3 * 365 * DAY_MS), st.data())
+def test_spans_give_the_moments_of_datetime(
+    zone: str, first: int, length: int, data: st.DataObject
+) -> None:
+    clock, last = ZoneInfo(zone), min(first + length, UNIX_MS.stop - 1)
+    spans = [*list_local_spans(clock, first, last)]
+    borders = [border for each in spans for border in (each.start, each.end - 1)]
+    shown = st.sampled_from(borders) | st.integers(spans[0].start, spans[-1].end - 1)
+    local = data.draw(shown)
+
+    assert read_by_spans(spans, local) == convert_local(as_datetime(local), clock)
+
+
+@given(zones, moments, st.integers(0, 3 * 365 * DAY_MS), st.data())
+def test_spans_cover_what_the_clock_shows(
+    zone: str, first: int, length: int, data: st.DataObject
+) -> None:
+    clock, last = ZoneInfo(zone), min(first + length, UNIX_MS.stop - 1)
+    spans = list_local_spans(clock, first, last)
+    changes = [each.at for each in list_clock_changes(clock, first, last)]
+    near = st.sampled_from([first, last, *changes])
+    moment = data.draw(near | near.map(lambda at: max(first, at - 1)) | st.integers(first, last))
+    wall = (EPOCH + timedelta(milliseconds=moment)).astimezone(clock)
+    local = (wall.replace(tzinfo=None) - LOCAL_EPOCH) // timedelta(milliseconds=1)
+
+    assert all(before.end == after.start for before, after in pairwise(spans))
+    assert spans[0].start <= local < spans[-1].end
+
+
+@given(zones)
+def test_spans_begin_in_1971_and_end_in_2199(zone: str) -> None:
+    clock = ZoneInfo(zone)
+    early = [*list_local_spans(clock, 0, UNIX_MS.start + DAY_MS)]
+    late = [*list_local_spans(clock, UNIX_MS.stop - DAY_MS, UNIX_MS.stop + DAY_MS)]
+
+    for spans, local in ((early, early[0].start), (late, late[-1].end - 1)):
+        assert read_by_spans(spans, local) == convert_local(as_datetime(local), clock)
+    assert [*list_local_spans(clock, 0, 0)] == []
+
+
+@st.composite
+def local_columns(draw: st.DrawFn) -> tuple[str, list[int | None]]:
+    """Return a zone and times on its clock in ms, many of them beside a change of the clock."""
+    zone = draw(zones)
+    start = parse_time(f"{draw(st.integers(1971, 2040))}-01-01T00:00Z")
+    changes = list_clock_changes(ZoneInfo(zone), start, start + 2 * 365 * DAY_MS)
+    near = st.sampled_from([start, *(each.at + each.offset_before for each in changes)])
+    beside = st.builds(int.__add__, near, st.integers(-2 * DAY_MS, 2 * DAY_MS))
+    any_time = st.integers(-60 * 365 * DAY_MS, 250 * 365 * DAY_MS)
+    return zone, draw(st.lists(st.none() | near | beside | any_time, min_size=1, max_size=20))
+
+
+def read_by_observer(zone: ZoneInfo, local: int | None) -> int | None:
+    if local is None:
+        return None
+    try:
+        return TimeForm(zone=zone).ms_of(as_datetime(local))
+    except NoSuchTime:
+        return None
+
+
+@given(local_columns(), st.sampled_from([*PER_SECOND]), st.integers(0, 999))
+@example((APIA, [parse_time("2011-12-30T12:00Z")]), "ms", 0)
+@example((MONROVIA, [parse_time("1972-01-07T00:30Z")]), "us", 999)
+def test_arrow_column_has_the_times_of_rows(
+    column: tuple[str, list[int | None]], unit: str, fraction: int
+) -> None:
+    """Arrow's unit may be coarser than ms, or finer: then the rest is dropped."""
+    zone, times = ZoneInfo(column[0]), column[1]
+    size = PER_SECOND[unit]
+    values = [None if ms is None else ms * size // 1000 for ms in times]
+    if size > 1000:
+        values = [None if each is None else each + fraction for each in values]
+    local = [None if each is None else each * 1000 // size for each in values]
+    found = convert_local_times(pa.array(values, pa.timestamp(unit)), zone)
+
+    assert found.times.to_pylist() == [read_by_observer(zone, each) for each in local]
+    assert found.skipped == found.times.null_count - local.count(None)
+
+
+def test_chunks_are_converted_as_one_column() -> None:
+    """02:30 of 25 October exists twice, and of 29 March not at all."""
+    repeated, july = datetime(2026, 10, 25, 2, 30), datetime(2026, 7, 1)  # noqa: DTZ001 - local
+    skipped = datetime(2026, 3, 29, 2, 30)  # noqa: DTZ001 - local
+    values = pa.chunked_array([[repeated, None], [skipped], [july]], pa.timestamp("us"))
+    first, midnight = parse_time("2026-10-25T00:30Z"), parse_time("2026-06-30T22:00Z")
+    found = convert_local_times(values, ZoneInfo(BERLIN))
+
+    assert found.times.to_pylist() == [first, None, None, midnight]
+    assert found.second.to_pylist() == [first + HOUR_MS, None, None, midnight]
+    assert found.skipped == 1
+
+
+@pytest.mark.parametrize("far", [-(10**17), 10**17])
+def test_time_outside_of_the_calendar_has_the_nearest_offset(far: int) -> None:
+    found = convert_local_times(pa.array([far, 0], pa.timestamp("ms")), ZoneInfo(BERLIN))
+
+    assert abs(found.times[0].as_py() - far) <= HOUR_MS
+    assert found.times[1].as_py() == -HOUR_MS
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("us", "UTC"), pa.string()])
+def test_only_timestamps_without_a_zone_are_local(kind: pa.DataType) -> None:
+    with pytest.raises(Rejected, match=f"^{re.escape(str(kind))} is no local time: pass a column"):
+        convert_local_times(pa.array([], kind), ZoneInfo(BERLIN))
