@@ -10,13 +10,21 @@ from collections.abc import Mapping
 from functools import reduce
 
 import httpx
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from noted_time.answers import Explanation, WritersPage
 from noted_time.client import Question, stream_path
 from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
-from noted_time.values import Mark, NotAllowed, NotedTimeError, Rejected, StreamCut, UnknownStream
+from noted_time.values import (
+    EventTimeForm,
+    Mark,
+    NotAllowed,
+    NotedTimeError,
+    Rejected,
+    StreamCut,
+    UnknownStream,
+)
 from writer_client.at_exit import open_clients
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.exchange import Exchange
@@ -102,6 +110,17 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         why = {"comment": f"{self.writer}, its only writer, has finished"}
         self._transport.ask(Question("POST", stream_path(self.stream, "seal"), why, {}))
         return True
+
+    def state_form(self, form: EventTimeForm, domain: str | None = None) -> None:
+        """State how the event times of the log are read, for all readers of the stream.
+
+        Raises `AnotherForm` if another form is stated, `NotAllowed` without the right to observe
+        the stream, `UnknownCall` from an older controller, and `Unreachable`.
+        """
+        self.check()
+        body = to_builtins(form) | {"domain": domain}
+        path = stream_path(self.stream, "event-time-form")
+        self._transport.ask(Question("POST", path, body=body))
 
     def find_cut_without_log(self) -> StreamCut:
         """Return the cut of the last marks, empty if the stream is unknown or has a log id."""

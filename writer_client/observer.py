@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from noted_time.client.polling import PollingLoop
 from noted_time.filelog import ForeignFile
+from noted_time.installation import name_program
 from noted_time.observing import (
     INGESTION_NAME,
     LEAST_POLL_MS,
@@ -21,12 +22,15 @@ from noted_time.observing import (
 from noted_time.values import (
     LARGEST_TIME,
     AnotherLog,
+    EventTimeForm,
     Fenced,
     InvalidNote,
     LogFact,
+    NotAllowed,
     NotObservable,
     Recreated,
     Rejected,
+    UnknownCall,
     Unreachable,
     check_least,
 )
@@ -34,6 +38,16 @@ from writer_client.client import WriterClient
 from writer_client.sending.clock import unix_ms
 
 log = logging.getLogger("noted_time.observer")
+
+NOT_ALLOWED_WARNING = (
+    "the event times are read by this observer as %s, which it may not state for the readers of "
+    "%s: give it a new token (`%s token create --scope write --scope observe --stream %s`)"
+)
+
+OLDER_CONTROLLER_WARNING = (
+    "the event times are read by this observer as %s, which readers of %s cannot know: its "
+    "controller is older, so pass them the same zone, unit and format"
+)
 
 SIGN_OF_LIFE_MS = 10_000  # while time does not advance
 
@@ -206,6 +220,7 @@ class EventTimeNoter(Observer):
         self._clock = clock
         self._clocks = SegmentClocks(idle_timeout_ms, delay_ms)
         self._largest: int | None = None
+        self._stated: EventTimeForm | None = None
         self._without_time: list[int] = []
         self._last_note_at = clock()
         client.join()
@@ -213,6 +228,7 @@ class EventTimeNoter(Observer):
     def _look(self) -> None:
         seen = _call_look(self._looks)
         self.client.report_facts(seen.because)
+        self._state_form()
         ends, now = self._ends.take(seen.ends), self._clock()
         for segment in seen.ends:
             self._clocks.add(segment, now=now)
@@ -220,6 +236,23 @@ class EventTimeNoter(Observer):
             largest = min(seen.largest, LARGEST_TIME)
             self._largest = max(largest, self._largest or largest)
         self._report_outcomes(self._clocks.events(seen.newest, now=now), ends, now)
+
+    def _state_form(self) -> None:
+        """State how the times are read, before the first time is noted.
+
+        Without the right, or with an older controller, the observer goes on, and says it once.
+        """
+        form = getattr(self._looks, "event_time_form", None)
+        if form is None or form == self._stated:
+            return
+        try:
+            self.client.state_form(form, self._domain)
+        except NotAllowed:
+            stream = self.client.stream
+            log.warning(NOT_ALLOWED_WARNING, form, stream, name_program(), stream)
+        except UnknownCall:
+            log.warning(OLDER_CONTROLLER_WARNING, form, self.client.stream)
+        self._stated = form
 
     def _report_outcomes(self, outcomes: list[Outcome], ends: dict[int, int], now: int) -> None:
         client, rose = self.client, any(outcome != "idle" for outcome in outcomes)

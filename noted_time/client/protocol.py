@@ -43,7 +43,9 @@ MOST_ATTEMPTS = 3
 """How often the client asks a controller whose answers belong to other requests."""
 
 REPEATABLE_METHODS = frozenset(("GET", "PUT"))
-REPEATABLE_POSTS = frozenset(("notes", "completeness", "time-window", "segment-times"))
+REPEATABLE_POSTS = frozenset(
+    ("notes", "completeness", "time-window", "segment-times", "event-time-form")
+)
 
 
 @dataclass(frozen=True, slots=True)

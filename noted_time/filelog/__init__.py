@@ -2,6 +2,7 @@
 
 from noted_time.filelog.directories import LogDirectories, SegmentDirectory
 from noted_time.filelog.layout import (
+    APPEND_KEY,
     ForeignFile,
     UnreadableFile,
     explain_damage,

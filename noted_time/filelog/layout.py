@@ -53,6 +53,10 @@ _CODEC_NAME = re.compile(
 _SEGMENT_DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
 
 
+APPEND_KEY = b"noted_time.append"
+"""The key of our writer's files in their metadata. Its value differs for each append."""
+
+
 class UnreadableFile(Rejected):
     """A file cannot be read as a part of its segment."""
 

@@ -1,5 +1,6 @@
 """Derives times from the state of a log."""
 
+from noted_time.observing.event_time_forms import build_time_form, describe_form
 from noted_time.observing.ingestion import LEAST_POLL_MS, GrowingEnds, Look
 from noted_time.observing.newest_times import NewestTimes, Stamp
 from noted_time.observing.open_transactions import OpenTransactions

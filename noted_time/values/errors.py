@@ -23,6 +23,7 @@
     │   ├── AnotherForm
     │   ├── NotObservable
     │   ├── UnknownStream
+    │   ├── UnknownCall
     │   ├── UnknownDomain
     │   ├── UnknownWriter
     │   ├── UnknownReader
@@ -358,6 +359,16 @@ class UnknownStream(Rejected):
         remedy = remedy or f"create it with `{name_program()} stream create {stream}`"
         super().__init__(f"there is no stream {stream!r}: {suggest_names(alike) or remedy}")
         self.stream = stream
+
+
+class UnknownCall(Rejected):
+    """The controller does not have this call, because it is older or the URL is wrong."""
+
+    kind = ProblemKind("not_found", 404, {"detail": ""}, has_own_class=True)
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"404 Not found: {detail}")
+        self.detail = detail
 
 
 class UnknownDomain(Rejected):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from noted_time.answers import Cause, SealAnswer
 from noted_time.open_enum import list_names
 from noted_time.progress import BacklogState, Reason
-from noted_time.values import Int64, Mark, Offset, ScaleEvent, Succession
+from noted_time.values import Int64, Mark, Offset, ScaleEvent, StatedForm, Succession
 
 
 class StreamReply(Struct, frozen=True, kw_only=True):
@@ -24,6 +24,7 @@ class StreamReply(Struct, frozen=True, kw_only=True):
     max_time_ahead_ms: Int64 | None
     seal: SealAnswer | None
     logs: tuple[str, ...]
+    event_time_forms: Mapping[str, tuple[StatedForm, ...]] = {}
 
     def build_succession(self) -> Succession:
         succession = Succession()

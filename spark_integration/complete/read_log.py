@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noted_time import Rejected
+from noted_time.client.transport import Transport
 from noted_time.stores import parse_root
-from noted_time.values import Time
+from noted_time.values import Time, choose_domain
+from reader_client.protocol.questions import ask_stream
 from spark_integration.complete.source import CompleteSource, WindowQuery
 from spark_integration.complete.window import BatchRead, OnMissing, wait_for_window
 from spark_integration.log.options import Columns, choose_options
 from spark_integration.marks.arguments import Noted
 from spark_integration.scan.files import CutRange
+from spark_integration.scan.forms import ColumnForms
 from spark_integration.session.sources import build_options, count_cores, create_reader
 
 if TYPE_CHECKING:
@@ -40,6 +45,9 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     Late rows of the window are not read: ``late="warn"`` logs the late rows that writers reported,
     and ``"fail"`` raises `RowsMissing`.
 
+    The event times are read as the stream states. If nobody has stated it, `Columns` must name the
+    zone of a column without one, or the unit of numbers.
+
     Options are objects, at most one of each class: `BatchRead`, and `Columns`. Other arguments are
     as in `read_noted_log`.
 
@@ -54,6 +62,7 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     if read.deleted != "fail" or columns.late != "drop":
         raise Rejected('a window of a file log has no deleted="accept", and no late="keep"')
     window = wait_for_window(noted, start, end, domain=domain, read=read, late=late)
+    forms = _find_forms(noted, domain, event_time, columns)
     query = WindowQuery(
         root=str(parse_root(root)),
         stream=noted.name,
@@ -64,6 +73,15 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
         columns=tuple(dict.fromkeys((*columns.names, event_time))) if columns.names else (),
         cores=read.cores or count_cores(spark),
         ignore=tuple(ignore),
+        forms=forms,
     )
     reader = create_reader(spark, spark.read, CompleteSource, build_options(query))
     return (reader if columns.schema is None else reader.schema(columns.schema)).load()
+
+
+def _find_forms(noted: Noted, domain: str | None, event_time: str, columns: Columns) -> ColumnForms:
+    forms = ColumnForms(noted.name, event_time, columns.own_form)
+    with closing(Transport(noted.url, token=noted.token)) as transport:
+        stream = transport.ask(ask_stream(noted.name))
+    chosen = domain or choose_domain(stream.domains)
+    return replace(forms, stated=forms.take_stated(stream.event_time_forms, chosen))

@@ -13,8 +13,15 @@ from pyspark.sql.types import StructType
 from noted_time.stores import parse_root
 from spark_integration.log.rows import LogTask, RowShape, read_file_schema, read_log_schema
 from spark_integration.marks.time_range import TimeRange
-from spark_integration.scan.admission import Slice, check_begins, check_there, divide_into_tasks
+from spark_integration.scan.admission import (
+    Slice,
+    check_begins,
+    check_there,
+    divide_by_form,
+    divide_into_tasks,
+)
 from spark_integration.scan.files import CutRange, LogFile, LogFiles, RowGroup
+from spark_integration.scan.forms import ColumnForms
 from spark_integration.session.pickling import Picklable
 from spark_integration.session.sources import QuerySource
 
@@ -35,6 +42,7 @@ class WindowQuery:
     columns: tuple[str, ...] = ()
     cores: int = 2
     ignore: tuple[str, ...] = ()
+    forms: ColumnForms | None = None
 
     def open_files(
         self, between: CutRange | None = None, columns: Iterable[str] | None = None
@@ -88,15 +96,20 @@ class WindowReader(Picklable, DataSourceReader):
                 check_begins(run, begin)
                 check_there(run, begin, end)
             first = between.from_cut.get(segment, 0)
-            yield from chain.from_iterable(self._find_slices(file, first, end) for file in run)
+            for file in run:
+                yield from self._find_slices(file, segment, first, end)
 
-    def _find_slices(self, file: LogFile, first: int, end: int) -> Iterator[Slice]:
+    def _find_slices(self, file: LogFile, segment: int, first: int, end: int) -> Iterator[Slice]:
+        forms = self._query.forms or ColumnForms(self._query.stream, self._shape.event_time)
+        if file.time_type is not None:
+            forms.check_known(file.time_type, is_ours=file.is_ours)
         low, high = (max(first - file.start, 0), min(end - file.start, file.end - file.start))
         for may_have, groups in groupby(file.groups, self._may_have):
             start, *_, stop = (each for group in groups for each in (group.first, group.last))
             if may_have and start < high and stop > low:
                 first, last = max(start, low), min(stop, high)
-                yield Slice(str(file.path), first, last, version=file.version)
+                part = Slice(str(file.path), first, last, version=file.version)
+                yield from divide_by_form(file, segment, part, forms)
 
     def _may_have(self, group: RowGroup) -> bool:
         if group.least is None or group.most is None:

@@ -10,6 +10,7 @@ from noted_time import BacklogPolicy, Rejected
 from noted_time.observing import INGESTION_NAME
 from noted_time.values import Time, check_least, format_time
 from spark_integration.marks.arguments import check_one_of, check_promised, convert_time
+from spark_integration.marks.own_form import OwnForm
 from spark_integration.marks.time_range import TimeRange
 
 if TYPE_CHECKING:
@@ -61,14 +62,26 @@ class Columns:
       ``"departure timestamp, origin string"``.
     - `late="keep"` adds the column `_late`, true for rows that were read too late, for
       `split_late`.
+    - `zone`, `unit` and `format` say how the event times are read, if nobody has stated it for the
+      stream: the zone of local times, the unit of numbers (`s`, `ms`, `us`, `ns`), or the format of
+      texts and digits as in `strptime`.
     """
 
     names: Sequence[str] = ()
     schema: StructType | str | None = None
     late: Late = "drop"
+    zone: str | None = None
+    unit: str | None = None
+    format: str | None = None
 
     def __post_init__(self) -> None:
         check_one_of("late", self.late, Late)
+        self.own_form.check()
+
+    @property
+    def own_form(self) -> OwnForm:
+        """How the query itself reads the event times."""
+        return OwnForm(self.zone, self.unit, self.format)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class LogQuery:
         root = parse_root(self.root)
         if isinstance(root, Path):
             root = Path(os.path.abspath(root))  # noqa: PTH100 - the target of a link may change
-        facts = StreamFacts(self.domain, self.lag_ms, NEW_LOG)
+        facts = StreamFacts(self.domain, self.lag_ms, NEW_LOG, own_form=self.columns.own_form)
         return NotedOffset({self.stream: StreamOffset(facts=facts)}, root=str(root))
 
     @property

@@ -16,7 +16,8 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
-    IntegralType,
+    NumericType,
+    StringType,
     StructField,
     StructType,
     TimestampNTZType,
@@ -31,11 +32,11 @@ from spark_integration.log.query import LogQuery
 from spark_integration.marks.time_range import TimeRange
 from spark_integration.marks.watermark import INSTANT_TYPE, MARK_TIME, build_instant
 from spark_integration.scan.admission import Slice
-from spark_integration.scan.files import LogFiles
+from spark_integration.scan.files import LogFiles, is_ours
+from spark_integration.scan.forms import EventTimeReader, SliceForm
 
 ROWS_A_BATCH = 262_144
-UNIX_MS = pa.timestamp("ms", tz="UTC")
-TIME_TYPES = (TimestampType, TimestampNTZType, DateType, IntegralType)
+TIME_TYPES = (TimestampType, TimestampNTZType, DateType, NumericType, StringType)
 
 
 ADDED_COLUMNS: Mapping[str, tuple[DataType, str]] = {
@@ -102,7 +103,7 @@ def _convert_field(field: StructField, event_time: str | None, where: str) -> St
         if not isinstance(kind, TIME_TYPES):
             raise Rejected(
                 f"column {field.name} of {where} is {kind.simpleString()}: an event time is a "
-                "timestamp, or an integer in Unix ms"
+                "timestamp, a number or text"
             )
         kind = TimestampType()
     return StructField(field.name, kind, nullable=True)
@@ -148,7 +149,7 @@ class RowShape:
         target = self.to_arrow()
         plain = pa.schema([target.field(name) for name in self.columns])
         for each in work:
-            for batch in _read_slice(each, plain, self.event_time):
+            for batch in _read_slice(each, plain, self):
                 columns = dict(zip(plain.names, batch.columns, strict=True))
                 if MARK_TIME in self.added:
                     columns[MARK_TIME] = pa.nulls(batch.num_rows, INSTANT_TYPE)
@@ -167,12 +168,14 @@ class RowShape:
         return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
-def _read_slice(work: Slice, target: pa.Schema, event_time: str) -> Iterator[pa.RecordBatch]:
+def _read_slice(work: Slice, target: pa.Schema, shape: RowShape) -> Iterator[pa.RecordBatch]:
     path = parse_root(work.path)
+    form = work.form or SliceForm(shape.event_time, "")
     try:
         source = store_of(path).open(path, work.version)
         # an object's row group is read by few requests, and alone, as it is buffered
         with pq.ParquetFile(source, memory_map=True, pre_buffer=work.version is not None) as file:
+            times = EventTimeReader(form, is_ours(file.metadata))
             groups, first, last = _find_row_groups(file.metadata, work)
             runs = [groups] if work.version is None else [[group] for group in groups]
             batches = chain.from_iterable(
@@ -182,7 +185,8 @@ def _read_slice(work: Slice, target: pa.Schema, event_time: str) -> Iterator[pa.
                 for run in runs
             )
             for batch in _slice_batches(batches, first, last):
-                yield _cast_batch(batch, target, event_time)
+                yield _cast_batch(batch, target, times)
+            times.report(path)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise UnreadableFile(path, _explain_failure(path, error)) from error
 
@@ -222,12 +226,13 @@ def _slice_batches(
             yield batch.slice(begin, end - begin)
 
 
-def _cast_batch(batch: pa.RecordBatch, target: pa.Schema, event_time: str) -> pa.RecordBatch:
+def _cast_batch(batch: pa.RecordBatch, target: pa.Schema, times: EventTimeReader) -> pa.RecordBatch:
     columns = []
     for field in target:
         column = batch.column(field.name)
-        is_count = field.name == event_time and pa.types.is_integer(column.type)
-        columns.append(_cast_column(column.cast(UNIX_MS) if is_count else column, field.type))
+        if field.name == times.form.column:
+            column = times.read(column)
+        columns.append(_cast_column(column, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 

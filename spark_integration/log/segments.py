@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time as clocks
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,6 +17,7 @@ from noted_time.client.polling import PATIENCE_S
 from noted_time.filelog import ForeignFile
 from noted_time.reading import WHOLE_LOG, WholeFrom
 from noted_time.stores import LogPath, parse_root
+from noted_time.values import Rejected, Unreachable, choose_domain
 from spark_integration.log.query import NEW_LOG, LogQuery
 from spark_integration.log.rows import LogTask
 from spark_integration.marks.feed import ControllerFeed
@@ -30,7 +33,8 @@ from spark_integration.scan.admission import (
     divide_into_tasks,
     find_slices,
 )
-from spark_integration.scan.files import FilesBySegment, LogFiles, find_first_offsets
+from spark_integration.scan.files import FilesBySegment, LogFile, LogFiles, find_first_offsets
+from spark_integration.scan.forms import ColumnForms, is_doubtful, warn_of_utc
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -55,8 +59,14 @@ class LogPlanner(Planner):
         super().__init__(query.beginning, query.policy, {query.stream: self._marks}, backlog)
         self._query = query
         self._files = LogFiles(
-            parse_root(query.root), query.stream, frozenset(columns), ignore=query.ignore
+            parse_root(query.root),
+            query.stream,
+            frozenset(columns),
+            ignore=query.ignore,
+            event_time=query.event_time,
         )
+        self._feed = feed
+        self._forms: ColumnForms | None = None
         self._foreign: dict[LogPath, float] = {}
         self._target: FilesBySegment | None = None
         self._missing: set[int] = set()
@@ -70,6 +80,7 @@ class LogPlanner(Planner):
         """Find no ends while the log has a foreign file, which may be removed soon."""
         try:
             begun = self._set_times(begun)
+            self._check_own_form(begun)
             ended = begun if begun.is_read else self._find_ends(begun, limit)
         except ForeignFile as refusal:
             now_s = self.monotonic()
@@ -81,6 +92,55 @@ class LogPlanner(Planner):
             return None
         self._explain(ended)
         return ended
+
+    def _check_own_form(self, begun: NotedOffset) -> None:
+        """Raise `Rejected` if the checkpoint was begun with another zone, unit or format."""
+        known = begun.streams[self._query.stream].facts.own_form
+        own = self._query.columns.own_form
+        if known is None and not own.reads_utc_or_ms:
+            raise Rejected(
+                f"the checkpoint is of an earlier version, which has read UTC or Unix ms, and the "
+                f"query has {own}: start a query with a new checkpoint"
+            )
+        if known is not None and known != own:
+            before, now = (str(each) or "none of zone, unit and format" for each in (known, own))
+            raise Rejected(
+                f"the checkpoint was begun with {before}, and the query has {now}: use the former, "
+                "or start a query with a new checkpoint"
+            )
+
+    def _find_forms(self, begun: NotedOffset, files: Iterable[LogFile]) -> ColumnForms:
+        """Return how the event times of files are read. Raises `Rejected` if it is not known.
+
+        The stream is asked only where a file has times that can be read in several ways.
+        """
+        query = self._query
+        facts = begun.streams[query.stream].facts
+        known = self._forms or ColumnForms(
+            query.stream,
+            query.event_time,
+            query.columns.own_form,
+            is_utc=facts.own_form is None and not query.columns.own_form,
+        )
+        doubtful = [each for each in files if is_doubtful(each.time_type)]
+        if not doubtful:
+            return known
+        try:
+            stream = self._feed.ask_stream()
+        except Unreachable:
+            if self._forms is None:
+                raise
+            return self._forms
+        domain = query.domain or choose_domain(stream.domains)
+        stated = known.take_stated(stream.event_time_forms, domain)
+        found = dataclasses.replace(known, stated=stated)
+        for file in doubtful:
+            if file.time_type is not None:
+                found.check_known(file.time_type, is_ours=file.is_ours)
+                if self._forms is None:
+                    warn_of_utc(found, file.time_type)
+            self._forms = found
+        return found
 
     def _set_times(self, begun: NotedOffset) -> NotedOffset:
         asked = self._query.range.times
@@ -211,8 +271,9 @@ class LogPlanner(Planner):
         starts, ends = (each.streams[self._query.stream].segments for each in (begun, ended))
         starts = {**ended.begin, **starts}
         self._files.check_kept(ends)
+        forms = self._find_forms(ended, chain.from_iterable(files.values()))
         for segment, end in ends.items():
             run, start = files.get(segment, []), starts.get(segment, 0)
             if start < end:
                 check_there(run, start, end)
-                yield from find_slices(run, start, end)
+                yield from find_slices(run, start, end, segment, forms)

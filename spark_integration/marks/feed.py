@@ -118,6 +118,10 @@ class ControllerFeed:
             self._known = replace(known, marks=())
         return known
 
+    def ask_stream(self) -> StreamReply:
+        """Return the stream as it is now. Raises `Unreachable`."""
+        return self._transport.ask(ask_stream(self._stream))
+
     def explain(self, position: Mapping[int, int]) -> str:
         question = ask_explanation(self._stream, position, self._domain)
         answer = self._transport.ask(question)

@@ -10,17 +10,22 @@ from msgspec import Struct, convert, field, to_builtins
 from noted_time import Rejected
 from noted_time.client import Json
 from noted_time.reading import WholeFrom
+from spark_integration.marks.own_form import OwnForm
 from spark_integration.marks.released import Released, Watermark
 from spark_integration.marks.time_range import ALL_TIMES, TimeRange
 
 
 class StreamFacts(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The facts of a stream that a query claims; a change starts no micro-batch."""
+    """The facts of a stream that a query claims; a change starts no micro-batch.
+
+    `own_form` is `None` in checkpoints of earlier versions, which read UTC and Unix ms.
+    """
 
     domain: str | None = None
     lag_ms: int = 0
     whole: WholeFrom | None = None  # `None` if the query may lack rows before its first batch
     first_lower: int | None = None
+    own_form: OwnForm | None = None
 
 
 class MarkAhead(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

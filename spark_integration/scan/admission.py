@@ -10,18 +10,23 @@ from operator import attrgetter
 from noted_time import Rejected
 from noted_time.stores import Version
 from spark_integration.scan.files import FilesBySegment, LogFile
+from spark_integration.scan.forms import ColumnForms, SliceForm
 
 ROWS_WORTH_A_TASK = 50_000  # starting a Python task costs about 10 ms
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows `first` to `last` (exclusive) of one file; of an object, of its planned `version`."""
+    """Rows `first` to `last` (exclusive) of one file; of an object, of its planned `version`.
+
+    `form` says how their event times are read.
+    """
 
     path: str
     first: int
     last: int
     version: Version | None = None
+    form: SliceForm | None = None
 
     @property
     def rows(self) -> int:
@@ -81,12 +86,25 @@ def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
     return shares
 
 
-def find_slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterator[Slice]:
+def find_slices(
+    files: Sequence[LogFile], start: int, end: int | None, segment: int, forms: ColumnForms
+) -> Iterator[Slice]:
     for file in _select_unread(files, start):
         last = file.end if end is None else min(file.end, end)
         first = max(file.start, start)
         if first < last:
-            yield Slice(str(file.path), first - file.start, last - file.start, version=file.version)
+            part = Slice(
+                str(file.path), first - file.start, last - file.start, version=file.version
+            )
+            yield from divide_by_form(file, segment, part, forms)
+
+
+def divide_by_form(file: LogFile, segment: int, part: Slice, forms: ColumnForms) -> Iterator[Slice]:
+    """Yield the rows of a slice of a file, divided where the form of their event times changes."""
+    for first, end, form in forms.list_spans(
+        segment, file.start + part.first, file.start + part.last
+    ):
+        yield replace(part, first=first - file.start, last=end - file.start, form=form)
 
 
 def advance_offset(files: Sequence[LogFile], start: int, rows: int) -> int:

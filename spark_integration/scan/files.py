@@ -13,9 +13,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.filelog import LogDirectories, SegmentDirectory, UnreadableFile, explain_damage
+from noted_time.filelog import (
+    APPEND_KEY,
+    LogDirectories,
+    SegmentDirectory,
+    UnreadableFile,
+    explain_damage,
+)
 from noted_time.stores import LogPath, Version, store_of
-from noted_time.values import Recreated, Rejected, format_time
+from noted_time.values import DAY_MS, Recreated, Rejected, format_time
 
 EMPTY_POSITION: Mapping[int, int] = {}
 
@@ -39,13 +45,19 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One append to the log: rows at offsets `start` to `end` (exclusive)."""
+    """One append to the log: rows at offsets `start` to `end` (exclusive).
+
+    `time_type` is the type of the event time column, if one was named. A file that `is_ours` was
+    written by our writer, whose times are UTC or Unix ms.
+    """
 
     path: LogPath
     start: int
     end: int
     groups: tuple[RowGroup, ...] = ()
     version: Version | None = None
+    time_type: pa.DataType | None = None
+    is_ours: bool = False
 
 
 FilesBySegment = Mapping[int, list[LogFile]]
@@ -80,16 +92,18 @@ class CutRange:
 class LogFiles:
     """The files of one stream, read once; files outside `between` are not opened."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the log, and what is read of it
         self,
         root: LogPath,
         stream: str,
         columns: frozenset[str] = frozenset(),
         between: CutRange | None = None,
         ignore: Sequence[str] = (),
+        event_time: str | None = None,
     ) -> None:
         self.root = root
         self.stream = stream
+        self._event_time = event_time if between is None else between.event_time
         self._columns = columns
         self._between = between
         self._directories = LogDirectories(root, stream, time.monotonic, ignore)
@@ -143,21 +157,41 @@ class LogFiles:
             metadata = pq.read_metadata(source)
         except (pa.ArrowException, OSError) as error:
             raise UnreadableFile(path, explain_damage(error)) from error
-        missing = self._columns - set(metadata.schema.to_arrow_schema().names)
+        schema = metadata.schema.to_arrow_schema()
+        missing = self._columns - set(schema.names)
         if missing:
             raise UnreadableFile(path, f"has no column {', '.join(sorted(missing))}")
         groups = read_row_groups(metadata, self._between.event_time) if self._between else ()
         version = getattr(source, "version", None)
-        return LogFile(path, start, start + metadata.num_rows, groups, version)
+        time_type = None
+        if self._event_time in schema.names:
+            time_type = schema.field(self._event_time).type
+        end = start + metadata.num_rows
+        return LogFile(path, start, end, groups, version, time_type, is_ours(metadata))
 
 
 def _start_of(file: LogFile) -> int:
     return file.start
 
 
+def is_ours(metadata: pq.FileMetaData) -> bool:
+    """Return whether our writer has written the file, whose times are then UTC or Unix ms."""
+    return APPEND_KEY in (metadata.metadata or {})
+
+
 def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGroup, ...]:
+    """Return the row groups with the least and the largest time that they can have.
+
+    Local times may be a day away from UTC, and numbers of any unit.
+    """
     schema = metadata.schema.to_arrow_schema()
-    per_ms = _find_ticks_per_ms(schema.field(event_time).type)
+    kind = schema.field(event_time).type
+    per_ms, margin_ms = _find_ticks_per_ms(kind), 0
+    if not is_ours(metadata):
+        if pa.types.is_integer(kind):
+            per_ms = None
+        elif pa.types.is_timestamp(kind) and kind.tz is None:
+            margin_ms = DAY_MS
     paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
     column = paths.index(event_time)
     groups, first = [], 0
@@ -167,6 +201,8 @@ def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGrou
         known = per_ms is not None and statistics is not None and statistics.has_min_max
         least_time = _convert_to_ms(statistics.min_raw, per_ms) if known else None
         largest_time = _convert_to_ms(statistics.max_raw, per_ms) if known else None
+        if least_time is not None and largest_time is not None:
+            least_time, largest_time = least_time - margin_ms, largest_time + margin_ms
         groups.append(RowGroup(first, last, least_time, largest_time))
         first = last
     return tuple(groups)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from noted_time import Rejected, RowsMissing
 from noted_time.filelog import file_name, segment_directory
+from noted_time.values import DAY_MS
 from spark_integration import BatchRead, Noted
 from spark_integration.complete.window import wait_for_window
 from spark_integration.scan.files import CutRange, LogFiles
@@ -89,12 +90,12 @@ def test_recreated_stream_has_every_row_after_a_wrong_offset(
 
 @pytest.mark.spark
 def test_columns_and_schema_are_those_asked_for(spark: SparkSession, flights: NotedStream) -> None:
-    """The event time is always included. Integers are read as Unix ms."""
+    """The event time is always included. Integers are read in the unit that is given."""
     rows = pa.table({"time": [1, 7], "name": ["a", "b"], "other": [True, False]})
     flights.append_table(0, rows)
     flights.marks.note("w", 5, {0: 2}, max_time=7)
-    some = read_between(spark, flights, 0, 5, columns=["name"])
-    given = read_between(spark, flights, 0, 5, schema=some.schema)
+    some = read_between(spark, flights, 0, 5, columns=["name"], unit="ms")
+    given = read_between(spark, flights, 0, 5, schema=some.schema, unit="ms")
 
     assert [row.asDict() for row in some.collect()] == [
         {"name": "a", "time": datetime(1970, 1, 1, 0, 0, 0, 1000)}  # noqa: DTZ001 - as Spark's
@@ -151,14 +152,20 @@ def test_window_survives_outage_after_verdict(served: Served) -> None:
     assert (window.end, len(server.sent)) == (5, 2)
 
 
+@pytest.mark.parametrize("zone", ["UTC", None])
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_statistics_of_every_unit_are_understood(tmp_path: Path, unit: str) -> None:
-    """Files without such times are not read."""
-    times = pa.array([-1500, 2000], pa.timestamp("ms")).cast(pa.timestamp(unit), safe=False)
+def test_statistics_of_every_unit_are_understood(
+    tmp_path: Path, unit: str, zone: str | None
+) -> None:
+    """Files without such times are not read. Times without a zone may be a day away from UTC."""
+    plain = pa.array([-1500, 2000], pa.timestamp("ms")).cast(pa.timestamp(unit), safe=False)
+    times = plain.cast(pa.timestamp(unit, zone))
     path = segment_directory(tmp_path, "flights", 0)
     path.mkdir(parents=True)
     pq.write_table(pa.table({"time": times}), path / file_name("flights", 0, 0))
     files = LogFiles(tmp_path, "flights", between=CutRange({}, {0: 2}, "time")).refresh()
 
     least = -1000 if unit == "s" else -1500
-    assert [(g.least, g.most) for g in files[0][0].groups] == [(least, 2000)]
+    margin = 0 if zone else DAY_MS
+    (group,) = files[0][0].groups
+    assert (group.least, group.most) == (least - margin, 2000 + margin)

@@ -18,6 +18,9 @@ from spark_integration.scan.admission import (
     select_below,
 )
 from spark_integration.scan.files import LogFile
+from spark_integration.scan.forms import ColumnForms
+
+NO_FORMS = ColumnForms("flights", "time")
 
 counts = st.dictionaries(st.integers(0, 50), st.integers(0, 10**7), max_size=8)
 
@@ -50,7 +53,9 @@ def test_offset_advanced_by_rows_has_these_rows_below_it(
     there = Unread({0: files}, {0: start}).count_rows()[0]
     end = advance_offset(files, start, min(rows, there))
 
-    assert sum(each.rows for each in find_slices(files, start, end)) == min(rows, there)
+    assert sum(each.rows for each in find_slices(files, start, end, 0, NO_FORMS)) == min(
+        rows, there
+    )
 
 
 GAP = [LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)]

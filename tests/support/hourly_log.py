@@ -29,7 +29,8 @@ def read_between(
     """Return the rows of a complete window."""
     chosen = {"event_time": "time", **options}
     noted, read = Noted(stream.server.url, stream.name), take_fields(BatchRead, chosen)
-    columns = Columns(chosen.pop("columns", ()), chosen.pop("schema", None))
+    own = {name: chosen.pop(name) for name in ("zone", "unit", "format") if name in chosen}
+    columns = Columns(chosen.pop("columns", ()), chosen.pop("schema", None), **own)
     return retry_start(
         lambda: spark_integration.read_complete(
             spark, stream.root, noted, start, end, read, columns, **chosen

@@ -25,11 +25,19 @@ from noted_time.observing import (
     Passes,
     Seen,
     TimeForm,
+    describe_form,
 )
 from noted_time.stores import LogPath, parse_root
-from noted_time.values import Rejected, Unreachable, pluralize, validate_name
+from noted_time.values import (
+    EventTimeForm,
+    EventTimeKind,
+    Rejected,
+    Unreachable,
+    pluralize,
+    validate_name,
+)
 from writer_client.files.arrow_rows import open_parquet, read_span
-from writer_client.files.arrow_times import ArrowTimes, convert_times, list_first
+from writer_client.files.arrow_times import ArrowTimes, convert_times, find_kind, list_first
 from writer_client.sending.clock import unix_ms
 
 log = logging.getLogger("noted_time.observer")
@@ -122,7 +130,15 @@ class LogTimes(LogEnds):
         super().__init__(root, stream, ignore=ignore)
         self._field, self._form = field, form
         self._passed = PassedOver(passes, now=unix_ms())
+        self._kind: EventTimeKind | None = None
         self.unusable, self.without_time, self.twice = 0, 0, 0
+
+    @property
+    def event_time_form(self) -> EventTimeForm | None:
+        """How the column is read, for the stream's readers. `None` before a file was read."""
+        if self._kind is None:
+            return None
+        return describe_form(self._field, self._kind, self._form)
 
     def __call__(self) -> Seen:
         """Return the ends, and the newest time in ms of each segment with new files.
@@ -158,6 +174,8 @@ class LogTimes(LogEnds):
         with open_parquet(path, may_be_gone=True) as parquet:
             if self._field not in parquet.schema_arrow.names:
                 raise Rejected(f"{path} has no column {self._field}")
+            if self._kind is None:
+                self._kind = find_kind(parquet.schema_arrow.field(self._field).type)
             yield parquet
 
     def _read(self, path: LogPath) -> _FileTimes:

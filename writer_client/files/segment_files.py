@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.filelog import SegmentDirectory, file_name, start_of
+from noted_time.filelog import APPEND_KEY, SegmentDirectory, file_name, start_of
 from noted_time.stores import LogPath, LogStore, store_of
 from noted_time.stores.port import Publish
 from noted_time.values import MAX_INT64, Rejected
@@ -25,7 +25,6 @@ from writer_client.files.arrow_rows import cast_seconds_to_ms, check_schema, ope
 from writer_client.files.batches import Batch
 
 ROWS_PER_GROUP = 128 * 1024
-APPEND_KEY = b"noted_time.append"  # differs for each append, as `LogStore.create` needs
 MAX_PASSED_APPENDS = 8  # of others, before listing the directory again
 
 
