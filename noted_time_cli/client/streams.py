@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from msgspec import convert
 
 from noted_time.answers import (
     ChangeAnswer,
@@ -18,7 +20,7 @@ from noted_time.answers import (
 )
 from noted_time.client import Json, Question, stream_path
 from noted_time.installation import name_program
-from noted_time.values import Rejected, UnknownStream, format_time, log_id, pluralize
+from noted_time.values import EventTimeForm, Rejected, UnknownStream, format_time, log_id, pluralize
 from noted_time.verdict.words import EXPECTS_NO_WRITERS, suggest_expecting
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.settings import GivenSettings, format_setting, spell_option
@@ -35,6 +37,8 @@ from noted_time_cli.terminal.output import Columns, confirm, format_position, pr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+FORM_FIELDS = ("column", "kind", "zone", "unit", "format", "domain")
 
 FEWER_WRITERS = (
     "{} no longer expects {}, because --expected-writer replaces the list. To expect them "
@@ -107,6 +111,14 @@ def change_settings(  # noqa: PLR0913 - one parameter for each flag
             parse=parse_name,
         ),
     ] = NO_VALUES,
+    event_time_form: Annotated[
+        str | None,
+        option(
+            "FORM",
+            "How event times are read from now on, for example 'column=t zone=Europe/Berlin'. "
+            "Fields: column, kind, zone, unit, format, domain.",
+        ),
+    ] = None,
     comment: CommentOption = None,
     yes: Yes = False,
 ) -> None:
@@ -114,11 +126,18 @@ def change_settings(  # noqa: PLR0913 - one parameter for each flag
 
     A list replaces the former list. To add a writer, use --add-expected-writer.
 
+    An event-time form replaces the one that an observer has stated, for rows after the present
+    positions. Then start the observer with the same zone, unit and format.
+
     Try it:  noted-time stream set flights --writer-timeout 90m
     """
     settings = given.sent
-    if not (settings or add):
+    if not (settings or add or event_time_form):
         raise typer.BadParameter("no setting is given: name one, or use `stream show`")
+    if event_time_form is not None:
+        _replace_form(call, stream, event_time_form, comment)
+        if not (settings or add):
+            return
     path, query = stream_path(stream), {"comment": comment}
     changes = _list_changes(call, stream) if add else []
     last_change = max((each.number for each in changes), default=0)
@@ -142,6 +161,47 @@ def change_settings(  # noqa: PLR0913 - one parameter for each flag
     left = sorted({*before["expected_writers"]} - {*changed["expected_writers"]})
     if left and changed["expected_writers"]:
         say(f"noted-time: {FEWER_WRITERS.format(stream, ', '.join(left))}")
+
+
+def _replace_form(call: Caller, stream: str, text: str, comment: str | None) -> None:
+    body = parse_event_time_form(text)
+    path, query = stream_path(stream, "event-time-form"), {"comment": comment}
+    changed = call.ask_json(Question("PUT", path, query, body, answer=StreamAnswer))
+    if call.print_json(changed):
+        return
+    for domain, stated in changed["event_time_forms"].items():
+        last = stated[-1]
+        since = format_position(last["position"]) if last["position"] else "the beginning"
+        form = convert(last["form"], EventTimeForm)
+        say(f"{stream} reads the event times of {domain} from {since} on: {form}.")
+
+
+def parse_event_time_form(text: str) -> Json:
+    """Return the form that pairs such as `column=t zone=UTC` describe, or raise `BadParameter`.
+
+    Without a kind, a zone without a format is of local times, and a unit is of numbers.
+
+    >>> parse_event_time_form("column=t unit=s")
+    {'column': 't', 'unit': 's', 'kind': 'number'}
+    >>> parse_event_time_form("column=t zone=Europe/Berlin format='%d.%m.%Y %H:%M'")["kind"]
+    'text'
+    """
+    try:
+        pairs = [word.split("=", 1) for word in shlex.split(text)]
+    except ValueError as error:
+        raise typer.BadParameter(f"{text[:80]!r}: {error}") from error
+    unknown = [pair[0] for pair in pairs if len(pair) == 1 or pair[0] not in FORM_FIELDS]
+    if unknown:
+        known = ", ".join(FORM_FIELDS)
+        raise typer.BadParameter(f"{unknown[0][:40]!r} is no field with a value: use {known}")
+    form: Json = dict(pairs)
+    if "column" not in form:
+        raise typer.BadParameter("name the column: column=…")
+    if "kind" not in form:
+        form["kind"] = "number" if "unit" in form else "text"
+        if "zone" in form and "format" not in form:
+            form["kind"] = "local"
+    return form
 
 
 def _report_settings(call: Caller, stream: Json, outcome: str) -> None:
@@ -222,6 +282,9 @@ def show(call: Caller, stream: Stream) -> None:
         return
     _print_settings(answer)
     print_table(MARK_COLUMNS, _list_marks(answer))
+    for domain, stated in answer["event_time_forms"].items():
+        form = convert(stated[-1]["form"], EventTimeForm)
+        say(f"The event times of {domain} are read as {form}.")
     if answer["seal"] is not None:
         at, cut = format_time(answer["seal"]["at"]), format_position(answer["seal"]["cut"])
         say(f"{stream} was sealed at {at}: it ends at {cut}.")
@@ -312,7 +375,7 @@ def _print_settings(stream: Json) -> None:
     print_table({"setting": "setting", "value": "value"}, rows)
 
 
-NO_SETTINGS = frozenset(("marks", "scale_events", "seal"))
+NO_SETTINGS = frozenset(("marks", "scale_events", "seal", "event_time_forms"))
 
 
 def _list_marks(stream: Json) -> list[Json]:

@@ -7,6 +7,7 @@ from itertools import count
 from typing import Annotated
 
 import typer
+from msgspec import convert
 
 from noted_time.answers import (
     ChangesPage,
@@ -19,6 +20,7 @@ from noted_time.answers import (
 from noted_time.client import Json, Question, stream_path
 from noted_time.values import (
     LONGEST_SUSPENSION_MS,
+    EventTimeForm,
     NotedMeanwhile,
     format_duration,
     format_seconds,
@@ -366,8 +368,13 @@ def _describe_went_back(was: Json, is_now: Json) -> str:
     return f"the database lost marks {first} to {last} of {domain}"
 
 
+def _describe_form(_: Json, is_now: Json) -> str:
+    return f"{is_now['domain']}: {convert(is_now['form'], EventTimeForm)}"
+
+
 CHANGE_DESCRIPTIONS: Mapping[str, Callable[[Json, Json], str]] = {
     "settings": _describe_settings,
+    "event_time_form": _describe_form,
     "removed": lambda _, is_now: f"from {is_now['domain']}" if is_now else "",
     "taken_over": lambda was, is_now: f"{was['label'] or '-'} → {is_now['label'] or '-'}",
     "went_back": _describe_went_back,

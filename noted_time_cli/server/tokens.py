@@ -42,7 +42,7 @@ app = typer.Typer(name="token", help="Create, list and revoke tokens.", no_args_
 @group_command(app)
 def create(  # noqa: PLR0913 - one parameter for each flag
     *,
-    scope: Annotated[list[str], typer.Option(help="admin, write or read. Repeatable.")],
+    scope: Annotated[list[str], typer.Option(help="admin, write, observe or read. Repeatable.")],
     stream: Annotated[
         list[str], typer.Option(help="Stream to write or read, with * as wildcard. Default: all.")
     ] = NO_VALUES,

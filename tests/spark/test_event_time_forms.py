@@ -88,7 +88,7 @@ def test_column_in_doubt_is_rejected_until_somebody_says_how_it_is_read(
 ) -> None:
     """The remedies are in the sentence, and the first of them works. A restart keeps it."""
     flights.append_table(0, pa.table({"time": pa.array(MINUTES, pa.timestamp("us"))}))
-    flights.marks.note("w", int(NOON.timestamp() * 1000) + 3_600_000, {"0": 60})
+    flights.marks.note("w", int(NOON.timestamp() * 1000) + 3_600_000, {0: 60})
     end = NOON + timedelta(hours=1)
     with pytest.raises(PySparkException, match=r'no.* has times without a zone.*zone="UTC".*'):
         read_between(read.spark, flights, NOON, end).count()
@@ -104,7 +104,7 @@ def test_checkpoint_keeps_the_zone_that_it_was_begun_with(
 ) -> None:
     """Also until the stream states another one."""
     flights.append_table(0, pa.table({"time": pa.array(MINUTES, pa.timestamp("us"))}))
-    flights.marks.note("w", int(NOON.timestamp() * 1000) + 3_600_000, {"0": 60})
+    flights.marks.note("w", int(NOON.timestamp() * 1000) + 3_600_000, {0: 60})
     output.catch_up(count_per_ten_minutes(read, flights, Columns(zone="America/New_York")))
     with pytest.raises(StreamingQueryException, match=r"begun with zone='America/New_York'"):
         output.catch_up(count_per_ten_minutes(read, flights, Columns(zone="UTC")))
@@ -117,7 +117,7 @@ def test_checkpoint_of_an_earlier_version_keeps_utc_until_another_form_is_stated
 ) -> None:
     """It says so. An earlier version has no form in its offsets."""
     flights.append_table(0, pa.table({"time": pa.array(MINUTES, pa.timestamp("us"))}))
-    flights.marks.note("w", int(NOON.timestamp() * 1000) - 4 * 3_600_000, {"0": 60})
+    flights.marks.note("w", int(NOON.timestamp() * 1000) - 4 * 3_600_000, {0: 60})
     counts = count_per_ten_minutes(read, flights, Columns(zone="UTC"))
     output.catch_up(counts)
     drop_own_form(output.checkpoint)
@@ -186,8 +186,8 @@ def test_form_changes_at_the_positions_where_it_was_replaced(
     body = {"column": form.column, "kind": form.kind, "unit": "ms"}
     flights.server.call("PUT", f"/{flights.name}/event-time-form", body)
     flights.append_table(0, pa.table({"time": pa.array([1_795_651_201_000], pa.int64())}))
-    flights.marks.note("w", 1_795_651_202_000, {"0": 2})
-    flights.marks.note("observer", 1_795_651_202_000, {"0": 2})
+    flights.marks.note("w", 1_795_651_202_000, {0: 2})
+    flights.marks.note("observer", 1_795_651_202_000, {0: 2})
     start = datetime(2026, 11, 26, tzinfo=UTC)
     rows = read_between(read.spark, flights, start, start + timedelta(seconds=2))
     observed.client.close()

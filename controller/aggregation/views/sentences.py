@@ -57,6 +57,9 @@ def sentences(
     if not is_calm:
         yield _describe_excluded(view)
     yield from (f"{hint.writer} {hint.detail}" for hint in found.hints)
+    stated = view.stream.record.event_time_forms.get(view.domain)
+    if stated:
+        yield f"Event times are read as stated: {stated[-1].form}."
     if found.dry_run is not None:
         yield words.describe_dry_run(found.dry_run, found.lower)
 

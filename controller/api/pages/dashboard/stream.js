@@ -122,6 +122,9 @@ function entryText({ writers, returned_writers: returned }) {
     .filter(Boolean).join("; ");
 }
 
+const formText = ({ column, kind, zone, unit, format }) =>
+  `${column} (${[kind, zone, unit, format].filter(Boolean).join(", ")})`;
+
 function changeText({ action, writer, old_values: was, new_values: is }) {
   const text = {
     settings: () => Object.keys(is).map((name) =>
@@ -130,12 +133,13 @@ function changeText({ action, writer, old_values: was, new_values: is }) {
     truncated: () => `truncated at ${shownPosition(is.cut)}`,
     scaled: () => `scaled: sealed ${shownPosition(is.sealed)}, created ${Object.keys(is.created).join(", ") || "none"}`,
     went_back: () => `the database lost marks ${is.seq + 1} to ${was.seq} of ${is.domain}`,
+    event_time_form: () => `event times of ${is.domain} are read as ${formText(is.form)}`,
     taken_over: () => `${writer} taken over from ${was.label} by ${is.label}`,
   }[action];
   return text ? text() : writer ? `${writer} ${inWords(action)}` : inWords(action);
 }
 
-const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal", "logs"]);
+const NO_SETTING = new Set(["name", "id", "marks", "scale_events", "seal", "logs", "event_time_forms"]);
 export const settingsOf = (stream) => Object.keys(stream).filter((name) => !NO_SETTING.has(name));
 
 /** "writer_timeout_ms" → "Writer timeout". */
