@@ -17,6 +17,7 @@ class RefusedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
       segment.
     - `invalid_time`, `superseded`: the time or sequence is below the writer's last one.
     - `implausible_position`: the position is above the bounds `last`.
+    - `implausible_time`: `time` seems to be in seconds, as `detail` says. `last` is null.
     - `too_many_segments`, `too_many_writers`: `last` is the maximum number.
     - `too_far_ahead`: `last` is the largest time that is allowed. `time` is the time that is above
       it. `field` is `time`, `max_time`, or `max_times.` and the domain. `detail` contains the

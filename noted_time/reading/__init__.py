@@ -26,7 +26,7 @@ from noted_time.reading.reader_place import ReaderPlace, locate_reader
 from noted_time.reading.readers import ReaderGroup
 from noted_time.reading.relaying import NEW_SEGMENT_MS, RelayQueue, describe_difference
 from noted_time.reading.trend import Point
-from noted_time.reading.units import check_time, describe_doubt, look_like_seconds
+from noted_time.reading.units import check_time
 from noted_time.reading.whole import WHOLE_LOG, WholeFrom, combine_whole
 from noted_time.reading.windows import (
     CompleteWindow,

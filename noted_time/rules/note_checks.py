@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from noted_time.rules.member import Member
+from noted_time.rules.member import BEFORE_ALL_TIME, Member
 from noted_time.rules.members import Domains
 from noted_time.rules.segments import NOT_NAMED
 from noted_time.values import (
     LEAST_TIME,
+    LEAST_UNIX_MS,
+    NOTED_SECONDS,
     SEGMENTS_PER_POSITION,
     Beyond,
     Note,
@@ -74,6 +76,13 @@ class NoteChecks:
             or (max_times and min(max_times.values()) < LEAST_TIME)
         ):
             return _refuse_too_far_ahead(note, largest_time)
+        if (
+            time is not None
+            and time < NOTED_SECONDS.stop
+            and time >= NOTED_SECONDS.start
+            and self._is_in_seconds(member, number)
+        ):
+            return Refused("implausible_time", None, Beyond("time", time))
         vouched = note.domains if member is None else note.domains or member.terms.domains
         if (
             vouched is not None
@@ -108,6 +117,19 @@ class NoteChecks:
                     return refusal
                 break
         return number, position
+
+    def _is_in_seconds(self, member: Member | None, number: int) -> bool:
+        """Return whether a time that looks like seconds belongs to a stream of Unix ms.
+
+        After smaller times it does not: the clock of the stream is another one, and goes on.
+        """
+        domains = self._domains
+        if not domains.settings.are_unix_ms:
+            return False
+        known = domains.by_number[number].lower
+        if member is not None:
+            known = max(known, member.track(number).time)
+        return known == BEFORE_ALL_TIME or known > LEAST_UNIX_MS
 
     def find_domain(self, note: Note) -> str:
         default = self._domains.default

@@ -50,7 +50,14 @@ from msgspec import Struct
 from noted_time.installation import name_program
 from noted_time.values.fencing import Session
 from noted_time.values.spelling import OtherLog
-from noted_time.values.times import Beyond, Int64, format_time, pluralize
+from noted_time.values.times import (
+    Beyond,
+    Int64,
+    format_time,
+    pluralize,
+    refuse_seconds,
+    suspect_seconds,
+)
 from noted_time.values.writer_state import Late, Missing
 
 
@@ -124,6 +131,8 @@ class InvalidNote(Rejected):
         why = _REFUSAL_REASONS.get(status, "last is {last}")
         if beyond is not None and isinstance(last, int):
             why = f"{beyond.sentence(last)} (at most {{last}} now)"
+        if beyond is not None and status == "implausible_time":
+            why = refuse_seconds(beyond.time)
         if first and status in BEHIND_ANOTHER:
             why += _EARLIER_PROCESS
         shown: object = ", ".join(last) if isinstance(last, tuple) else last
@@ -174,8 +183,7 @@ class ImplausibleTime(Rejected):
 
     def __init__(self, time: Int64, lower: Int64) -> None:
         super().__init__(
-            f"is {time} in seconds? The times of the stream are in milliseconds, "
-            f"so ask for {time * 1000}; the lower is {format_time(lower)}"
+            f"{suspect_seconds(time)}, so ask for {time * 1000}; the lower is {format_time(lower)}"
         )
         self.time = time
         self.lower = lower

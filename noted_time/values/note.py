@@ -12,7 +12,14 @@ from noted_time.values.cut import Offset, Position, SegmentNumber
 from noted_time.values.errors import AnotherLog, InvalidNote
 from noted_time.values.fencing import FORMER_KEPT, LABEL_LENGTH, Session
 from noted_time.values.spelling import NAME_SCHEMA, Id, Line, Name, OtherLog
-from noted_time.values.times import MAX_INT64, MIN_INT64, Beyond, Int64, PositiveInt64
+from noted_time.values.times import (
+    MAX_INT64,
+    MIN_INT64,
+    Beyond,
+    Int64,
+    PositiveInt64,
+    refuse_seconds,
+)
 from noted_time.values.writer_state import Exclusion, LateRows
 
 State = OpenEnum["live", "idle", "finished"]
@@ -22,6 +29,7 @@ RefusedStatus = OpenEnum[
     "invalid_time",
     "invalid_position",
     "implausible_position",
+    "implausible_time",
     "unknown_domain",
     "superseded",
     "fenced",
@@ -248,6 +256,7 @@ class Refused(Struct, frozen=True):
     ``fenced``                               the session that has the name
     ``too_far_ahead``                        the largest time allowed now
     ``implausible_position``                 the largest offsets allowed now
+    ``implausible_time``                     `None`: the time seems to be in seconds
     ``too_many_segments``                    the limit of the writer or of the stream
     ``too_many_writers``                     the limit
     ``not_vouched``                          the first ten domains that the writer vouches for
@@ -256,7 +265,7 @@ class Refused(Struct, frozen=True):
     ``sealed``                               `None`: the stream accepts no more notes
     =======================================  ===================================================
 
-    `beyond` is the time that is ``too_far_ahead``.
+    `beyond` is the time that is ``too_far_ahead`` or ``implausible_time``.
     """
 
     status: RefusedStatus
@@ -265,9 +274,11 @@ class Refused(Struct, frozen=True):
 
     @property
     def detail(self) -> str | None:
-        """How far the time is ahead, or which logs differ, or `None`."""
+        """How far the time is ahead, its likely unit, which logs differ, or `None`."""
         if isinstance(self.last, OtherLog):
             return self.last.sentence
+        if self.beyond is not None and self.status == "implausible_time":
+            return refuse_seconds(self.beyond.time)
         if self.beyond is None or not isinstance(self.last, int):
             return None
         return self.beyond.sentence(self.last)

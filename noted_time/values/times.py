@@ -46,6 +46,12 @@ class Bounds(Struct, frozen=True):
 UNIX_MS = Bounds(31_536_000_000, 7_258_118_400_000)
 """The years 1971 to 2199."""
 
+UNIX_SECONDS = Bounds(10**8 + 1, LEAST_UNIX_MS)
+"""1973 to 5138 in seconds, or January 1970 to March 1973 in ms."""
+
+NOTED_SECONDS = Bounds(UNIX_SECONDS.start, UNIX_MS.stop // 1000)
+"""The times up to 2199 in seconds, which are before April 1970 in ms."""
+
 
 def format_time(time: int | None) -> str:
     """Return a time in ISO 8601 if it can be Unix ms, otherwise as a plain number.
@@ -73,6 +79,34 @@ def format_gap(earlier: int, later: int) -> str:
 
 def format_month(unix_ms: int) -> str:
     return f"{EPOCH + timedelta(milliseconds=unix_ms):%B %Y}"
+
+
+def look_like_seconds(time: int) -> bool:
+    return time in UNIX_SECONDS
+
+
+def describe_doubt(time: int) -> str:
+    """Return a question about a time that looks like seconds.
+
+    >>> describe_doubt(1795255200)
+    '1795255200, which is January 1970: are these seconds?'
+    """
+    return f"{time}, which is {format_month(time)}: are these seconds?"
+
+
+def suspect_seconds(time: int) -> str:
+    """Return the question to a caller whose time looks like seconds."""
+    return f"is {time} in seconds? The times of the stream are in milliseconds"
+
+
+def refuse_seconds(time: int) -> str:
+    """Return why a note is refused whose time looks like seconds, and the remedy.
+
+    >>> refuse_seconds(1795255200)[:92]
+    'is 1795255200 in seconds? The times of the stream are in milliseconds, so note 1795255200000'
+    """
+    remedy = "set max_time_ahead_ms of the stream to null if its times are not Unix milliseconds"
+    return f"{suspect_seconds(time)}, so note {time * 1000}, or {remedy}"
 
 
 def format_duration(ms: int) -> str:
@@ -103,7 +137,7 @@ def pluralize(number: int, what: str) -> str:
 
 
 class Beyond(Struct, frozen=True):
-    """A time of a note that is too far ahead.
+    """A time of a note that is too far ahead, or in another unit.
 
     >>> bound = 1357034420000
     >>> Beyond("time", 1357034420000000).sentence(bound)

@@ -11,11 +11,9 @@ from noted_time.answers import WriterRow
 from noted_time.client import Json, Question, note_to_wire, stream_path
 from noted_time.coding import DECODE_ERRORS, encode
 from noted_time.installation import name_program
-from noted_time.reading import describe_doubt, look_like_seconds
 from noted_time.values import (
     STATUS_WORDS,
     UNCHANGED_TIMEOUT,
-    UNIX_MS,
     Accepted,
     LateRows,
     Note,
@@ -132,7 +130,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         create = f"`{name_program()} stream create {stream}` creates it"
         raise _add_remedy(unknown, ";", create) from None
     if not isinstance(result, Accepted):
-        raise _build_error(sent, result)
+        raise result.error(sent.writer)
     if not call.print_json(answer):
         say(_describe_result(stream, sent, result))
     if result.exclusion is None and (warning := _describe_late(stream, sent, result.lower)):
@@ -169,14 +167,6 @@ def _build_late_rows(rows: int | None, least: str | None, most: str | None) -> L
 def _add_remedy(error: Rejected, stop: str, remedy: str) -> Rejected:
     said = str(error)
     return Rejected(f"{said}{'' if said.endswith('?') else stop} {remedy}")
-
-
-def _build_error(sent: Note, result: Refused) -> Rejected:
-    time, error = sent.time or 0, result.error(sent.writer)
-    is_unix_ms = isinstance(result.last, int) and result.last in UNIX_MS
-    if result.status != "invalid_time" or not (is_unix_ms and look_like_seconds(time)):
-        return error
-    return Rejected(f"{error}. Now it noted {describe_doubt(time)} In ms this is {time * 1000}")
 
 
 def _describe_late(stream: str, sent: Note, lower: int | None) -> str:

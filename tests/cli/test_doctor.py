@@ -73,7 +73,8 @@ def test_doctor_suggests_the_right_scheme(tmp_path: Path, listens: list[str], as
 def test_each_stream_problem_has_a_remedy(run: Console) -> None:
     """A writer that never came, one that fell silent, and one whose times are in seconds."""
     run.served.create("ill", writer_timeout_ms=600, expected_writers=["DL"])
-    run.served.post("ill", {"writer": "UA", "time": 1_357_034_400, "position": {"0": 1}})
+    for time in (5, 1_357_034_400):  # a first time in seconds is refused
+        run.served.post("ill", {"writer": "UA", "time": time, "position": {"0": 1}})
     wait_until(lambda: run.served.get("ill/explain").get("silence") == "missing")
 
     done = run("doctor", "ill", "--json")

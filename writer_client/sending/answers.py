@@ -111,7 +111,7 @@ def _decode_result(content: Raw, domains: tuple[str, ...]) -> Accepted | Refused
     last = build_decoder(_TYPES_OF_LAST[status]).decode(result.last)
     if isinstance(last, CurrentSession):
         last = Session(last.session, last.label, last.began_at)
-    is_beyond = status == "too_far_ahead"
+    is_beyond = status in {"too_far_ahead", "implausible_time"}
     return Refused(status, last, build_decoder(Beyond).decode(content) if is_beyond else None)
 
 
@@ -119,6 +119,7 @@ _TYPES_OF_LAST: Mapping[str, Any] = {
     "invalid_time": Int64,
     "invalid_position": Mapping[Offset, Offset],
     "implausible_position": Mapping[Offset, Offset],
+    "implausible_time": None,
     "superseded": Int64,
     "too_far_ahead": Int64,
     "too_many_segments": Int64,

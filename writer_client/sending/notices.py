@@ -9,15 +9,16 @@ from contextlib import suppress
 from functools import partial
 
 from noted_time.client import Outage
-from noted_time.reading import describe_doubt, look_like_seconds
 from noted_time.values import (
     Beyond,
     Exclusion,
     NotedTimeError,
     Rejected,
     Session,
+    describe_doubt,
     format_gap,
     format_time,
+    look_like_seconds,
     pluralize,
 )
 from writer_client.sending.vouched import HeldBack

@@ -8,8 +8,14 @@ from itertools import chain, islice
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.view import View
 from noted_time.answers import Hint
-from noted_time.reading import describe_doubt, look_like_seconds, sum_by_writer
-from noted_time.values import format_gap, format_seconds, pluralize
+from noted_time.reading import sum_by_writer
+from noted_time.values import (
+    describe_doubt,
+    format_gap,
+    format_seconds,
+    look_like_seconds,
+    pluralize,
+)
 
 MEMBERS_EXAMINED = 10_000  # examining them takes 2 ms
 
