@@ -6,19 +6,24 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import tzinfo
+from operator import index
 from typing import Any, Generic, TypeVar
 
 from noted_time.client import Backoff
 from noted_time.progress import BacklogState, Lag, SegmentTimes
 from noted_time.reading import Tiling
 from noted_time.values import (
+    DAY_MS,
     Mark,
     NotCompleteYet,
     Rejected,
     Time,
     TimeWindow,
+    Unreadable,
     convert_position,
+    parse_duration,
     parse_zone,
     unix_ms_of,
     validate_name,
@@ -237,7 +242,7 @@ class Reader(ABC, Generic[Network]):
     def _create_window_cursor(
         self, size_ms: int, grid: tuple[Time, str | tzinfo], after: Time | None, domain: str | None
     ) -> WindowCursor:
-        tiling = Tiling(size_ms, unix_ms_of(grid[0]), parse_zone(grid[1]))
+        tiling = Tiling(_read_size(size_ms), unix_ms_of(grid[0]), parse_zone(grid[1]))
         begin = None if after is None else unix_ms_of(after)
         return WindowCursor(self._following, tiling, begin, domain)
 
@@ -303,3 +308,15 @@ def _raise_refusal(steps: Sequence[Repeated[Any]]) -> None:
     for step in steps:
         if isinstance(step.failure, Rejected):
             raise step.failure
+
+
+def _read_size(size_ms: object) -> int:
+    """Return the size of windows, or raise `Rejected` with the ms of a duration as text."""
+    with suppress(TypeError):
+        return index(size_ms)  # type: ignore[arg-type]
+    example = f", such as {DAY_MS} for a day"
+    with suppress(Unreadable):
+        if isinstance(size_ms, str):
+            example = f": use {parse_duration(size_ms)}"
+    fault = f"size_ms is {size_ms!r:.40}, but a size is a whole number of milliseconds"
+    raise Rejected(fault + example)

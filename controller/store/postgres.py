@@ -54,9 +54,21 @@ FROM noted_time_replica JOIN pg_stat_activity USING (pid) ORDER BY url
 """
 
 _SELECT_OFF_SETTINGS = """
-SELECT name FROM pg_settings WHERE setting = 'off'
+SELECT name, source, quote_ident(session_user), quote_ident(current_database())
+FROM pg_settings WHERE setting = 'off'
 AND name IN ('fsync', 'full_page_writes', 'synchronous_commit') ORDER BY name
 """
+
+_RESET_REMEDY = "run `ALTER {scope} RESET {names}` and restart the controllers"
+_REMEDIES_BY_SOURCE = {
+    "command line": "restart the server with {names} on",
+    "user": _RESET_REMEDY.replace("{scope}", "ROLE {role}"),
+    "database": _RESET_REMEDY.replace("{scope}", "DATABASE {database}"),
+    "database user": _RESET_REMEDY.replace("{scope}", "ROLE {role} IN DATABASE {database}"),
+    "client": "remove {names} from the connection's options and restart the controllers",
+}
+"""By where the setting comes from. Open sessions keep a setting of their role or database."""
+_RELOAD_REMEDY = "set {names} to on and reload the server"
 
 
 class PostgresReading(SqlReading):
@@ -66,9 +78,20 @@ class PostgresReading(SqlReading):
         return [Replica(*row) for row in self._rows(text(_SELECT_CONNECTED))]
 
     def risk(self) -> str | None:
-        off = ", ".join(name for (name,) in self._rows(text(_SELECT_OFF_SETTINGS)))
-        why = f"PostgreSQL has {off} off, so a power cut may lose acknowledged notes"
-        return f"{why}: set {off} to on and reload the server" if off else None
+        off: list[str] = []
+        names_by_remedy: dict[str, list[str]] = {}
+        for name, source, role, database in self._rows(text(_SELECT_OFF_SETTINGS)):
+            off.append(name)
+            template = _REMEDIES_BY_SOURCE.get(source, _RELOAD_REMEDY)
+            remedy = template.replace("{role}", role).replace("{database}", database)
+            names_by_remedy.setdefault(remedy, []).append(name)
+        if not off:
+            return None
+        remedies = [
+            remedy.replace("{names}", ", ".join(names)) for remedy, names in names_by_remedy.items()
+        ]
+        why = f"PostgreSQL has {', '.join(off)} off, so a power cut may lose acknowledged notes"
+        return f"{why}: {'; '.join(remedies)}"
 
 
 class PostgresStore(SqlStore):

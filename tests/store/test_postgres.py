@@ -16,6 +16,7 @@ from noted_time import Rejected
 from tests.support.stored import build_changes, commit, mark, member, read_seqs, records, stream
 from tests.trials.chaos.link import Link
 from tools.trials.postgres import PASSWORD, Server, find_binaries
+from tools.trials.waiting import wait_until
 
 
 @pytest.fixture
@@ -152,10 +153,48 @@ def test_unsafe_settings_of_postgres_are_named(server: Server) -> None:
 
     named = [risk and risk.partition(",")[0] for risk in risks[:2]]
     assert named == [None, "PostgreSQL has synchronous_commit off"]
+    assert risks[1] is not None
+    assert risks[1].endswith(
+        ": remove synchronous_commit from the connection's options and restart the controllers"
+    )
     assert risks[2] == (
         "PostgreSQL has fsync, full_page_writes off, so a power cut may lose acknowledged notes: "
-        "set fsync, full_page_writes to on and reload the server"
+        "restart the server with fsync, full_page_writes on"
     )
+
+
+def test_unsafe_settings_of_a_role_need_new_sessions() -> None:
+    """They outlast a reload of the server, and open sessions keep them."""
+    directory = find_binaries()
+    assert directory
+    scopes = ("ROLE noted", "DATABASE postgres", "ROLE noted IN DATABASE postgres")
+    risks, risks_after_reset = [], []
+    with Server(directory) as synced:
+        for scope in scopes:
+            synced.execute(f"ALTER {scope} SET synchronous_commit = off")
+            risks.append(read_risk(synced.url()))
+            synced.execute(f"ALTER {scope} RESET synchronous_commit")
+            risks_after_reset.append(read_risk(synced.url()))
+
+    assert risks == [
+        "PostgreSQL has synchronous_commit off, so a power cut may lose acknowledged notes: run "
+        f"`ALTER {scope} RESET synchronous_commit` and restart the controllers"
+        for scope in scopes
+    ]
+    assert risks_after_reset == [None, None, None]
+
+
+def test_unsafe_settings_of_the_file_need_a_reload() -> None:
+    directory = find_binaries()
+    assert directory
+    with Server(directory) as synced:
+        synced.execute("ALTER SYSTEM SET synchronous_commit = off")
+        synced.execute("SELECT pg_reload_conf()")
+        wait_until(lambda: read_risk(synced.url()))
+        risk = read_risk(synced.url())
+
+    assert risk is not None
+    assert risk.endswith(": set synchronous_commit to on and reload the server")
 
 
 @pytest.mark.parametrize(
