@@ -19,6 +19,7 @@ from noted_time.observing.time_forms import (
     TimeForm,
     Unit,
     describe_skipped,
+    find_arrival,
     find_bounds,
 )
 from noted_time.values import INGESTION_NAME

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,9 +13,9 @@ from math import floor, isfinite
 from operator import index
 from typing import Any, Literal
 
+from noted_time.observing.epochs import list_near
 from noted_time.values import (
     EPOCH,
-    INTEGER_PATTERN,
     LARGEST_TIME,
     LEAST_TIME,
     UNIX_MS,
@@ -26,19 +27,30 @@ from noted_time.values import (
     unix_ms_of,
 )
 
-Unit = Literal["s", "ms", "us", "ns"]
+Unit = Literal["s", "ms", "us", "ns", "d"]
 
-UNIT_SIZES: dict[Unit, int] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+UNIT_SIZES: dict[Unit, int] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "d": 86_400 * 10**9}
 """In ns."""
 
-UNIT_NAMES = dict(zip(UNIT_SIZES, ("seconds", "ms", "microseconds", "nanoseconds"), strict=True))
+UNIT_NAMES: dict[Unit, str] = {
+    "s": "seconds",
+    "ms": "ms",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+    "d": "days",
+}
+
+NUMBER_PATTERN = re.compile(r"[-+]?[0-9]{1,19}(\.[0-9]{0,18})?([eE][-+]?[0-9]{1,2})?", re.ASCII)
 
 FIRST_TIMES = 1000
 
 FIRST_YEAR = 1990
 """The first year of digits such as 2026092110, which would be in 2033 as Unix seconds."""
 
-DIGIT_FORMATS = ("%Y%m%d", "%Y%m%d%H", "%Y%m%d%H%M", "%Y%m%d%H%M%S")
+LEAST_OLD_MS = 946_684_800_000
+"""The year 2000: .NET ticks and FILETIME would be Unix nanoseconds of 1990 and 1974."""
+
+DIGIT_FORMATS = ("%Y%m%d", "%Y%m%d%H", "%Y%m%d%H%M", "%Y%m%d%H%M%S", "%Y")
 
 SHORT_FORMAT = "%y%m%d%H%M"
 
@@ -76,8 +88,9 @@ class TimeForm:
     """The unit of numeric times, and the zone of times without one.
 
     Without a unit, numbers are Unix ms. Times without a zone, such as dates, are rejected unless
-    there is a `zone`. With a `format`, numbers and texts are in that form of `strptime`. `bounds`
-    are `None` until `judge` has seen the first times.
+    there is a `zone`. With the unit `d`, numbers and dates are days since 1970 in the zone, or in
+    UTC without one. With a `format`, numbers and texts are in that form of `strptime`. `bounds` are
+    `None` until `judge` has seen the first times.
     """
 
     unit: Unit | None = None
@@ -86,10 +99,12 @@ class TimeForm:
     bounds: Bounds | None = None
 
     def ms_of(self, value: object) -> int | None:
-        """Return a time in Unix ms, rounded down: a number, an integer as text, ISO 8601, a date.
+        """Return a time in Unix ms, rounded down: a number, also as text, ISO 8601, a date.
 
         >>> TimeForm("s").ms_of(1357034400.25), TimeForm("ns").ms_of("1357034400250000000")
         (1357034400250, 1357034400250)
+        >>> TimeForm("s").ms_of("1357034400.250"), TimeForm("d").ms_of(15706)
+        (1357034400250, 1356998400000)
         >>> TimeForm().ms_of("2013-01-01 10:00 UTC"), TimeForm().ms_of("2013-01-01T11:00+01:00")
         (1357034400000, 1357034400000)
         >>> TimeForm(format="%d/%b/%Y:%H:%M:%S %z").ms_of("01/Jan/2013:10:00:00 +0000")
@@ -99,8 +114,13 @@ class TimeForm:
         `NoSuchTime` for another time outside, and for an hour that the zone skipped. Raises
         `Rejected` for everything else, with the value.
         """
-        number = _parse_number(value) if self.format is None else None
-        time = self._parse_moment(value) if number is None else self.scale_to_ms(number)
+        number = self._find_number(value)
+        if number is None:
+            time = self._parse_moment(value)
+        elif self.unit == "d" and self.zone is not None:
+            time = self._place_days(number)
+        else:
+            time = self.scale_to_ms(number)
         if time in (self.bounds or ANY_TIME):
             return time
         if time not in ANY_TIME:
@@ -119,17 +139,18 @@ class TimeForm:
             return floor(number * size / UNIT_SIZES["ms"])
         return floor(round(number * (size / UNIT_SIZES["ms"]), 3))
 
-    def judge(self, name: str, values: Iterable[object], now: int) -> TimeForm:
+    def judge(self, name: str, values: Iterable[object], arrival: int) -> TimeForm:
         """Return the form with a unit, and with the bounds of times that can be right.
 
         If most of the first times are from 1971 to 2199, all others are wrong. Raises
-        `NotObservable` if the unit is in doubt; `now` is in Unix ms.
+        `NotObservable` if the unit is in doubt. `arrival` is when the times arrived, in Unix ms, or
+        now.
         """
         if self.bounds is not None:
             return self
         first = [*islice(values, FIRST_TIMES)]
         is_open = self.unit is None and self.format is None
-        if is_open and (doubt := find_doubt(name, first, now)) is not None:
+        if is_open and (doubt := find_doubt(name, first, arrival)) is not None:
             raise NotObservable(doubt)
         form, times = replace(self, unit=self.unit or "ms"), list[int]()
         for value in first:
@@ -147,7 +168,7 @@ class TimeForm:
             return None
         size = UNIT_SIZES[self.unit or "ms"]
         for unit, words in UNIT_NAMES.items():
-            if time * UNIT_SIZES[unit] // size in UNIX_MS:
+            if unit != "d" and time * UNIT_SIZES[unit] // size in UNIX_MS:
                 return f"times that look like Unix {words}"
         return "times in no year from 1971 to 2199"
 
@@ -160,6 +181,21 @@ class TimeForm:
             raise NotObservable(f"column `{name}` has timestamps without a zone: {ZONE_REMEDY}")
         return self.zone if zone is None else None
 
+    def _find_number(self, value: object) -> float | Decimal | None:
+        if self.format is not None:
+            return None
+        if self.unit == "d" and isinstance(value, date) and not isinstance(value, datetime):
+            return (value - EPOCH.date()).days
+        number: float | Decimal | None = _parse_number(value)
+        return number
+
+    def _place_days(self, number: float | Decimal) -> int:
+        try:
+            moment = EPOCH.replace(tzinfo=None) + timedelta(milliseconds=self.scale_to_ms(number))
+        except OverflowError as error:
+            raise Rejected(f"{number} days since 1970 are in no year from 1 to 9999") from error
+        return self._place_moment(moment, number)
+
     def _parse_moment(self, value: object) -> int:
         moment = value
         if self.format is not None and isinstance(value, str | int):
@@ -170,12 +206,16 @@ class TimeForm:
             with suppress(ValueError):
                 moment = datetime.fromisoformat(value.strip().replace(" UTC", "+00:00"))
         if not isinstance(moment, datetime):
-            forms = "a number (--unit s, ms, us or ns), ISO 8601 with a zone, or pass --format"
+            forms = "a number (--unit s, ms, us, ns or d), ISO 8601 with a zone, or pass --format"
             raise Rejected(f"{value!r:.60} is not a time: write {forms}")
         if moment.utcoffset() is not None:
             return unix_ms_of(moment)
         if self.zone is None:
             raise Rejected(f"{str(value)[:40]!r} has no zone: {ZONE_REMEDY}")
+        return self._place_moment(moment, value)
+
+    def _place_moment(self, moment: datetime, value: object) -> int:
+        """Return a local time in the zone."""
         passes = convert_local(moment, self.zone)
         if passes is None:
             raise NoSuchTime(f"{str(value)[:40]!r} is among {describe_skipped(self.zone)}")
@@ -200,34 +240,87 @@ def find_bounds(times: Sequence[int]) -> Bounds:
     return UNIX_MS if 2 * sum(time in UNIX_MS for time in times) >= len(times) else ANY_TIME
 
 
-def find_doubt(name: str, values: Iterable[object], now: int) -> str | None:
+def find_arrival(timestamps: Iterable[int], now: int) -> int:
+    """Return the median of the timestamps from 1971 to 2199, or now without any."""
+    unix_times = sorted(time for time in timestamps if time in UNIX_MS)
+    return unix_times[len(unix_times) // 2] if unix_times else now
+
+
+def find_doubt(name: str, values: Iterable[object], arrival: int) -> str | None:
     """Return why the first times of a field cannot be Unix ms, or `None`.
 
-    Most of the numbers are then outside 1971 to 2199, or digits of a date; text is not checked.
-    `now` is in Unix ms.
+    Most of the numbers are then outside 1971 to 2199, or digits of a date; text is not checked. The
+    result names the units and epochs that are within a year of the `arrival`, in Unix ms.
 
     >>> now = 1795651200000
     >>> find_doubt("ts", [1795651200, "1795651201", 1795651202000], now)
     'the times of `ts` look like Unix seconds (2026-11-26 as seconds, 1970-01-21 as ms): pass --unit s'
     >>> find_doubt("ts", [2026112109, 2026112110], now)
     'the times of `ts`, for example 2026112110, look like digits of a date: pass --format %Y%m%d%H'
+    >>> find_doubt("ts", [1479686418], now)
+    'the times of `ts`, for example 1479686418, look like GPS seconds since 1980 (2026-11-26; Unix ms are round(value * 1000) + 315_964_782_000) or Unix seconds (2016-11-21): let --field module:function return Unix ms, or write them to a column'
+    >>> find_doubt("ts", [1357034400], now)
+    'the times of `ts`, for example 1357034400, are near 2026-11-26 in no unit; they are 2013-01-01 as seconds: if that is right, pass it as --unit'
     """  # noqa: E501 - sentences as they are printed
-    first = sorted(n for n in map(_parse_number, islice(values, FIRST_TIMES)) if n is not None)
-    if (digits := _find_format(first, now)) is not None:
-        example = f"the times of `{name}`, for example {first[len(first) // 2]}"
-        return f"{example}, look like digits of a date: pass --format {digits}"
-    scaled = {unit: [*map(TimeForm(unit).scale_to_ms, first)] for unit in UNIT_NAMES}
-    fits = [unit for unit, times in scaled.items() if find_bounds(times) is UNIX_MS]
-    if "ms" in fits:
+    numbers = sorted(n for n in map(_parse_number, islice(values, FIRST_TIMES)) if n is not None)
+    form = _find_format(numbers, arrival)
+    if form is None and find_bounds([*map(IN_MS.scale_to_ms, numbers)]) is UNIX_MS:
         return None
-    shown, of = first[len(first) // 2], f"the times of `{name}`"
-    for unit in (each for each in fits if TimeForm(each).scale_to_ms(shown) <= now + YEAR_MS):
-        day, as_ms = (_format_day(TimeForm(each).scale_to_ms(shown)) for each in (unit, None))
-        in_words = UNIT_NAMES[unit]
-        days = f"{day} as {in_words}, {as_ms} as ms"
-        return f"{of} look like Unix {in_words} ({days}): pass --unit {unit}"
-    remedy = "pass --unit ms to take them as they are"
-    return f"{of}, for example {shown}, are Unix time in no unit: {remedy}"
+    shown = numbers[len(numbers) // 2]
+    example = f"the times of `{name}`, for example {shown}"
+    if form is not None:
+        return f"{example}, look like digits of a date: pass --format {form}"
+    return (
+        _describe_unit(name, shown, arrival)
+        or _describe_epochs(example, shown, arrival)
+        or _describe_old(example, shown, arrival)
+        or f"{example}, are Unix time in no unit: pass --unit ms to take them as they are"
+    )
+
+
+def _describe_unit(name: str, number: float | Decimal, arrival: int) -> str | None:
+    """Name the Unix unit that puts a number near its arrival."""
+    for unit, words in UNIT_NAMES.items():
+        time = TimeForm(unit).scale_to_ms(number)
+        if abs(time - arrival) <= YEAR_MS:
+            days = f"{_format_day(time)} as {words}, {_format_day(IN_MS.scale_to_ms(number))} as ms"
+            return f"the times of `{name}` look like Unix {words} ({days}): pass --unit {unit}"
+    return None
+
+
+def _describe_epochs(example: str, number: float | Decimal, arrival: int) -> str | None:
+    """Name the epochs that put a number near its arrival, with their formulas."""
+    names = list[str]()
+    for epoch in list_near(number, arrival, YEAR_MS):
+        day = _format_day(epoch.scale_to_ms(number))
+        names.append(f"{epoch.name} ({day}; Unix ms are {epoch.formula})")
+    if not names:
+        return None
+    unit = _find_old_unit(number, arrival)
+    if unit is not None and TimeForm(unit).scale_to_ms(number) >= LEAST_OLD_MS:
+        names.append(f"Unix {UNIT_NAMES[unit]} ({_format_day(TimeForm(unit).scale_to_ms(number))})")
+    remedy = "let --field module:function return Unix ms, or write them to a column"
+    return f"{example}, look like {' or '.join(names)}: {remedy}"
+
+
+def _describe_old(example: str, number: float | Decimal, arrival: int) -> str | None:
+    """Name the Unix unit that puts a number long before its arrival, as in an archive."""
+    unit = _find_old_unit(number, arrival)
+    if unit is None:
+        return None
+    day = _format_day(TimeForm(unit).scale_to_ms(number))
+    return (
+        f"{example}, are near {_format_day(arrival)} in no unit; they are {day} as "
+        f"{UNIT_NAMES[unit]}: if that is right, pass it as --unit"
+    )
+
+
+def _find_old_unit(number: float | Decimal, arrival: int) -> Unit | None:
+    for unit in UNIT_NAMES:
+        time = TimeForm(unit).scale_to_ms(number)
+        if time in UNIX_MS and time < arrival:
+            return unit
+    return None
 
 
 def _parse_format(text: str, form: str) -> datetime:
@@ -258,7 +351,11 @@ def _is_date(number: float | Decimal, form: str, years: range) -> bool:
 
 def _parse_number(value: Any) -> float | Decimal | None:  # noqa: ANN401 - any value of a row
     if isinstance(value, str):
-        return int(value) if INTEGER_PATTERN.fullmatch(value.strip()) else None
+        text = value.strip()
+        matched = NUMBER_PATTERN.fullmatch(text)
+        if matched is None:
+            return None
+        return Decimal(text) if matched[1] or matched[2] else int(text)
     if isinstance(value, float | Decimal):
         return value if isfinite(value) else None
     return index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else None

@@ -18,7 +18,7 @@ import typer
 from pyarrow.json import ParseOptions, read_json
 
 from noted_time.filelog import LogDirectories
-from noted_time.observing import TimeForm
+from noted_time.observing import FIRST_TIMES, TimeForm, find_arrival
 from noted_time.stores import LogPath, ObjectPath, parse_root, store_of
 from noted_time.values import Rejected, Unreadable, pluralize
 from noted_time_cli.analyse.rows import Rows
@@ -177,15 +177,17 @@ def _read_rows(
         table = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         raise Rejected(f"these files write a column in different forms: {error}") from error
-    times, second, left_out = _convert_times(table, columns.time, form)
+    arrivals, arrival = None, _find_modification(files)
+    if columns.arrival is not None:
+        arrivals, *_ = _convert_times(table, columns.arrival, form, arrival)
+        arrival = find_arrival(pc.drop_null(arrivals)[:FIRST_TIMES].to_pylist(), arrival)
+    times, second, left_out = _convert_times(table, columns.time, form, arrival)
     kept = np.flatnonzero(pc.is_valid(times).to_numpy())
     without = len(table) - len(kept) - left_out.total()
     if not len(kept):
         raise Rejected(f"no row has a value in {columns.time!r}: name another column with --time")
     notices = [f"{pluralize(n, 'row')} left out, with {kind}." for kind, n in left_out.items()]
-    arrivals = None
-    if columns.arrival is not None:
-        arrivals, *_ = _convert_times(table, columns.arrival, form)
+    if arrivals is not None:
         if arrivals.null_count:
             missing = f"{arrivals.null_count:,} rows have no {columns.arrival}"
             raise Rejected(f"{missing}: leave --arrival out, or remove these rows")
@@ -207,10 +209,16 @@ def _read_rows(
     )
 
 
-def _convert_times(table: pa.Table, column: str, form: TimeForm) -> ArrowTimes:
+def _find_modification(files: Sequence[tuple[int, int, LogPath]]) -> int:
+    """Return when the newest local file was modified, in Unix ms, or now without any."""
+    modified = [file.stat().st_mtime_ns // 10**6 for *_, file in files if isinstance(file, Path)]
+    return max(modified, default=int(time.time() * 1000))
+
+
+def _convert_times(table: pa.Table, column: str, form: TimeForm, arrival: int) -> ArrowTimes:
     values = table.column(column)
     first = list_first(values, column, form)
-    return convert_times(values, column, form.judge(column, first, int(time.time() * 1000)))
+    return convert_times(values, column, form.judge(column, first, arrival))
 
 
 def _read_names(table: pa.Table, column: str) -> NDArray[Any]:

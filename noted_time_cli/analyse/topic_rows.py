@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from noted_time.kafka import Topic
 from noted_time.kafka.records import TopicReader
-from noted_time.observing import FIRST_TIMES, FirstPass, TimeForm
+from noted_time.observing import FIRST_TIMES, FirstPass, TimeForm, find_arrival
 from noted_time.values import (
     NotObservable,
     Rejected,
@@ -184,7 +184,8 @@ class _Reading:
         if not self._times:
             raise Rejected(self._describe_nothing(topic.name))
         event_time = self._field or "timestamp"
-        self._form.judge(event_time, self._first, int(clocks.time() * 1000))
+        arrival = find_arrival(self._came[:FIRST_TIMES], int(clocks.time() * 1000))
+        self._form.judge(event_time, self._first, arrival)
         is_appended = self._appended == len(self._times)
         knows = is_live or self._field is not None
         if self._field is None and is_appended:

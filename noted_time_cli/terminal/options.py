@@ -100,7 +100,10 @@ def zone_option(text: str, *, default: str | bool = False) -> Any:  # noqa: ANN4
 
 
 UnitOption = Annotated[
-    Unit | None, typer.Option(help="The unit of numbers. Default: inferred from the first.")
+    Unit | None,
+    typer.Option(
+        help="The unit of numbers; d is days since 1970. Default: ms, if the first look like it."
+    ),
 ]
 
 

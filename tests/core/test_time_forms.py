@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -10,10 +12,12 @@ from hypothesis import strategies as st
 
 from noted_time import Rejected
 from noted_time.observing import TimeForm, Unit
+from noted_time.observing.epochs import KNOWN_EPOCHS, Epoch
 from noted_time.observing.time_forms import find_doubt
-from noted_time.values import UNIX_MS
+from noted_time.values import DAY_MS, UNIX_MS, YEAR_MS
 
 PER_SECOND: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+BERLIN = ZoneInfo("Europe/Berlin")
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 NOON_MS = 1_795_694_400_000
 
@@ -34,13 +38,90 @@ def test_a_float_of_seconds_keeps_its_milliseconds(ms: int) -> None:
     assert TimeForm("s").ms_of(ms / 1000) == ms
 
 
-@given(st.lists(st.integers(10**12, NOON_MS), min_size=1), units)
+@given(st.lists(st.integers(NOON_MS - YEAR_MS, NOON_MS), min_size=1), units)
 def test_the_unit_of_times_is_found(times: list[int], unit: Unit) -> None:
     numbers = [ms * PER_SECOND[unit] // 1000 for ms in times]
     doubt = find_doubt("ts", numbers, NOON_MS)
 
     remedy = doubt and doubt.rpartition(": ")[2]
     assert remedy == (None if unit == "ms" else f"pass --unit {unit}")
+
+
+@given(st.integers(10**12, NOON_MS - YEAR_MS - 1), units)
+def test_the_unit_of_an_archive_is_said(ms: int, unit: Unit) -> None:
+    """No command is printed, because the times are far from their arrival."""
+    number = ms * PER_SECOND[unit] // 1000
+    doubt = find_doubt("ts", [number], NOON_MS) or ""
+
+    day = TimeForm(unit).ms_of(number) or 0
+    assert f"pass --unit {unit}" not in doubt
+    assert (str(datetime.fromtimestamp(day // 1000, UTC).date()) in doubt) == (unit != "ms")
+
+
+def write_in(epoch: Epoch, ms: int) -> float:
+    """Return a time as a system with this epoch writes it."""
+    number = (ms - epoch.origin_ms) * epoch.ticks / DAY_MS
+    return number if epoch.ticks == 1 else (ms - epoch.origin_ms) * epoch.ticks // DAY_MS
+
+
+@given(st.sampled_from(KNOWN_EPOCHS), st.integers(NOON_MS - 300 * DAY_MS, NOON_MS))
+def test_epochs_near_the_arrival_are_named(epoch: Epoch, ms: int) -> None:
+    """The formula returns Unix ms, and no unit is offered."""
+    number = write_in(epoch, ms)
+    doubt = find_doubt("ts", [number], NOON_MS) or ""
+
+    assert f"{epoch.name} ({datetime.fromtimestamp(ms // 1000, UTC).date()}; Unix ms are " in doubt
+    assert doubt.endswith(": let --field module:function return Unix ms, or write them to a column")
+    in_ms = eval(epoch.formula, {"value": number})  # noqa: S307 - ours
+    assert abs(in_ms - ms) <= DAY_MS // min(epoch.ticks, DAY_MS)
+
+
+def test_only_seconds_since_2000_and_2001_are_near_both() -> None:
+    """Rows that are a month old when they arrive."""
+    ms = NOON_MS - 30 * DAY_MS
+    named = {
+        epoch.name: {each.name for each in KNOWN_EPOCHS if f" {each.name} (" in doubt}
+        for epoch in KNOWN_EPOCHS
+        if (doubt := find_doubt("ts", [write_in(epoch, ms)], NOON_MS))
+    }
+
+    both = {"seconds since 2000", "Apple's seconds since 2001"}
+    expected = {epoch.name: {epoch.name} for epoch in KNOWN_EPOCHS}
+    assert named == expected | {"seconds since 2000": both}
+
+
+@pytest.mark.parametrize(
+    ("value", "zone", "ms"),
+    [
+        (20_783, None, NOON_MS - DAY_MS // 2),
+        ("20783.0", None, NOON_MS - DAY_MS // 2),
+        (20_783.5, None, NOON_MS),
+        (date(2026, 11, 26), None, NOON_MS - DAY_MS // 2),
+        (20_783, BERLIN, NOON_MS - 13 * DAY_MS // 24),
+        (date(2026, 11, 26), BERLIN, NOON_MS - 13 * DAY_MS // 24),
+    ],
+)
+def test_days_begin_in_the_zone_or_in_utc(value: object, zone: ZoneInfo | None, ms: int) -> None:
+    assert TimeForm("d", zone).ms_of(value) == ms
+
+
+@pytest.mark.parametrize(
+    ("numbers", "remedy"), [([20_783, 20_784], "--unit d"), ([2025, 2026], "--format %Y")]
+)
+def test_days_and_years_are_named(numbers: list[int], remedy: str) -> None:
+    assert str(find_doubt("ts", numbers, NOON_MS)).endswith(f": pass {remedy}")
+
+
+@pytest.mark.parametrize(
+    "text", ["1795694400.000000", "1795694400.", "1.7956944E9", "+1795694400", " 1795694400.0 "]
+)
+def test_a_number_may_be_a_text_with_a_fraction(text: str) -> None:
+    assert TimeForm("s").ms_of(text) == NOON_MS
+    assert str(find_doubt("ts", [text], NOON_MS)).endswith(": pass --unit s")
+
+
+def test_a_decimal_is_read_exactly() -> None:
+    assert TimeForm("s").ms_of(Decimal("1795694400.0019")) == NOON_MS + 1
 
 
 @given(st.lists(st.integers(-(2**63), 2**63), min_size=1, max_size=30))
@@ -66,7 +147,7 @@ def test_noon_has_spellings_beyond_the_page(spelling: object) -> None:
     [
         (date(2026, 11, 26), "'2026-11-26' has no zone: pass --zone, for example --zone UTC"),
         ("2026-11-26 12:00", "'2026-11-26 12:00' has no zone: pass --zone, for example --zone UTC"),
-        ("26/11/2026", "'26/11/2026' is not a time: write a number (--unit s, ms, us or ns), ISO"),
+        ("26/11/2026", "'26/11/2026' is not a time: write a number (--unit s, ms, us, ns or d)"),
         (True, "True is not a time"),
         (None, "None is not a time"),
         (float("nan"), "nan is not a time"),

@@ -203,7 +203,8 @@ class LogTimes(LogEnds):
         """Return the largest time, or `None` if the rows have to be read."""
         kind = parquet.schema_arrow.field(self._field).type
         is_timestamp = pa.types.is_timestamp(kind)
-        if not is_timestamp and (kind != pa.int64() or self._form.format is not None):
+        is_scaled = self._form.format is None and self._form.unit != "d"
+        if not is_timestamp and not (kind == pa.int64() and is_scaled):
             return None
         if is_timestamp and self._form.find_zone(self._field, kind.tz) is not None:
             return None  # the clock of the zone may have been put back

@@ -21,6 +21,7 @@ from noted_time.observing import (
     Passes,
     Seen,
     TimeForm,
+    find_arrival,
 )
 from noted_time.values import (
     LABEL_LENGTH,
@@ -293,12 +294,14 @@ class KafkaFields(RecordTimes):
 
     def _judge_form(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> None:
         begin, values = dict(self._reader.position), list[object]()
+        timestamps = list[int]()
         values_of = make_values_getter(self._field)
         self._reader.restart(starts)
         try:
             for _, _, message in islice(self._reader.read(ends), FIRST_TIMES):
                 try:
                     values += values_of(message)
+                    timestamps.append(message.timestamp()[1])
                 except (Unreachable, NotObservable):
                     raise
                 except Exception:  # noqa: BLE001, S112 - it is named when it is read again
@@ -306,7 +309,8 @@ class KafkaFields(RecordTimes):
         finally:
             self._reader.restart(begin)
         name = self._field if isinstance(self._field, str) else "the function"
-        self._form = self._form.judge(name, values, unix_ms())
+        arrival = find_arrival(timestamps, unix_ms())
+        self._form = self._form.judge(name, values, arrival)
         self._time_of = make_time_getter(self._field, self._form)
 
 
