@@ -142,6 +142,20 @@ def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDA
     return ahead if 2 * len(ahead) <= len(arrived) else ahead[:0]
 
 
+def find_lead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> int | None:
+    """Return the median lead in ms of the rows ahead, if most are more than `ahead_ms` ahead.
+
+    Such times are wrong, or planned. Without them, the result is `None`.
+
+    >>> find_lead([0, 1, 2], [90, 97, 1], 5), find_lead([0, 1, 2], [0, 90, 1], 5)
+    (93, None)
+    """
+    arrived, event_times = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
+    leads = event_times - arrived
+    leads = leads[leads > ahead_ms]
+    return int(np.median(leads)) if 2 * len(leads) > len(arrived) else None
+
+
 def analyse(
     arrivals: ArrayLike, times: ArrayLike, partitions: ArrayLike | None = None, window_ms: int = 0
 ) -> Analysis:

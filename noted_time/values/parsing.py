@@ -19,6 +19,7 @@ _divide = timedelta.__floordiv__
 
 LONGEST_MS = 999_999 * UNITS_MS["d"]
 INTEGER_PATTERN = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+MONTHS_PATTERN = re.compile(r"[0-9]+(M|mo|mon|months?|y|years?)", re.ASCII)
 DURATION_PATTERN = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)", re.ASCII)
 
 
@@ -86,9 +87,10 @@ def parse_duration(text: str) -> int:
     parts = DURATION_PATTERN.fullmatch(text)
     ms = int(parts[1]) * UNITS_MS[parts[2]] if parts else LONGEST_MS + 1
     if ms > LONGEST_MS:
-        raise Unreadable(
-            f"invalid duration {text[:40]!r}; use for example 90d, 12h, 30m, 45s or 500ms"
-        )
+        remedy = "use for example 90d, 12h, 30m, 45s or 500ms"
+        if MONTHS_PATTERN.fullmatch(text):
+            remedy = "months and years differ in length, so use days, such as 30d; m is minutes"
+        raise Unreadable(f"invalid duration {text[:40]!r}; {remedy}")
     return ms
 
 

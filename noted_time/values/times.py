@@ -110,11 +110,13 @@ def refuse_seconds(time: int) -> str:
 
 
 def format_duration(ms: int) -> str:
-    """Return a duration in its largest unit and the next smaller one, rounded down.
+    """Return a duration in its largest unit and the next smaller one, rounded towards 0.
 
-    >>> [format_duration(ms) for ms in (0, 500, 5_400_000, 240_017, 90_000_000)]
-    ['0ms', '500ms', '1h 30m', '4m', '1d 1h']
+    >>> [format_duration(ms) for ms in (0, 500, 5_400_000, 240_017, 90_000_000, -3_598_000)]
+    ['0ms', '500ms', '1h 30m', '4m', '1d 1h', '-59m 58s']
     """
+    if ms < 0:
+        return f"-{format_duration(-ms)}"
     parts = []
     for unit, size in UNITS_MS.items():
         number, ms = divmod(ms, size)

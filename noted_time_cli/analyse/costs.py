@@ -16,6 +16,7 @@ from noted_time.analysis import (
     summarize_by_name,
 )
 from noted_time.values import UNITS_MS, WEEK_MS, format_duration, format_time, pluralize
+from noted_time_cli.analyse.leads import check_leads
 from noted_time_cli.analyse.rows import ASSUMED_ARRIVALS, REPLAY_NOTICE, Rows
 from noted_time_cli.terminal.output import Columns, print_table, say
 
@@ -98,13 +99,18 @@ def compute_waits(waits: WindowWaits) -> tuple[float | None, int | None, int | N
 def compute_costs(
     rows: Rows, window_ms: int, delays: Sequence[int], *, ahead_ms: int, as_replay: bool
 ) -> tuple[Costs, Analysis]:
-    """Judge one or more rows. Rows more than `ahead_ms` ahead of their arrival are skipped."""
+    """Judge one or more rows. Rows more than `ahead_ms` ahead of their arrival are skipped.
+
+    Raises `Rejected` if most rows are. The least delays are rounded up to a full second, because
+    such delays are printed and recommended.
+    """
     every, left_out = rows, np.empty(0, np.int64)
     if as_replay:
         arrivals, assumed = rows.order_as_replay(), REPLAY_NOTICE
     elif rows.arrivals is None:
         arrivals, assumed = rows.assume_arrivals(), ASSUMED_ARRIVALS
     else:
+        check_leads(rows, ahead_ms)
         left_out = find_rows_ahead(rows.arrivals, rows.times, ahead_ms)
         arrivals, assumed = np.delete(rows.arrivals, left_out), None
         rows = rows.remove_rows(left_out)
@@ -115,7 +121,8 @@ def compute_costs(
         waited = () if assumed else compute_waits(waits)
         return Figures(delay, lost, 100 * lost / total, by_flink, *waited)
 
-    shown = sorted({*delays, *(spark.least_delay_ms(share) for share in LOST_SHARES)})
+    least_delays = {round_up_to_second(spark.least_delay_ms(share)) for share in LOST_SHARES}
+    shown = sorted({*delays, *least_delays})
     costs = Costs(
         rows.event_time,
         total,
@@ -152,8 +159,9 @@ def _describe_second(rows: Rows, least: int, window_ms: int) -> Iterator[str]:
     other = analyse(arrivals, others.times, window_ms=window_ms).spark.least_delay_ms()
     if other != least:
         yield (
-            f"So the least delay is {format_delay(least)}. If the rows that step back are of the "
-            f"second hour, it is {format_delay(other)}: only an offset in the times tells."
+            f"So the least delay is {format_least_delay(least)}. If the rows that step back are "
+            f"of the second hour, it is {format_least_delay(other)}: only an offset in the times "
+            "tells."
         )
 
 
@@ -220,17 +228,31 @@ def format_window(ms: int) -> str:
     return f"windows of {format_duration(ms)}{begin}" if ms else "each row by itself"
 
 
-def format_delay(ms: int) -> str:
-    """Format a delay, rounded up to a full second.
+def round_up_to_second(ms: int) -> int:
+    """Round a delay up to a full second, in ms.
 
-    >>> format_delay(39_360_001), format_delay(0)
-    ('10h 56m 1s', '0s')
+    >>> round_up_to_second(9001), round_up_to_second(9000)
+    (10000, 9000)
     """
-    rest, parts = -(-ms // SECOND_MS) * SECOND_MS, []
+    return (ms + SECOND_MS - 1) // SECOND_MS * SECOND_MS
+
+
+def format_delay(ms: int) -> str:
+    """Format a delay, to the millisecond.
+
+    >>> format_delay(39_361_000), format_delay(1500), format_delay(0)
+    ('10h 56m 1s', '1s 500ms', '0s')
+    """
+    rest, parts = ms, list[str]()
     for unit, size in UNITS_MS.items():
         number, rest = divmod(rest, size)
-        parts.append(f"{number}{unit}" if number else "")
-    return " ".join(filter(None, parts)) or "0s"
+        if number:
+            parts.append(f"{number}{unit}")
+    return " ".join(parts) or "0s"
+
+
+def format_least_delay(ms: int) -> str:
+    return format_delay(round_up_to_second(ms))
 
 
 def _list_figures(costs: Costs) -> Iterator[dict[str, object]]:
@@ -293,22 +315,22 @@ def _build_name_columns(title: str) -> Columns:
 def _describe_least(costs: Costs) -> str:
     with_ms, without_ms = costs.least_delay_with_them_ms, costs.least_delay_without_them_ms
     if with_ms == without_ms:
-        return format_delay(with_ms)
+        return format_least_delay(with_ms)
     whose, rows = costs.owed_to[0], sum(each.rows for each in costs.owed_to)
     name = whose.name if costs.who else f"partition {whose.name}"
     more = f" and {len(costs.owed_to) - 1} more" if len(costs.owed_to) > 1 else ""
     rows_ahead = f"{pluralize(rows, 'row')} of {name}{more}"
     if costs.assumed:
         return (
-            f"{format_delay(with_ms)}. {format_duration(with_ms - without_ms)} of this delay are "
-            f"owed to {rows_ahead}, or to the rows behind it: only arrivals tell which are wrong; "
-            f"without it {format_delay(without_ms)}"
+            f"{format_least_delay(with_ms)}. {format_duration(with_ms - without_ms)} of this delay "
+            f"are owed to {rows_ahead}, or to the rows behind it: only arrivals tell which are "
+            f"wrong; without it {format_least_delay(without_ms)}"
         )
     ahead = f"which is {format_duration(whose.worst_ms)} ahead of its arrival"
     if rows > 1:
         ahead = f"at most {format_duration(whose.worst_ms)} ahead of their arrival"
-    without, them = format_delay(without_ms), "it" if rows == 1 else "them"
-    return f"{without} without {rows_ahead}, {ahead}, and {format_delay(with_ms)} with {them}"
+    without, them = format_least_delay(without_ms), "it" if rows == 1 else "them"
+    return f"{without} without {rows_ahead}, {ahead}, and {format_least_delay(with_ms)} with {them}"
 
 
 def _suggest_next(costs: Costs, note: str, observe: str | None) -> Iterator[str]:
@@ -316,7 +338,7 @@ def _suggest_next(costs: Costs, note: str, observe: str | None) -> Iterator[str]
     if costs.assumed == REPLAY_NOTICE:
         return
     name = costs.event_time
-    seconds = -(-least // SECOND_MS)
+    seconds = round_up_to_second(least) // SECOND_MS
     days, rest = divmod(seconds, 86_400)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
     described = _describe_least(costs)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from noted_time.values import DAY_MS, HOUR_MS, pluralize
-from noted_time_cli.analyse.costs import Costs, format_delay, format_window
+from noted_time_cli.analyse.costs import Costs, format_delay, format_least_delay, format_window
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,9 @@ def draw(costs: Costs, found: Analysis) -> Figure:
     figure = Figure(figsize=(10, 5.4), dpi=160, facecolor="white")
     FigureCanvasAgg(figure)
     least = costs.least_delay_without_loss_ms
-    title = f"Every delay below {format_delay(least)} loses rows" if least else "No row is late"
+    title = "No row is late"
+    if least:
+        title = f"Every delay below {format_least_delay(least)} loses rows"
     figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=TEXT_COLOUR)
     what = (
         f"{pluralize(costs.rows, 'row')} by {costs.event_time}, {format_window(costs.window_ms)}: "

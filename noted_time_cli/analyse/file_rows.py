@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 LINES_BYTES = 8 << 20
 FILE_FORMATS = {"parquet": "parquet", "csv": "csv", "jsonl": "json", "json": "json"}
+NAME_ENDINGS = ".parquet, .csv, .csv.gz, .jsonl, .jsonl.gz, .json or .json.gz"
 
 
 def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
@@ -83,9 +84,7 @@ def _read_last_rows(file: LogPath, columns: list[str], most: int) -> tuple[pa.Ta
     """
     kind = FILE_FORMATS.get(file.name.lower().removesuffix(".gz").rpartition(".")[2])
     if kind is None:
-        raise Rejected(
-            f"{file} has an unknown format: its name has to end in {', '.join(FILE_FORMATS)}"
-        )
+        raise Rejected(f"{file} has an unknown format: its name has to end in {NAME_ENDINGS}")
     if isinstance(file, Path) and not file.stat().st_size:
         raise Rejected(f"{file} is empty: leave it out")
     kept, rows, before = deque[pa.RecordBatch](), 0, 0
@@ -177,6 +176,9 @@ def _read_rows(
         table = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         raise Rejected(f"these files write a column in different forms: {error}") from error
+    if not len(table):
+        where = f"{files[0][2]} has" if len(files) == 1 else f"these {len(files)} files have"
+        raise Rejected(f"{where} no rows: name files with rows")
     arrivals, arrival = None, _find_modification(files)
     if columns.arrival is not None:
         arrivals, *_ = _convert_times(table, columns.arrival, form, arrival)
