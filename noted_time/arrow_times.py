@@ -38,14 +38,14 @@ def convert_local_times(values: Column, zone: tzinfo) -> LocalTimes:
 
     Fractions of a millisecond are rounded down. Raises `Rejected` for values of another type.
 
-    >>> from zoneinfo import ZoneInfo
+    >>> from noted_time.values import parse_zone
     >>> noon = pa.array([datetime(2013, 1, 1, 12), None], pa.timestamp("us"))
-    >>> convert_local_times(noon, ZoneInfo("Europe/Berlin")).times.to_pylist()
+    >>> convert_local_times(noon, parse_zone("Europe/Berlin")).times.to_pylist()
     [1357038000000, None]
     """
     kind = values.type
     if not pa.types.is_timestamp(kind) or kind.tz is not None:
-        raise Rejected(f"{kind} is no local time: pass a column of timestamps without a zone")
+        raise Rejected(f"{kind} has no local times: pass timestamps without a zone")
     local = count_ms(values)
     offsets = second_offsets = pa.nulls(len(local), pa.int64())
     spans = _list_spans(local, zone)

@@ -16,3 +16,4 @@ from noted_time.values.spelling import *
 from noted_time.values.succession import *
 from noted_time.values.times import *
 from noted_time.values.writer_state import *
+from noted_time.values.zones import *

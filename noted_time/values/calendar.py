@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple
-from zoneinfo import ZoneInfo, available_timezones
 
 from noted_time.values.errors import Unreadable, suggest_names
 from noted_time.values.parsing import unix_ms_of
 from noted_time.values.times import DAY_MS, EPOCH, UNIX_MS, YEAR_MS, format_time
+from noted_time.values.zones import ReleasedZone, list_zone_names, load_zone
 
 Zone = tzinfo
 UTC_ZONE: Zone = UTC
@@ -37,16 +37,19 @@ class ClockChange(NamedTuple):
 def parse_zone(name: str | tzinfo) -> tzinfo:
     """Return the zone with a name, such as Europe/Berlin, or raise `Unreadable`.
 
-    A zone of another library is replaced by the zone with its name. Without a name, as for a fixed
+    Its data are the newest that are installed. A zone of another library is replaced by the zone
+    with its name. Without a name, as for a fixed
     offset, it must be hashable.
     """
+    if isinstance(name, ReleasedZone):
+        return name
     text = str(name)
     try:
-        return UTC if text == "UTC" else ZoneInfo(text)
-    except (OSError, KeyError, ValueError) as error:
+        return UTC if text == "UTC" else load_zone(text)
+    except (KeyError, ValueError) as error:
         if isinstance(name, tzinfo) and isinstance(name, Hashable):
             return name
-        cities = {each.lower().rpartition("/")[2]: each for each in sorted(available_timezones())}
+        cities = {each.lower().rpartition("/")[2]: each for each in list_zone_names()}
         near = get_close_matches(text[:40].lower().rpartition("/")[2], cities, n=1, cutoff=0.75)
         remedy = suggest_names([cities[each] for each in near]) or "use for example Europe/Berlin"
         raise Unreadable(f"there is no zone {text[:40]!r} here: {remedy}") from error
@@ -59,13 +62,12 @@ def floor_time(time: int, step_ms: int, zone: tzinfo = UTC, origin: int = 0) -> 
     A step of whole days starts at the first midnight of a day. If the clock skips a multiple, the
     multiple starts when the clock is put forward.
 
-    >>> from zoneinfo import ZoneInfo
     >>> floor_time(1357036230000, 3_600_000)  # 10:30:30 to 10:00 in UTC
     1357034400000
 
     When summer time ends in Berlin, two hours start at two o'clock:
 
-    >>> berlin, hour = ZoneInfo("Europe/Berlin"), 3_600_000
+    >>> berlin, hour = parse_zone("Europe/Berlin"), 3_600_000
     >>> def shown(time: str, step_ms: int) -> str:
     ...     given = int(datetime.fromisoformat(time).timestamp() * 1000)
     ...     return format_in_zone(floor_time(given, step_ms, berlin), berlin)
@@ -96,8 +98,7 @@ def floor_time(time: int, step_ms: int, zone: tzinfo = UTC, origin: int = 0) -> 
 def list_clock_changes(zone: tzinfo, after: int, until: int) -> Iterator[ClockChange]:
     """Yield the changes of the clock after a time, and at or before another, from 1971 to 2199.
 
-    >>> from zoneinfo import ZoneInfo
-    >>> berlin = ZoneInfo("Europe/Berlin")
+    >>> berlin = parse_zone("Europe/Berlin")
     >>> changes = list_clock_changes(berlin, 1357034400000, 1388570400000)
     >>> [format_in_zone(each.at, berlin) for each in changes]
     ['2013-03-31T03:00:00+02:00', '2013-10-27T02:00:00+01:00']
@@ -148,8 +149,7 @@ def find_offset(time: int, zone: tzinfo) -> int:
 def format_in_zone(time: int, zone: tzinfo = UTC) -> str:
     """Return a time in ISO 8601 with the offset of a zone, or `Z` for UTC.
 
-    >>> from zoneinfo import ZoneInfo
-    >>> format_in_zone(1357034400000), format_in_zone(1357034400250, ZoneInfo("Europe/Berlin"))
+    >>> format_in_zone(1357034400000), format_in_zone(1357034400250, parse_zone("Europe/Berlin"))
     ('2013-01-01T10:00:00Z', '2013-01-01T11:00:00.250+01:00')
     """
     if zone is UTC:

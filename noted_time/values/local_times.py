@@ -26,24 +26,16 @@ class LocalSpan(NamedTuple):
 
 
 def list_local_spans(zone: tzinfo, first: int, last: int) -> Sequence[LocalSpan]:
-    """Return what a clock shows from one moment to another, both included, in order of local time.
+    """Divide the local times that a clock shows from one moment to another, both included.
 
-    Both are in Unix ms. Each local time between is in one span. Times outside 1971 to 2199 have
-    none.
+    The spans are in order of local time, and have no gap. Both moments are in Unix ms. Times
+    outside 1971 to 2199 have no span.
 
-    >>> from datetime import timedelta
-    >>> from zoneinfo import ZoneInfo
-    >>> def shown(span: LocalSpan) -> tuple[str, str, int | None, int | None]:
-    ...     start, end = (datetime(1970, 1, 1) + timedelta(milliseconds=ms) for ms in span[:2])
-    ...     return f"{start:%d %b %H:%M}", f"{end:%d %b %H:%M}", span.offset, span.second_offset
-    >>> march, november = 1774000800000, 1793523600000
-    >>> for span in list_local_spans(ZoneInfo("Europe/Berlin"), march, november):
-    ...     print(*shown(span))
-    20 Mar 11:00 29 Mar 02:00 3600000 3600000
-    29 Mar 02:00 29 Mar 03:00 None None
-    29 Mar 03:00 25 Oct 02:00 7200000 7200000
-    25 Oct 02:00 25 Oct 03:00 7200000 3600000
-    25 Oct 03:00 01 Nov 10:00 3600000 3600000
+    >>> from noted_time.values import parse_time, parse_zone
+    >>> march, november = map(parse_time, ("2026-03-20T11:00Z", "2026-11-01T11:00Z"))
+    >>> spans = list_local_spans(parse_zone("Europe/Berlin"), march, november)
+    >>> [(span.offset, span.second_offset) for span in spans]
+    [(3600000, 3600000), (None, None), (7200000, 7200000), (7200000, 3600000), (3600000, 3600000)]
     """
     first, last = max(first, UNIX_MS.start), min(last, UNIX_MS.stop - 1)
     if last < first:
@@ -74,8 +66,8 @@ def convert_local(time: datetime, zone: tzinfo) -> tuple[int, int] | None:
 
     The two are equal but in an hour that exists twice.
 
-    >>> from zoneinfo import ZoneInfo
-    >>> berlin = ZoneInfo("Europe/Berlin")
+    >>> from noted_time.values import parse_zone
+    >>> berlin = parse_zone("Europe/Berlin")
     >>> first, second = convert_local(datetime(2026, 10, 25, 2, 30), berlin)
     >>> second - first, convert_local(datetime(2026, 3, 29, 2, 30), berlin)
     (3600000, None)

@@ -32,6 +32,7 @@ from noted_time.values import (
 )
 from noted_time.values.calendar import floor_time, format_in_zone, parse_zone
 from noted_time.values.parsing import LONGEST_MS
+from noted_time.values.zones import load_zone
 from spark_integration import ReadRange
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -225,8 +226,9 @@ class UnhashableZone(ZoneInfo):
 @pytest.mark.parametrize(
     ("given", "zone"),
     [
-        ("Europe/Berlin", ZoneInfo("Europe/Berlin")),
-        (NamedZone("Asia/Tokyo"), ZoneInfo("Europe/Berlin")),
+        ("Europe/Berlin", load_zone("Europe/Berlin")),
+        (load_zone("Europe/Berlin"), load_zone("Europe/Berlin")),
+        (NamedZone("Asia/Tokyo"), load_zone("Europe/Berlin")),
         (ZoneInfo("UTC"), UTC),
         (timezone(timedelta(hours=1)), timezone(timedelta(hours=1))),
     ],
