@@ -25,7 +25,8 @@ def describe_form(column: str, kind: EventTimeKind, form: TimeForm) -> EventTime
         return EventTimeForm(column=column, kind=kind, zone=zone, format=form.format)
     unit = form.unit or "ms"
     if kind == "number":
-        return EventTimeForm(column=column, kind=kind, unit=unit)
+        zone = zone if unit == "d" else None
+        return EventTimeForm(column=column, kind=kind, zone=zone, unit=unit)
     return EventTimeForm(column=column, kind=kind, zone=zone, unit=None if unit == "ms" else unit)
 
 

@@ -19,6 +19,7 @@ from noted_time.values import (
     LARGEST_TIME,
     LEAST_TIME,
     UNIX_MS,
+    UTC_ZONE,
     YEAR_MS,
     Bounds,
     NotObservable,
@@ -215,8 +216,8 @@ class TimeForm:
         return self._place_moment(moment, value)
 
     def _place_moment(self, moment: datetime, value: object) -> int:
-        """Return a local time in the zone."""
-        passes = convert_local(moment, self.zone)
+        """Return a local time in the zone, by default UTC."""
+        passes = convert_local(moment, UTC_ZONE if self.zone is None else self.zone)
         if passes is None:
             raise NoSuchTime(f"{str(value)[:40]!r} is among {describe_skipped(self.zone)}")
         first, second = passes

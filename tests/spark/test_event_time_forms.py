@@ -1,13 +1,14 @@
 """Columns that can be read in several ways: the observer and each reader read the same instants."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
@@ -37,7 +38,7 @@ class Observed:
         times = LogTimes(stream.root, stream.name, "time", form=form)
         self.noter = EventTimeNoter(self.client, times, delay_ms=0)
 
-    def append(self, values: list[object], kind: pa.DataType) -> None:
+    def append(self, values: Sequence[object], kind: pa.DataType) -> None:
         """Append one file, and note its newest time."""
         self.stream.append_table(0, pa.table({"time": pa.array(values, kind)}))
         self.noter.look()
@@ -55,7 +56,7 @@ def shift(flights: NotedStream) -> Iterator[Observed]:
     observed.client.close()
 
 
-def count_per_ten_minutes(reads: Reads, stream: NotedStream, *columns: Columns) -> object:
+def count_per_ten_minutes(reads: Reads, stream: NotedStream, *columns: Columns) -> DataFrame:
     windows = reads(stream, *columns).groupBy(F.window("time", "10 minutes")).count()
     return windows.select(F.unix_millis("window.start"), "count")
 
@@ -163,7 +164,7 @@ def drop_own_form(checkpoint: Path) -> None:
     ],
 )
 def test_numbers_and_texts_are_read_as_the_observer_reads_them(
-    read: Reads, flights: NotedStream, form: TimeForm, values: list[object], kind: pa.DataType
+    read: Reads, flights: NotedStream, form: TimeForm, values: Sequence[object], kind: pa.DataType
 ) -> None:
     observed = Observed(flights, form)
     observed.append(values, kind)

@@ -28,6 +28,7 @@ from spark_integration.log.rows import LogTask, RowShape
 from spark_integration.marks.time_range import ALL_TIMES
 from spark_integration.scan.admission import Slice, find_slices
 from spark_integration.scan.files import LogFile, LogFiles
+from spark_integration.scan.forms import ColumnForms
 from tests.stores.proxy import Fault, Proxy
 from tests.support.object_store import SECRET
 from writer_client import LogEnds, LogTimes, SegmentLogWriter
@@ -187,7 +188,10 @@ def test_task_does_not_read_a_replaced_object(bucket: str) -> None:
     (file,) = list_files(f"{bucket}/topics")[0]
     put(bucket, str(file.path).removeprefix(f"{bucket}/"), pa.table({"time": [9], "name": ["z"]}))
     with pytest.raises(Recreated, match="was replaced after it was listed"):
-        list(shape().read_events(list(find_slices([file], 0, None))))
+        list(shape().read_events(list(find_slices([file], 0, None, 0, NO_FORMS))))
+
+
+NO_FORMS = ColumnForms("flights", "time")
 
 
 def shape() -> RowShape:
@@ -302,7 +306,7 @@ def test_plans_and_pickles_have_no_secret(bucket: str) -> None:
     log = open_writer(root)
     log.append(rows(1))
     query = LogQuery(root, "flights", "http://127.0.0.1:1", "time")
-    work = tuple(find_slices(list_files(root)[0], 0, None))
+    work = tuple(find_slices(list_files(root)[0], 0, None, 0, NO_FORMS))
     task = LogTask(work, ALL_TIMES)
     shown = [query, query.beginning, task, parse_root(root), store_of(parse_root(root)), log]
     pickled = [pickle.dumps(each) for each in (query, query.beginning, task, parse_root(root))]

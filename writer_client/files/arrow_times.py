@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noted_time.arrow_times import Column, convert_local_times, count_ms
-from noted_time.observing import ANY_TIME, FIRST_TIMES, NoSuchTime, TimeForm, describe_skipped
+from noted_time.observing import ANY_TIME, FIRST_TIMES, NoSuchTime, TimeForm, Unit, describe_skipped
 from noted_time.values import EPOCH, UNIX_MS, EventTimeKind, Rejected
 
 
@@ -37,12 +37,12 @@ def list_first(values: Column, column: str, form: TimeForm) -> list[object]:
     return [EPOCH + timedelta(milliseconds=ms if ms in UNIX_MS else 0) for ms in times]
 
 
-def find_kind(values: pa.DataType) -> EventTimeKind:
-    """Return what a column of this type has."""
+def find_kind(values: pa.DataType, unit: Unit | None = None) -> EventTimeKind:
+    """Return what a column of this type has. Dates are numbers if the unit is days."""
     if pa.types.is_timestamp(values):
         return "local" if values.tz is None else "instant"
     if pa.types.is_date(values):
-        return "local"
+        return "number" if unit == "d" else "local"
     is_text = pa.types.is_string(values) or pa.types.is_large_string(values)
     return "text" if is_text else "number"
 

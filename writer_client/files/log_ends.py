@@ -175,7 +175,9 @@ class LogTimes(LogEnds):
             if self._field not in parquet.schema_arrow.names:
                 raise Rejected(f"{path} has no column {self._field}")
             if self._kind is None:
-                self._kind = find_kind(parquet.schema_arrow.field(self._field).type)
+                self._kind = find_kind(
+                    parquet.schema_arrow.field(self._field).type, self._form.unit
+                )
             yield parquet
 
     def _read(self, path: LogPath) -> _FileTimes:
