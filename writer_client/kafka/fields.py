@@ -21,12 +21,15 @@ from noted_time.observing import (
     Passes,
     Seen,
     TimeForm,
+    describe_form,
     find_arrival,
 )
 from noted_time.values import (
     LABEL_LENGTH,
     LARGEST_TIME,
     LEAST_TIME,
+    EventTimeForm,
+    EventTimeKind,
     LateRows,
     LogFact,
     NotObservable,
@@ -254,9 +257,17 @@ class KafkaFields(RecordTimes):
         passes: Passes | None = None,
     ) -> None:
         self._field, self._form = field, form
+        self._kind: EventTimeKind | None = None
         self._time_of = make_time_getter(field, form)
         super().__init__(config, topic, known=known, ahead_ms=ahead_ms, clock=clock, passes=passes)
         self._start, self._client = start, client
+
+    @property
+    def event_time_form(self) -> EventTimeForm | None:
+        """How the field is read. `None` before its first values, and for a function."""
+        if self._kind is None or not isinstance(self._field, str) or ":" in self._field:
+            return None
+        return describe_form(self._field, self._kind, self._form)
 
     def __call__(self) -> Seen:
         """Return the position, and the newest time of each partition with new records.
@@ -308,6 +319,8 @@ class KafkaFields(RecordTimes):
                     continue
         finally:
             self._reader.restart(begin)
+        if values:
+            self._kind = "text" if isinstance(values[0], str) else "number"
         name = self._field if isinstance(self._field, str) else "the function"
         arrival = find_arrival(timestamps, unix_ms())
         self._form = self._form.judge(name, values, arrival)
