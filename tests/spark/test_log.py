@@ -102,10 +102,10 @@ def test_join_with_one_quiet_side_continues_after_a_restart(
 def test_only_requested_columns_are_read(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
-    """Names or a schema select them, in their order. Integers are times in Unix ms."""
+    """Names or a schema select them, in their order. Integers have the unit that is given."""
     flights.append_table(0, pa.table({"x": [7], "time": [1357034220123], "y": ["unread"]}))
-    named = read(flights, Columns(["time", "x"]))
-    events = read(flights, Columns(schema="time timestamp, x long"))
+    named = read(flights, Columns(["time", "x"], unit="ms"))
+    events = read(flights, Columns(schema="time timestamp, x long", unit="ms"))
     output.catch_up(events.select(F.unix_millis("time"), "x"))
 
     assert (named.columns, output.rows) == (["time", "x"], [(1357034220123, 7)])
