@@ -69,7 +69,7 @@ def is_offset(lead_ms: int) -> bool:
 
 
 def _find_factor(times: Times, arrivals: Times) -> int | None:
-    """Return the power of 1,000 by which times exceed their arrivals, if any."""
+    """Return the power of 1,000 that separates times from their arrivals, if any."""
     time, arrival = float(np.median(times)), float(np.median(arrivals))
     if arrival <= DAY_MS:
         return None
