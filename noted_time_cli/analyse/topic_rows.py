@@ -26,10 +26,17 @@ from noted_time.values import (
     pluralize,
 )
 from noted_time_cli.analyse.rows import Rows
+from noted_time_cli.analyse.timestamps import (
+    describe_event_timestamps,
+    find_event_timestamps,
+    order_by_offset,
+)
 from noted_time_cli.terminal.output import say
 from writer_client.kafka.event_times import get_timestamp, make_time_getter, make_values_getter
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from noted_time.kafka.topic import TopicLook
     from writer_client.kafka.event_times import TimeOf
 
@@ -148,8 +155,9 @@ class _Reading:
         self._times, self._came = array("q"), array("q")
         self._partitions, self._offsets, self._whose = array("i"), array("q"), array("i")
         self._names: dict[str, int] = {}
+        self._producers, self._appended = array("q"), array("b")
         self._second: dict[int, int] = {}
-        self._without, self._without_value, self._appended = 0, 0, 0
+        self._without, self._without_value = 0, 0
         self._refused: Exception | None = None
 
     def take(self, partition: int, message: Message, now: int | None = None) -> None:
@@ -169,10 +177,12 @@ class _Reading:
         times = [found] if isinstance(found, int) else found or ()
         kind, stamp = message.timestamp()
         who = None if self._who is None else self._who(message)
+        producer = hash(message.key() if who is None else who)
         for time in times:
             if isinstance(time, FirstPass):
                 self._second[len(self._times)] = time.second
-            self._appended += kind == TIMESTAMP_LOG_APPEND_TIME
+            self._producers.append(producer)
+            self._appended.append(kind == TIMESTAMP_LOG_APPEND_TIME)
             self._times.append(time)
             self._came.append(stamp if now is None else now)
             self._partitions.append(partition)
@@ -186,16 +196,17 @@ class _Reading:
         event_time = self._field or "timestamp"
         arrival = find_arrival(self._came[:FIRST_TIMES], int(clocks.time() * 1000))
         self._form.judge(event_time, self._first, arrival)
-        is_appended = self._appended == len(self._times)
-        knows = is_live or self._field is not None
-        if self._field is None and is_appended:
+        if self._field is None and all(self._appended):
             raise Rejected(
                 f"the timestamps of {topic.name} are its brokers' and rise: name the event time "
                 "in the records with --field"
             )
-        if knows and not is_live:
-            clock = "their brokers'" if is_appended else "their producers', by their clocks"
-            said = [f"Records came in at their timestamps, which are {clock}.", *said]
+        arrivals: NDArray[np.int64] | None = None
+        if is_live:
+            arrivals = np.asarray(self._came)
+        elif self._field is not None:
+            arrivals, arrival_notices = self._find_arrivals(event_time.rpartition(".")[2])
+            said = [*arrival_notices, *said]
         if self._without_value:
             said.append(f"{pluralize(self._without_value, 'record')} without a value skipped.")
         if self._refused is not None:
@@ -210,7 +221,7 @@ class _Reading:
             times,
             np.asarray(self._partitions),
             np.asarray(self._offsets),
-            np.asarray(self._came) if knows else None,
+            arrivals,
             self._named,
             whose,
             self._without,
@@ -218,6 +229,25 @@ class _Reading:
             topic.id,
             second,
         )
+
+    def _find_arrivals(self, event_time: str) -> tuple[NDArray[np.int64] | None, list[str]]:
+        """Return the arrivals, `None` if no timestamp is one, and what to say about them."""
+        timestamps, partitions = np.asarray(self._came), np.asarray(self._partitions)
+        is_appended = np.asarray(self._appended, dtype=np.bool_)
+        if is_appended.all():
+            return timestamps, ["Records came in at their timestamps, which are their brokers'."]
+        unknown = ~is_appended & find_event_timestamps(
+            np.asarray(self._times), timestamps, partitions, np.asarray(self._producers)
+        )
+        notice = describe_event_timestamps(event_time, unknown)
+        if unknown.all():
+            return None, [notice]
+        clocks_notice = (
+            "Records came in at their timestamps, which are their producers', by their clocks."
+        )
+        if not unknown.any():
+            return timestamps, [clocks_notice]
+        return order_by_offset(timestamps, partitions, unknown), [clocks_notice, notice]
 
     def _describe_nothing(self, topic: str) -> str:
         if not self._without:
