@@ -16,6 +16,7 @@ from noted_time.analysis import (
     summarize_by_name,
 )
 from noted_time.values import UNITS_MS, WEEK_MS, format_duration, format_time, pluralize
+from noted_time_cli.analyse.file_orders import ORDER_WORDS
 from noted_time_cli.analyse.leads import check_leads
 from noted_time_cli.analyse.rows import ASSUMED_ARRIVALS, REPLAY_NOTICE, Rows
 from noted_time_cli.terminal.output import Columns, print_table, say
@@ -123,6 +124,9 @@ def compute_costs(
 
     least_delays = {round_up_to_second(spark.least_delay_ms(share)) for share in LOST_SHARES}
     shown = sorted({*delays, *least_delays})
+    notices = [*rows.said, *_describe_second(rows, spark.least_delay_ms(), window_ms)]
+    if assumed == ASSUMED_ARRIVALS:
+        notices += _describe_order(rows, spark.least_delay_ms(), window_ms)
     costs = Costs(
         rows.event_time,
         total,
@@ -132,7 +136,7 @@ def compute_costs(
         int(rows.times.max()),
         window_ms,
         assumed,
-        [*rows.said, *_describe_second(rows, spark.least_delay_ms(), window_ms)],
+        notices,
         spark.least_delay_ms(),
         analysis.flink.least_delay_ms(),
         *_find_owed_delay(every, left_out, analysis, window_ms, ahead_ms),
@@ -163,6 +167,24 @@ def _describe_second(rows: Rows, least: int, window_ms: int) -> Iterator[str]:
             f"of the second hour, it is {format_least_delay(other)}: only an offset in the times "
             "tells."
         )
+
+
+def _describe_order(rows: Rows, least: int, window_ms: int) -> Iterator[str]:
+    """Compare the least delays of two orders of the files, if their order is in doubt."""
+    others = rows.order_otherwise()
+    if others is None or rows.order_doubt is None:
+        return
+    other = analyse(others.assume_arrivals(), others.times, window_ms=window_ms)
+    other_least = other.spark.least_delay_ms()
+    if round_up_to_second(other_least) == round_up_to_second(least):
+        return
+    doubt = rows.order_doubt
+    delay = f"{format_least_delay(least)} {ORDER_WORDS[doubt.order]}"
+    other_delay = f"{format_least_delay(other_least)} {doubt.other_words}"
+    yield (
+        f"The order of the files cannot be told, because {doubt.reason}. The least delay is "
+        f"{delay}, and {other_delay}: a column with the arrival time decides (--arrival COLUMN)."
+    )
 
 
 def _find_owed_delay(

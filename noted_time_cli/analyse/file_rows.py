@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 from collections import deque
+from dataclasses import replace
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from noted_time.filelog import LogDirectories
 from noted_time.observing import FIRST_TIMES, TimeForm, find_arrival
 from noted_time.stores import LogPath, ObjectPath, parse_root, store_of
 from noted_time.values import Rejected, Unreadable, pluralize
+from noted_time_cli.analyse.file_orders import find_order_doubt, sort_files
 from noted_time_cli.analyse.rows import Rows
 from writer_client.files.arrow_times import ArrowTimes, convert_times, list_first
 
@@ -48,21 +50,22 @@ def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
         remedy = "copy them, or use `analyse log` for a file log"
         raise Unreadable(f"{pattern!r} is a URL, but the files are read here: {remedy}")
     named = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
-    files = sorted(Path(each) for each in named if Path(each).is_file())
+    files = sort_files([Path(each) for each in named if Path(each).is_file()], order)
     if not files and named:
         inside = Path(pattern, "*.parquet").as_posix()
         raise Rejected(f"{pattern!r} is a directory: name its files, for example {inside!r}")
     if not files:
         raise Rejected(f"no file matches {pattern!r}: quote the pattern, and check where it begins")
-    if order == "modified":
-        files.sort(key=lambda file: file.stat().st_mtime)
-    elif len(files) > 1 and not (order or columns.arrival or partition):
+    if len(files) > 1 and not (order or columns.arrival or partition):
         raise typer.BadParameter(
             f"the order in which these {len(files)} files came in is not known: name the column "
             "with the arrival time (--arrival COLUMN) or the partition (--partition COLUMN), or "
             "give --order name or --order modified"
         )
-    return _read_rows([(0, 0, file) for file in files], columns, form, partition, most)
+    rows = _read_rows([(0, 0, file) for file in files], columns, form, partition, most)
+    if order is None:
+        return rows
+    return replace(rows, order_doubt=find_order_doubt(files, order))
 
 
 def open_log(root: str, stream: str, ignore: Sequence[str]) -> LogDirectories:
@@ -166,12 +169,18 @@ def _read_rows(
     """Read files, each given by its partition, start offset and path."""
     given = (columns.time, columns.arrival, partition, columns.who)
     wanted = [*dict.fromkeys(each for each in given if each is not None)]
-    read, left, before = [], most, 0
-    for number, start, file in reversed(files):
+    tables = list[pa.Table]()
+    segments, offsets, places = (list["NDArray[np.int64]"]() for _ in range(3))
+    left, before = most, 0
+    for place, (segment, start, file) in reversed([*enumerate(files)]):
         table, more = _read_last_rows(file, wanted, left)
-        read.append((table, np.full(len(table), number), start + more + np.arange(len(table))))
+        tables.append(table)
+        segments.append(np.full(len(table), segment))
+        offsets.append(start + more + np.arange(len(table)))
+        places.append(np.full(len(table), place))
         left, before = left - len(table), before + more
-    tables, numbers, offsets = zip(*reversed(read), strict=True)
+    for column in (tables, segments, offsets, places):
+        column.reverse()
     try:
         table = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
@@ -200,7 +209,7 @@ def _read_rows(
     return Rows(
         columns.time,
         _convert_values(times)[kept],
-        (np.concatenate(numbers) if partition is None else _read_names(table, partition))[kept],
+        (np.concatenate(segments) if partition is None else _read_names(table, partition))[kept],
         np.concatenate(offsets)[kept],
         None if arrivals is None else _convert_values(arrivals)[kept],
         columns.who,
@@ -208,6 +217,7 @@ def _read_rows(
         without,
         notices,
         second=None if second is times else _convert_values(second)[kept],
+        files=np.concatenate(places)[kept],
     )
 
 

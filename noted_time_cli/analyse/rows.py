@@ -16,6 +16,8 @@ from noted_time_cli.analyse.twice import describe_hours, resolve_twice
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from noted_time_cli.analyse.file_orders import OrderDoubt
+
     Times = NDArray[np.int64]
 
 ASSUMED_ARRIVALS = (
@@ -33,7 +35,8 @@ class Rows:
     """Rows in the order of each partition, as columns.
 
     Times and arrivals are in Unix ms. `whose` groups late rows. Rows without an event time are
-    skipped. `second` has another reading of the times, where a zone had an hour twice.
+    skipped. `second` has another reading of the times, where a zone had an hour twice. `files` has
+    the place of each row's file, and `order_doubt` why the files may have another order.
     """
 
     event_time: str
@@ -47,6 +50,8 @@ class Rows:
     said: list[str] = field(default_factory=list)
     log_id: str | None = None
     second: Times | None = None
+    files: Times | None = None
+    order_doubt: OrderDoubt | None = None
 
     @property
     def names(self) -> NDArray[Any]:
@@ -54,7 +59,7 @@ class Rows:
 
     def remove_rows(self, rows: NDArray[np.int64]) -> Rows:
         kept: dict[str, Any] = {}
-        for name in ("times", "partitions", "arrivals", "whose", "offsets", "second"):
+        for name in ("times", "partitions", "arrivals", "whose", "offsets", "second", "files"):
             column = getattr(self, name)
             kept[name] = None if column is None else np.delete(column, rows)
         return replace(self, **kept)
@@ -107,6 +112,18 @@ class Rows:
         for rows in group_rows(self.partitions):
             found[rows] = np.maximum.accumulate(self.times[rows])
         return found
+
+    def order_otherwise(self) -> Rows | None:
+        """Return the rows in the other order that their files may have, `None` without a doubt."""
+        if self.order_doubt is None or self.files is None:
+            return None
+        places = self.order_doubt.places
+        if places is None:
+            earliest = np.full(self.files.max() + 1, np.iinfo(np.int64).max)
+            np.minimum.at(earliest, self.files, self.times)
+            places = earliest
+        order = np.argsort(places[self.files], kind="stable")
+        return replace(self, times=self.times[order], partitions=self.partitions[order])
 
     def order_as_replay(self) -> Times:
         """Return for each row the share of its partition that is read then, in billionths."""
