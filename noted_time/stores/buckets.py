@@ -27,6 +27,12 @@ _ODD_KEY = re.compile(
 )
 
 
+_ERROR_CODE = re.compile(r"<Code>([\w.]{1,80})</Code>")
+
+ARCHIVED_CODES = {"InvalidObjectState", "BlobArchived"}
+"""Codes of S3 and of Azure."""
+
+
 class UnreadableKey(Rejected):
     """A list has a key that obstore cannot read as a path."""
 
@@ -97,7 +103,9 @@ class Bucket:
     def _translate_errors(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (self.errors.AlreadyExistsError, self.errors.PreconditionError):
+        except (self.errors.AlreadyExistsError, self.errors.PreconditionError) as error:
+            if _find_code(str(error)) in ARCHIVED_CODES:
+                raise self._build_error(str(error), what) from None
             raise
         except self.errors.BaseError as error:
             # other lines may have credentials
@@ -107,18 +115,29 @@ class Bucket:
         odd = _ODD_KEY.search(error)
         if odd is not None:
             return UnreadableKey(what, odd[1])
+        code = _find_code(error)
+        if code in ARCHIVED_CODES:
+            return Rejected(f"{what} is archived ({code}): restore it, or begin later")
         scheme, _, bucket = self._url.partition("://")
-        summary = error.partition("\n")[0].partition(": <")[0]
-        refused = _REFUSED_REQUEST.search(summary)
+        first_line = error.partition("\n")[0].partition(": <")[0]
+        refused = _REFUSED_REQUEST.search(first_line)
+        summary = first_line[:300]
+        if code is not None:
+            summary = f"{code}: {summary}"
         if refused is None:
             summary += ": set SSL_CERT_FILE, it has no CA certificates" * ("No CA cert" in error)
-            return Unreachable(f"{what}: no answer: {summary:.300}")
+            return Unreachable(f"{what}: no answer: {summary}")
         if refused[1] == "404":
             return Rejected(f"{what}: {bucket!r} does not exist at this endpoint: check both")
         why = "may not be listed and read" if refused[1] else "needs credentials"
         return Rejected(
-            f"{what} {why} ({summary:.300}): set {STORE_CREDENTIALS[scheme]} for {self._process}"
+            f"{what} {why} ({summary}): set {STORE_CREDENTIALS[scheme]} for {self._process}"
         )
+
+
+def _find_code(error: str) -> str | None:
+    found = _ERROR_CODE.search(error)
+    return None if found is None else found[1]
 
 
 def read_whole(answer: Any) -> tuple[bytes, Any]:  # noqa: ANN401 - of obstore

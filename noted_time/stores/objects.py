@@ -143,7 +143,9 @@ class ObjectStore:
             fact = "the object was replaced after it was listed"
             raise Recreated(f"file log object {path}", fact) from None
         except (Rejected, Unreachable):  # no range is inside an empty object
-            known = self.identify(path) if first < 0 else None
+            known = None
+            with suppress(Rejected, Unreachable):  # the first error says more
+                known = self.identify(path) if first < 0 else None
             if known is not None and not known.size:
                 raise Rejected(f"{path} is empty") from None
             raise

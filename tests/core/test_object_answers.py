@@ -8,11 +8,11 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from noted_time import Rejected, Unreachable
-from noted_time.stores import ObjectPath
+from noted_time import NotedTimeError, Rejected, Unreachable
+from noted_time.stores import ObjectPath, objects
 from noted_time.stores.objects import ObjectStore
 from tests.support.loopback import Loopback, give
-from tests.support.object_store import CERTIFICATES, OBJECT
+from tests.support.object_store import CERTIFICATES, OBJECT, SECRET
 
 DIRECTORY = ObjectPath("s3://lake", "flights/partition=0")
 PREFIX = f"{DIRECTORY.key}/"
@@ -65,6 +65,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
     with Answers() as running:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.setenv(name, "us")
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", SECRET)
+        monkeypatch.setenv("AZURE_ENDPOINT", f"{running.url}/account")
         monkeypatch.setenv("AWS_ENDPOINT_URL", running.url)
         monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATES))
         yield running
@@ -92,6 +94,45 @@ def test_other_server_is_refused(answers: Answers, status: int, directory: Objec
 
     with pytest.raises(Unreachable, match="no answer of an object store: no objects are listed"):
         list_segment(directory=directory)
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "code"),
+    [
+        ("s3://lake", 403, "InvalidObjectState"),
+        ("abfs://lake@a.dfs.core.windows.net", 409, "BlobArchived"),
+    ],
+)
+def test_archived_object_is_named(answers: Answers, url: str, status: int, code: str) -> None:
+    """Its credentials are right, so the sentence does not ask for others."""
+    answers.status, answers.body = status, f"<Error><Code>{code}</Code></Error>".encode()
+
+    with pytest.raises(Rejected) as failed:
+        ObjectStore(url).read(ObjectPath(url, "a"), 0, 8, None)
+
+    assert str(failed.value) == f"{url}/a is archived ({code}): restore it, or begin later"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "says"),
+    [
+        (403, Rejected, r"may not be listed and read \(ExpiredToken: The operation .*\): set AWS_"),
+        (503, Unreachable, "no answer: ExpiredToken: .*503"),
+    ],
+)
+def test_error_code_of_the_store_is_named(
+    answers: Answers,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    kind: type[NotedTimeError],
+    says: str,
+) -> None:
+    """Also of a range from the end, after which the size is asked for."""
+    monkeypatch.setattr(objects, "MAX_RETRIES", 0)
+    answers.status, answers.body = status, b"<Error><Code>ExpiredToken</Code></Error>"
+
+    with pytest.raises(kind, match=says):
+        ObjectStore("s3://lake").read(ObjectPath("s3://lake", "a"), -8, 0, None)
 
 
 def test_list_that_begins_again_is_refused(answers: Answers) -> None:
