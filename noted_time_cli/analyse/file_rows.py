@@ -24,6 +24,7 @@ from noted_time.stores import LogPath, ObjectPath, parse_root, store_of
 from noted_time.values import Rejected, Unreadable, pluralize
 from noted_time_cli.analyse.file_orders import find_order_doubt, sort_files
 from noted_time_cli.analyse.rows import Rows
+from noted_time_cli.analyse.table_folders import refuse_tables
 from writer_client.files.arrow_times import ArrowTimes, convert_times, list_first
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
         raise Rejected(f"{pattern!r} is a directory: name its files, for example {inside!r}")
     if not files:
         raise Rejected(f"no file matches {pattern!r}: quote the pattern, and check where it begins")
+    refuse_tables(pattern, files)
     if len(files) > 1 and not (order or columns.arrival or partition):
         raise typer.BadParameter(
             f"the order in which these {len(files)} files came in is not known: name the column "

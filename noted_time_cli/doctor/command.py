@@ -236,6 +236,11 @@ def _check_topic(
 def _check_log(root: str, stream: str) -> Iterator[Finding]:
     log = LogDirectories(parse_root(root), stream, time.monotonic)
     log.list_all()
+    if not log.segments():
+        fact = f"{log.root / stream} holds no file log"
+        remedy = "correct --log: it is the folder above that of the stream"
+        yield Finding("file log", "wrong", fact, remedy)
+        return
     others = [str(at / name) for at, name, kind in log.list_kinds() if kind == "passed over"]
     named = join_names(others) if others else "none"
     yield Finding("file log", "ok", f"{pluralize(len(others), 'name')} without rows: {named}")
