@@ -25,6 +25,7 @@ from noted_time.values import (
     LEAST_TIME,
     MAX_INT64,
     UNITS_MS,
+    UNIX_MS,
     UTC_ZONE,
     WEEK_MS,
     YEAR_MS,
@@ -115,6 +116,16 @@ class Tiling(Struct, frozen=True):
                     f"{format_duration(size)}"
                 )
 
+    def show(self, time: int) -> str | None:
+        """Return a time in ISO 8601 on the clock of the zone, `None` for UTC.
+
+        Who rounds also shows: another process may have zone data of another release. Times that are
+        not Unix ms are on no clock.
+        """
+        if self.zone is UTC_ZONE or time not in UNIX_MS:
+            return None
+        return format_in_zone(time, self.zone)
+
     def first_start(self, after: int) -> int:
         """Return the start of the window that contains a time, or of the first window."""
         start = self.start_of(max(after, LEAST_TIME))
@@ -152,7 +163,8 @@ class CompleteWindow(Gaps, frozen=True):
     The `missing_writers` were excluded while the watermark passed the window. The writers in
     `late_writers` wrote rows of the window below the watermark, and may add more. No writer
     vouches for the part of the window `before_first_mark`. The watermark waited for `last_writer`
-    last, if known.
+    last, if known. If the window is on the clock of a zone, `start_shown` and `end_shown` are in
+    ISO 8601 on this clock, by the zone data that it was cut by. They are null in UTC.
     """
 
     start: Int64
@@ -165,6 +177,8 @@ class CompleteWindow(Gaps, frozen=True):
     exact: bool = False
     vouched: VouchedBy = VouchedBy(0)
     last_writer: str | None = None
+    start_shown: str | None = None
+    end_shown: str | None = None
 
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
@@ -215,7 +229,7 @@ def find_complete_windows(
     lacking: Iterable[Gaps] = repeat(UNKNOWN_GAPS)
     if coverage is not None:
         lacking = coverage.assess_windows(borders, history.whole_from)
-    return _build_windows(history, zip(pairwise(borders), lacking, strict=False), coverage)
+    return _build_windows(history, tiling, zip(pairwise(borders), lacking, strict=False), coverage)
 
 
 def find_changed_windows(
@@ -252,7 +266,7 @@ def find_changed_windows(
         for window in _find_changed(history, coverage.late_reports, tiling, earliest)
         for each in coverage.assess_windows(window, history.whole_from)
     )
-    return _build_windows(history, changed, coverage)
+    return _build_windows(history, tiling, changed, coverage)
 
 
 def _is_complete(history: MarkHistory, start: int, end: int) -> bool:
@@ -286,7 +300,10 @@ def find_answering_mark(history: MarkHistory, coverage: Coverage | None, time: i
 
 
 def _build_windows(
-    history: MarkHistory, windows: Iterable[tuple[tuple[int, int], Gaps]], coverage: Coverage | None
+    history: MarkHistory,
+    tiling: Tiling,
+    windows: Iterable[tuple[tuple[int, int], Gaps]],
+    coverage: Coverage | None,
 ) -> Iterator[CompleteWindow]:
     to: Mark | None = None
     for (start, end), gaps in windows:
@@ -305,5 +322,7 @@ def _build_windows(
             excluded=history.excluded_in(since, to.seq),
             exact=before is not None,
             last_writer=history.last_writer(to.seq),
+            start_shown=tiling.show(start),
+            end_shown=tiling.show(end),
             **asdict(gaps),
         )

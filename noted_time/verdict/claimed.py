@@ -225,9 +225,11 @@ def judge_claim(
         writers = claim.describe_lack(asked_of, names_gone="since_unknown" not in kinds)
         described = f"{table} is complete to {shown}{writers}"
         sentence = "; ".join([described, *objections])
+    complete_to = min(known) if len(known) == len(times) else None
     return Completeness(
         status=find_status(lacks),
-        complete_to=min(known) if len(known) == len(times) else None,
+        complete_to=complete_to,
+        complete_to_shown=asked.show(complete_to),
         lacks=tuple(lacks),
         sentence=sentence,
         remedy=find_remedy(lacks),

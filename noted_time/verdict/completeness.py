@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -88,6 +89,10 @@ class Requirement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def format(self, time: int) -> str:
         return format_in_zone(time, parse_zone(self.zone))
 
+    def show(self, time: int | None) -> str | None:
+        """Return a time on the clock of the zone, `None` for UTC."""
+        return None if time is None else self.tiling.show(time)
+
     @property
     def names_writers(self) -> bool:
         """Whether the writers that vouch are part of the question."""
@@ -138,6 +143,8 @@ class Completeness(Struct, frozen=True, kw_only=True):
     - `first_lower`: the lower of the domain's first mark. No writer vouches below it.
     - `sentence`, `remedy`: the answer in words, and what to do.
     - `version`: the first version of a table that is complete to the time, or null.
+    - `complete_to_shown`: `complete_to` in ISO 8601 on the clock of the `zone` in the question, by
+      the zone data that it was rounded by. It is null in UTC.
     """
 
     status: VerdictStatus
@@ -150,6 +157,7 @@ class Completeness(Struct, frozen=True, kw_only=True):
     sealed: bool = False
     first_lower: Int64 | None = None
     version: Int64 | None = None
+    complete_to_shown: str | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -240,12 +248,16 @@ def combine(parts: Mapping[str, Completeness]) -> Completeness:
     if not others:
         return first
     lacks = [lack for name, each in parts.items() for lack in name_source(each.lacks, name)]
-    times = [each.complete_to for each in parts.values()]
-    known = [time for time in times if time is not None]
+    times = [(each.complete_to, each.complete_to_shown) for each in parts.values()]
+    known = [(time, shown) for time, shown in times if time is not None]
+    complete_to, shown = None, None
+    if len(known) == len(times):
+        complete_to, shown = min(known, key=itemgetter(0))
     firsts = [each.first_lower for each in parts.values() if each.first_lower is not None]
     return Completeness(
         status=find_worst(each.status for each in parts.values()),
-        complete_to=min(known) if len(known) == len(times) else None,
+        complete_to=complete_to,
+        complete_to_shown=shown,
         lacks=tuple(lacks),
         sentence="; ".join(each.sentence for each in parts.values()),
         remedy=find_remedy(lacks),

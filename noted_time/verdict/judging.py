@@ -306,6 +306,7 @@ def build_answer(
     return Completeness(
         status=final.status,
         complete_to=verdict.complete_to,
+        complete_to_shown=asked.show(verdict.complete_to),
         mark=answering,
         vouched=vouched,
         lacks=tuple(lacks),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +25,6 @@ from noted_time.values import (
     WEEK_MS,
     Rejected,
     format_duration,
-    format_in_zone,
     format_time,
     join_names,
     parse_time,
@@ -52,6 +52,10 @@ from reader_client.protocol.questions import ask_windows
 CUT_SHORT = 3
 
 EVERY_MS, FULL_HOURS, FULL_DAYS = Tiling(1), Tiling(HOUR_MS), Tiling(DAY_MS)
+IN_UTC = (
+    "noted-time: the controller is of an older version, and shows no times in {0}: they are in UTC"
+)
+
 SIZE_HELP = "The size of a window, for example 1d; weeks of 1w begin on Monday."
 
 ZoneOfWindows = Annotated[
@@ -109,7 +113,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
         fail(answer.sentence, status=MISSING_STATUS)
     say(f"noted-time: {answer.sentence}")
     if not call.as_json:
-        echo(format_in_zone(answer.complete_to, zone))
+        echo(ShownTimes(zone).format(answer.complete_to, answer.complete_to_shown))
 
 
 @client_command
@@ -137,8 +141,10 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
     page = call.ask(ask_windows(stream, window, after, domain, limit=limit))
     if call.print_json(page):
         return
+    times = ShownTimes(zone)
     for each in page.windows:
-        echo(f"{_format_start(each.start, window)} {_describe_window(each)}")
+        start = _format_border(times.format(each.start, each.start_shown), window)
+        echo(f"{start} {_describe_window(each)}")
     if page.has_more:
         say(f"There are more than these {limit}: use --since {format_time(page.next)}.")
         return
@@ -147,7 +153,8 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
         return
     what = "no window is complete yet"
     if page.windows:
-        what = f"{_format_start(page.next or 0, window)} is not complete"
+        last = page.windows[-1]
+        what = f"{_format_border(times.format(last.end, last.end_shown), window)} is not complete"
     echo(
         ": ".join(filter(None, (what, describe_waiting(page.waiting_for, page.holding_back_count))))
     )
@@ -163,8 +170,25 @@ def _place_windows(windows: Tiling, zone: tzinfo) -> Tiling:
     return replace(windows, zone=zone)
 
 
-def _format_start(start: int, windows: Tiling) -> str:
-    shown = format_in_zone(start, windows.zone)
+@dataclass
+class ShownTimes:
+    """Times on the clock of a zone, as who rounded them shows them."""
+
+    zone: tzinfo
+    is_utc_said: bool = False
+
+    def format(self, time: int, shown: str | None) -> str:
+        """Return `shown`, or the time in UTC if an older controller does not show it."""
+        if shown is not None:
+            return shown
+        if self.zone is not UTC and not self.is_utc_said:
+            self.is_utc_said = True
+            say(IN_UTC.format(self.zone))
+        return format_time(time)
+
+
+def _format_border(shown: str, windows: Tiling) -> str:
+    """Leave out midnight where windows are of days."""
     return shown if windows.size_ms % DAY_MS else shown.partition("T00:00:00")[0]
 
 
@@ -218,9 +242,10 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     if everything:
         refuse_options(context, "with --all", "limit")
     size = _place_windows(size, zone)
+    times = ShownTimes(zone)
     borders: Columns = {
-        "start": lambda window: format_in_zone(window["start"], zone),
-        "end": lambda window: format_in_zone(window["end"], zone),
+        "start": lambda window: times.format(window["start"], window["start_shown"]),
+        "end": lambda window: times.format(window["end"], window["end_shown"]),
     }
     most = MAX_INT64 if everything else limit
     first_page, page = call.print_list(

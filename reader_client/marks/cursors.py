@@ -103,9 +103,10 @@ class WindowCursor(Cursor["CompleteWindow"]):
     ) -> Iterator[CompleteWindow]:
         known = {}
         if answer is not None and answer.stream_id == self._stream_id:
-            known = {each.start: each for each in answer.windows}
+            # by another release of zone data, a window with this start may have another end
+            known = {(each.start, each.end): each for each in answer.windows}
         for window in page:
-            found = known.get(window.start, window)
+            found = known.get((window.start, window.end), window)
             yield replace(
                 window,
                 last_writer=found.last_writer,

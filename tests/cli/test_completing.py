@@ -10,9 +10,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from noted_time.values import floor_time
-from tests.cli.conftest import Commands, Console
+from noted_time.client import Json
+from noted_time.values import floor_time, parse_time
+from tests.cli.conftest import Commands, Console, Result
 from tests.support.odd_controller import odd_controller
+from tests.support.zone_data import WITHOUT_PACKAGE, run_python, write_zones
 from tools.trials.calls import HOUR_MS, TEN
 from tools.trials.waiting import eventually
 
@@ -83,3 +85,72 @@ def test_hours_of_a_day_lie_between_its_midnights(day: str, hours: int) -> None:
     by_hour = [floor_time(time + 1, HOUR_MS, berlin) for time in times]
 
     assert (found, by_hour) == ([times[0]] * hours + [times[hours]], times)
+
+
+VANCOUVER = ("--zone", "America/Vancouver")
+MIDNIGHT = parse_time("2026-11-20T00:00-07:00")
+
+
+def run_with_old_zones(url: str, zones: Path, *words: str) -> Result:
+    """Run a command in a process with older zone data only, where Vancouver still has winter."""
+    code = (
+        f"{WITHOUT_PACKAGE}from noted_time_cli.__main__ import main; "
+        f"sys.argv = ['noted-time', *{words!r}]; main()"
+    )
+    done = run_python(code, write_zones(zones), NOTED_TIME_URL=url)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def test_controller_shows_the_days_that_it_rounds(
+    run: Console, stream: str, tmp_path: Path
+) -> None:
+    """The client's zone data are of an older release. By them, the day would begin at 23:00."""
+    run.note(stream, vancouver=MIDNIGHT - 24 * HOUR_MS)
+    run.note(stream, vancouver=MIDNIGHT)
+    run("note", stream, "vancouver", MIDNIGHT, "--late", 1, "--least", MIDNIGHT - HOUR_MS)
+
+    def ask(*words: str) -> list[str]:
+        return run_with_old_zones(run.served.url, tmp_path, *words, *VANCOUVER).out.splitlines()
+
+    changes = ask("changed-since", stream, "2026-11-01T00:00Z", "--size", "1d")
+    days = ask("windows", stream, "--window", "1d")
+    assert ask("complete-to", stream, "--floor", "1d") == ["2026-11-20T00:00:00-07:00"]
+    assert [line.partition(" ")[0] for line in days] == ["2026-11-19", "2026-11-20"]
+    assert changes[1].split()[:2] == ["2026-11-19T00:00:00-07:00", "2026-11-20T00:00:00-07:00"]
+
+
+def forget_shown_times(answer: Json) -> Json:
+    """Return an answer as an older controller gives it."""
+    answer = {name: value for name, value in answer.items() if name != "complete_to_shown"}
+    if "windows" in answer:
+        windows = [dict(each) for each in answer["windows"]]
+        for each in windows:
+            del each["start_shown"], each["end_shown"]
+        answer["windows"] = windows
+    return answer
+
+
+def test_times_of_an_older_controller_are_in_utc(run: Console, stream: str) -> None:
+    """It rounds as its zone data say, which the client does not know; that is said once."""
+    run.note(stream, vancouver=MIDNIGHT - 48 * HOUR_MS)
+    run.note(stream, vancouver=MIDNIGHT)
+    windows = ("windows", stream, "--window", "1d", *VANCOUVER)
+    complete_to = ("complete-to", stream, "--floor", "1d", *VANCOUVER)
+    answers = {
+        f"/{end}": forget_shown_times(run(*words, "--json").json)
+        for end, words in (("windows", windows), ("completeness", complete_to))
+    }
+    with odd_controller(answers) as url:
+        time, days = Commands(url)(*complete_to), Commands(url)(*windows)
+
+    said = (
+        "noted-time: the controller is of an older version, and shows no times in "
+        "America/Vancouver: they are in UTC\n"
+    )
+    assert (time.out, time.err.count(said)) == ("2026-11-20T07:00:00Z\n", 1)
+    assert [line.partition(" ")[0] for line in days.out.splitlines()] == [
+        "2026-11-18T07:00:00Z",
+        "2026-11-19T07:00:00Z",
+        "2026-11-20T07:00:00Z",
+    ]
+    assert days.err == said

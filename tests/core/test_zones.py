@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 import zoneinfo
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,13 +18,11 @@ from noted_time.values.zones import (
     load_released_zone,
     load_zone,
 )
-from tests.support.processes import environment
-from tests.support.zone_data import OLD_RELEASE, write_zones
+from tests.support.zone_data import OLD_RELEASE, WITHOUT_PACKAGE, run_python, write_zones
 
 NEW_RELEASE = PackageOfZones().release
 NOVEMBER = parse_time("2026-11-20T19:00Z")
 NEW_TIME, OLD_TIME = "2026-11-20T12:00:00-07:00", "2026-11-20T11:00:00-08:00"
-WITHOUT_PACKAGE = "import sys; sys.modules['tzdata'] = None; "
 
 
 @pytest.fixture
@@ -39,13 +35,8 @@ def system(tmp_path: Path) -> Iterator[Path]:
     list_zone_sources.cache_clear()
 
 
-def run_python(code: str, zones: Path) -> str:
-    """Run code in another process, whose system has other zone data."""
-    command = [sys.executable, "-W", "error", "-c", code]
-    variables = environment(PYTHONTZPATH=str(zones))
-    return subprocess.run(
-        command, env=variables, check=True, capture_output=True, text=True
-    ).stdout.strip()
+def print_in_process(code: str, zones: Path) -> str:
+    return run_python(code, zones).stdout.strip()
 
 
 @pytest.mark.usefixtures("system")
@@ -68,7 +59,7 @@ def test_system_gives_the_zones_if_it_is_newer(
         "from noted_time.values.zones import load_zone; print(load_zone('Europe/Berlin').release)"
     )
 
-    assert run_python(code, write_zones(tmp_path, first_line)) == release
+    assert print_in_process(code, write_zones(tmp_path, first_line)) == release
 
 
 @pytest.mark.parametrize(("first_line", "release"), [("# version 2025b\n", "2025b"), ("", "None")])
@@ -82,7 +73,10 @@ def test_system_gives_the_zones_without_the_package(
         f"print(find_zone_release(), zone.release, format_in_zone({NOVEMBER}, zone))"
     )
 
-    assert run_python(code, write_zones(tmp_path, first_line)) == f"{release} {release} {OLD_TIME}"
+    assert (
+        print_in_process(code, write_zones(tmp_path, first_line))
+        == f"{release} {release} {OLD_TIME}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +123,7 @@ def test_zone_travels_with_its_release(system: Path, without: str) -> None:
         f"print(format_in_zone({NOVEMBER}, parse_zone(pickle.loads({zone!r}))))"
     )
 
-    assert run_python(code, system) == OLD_TIME
+    assert print_in_process(code, system) == OLD_TIME
 
 
 def test_process_without_the_release_of_a_zone_refuses_it(system: Path) -> None:
@@ -139,7 +133,7 @@ def test_process_without_the_release_of_a_zone_refuses_it(system: Path) -> None:
         f"try: pickle.loads({zone!r})\nexcept noted_time.Unreadable as error: print(error)"
     )
 
-    assert run_python(code, system) == (
+    assert print_in_process(code, system) == (
         f"the zone America/Vancouver came from a process with zone data of release {NEW_RELEASE}, "
         f"and this process has {OLD_RELEASE}: install the same version of the Python package "
         "tzdata for both"

@@ -1,9 +1,16 @@
 """Zone data of an older release, as a system may have them."""
 
 import pkgutil
+import subprocess
+import sys
 from pathlib import Path
 
+from tests.support.processes import environment
+
 OLD_RELEASE = "2025b"
+
+WITHOUT_PACKAGE = "import sys; sys.modules['tzdata'] = None; "
+"""The begin of a program whose process lacks the package tzdata."""
 
 RULES_OF_OLD_RELEASE = {"America/Vancouver": "America/Los_Angeles", "Europe/Berlin": "Europe/Paris"}
 """Zones of the old release, with zones of the package that have their rules until today.
@@ -23,3 +30,10 @@ def write_zones(directory: Path, first_line: str = f"# version {OLD_RELEASE}\n")
     if first_line:
         (directory / "tzdata.zi").write_text(first_line)
     return directory
+
+
+def run_python(code: str, zones: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run code in another process, whose system has the zone data of a directory."""
+    command = [sys.executable, "-W", "error", "-c", code]
+    others = environment(PYTHONTZPATH=str(zones), **variables)
+    return subprocess.run(command, env=others, check=True, capture_output=True, text=True)
