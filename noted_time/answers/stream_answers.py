@@ -39,8 +39,8 @@ class StreamAnswer(StreamSettings, frozen=True, kw_only=True):
     """A stream: its creation id, settings, last mark per domain, scale events and seal.
 
     `logs` are the ids of the logs that its positions were in. The current log is the last.
-    `event_time_forms` say for each domain how the event times of its log are read, and from which
-    position on. A domain that nobody has stated a form for has none.
+    `event_time_forms` say for each domain how the event times of its log are read, each
+    with the first position that it holds for.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The epochs and ticks, other than those of Unix, in which systems write times as numbers."""
+"""The epochs and ticks of other systems that write times as numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts between the form that an observer reads by, and the one that its stream keeps."""
+"""Converts between an observer's form of event times and its stream's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from noted_time.values import EventTimeForm, EventTimeKind, parse_zone
 
 
 def describe_form(column: str, kind: EventTimeKind, form: TimeForm) -> EventTimeForm:
-    """Return what a stream keeps of a form: only what matters for a column of this kind.
+    """Return the form as a stream keeps it, without the fields that the kind makes needless.
 
     >>> str(describe_form("t", "number", TimeForm("s")))
     't as Unix time in s'
@@ -31,7 +31,7 @@ def describe_form(column: str, kind: EventTimeKind, form: TimeForm) -> EventTime
 
 
 def build_time_form(form: EventTimeForm) -> TimeForm:
-    """Return the form by which all times are read, also those outside 1971 to 2199.
+    """Return an observer's form, which also accepts times outside 1971 to 2199.
 
     Raises `Unreadable` if its zone is unknown here.
     """

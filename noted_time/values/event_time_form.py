@@ -12,7 +12,7 @@ from noted_time.open_enum import OpenEnum
 from noted_time.values.errors import AnotherForm, Rejected
 
 EventTimeKind = OpenEnum["instant", "local", "number", "text"]
-"""What a column has: instants, timestamps or dates without a zone, numbers, or text."""
+"""Instants, timestamps or dates without a zone, numbers, or text."""
 
 TimeUnit = OpenEnum["s", "ms", "us", "ns", "d"]
 
@@ -23,7 +23,7 @@ class EventTimeForm(Struct, frozen=True, kw_only=True):
     """How the times of a column are read.
 
     - `column`: the column, or the path of a field in a record.
-    - `kind`: what the column has. The other fields are null where the kind makes them needless.
+    - `kind`: the kind of its values. The other fields are null where the kind makes them needless.
     - `zone`: the zone of local times.
     - `unit`: the unit of numbers since 1970, such as `ms`.
     - `format`: the form of texts or digits, as in `strptime`. Texts without it are ISO 8601.
@@ -81,7 +81,7 @@ _KIND_WORDS = {"instant": "instants", "local": "local times", "number": "Unix ti
 
 
 class StatedForm(Struct, frozen=True):
-    """A form, and the position from which rows are read by it."""
+    """A form, and the first position that it holds for."""
 
     form: EventTimeForm
     position: Offsets
@@ -152,7 +152,7 @@ def split_by_form(
 def find_forms(
     forms: Mapping[str, Sequence[StatedForm]], domain: str, column: str
 ) -> Sequence[StatedForm]:
-    """Return the forms of a column: those of the domain, or else of another domain.
+    """Return the forms of a column, of the domain or else of another one.
 
     A domain of arrival times has no form, although its queries read the column, too.
     """

@@ -1,7 +1,7 @@
 """Gives time zones to all parts of noted-time, by the newest zone data that are installed.
 
-Laws of zones change, and a machine may have zone data of two releases: those of the system, in the
-directories of `zoneinfo.TZPATH`, and those of the Python package `tzdata`.
+Laws of zones change, and a machine may have two releases of zone data: the system has one in the
+directories of `zoneinfo.TZPATH`, and the Python package `tzdata` is another one.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ ZoneSource = DirectoryOfZones | PackageOfZones
 def list_zone_sources() -> Sequence[ZoneSource]:
     """Return the installed zone data, from the newest release to the oldest.
 
-    Those of unknown release come last. Of two with one release, the package's come first, because
+    Data of an unknown release come last. Of two with one release, the package's come first, because
     they are the same on each system.
     """
     sources: list[ZoneSource] = []

@@ -12,9 +12,9 @@ from pathlib import Path
 from noted_time.values import Rejected
 
 LEVELS_ABOVE = 3
-"""Levels above the files of a pattern at which a table is sought."""
+"""A table is sought so many levels above the files of a pattern."""
 
-WILDCARDS = frozenset("*?[")
+WILDCARD_CHARACTERS = frozenset("*?[")
 
 
 def refuse_tables(pattern: str, files: Iterable[Path]) -> None:
@@ -22,7 +22,7 @@ def refuse_tables(pattern: str, files: Iterable[Path]) -> None:
     folders = {file.absolute().parent for file in files if ".parquet" in file.name}
     base = _find_base(pattern)
     for folder in sorted({above for each in folders for above in _list_above(each, base)}):
-        for name, has_marker, remedy in _TABLES:
+        for name, has_marker, remedy in _TABLE_KINDS:
             if has_marker(folder):
                 raise Rejected(
                     f"{str(folder)!r} is a table of {name}, whose files also have rows that were "
@@ -39,7 +39,7 @@ def _find_base(pattern: str) -> Path:
     """
     path = Path(pattern).absolute()
     parts = path.parent.parts
-    plain = next((n for n, part in enumerate(parts) if WILDCARDS & set(part)), len(parts))
+    plain = next((n for n, part in enumerate(parts) if WILDCARD_CHARACTERS & set(part)), len(parts))
     return Path(*parts[:plain])
 
 
@@ -75,7 +75,7 @@ ICEBERG_REMEDY = (
     "the file that the catalog names"
 )
 
-_TABLES: tuple[tuple[str, Callable[[Path], bool], str], ...] = (
+_TABLE_KINDS: tuple[tuple[str, Callable[[Path], bool], str], ...] = (
     ("Delta Lake", _is_delta, "in DuckDB, COPY (FROM delta_scan('{}')) TO 'rows.parquet'"),
     ("Iceberg", _is_iceberg, ICEBERG_REMEDY),
     ("Hudi", _is_hudi, "in Spark, spark.read.format('hudi').load('{}').write.parquet('rows')"),

@@ -65,7 +65,7 @@ def order_by_offset(timestamps: Times, partitions: NDArray[Any], unknown: Mask) 
 
 
 def describe_event_timestamps(event_time: str, unknown: Mask) -> str:
-    """Describe the rows whose timestamp is no arrival time, and their share from 1 % on.
+    """Describe the rows whose timestamp does not say when they came, and their share from 1 % on.
 
     >>> describe_event_timestamps("at", np.array([True] * 3 + [False]))[:78]
     'The timestamps of 3 rows (75.0 %) follow at, so they do not say when rows came'

@@ -193,7 +193,7 @@ def parse_event_time_form(text: str) -> Json:
     unknown = [pair[0] for pair in pairs if len(pair) == 1 or pair[0] not in FORM_FIELDS]
     if unknown:
         known = ", ".join(FORM_FIELDS)
-        raise typer.BadParameter(f"{unknown[0][:40]!r} is no field with a value: use {known}")
+        raise typer.BadParameter(f"{unknown[0][:40]!r} is not a field with a value: use {known}")
     form: Json = dict(pairs)
     if "column" not in form:
         raise typer.BadParameter("name the column: column=…")

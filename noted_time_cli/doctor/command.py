@@ -238,7 +238,7 @@ def _check_log(root: str, stream: str) -> Iterator[Finding]:
     log.list_all()
     if not log.segments():
         fact = f"{log.root / stream} holds no file log"
-        remedy = "correct --log: it is the folder above that of the stream"
+        remedy = "correct --log: it is the folder above the stream's"
         yield Finding("file log", "wrong", fact, remedy)
         return
     others = [str(at / name) for at, name, kind in log.list_kinds() if kind == "passed over"]

@@ -45,8 +45,8 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     Late rows of the window are not read: ``late="warn"`` logs the late rows that writers reported,
     and ``"fail"`` raises `RowsMissing`.
 
-    The event times are read as the stream states. If nobody has stated it, `Columns` must name the
-    zone of a column without one, or the unit of numbers.
+    The event times are read as the stream states. Without a statement, `Columns` must name the zone
+    of a column without one, or the unit of numbers.
 
     Options are objects, at most one of each class: `BatchRead`, and `Columns`. Other arguments are
     as in `read_noted_log`.

@@ -62,8 +62,8 @@ class Columns:
       ``"departure timestamp, origin string"``.
     - `late="keep"` adds the column `_late`, true for rows that were read too late, for
       `split_late`.
-    - `zone`, `unit` and `format` say how the event times are read, if nobody has stated it for the
-      stream: the zone of local times, the unit of numbers (`s`, `ms`, `us`, `ns`), or the format of
+    - `zone`, `unit` and `format` say how the event times are read, if the stream does not state it:
+      the zone of local times, the unit of numbers (`s`, `ms`, `us`, `ns`), or the format of
       texts and digits as in `strptime`.
     """
 

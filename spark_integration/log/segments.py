@@ -112,7 +112,7 @@ class LogPlanner(Planner):
     def _find_forms(self, begun: NotedOffset, files: Iterable[LogFile]) -> ColumnForms:
         """Return how the event times of files are read. Raises `Rejected` if it is not known.
 
-        The stream is asked only where a file has times that can be read in several ways.
+        The stream states it. A file with instants needs no statement.
         """
         query = self._query
         facts = begun.streams[query.stream].facts

@@ -25,7 +25,7 @@ UNIX_MS = pa.timestamp("ms", tz="UTC")
 US_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 NOT_STATED = (
-    "column `{column}` has {what}, and nobody has stated for stream {stream} how they are read: "
+    "column `{column}` has {what}, and stream {stream} does not state how they are read: "
     "pass Columns({option}), or state it for all readers (`{program} stream set {stream} "
     '--event-time-form "column={column} {pair}"`)'
 )
@@ -52,8 +52,8 @@ SKIPPED_WARNING = "%s: %s in an hour that %s skipped: their %s is null"
 class SliceForm:
     """How the rows of a slice are read.
 
-    Without a `form`, only instants are read, and what is UTC or Unix ms by contract: files of our
-    writer, and with `is_utc` all columns.
+    Without a `form`, instants can be read, and files of our writer, whose times are UTC or Unix ms.
+    With `is_utc`, all columns are read as UTC or Unix ms.
     """
 
     column: str
@@ -66,8 +66,8 @@ class SliceForm:
 class ColumnForms:
     """How the event times of a log are read: as `stated` by its stream, or as a query says.
 
-    With `is_utc`, a column that nobody has stated a form for is UTC or Unix ms, as for checkpoints
-    of earlier versions.
+    With `is_utc`, a column without a stated form is UTC or Unix ms, as for checkpoints of earlier
+    versions.
     """
 
     stream: str
@@ -141,7 +141,7 @@ class ColumnForms:
 
 @dataclass(slots=True)
 class EventTimeReader:
-    """Converts the event times of one file to instants, and counts those that a zone skipped."""
+    """Converts the event times of one file to instants, and counts the skipped local times."""
 
     form: SliceForm
     is_ours: bool

@@ -61,7 +61,7 @@ def count_per_ten_minutes(reads: Reads, stream: NotedStream, *columns: Columns) 
     return windows.select(F.unix_millis("window.start"), "count")
 
 
-def test_local_times_are_in_the_windows_that_the_watermark_closes(
+def test_local_times_are_in_the_closed_windows(
     read: Reads, shift: Observed, output: QueryOutput
 ) -> None:
     """No row is late, although the query names no zone."""
@@ -84,7 +84,7 @@ def test_another_zone_of_the_query_is_rejected_with_both(read: Reads, shift: Obs
         read_between(read.spark, shift.stream, NOON, NOON + timedelta(hours=1), zone="UTC")
 
 
-def test_column_in_doubt_is_rejected_until_somebody_says_how_it_is_read(
+def test_column_in_doubt_is_rejected_with_remedies(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """The remedies are in the sentence, and the first of them works. A restart keeps it."""
@@ -113,7 +113,7 @@ def test_checkpoint_keeps_the_zone_that_it_was_begun_with(
     assert [count for _, count in output.rows] == [10] * 6
 
 
-def test_checkpoint_of_an_earlier_version_keeps_utc_until_another_form_is_stated(
+def test_checkpoint_of_an_earlier_version_keeps_utc(
     read: Reads, flights: NotedStream, output: QueryOutput
 ) -> None:
     """It says so. An earlier version has no form in its offsets."""

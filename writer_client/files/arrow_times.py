@@ -38,7 +38,7 @@ def list_first(values: Column, column: str, form: TimeForm) -> list[object]:
 
 
 def find_kind(values: pa.DataType, unit: Unit | None = None) -> EventTimeKind:
-    """Return what a column of this type has. Dates are numbers if the unit is days."""
+    """Return the kind of times in a column of this type. Dates are numbers if the unit is days."""
     if pa.types.is_timestamp(values):
         return "local" if values.tz is None else "instant"
     if pa.types.is_date(values):
