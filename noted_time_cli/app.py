@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from noted_time import __version__
+from noted_time.values import UNKNOWN_RELEASE, find_zone_release
 from noted_time_cli import demos, relay
 from noted_time_cli.analyse import commands as analyse
 from noted_time_cli.client import (
@@ -91,3 +92,4 @@ def declare_options(
         raise typer.BadParameter("--version takes no command: leave one of them out")
     if is_version:
         echo(f"noted-time {__version__}")
+        echo(f"zone data {find_zone_release() or UNKNOWN_RELEASE}")

@@ -33,6 +33,7 @@ from controller.service.controller import Controller
 from controller.service.telemetry import traces
 from noted_time import __version__
 from noted_time.answers import AccessAnswer, ControllerAnswer, ControllersAnswer
+from noted_time.values import find_zone_release
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -93,6 +94,7 @@ async def get_access(request: Request, call: CallDep) -> Response:
         write=grant.write.patterns,
         writers=grant.writers.patterns,
         observe=grant.observe.patterns,
+        zone_data=find_zone_release(),
     )
     return reply(answer)
 

@@ -30,7 +30,7 @@ from noted_time import __version__
 from noted_time.answers import Replica
 from noted_time.reading import ReaderGroup
 from noted_time.rules import Seal, SealRequest
-from noted_time.values import Accepted, Note, Refused, validate_name
+from noted_time.values import Accepted, Note, Refused, find_zone_release, validate_name
 
 Position = Mapping[int, int]
 
@@ -140,7 +140,7 @@ class Controller:
     async def replicas(self) -> list[tuple[Replica, int]]:
         """Return each with its number of buckets."""
         records = await asyncio.to_thread(self._store.reading.replicas)
-        alone = [Replica(self._url, __version__, SCHEMA_REVISION, None)]
+        alone = [Replica(self._url, __version__, SCHEMA_REVISION, None, find_zone_release())]
         leases = self.ownership.leases
         owned = Counter(leases.others.values()) + Counter({self._url: len(leases.mine)})
         return [(each, owned[each.url]) for each in records or alone]

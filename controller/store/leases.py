@@ -22,6 +22,7 @@ from psycopg import Connection, Error
 from controller.store.port import LEASE_MS, Leases, StoreUnavailable
 from controller.store.schema import SCHEMA_REVISION
 from noted_time import __version__
+from noted_time.values import find_zone_release
 
 RENEW_S = 1.0
 END_MS = 500  # for a terminated session to end
@@ -71,10 +72,11 @@ FROM unnest(%(buckets)s::int[]) number
 """  # noqa: S608 - a constant
 
 _REGISTER_REPLICA = """
-INSERT INTO noted_time_replica (pid, url, version, revision, connected_at)
-VALUES (pg_backend_pid(), %s, %s, %s, extract(epoch FROM clock_timestamp()) * 1000)
+INSERT INTO noted_time_replica (pid, url, version, revision, zone_data, connected_at)
+VALUES (pg_backend_pid(), %s, %s, %s, %s, extract(epoch FROM clock_timestamp()) * 1000)
 ON CONFLICT (pid) DO UPDATE SET url = excluded.url,
-version = excluded.version, revision = excluded.revision, connected_at = excluded.connected_at
+version = excluded.version, revision = excluded.revision, zone_data = excluded.zone_data,
+connected_at = excluded.connected_at
 """
 _LOCK_LIVE = f"SELECT pg_advisory_lock_shared({SCHEMA_HASH}, %(live)s)"
 _DELETE_CLOSED_REPLICAS = """
@@ -152,7 +154,8 @@ class LeaseSession:
         for setting in _SESSION_SETTINGS.items():
             session.execute(_SET_CONFIG, setting)
         session.execute(_DELETE_CLOSED_REPLICAS)
-        session.execute(_REGISTER_REPLICA, (self._url, __version__, SCHEMA_REVISION))
+        facts = (self._url, __version__, SCHEMA_REVISION, find_zone_release())
+        session.execute(_REGISTER_REPLICA, facts)
         if not self._left:
             session.execute(_LOCK_LIVE, _LOCK_NUMBERS)
         return session

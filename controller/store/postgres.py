@@ -49,7 +49,7 @@ _CHAINS_TABLE = "unnest(%s::text[], %s::text[], %s::bigint[]) chain (stream_id, 
 
 
 _SELECT_CONNECTED = """
-SELECT url, version, revision, connected_at
+SELECT url, version, revision, connected_at, zone_data
 FROM noted_time_replica JOIN pg_stat_activity USING (pid) ORDER BY url
 """
 

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Integer, MetaDat
 
 from controller.store.records import RECORD_KINDS, AppendedMark, Record, StoredMember, TokenRecord
 
-SCHEMA_REVISION = "0003"
+SCHEMA_REVISION = "0004"
 
 FIRST_REVISION = "0001b"
 """The oldest revision that can be migrated."""
@@ -82,6 +82,7 @@ replica = Table(
     Column("version", Text),
     Column("revision", Text, nullable=False),
     Column("connected_at", BigInteger, nullable=False),
+    Column("zone_data", Text),
 )
 
 # For each revision, the oldest revision whose code works with its tables.

@@ -163,12 +163,15 @@ class Replica(Struct, frozen=True):
 
     `version` is null if noted-time is not installed. `connected_at` is when the controller
     connected (Unix ms), or null for a database in a file, which has only one controller.
+    `zone_data` is the release of its time zones, such as 2026a. It is null if that is not known,
+    also of a controller of an older version.
     """
 
     url: str
     version: str | None
     revision: str
     connected_at: int | None
+    zone_data: str | None = None
 
 
 class ControllerAnswer(Replica, frozen=True, kw_only=True):
@@ -192,7 +195,8 @@ class AccessAnswer(Struct, frozen=True, kw_only=True):
     """Whether tokens are required, the id of the token that was sent, and its rights.
 
     `read`, `write`, `writers` and `observe` are the patterns of names that it is limited to. A
-    token that may `administer` has no limits. `version` is the controller's version.
+    token that may `administer` has no limits. `version` is the controller's version, and
+    `zone_data` the release of its time zones, or null if it is not known.
     """
 
     version: str
@@ -204,3 +208,4 @@ class AccessAnswer(Struct, frozen=True, kw_only=True):
     write: Sequence[str]
     writers: Sequence[str]
     observe: Sequence[str] = ()
+    zone_data: str | None = None

@@ -163,8 +163,8 @@ class CompleteWindow(Gaps, frozen=True):
     The `missing_writers` were excluded while the watermark passed the window. The writers in
     `late_writers` wrote rows of the window below the watermark, and may add more. No writer
     vouches for the part of the window `before_first_mark`. The watermark waited for `last_writer`
-    last, if known. If the window is on the clock of a zone, `start_shown` and `end_shown` are in
-    ISO 8601 on this clock, by the zone data that it was cut by. They are null in UTC.
+    last, if known. `start_shown` and `end_shown` are in ISO 8601 on the clock of the window's zone,
+    by the zone data of who cut the window. They are null in UTC.
     """
 
     start: Int64

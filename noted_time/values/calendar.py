@@ -38,8 +38,7 @@ def parse_zone(name: str | tzinfo) -> tzinfo:
     """Return the zone with a name, such as Europe/Berlin, or raise `Unreadable`.
 
     Its data are the newest that are installed. A zone of another library is replaced by the zone
-    with its name. Without a name, as for a fixed
-    offset, it must be hashable.
+    with its name. Without a name, as for a fixed offset, it must be hashable.
     """
     if isinstance(name, ReleasedZone):
         return name

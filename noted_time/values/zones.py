@@ -1,7 +1,7 @@
 """Gives time zones to all parts of noted-time, by the newest zone data that are installed.
 
-Laws of zones change, and a machine may have two releases of zone data: the system has one in the
-directories of `zoneinfo.TZPATH`, and the Python package `tzdata` is another one.
+Laws of zones change, and a machine may have two releases of zone data: the system's, in the
+directories of `zoneinfo.TZPATH`, and the Python package `tzdata`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from pathlib import Path
 from noted_time.values.errors import Unreadable
 
 ZONE_PACKAGE = "tzdata"
+
+UNKNOWN_RELEASE = "of an unknown release"
 
 RELEASE_FILES = ("tzdata.zi", "+VERSION")
 """Files in a directory of zones that name the release in their first line."""
@@ -92,8 +94,8 @@ ZoneSource = DirectoryOfZones | PackageOfZones
 def list_zone_sources() -> Sequence[ZoneSource]:
     """Return the installed zone data, from the newest release to the oldest.
 
-    Data of an unknown release come last. Of two with one release, the package's come first, because
-    they are the same on each system.
+    Zone data of an unknown release come last. Of two with one release, the package comes first,
+    because it is the same on each system.
     """
     sources: list[ZoneSource] = []
     with suppress(ModuleNotFoundError):

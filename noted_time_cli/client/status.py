@@ -11,6 +11,7 @@ from noted_time_cli.terminal.output import Columns, print_table, say
 CONTROLLER_COLUMNS: Columns = {
     "controller": "url",
     "version": "version",
+    "zone data": "zone_data",
     "schema": "revision",
     "since": lambda row: None if row["connected_at"] is None else format_time(row["connected_at"]),
     "buckets": "buckets",
@@ -21,8 +22,9 @@ CONTROLLER_COLUMNS: Columns = {
 def status(call: Caller) -> None:
     """Show the controllers that share the database, with their versions.
 
-    `schema` is the revision of the database tables that the version needs, and `buckets` counts the
-    controller's buckets of streams.
+    `zone data` is the release of a controller's time zones, `-` if it is not known. `schema` is the
+    revision of the database tables that the version needs, and `buckets` counts the controller's
+    buckets of streams.
 
     Try it:  noted-time status
     """

@@ -25,7 +25,7 @@ from noted_time.client.transport import Transport
 from noted_time.filelog import LogDirectories
 from noted_time.installation import name_program
 from noted_time.stores import parse_root
-from noted_time.values import MOST_DOMAINS, join_names, pluralize
+from noted_time.values import MOST_DOMAINS, find_zone_release, join_names, pluralize
 from noted_time_cli.client.caller import MOST_ROWS, Caller
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
 from noted_time_cli.doctor.stream_rules import ExaminedStream
@@ -175,6 +175,7 @@ def _is_allowed(report: Report, call: Caller, stream: str | None, token_origin: 
         report.add([Finding("token", "wrong", f"{error}{given}", make)])
         return False
     report.add(controller_rules.judge_versions(access["version"], noted_time.__version__))
+    report.add(controller_rules.judge_zone_data(access["zone_data"], find_zone_release()))
     report.add(controller_rules.judge_token(access, stream))
     if access["read_all"]:
         query = {"check": "true"}

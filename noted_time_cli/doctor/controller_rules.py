@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from noted_time.answers.permissions import Grant
 from noted_time.client import Json
 from noted_time.installation import name_program
-from noted_time.values import format_duration
+from noted_time.values import UNKNOWN_RELEASE, ZONE_PACKAGE, format_duration
 from noted_time_cli.doctor.verdict import Finding, judge
 
 DATE_MS = 2000  # an HTTP date has full seconds and is updated once a second
@@ -16,6 +16,10 @@ DATE_MS = 2000  # an HTTP date has full seconds and is updated once a second
 CLOCK_MS = 5000  # clocks set by NTP differ by less
 
 UPGRADE_REMEDY = "upgrade, the controllers first: page 'Versions'"
+
+ZONE_DATA_REMEDY = (
+    f"upgrade the Python package {ZONE_PACKAGE} where the release is older, and restart there"
+)
 
 UNTRUSTED_ERROR = "certificate verify failed"
 
@@ -52,6 +56,19 @@ def judge_versions(theirs: str, ours: str) -> list[Finding]:
     is_apart = major != own or abs(minor - own_minor) > 1
     faults = [(is_apart, f"{pair}: they are not made to work together", UPGRADE_REMEDY)]
     return judge("version", faults, pair)
+
+
+def judge_zone_data(theirs: str | None, ours: str | None) -> list[Finding]:
+    """Compare the releases of zone data, by which a time of a zone may be read differently.
+
+    >>> [judge_zone_data(theirs, "2026a")[0].outcome for theirs in ("2026a", "2025b", None)]
+    ['ok', 'wrong', 'not checked']
+    """
+    pair = f"controller {theirs or UNKNOWN_RELEASE}, this client {ours or UNKNOWN_RELEASE}"
+    if theirs is None or ours is None:
+        return [Finding("zone data", "not checked", pair, ZONE_DATA_REMEDY)]
+    faults = [(theirs != ours, f"{pair}: laws of zones may differ", ZONE_DATA_REMEDY)]
+    return judge("zone data", faults, pair)
 
 
 def judge_database(risk: str | None) -> list[Finding]:

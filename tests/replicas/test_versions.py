@@ -8,13 +8,18 @@ from typing import Any
 import pytest
 
 from controller.store.schema import SCHEMA_REVISION
+from noted_time.values import find_zone_release
 from tests.replicas.replica_processes import BUCKETS
 from tests.support.processes import ServeProcess, run_command
 from tools.trials.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 SHARE = {"buckets": BUCKETS // 2}
-THIS = {"version": version("noted-time"), "revision": SCHEMA_REVISION}
+THIS = {
+    "version": version("noted-time"),
+    "revision": SCHEMA_REVISION,
+    "zone_data": find_zone_release(),
+}
 
 
 def read_status(url: str, directory: Path) -> list[dict[str, Any]]:
@@ -56,6 +61,6 @@ def test_single_controller_lists_itself(tmp_path: Path) -> None:
         printed = run_command("status", "--url", url, cwd=tmp_path).stdout.splitlines()
 
     assert [line.split("\t") for line in printed] == [
-        ["controller", "version", "schema", "since", "buckets"],
-        [url, version("noted-time"), SCHEMA_REVISION, "-", "1"],
+        ["controller", "version", "zone data", "schema", "since", "buckets"],
+        [url, version("noted-time"), find_zone_release(), SCHEMA_REVISION, "-", "1"],
     ]
