@@ -1,7 +1,7 @@
 """Tracks records that an observer passed over because it could not use their times.
 
-Such a record is unreadable, or ahead of the clock. Its segment may be behind, so it is not idle
-while the record is its newest.
+Such a record is unreadable, has null as its time, or is ahead of the clock. Its segment may be
+behind, so it is not idle while the record is its newest.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ from noted_time.values import (
     LABEL_LENGTH,
     LARGEST_TIME,
     MOST_LOG_FACTS,
+    NULL_OPTION,
     LogFact,
     format_line,
 )
+
+Nulls = Literal["hold", "pass"]
+"""Whether a segment waits while the time of its newest record is null."""
 
 Passes = Mapping[int, int | None] | Literal["all"]
 """The last offset that an operator passes in a segment; with `None`, or `all`, also later ones."""
@@ -51,9 +55,30 @@ class PassedOver:
         self._newest: dict[int, tuple[int, int]] = {}
         self._new: set[int] = set()
 
-    def add(self, segment: int, offset: int, *, now: int, until: int = LARGEST_TIME) -> None:
-        fact = self._facts.get(segment, LogFact("unreadable", segment, offset, now))
-        self._facts[segment] = replace(fact, count=(fact.count or 0) + 1)
+    def add(
+        self,
+        segment: int,
+        offset: int,
+        *,
+        now: int,
+        until: int = LARGEST_TIME,
+        is_null: bool = False,
+    ) -> None:
+        """Add a record. The fact of a segment names nulls if no other record was passed over.
+
+        >>> records = PassedOver(now=0)
+        >>> records.add(3, 17, now=1000, is_null=True)
+        >>> records.list_facts(now=9000)
+        [LogFact(kind='unreadable', segment=3, offset=17, time=1000, by='--null pass', count=1)]
+        >>> records.add(3, 18, now=1000)
+        >>> records.list_facts(now=9000)
+        [LogFact(kind='unreadable', segment=3, offset=17, time=1000, by=None, count=2)]
+        """
+        by = NULL_OPTION if is_null else None
+        fact = self._facts.get(segment, LogFact("unreadable", segment, offset, now, by))
+        if fact.by != by:
+            by = None
+        self._facts[segment] = replace(fact, by=by, count=(fact.count or 0) + 1)
         self._newest[segment] = offset, until
         if not self._is_passed(segment, offset):
             self._new.add(segment)

@@ -75,6 +75,12 @@ TWICE_WARNING = (
 )
 
 
+NULL_WARNING = (
+    "%s: %s. Until a later time is read, the watermark waits here, unless the observer has --null "
+    "pass"
+)
+
+
 class FirstPass(int):
     """A local time in an hour that its zone had twice: the time in the first one.
 

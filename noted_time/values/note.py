@@ -59,6 +59,8 @@ MOST_LOG_FACTS = 4
 
 IDLE_OPTION = "--unreadable idle"
 
+NULL_OPTION = "--null pass"
+
 LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
 """The ends of int64 are before and after all time."""
 
@@ -76,7 +78,8 @@ class LogFact(Struct, frozen=True):
     - `moved_by`: the record at `offset` has a `time` ahead of the observer's clock. `by` is its
       key, if the key is text.
     - `unreadable`: the last `count` records from `offset` on were passed over, since `time`. They
-      cannot be read, or are ahead of the observer's clock. `by` ends the wait in all segments.
+      cannot be read, or are ahead of the observer's clock. `by` ends the wait in all segments. It
+      is `--null pass` if the time of each of them is null.
     - `passed`: such records do not hold back the time, since `time`, because of the option `by`.
     - `foreign_file`: a file log has the name `by`, first seen at `time`, which may have rows.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shlex import quote
 
-from noted_time.values import IDLE_OPTION, LogFact, format_time, pluralize
+from noted_time.values import IDLE_OPTION, NULL_OPTION, LogFact, format_time, pluralize
 
 
 def describe_fact(fact: LogFact) -> tuple[str, str]:
@@ -37,11 +37,17 @@ def _describe_unreadable(fact: LogFact) -> tuple[str, str]:
 
     >>> _describe_unreadable(LogFact("unreadable", 0, 17, 0, count=1))[1]
     'correct its producer, or restart the observer with --pass 0:17 to wait no longer'
+    >>> _describe_unreadable(LogFact("unreadable", 0, 17, 0, NULL_OPTION, 2))[1]
+    'let its producer write times, or restart the observer with --null pass, or with --pass 0'
     """
     option = f"--pass {fact.segment}" + (f":{fact.offset}" if fact.count == 1 else "")
     if fact.by == IDLE_OPTION:
         option = IDLE_OPTION
     records = f"{pluralize(fact.count or 1, 'record')} from offset {fact.offset} on"
+    if fact.by == NULL_OPTION:
+        problem = f"segment {fact.segment} waits for a record with a time"
+        remedy = f"let its producer write times, or restart the observer with {NULL_OPTION}"
+        return f"{problem}: the time of {records} is null", f"{remedy}, or with {option}"
     passed = f"the observer passed over {records}, unreadable or ahead of the clock"
     remedy = f"correct its producer, or restart the observer with {option} to wait no longer"
     return f"segment {fact.segment} waits for a readable record: {passed}", remedy

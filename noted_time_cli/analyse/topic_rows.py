@@ -32,7 +32,12 @@ from noted_time_cli.analyse.timestamps import (
     order_by_offset,
 )
 from noted_time_cli.terminal.output import say
-from writer_client.kafka.event_times import get_timestamp, make_time_getter, make_values_getter
+from writer_client.kafka.event_times import (
+    NullParent,
+    get_timestamp,
+    make_time_getter,
+    make_values_getter,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -167,6 +172,9 @@ class _Reading:
                 self._first += self._values_of(message)
         except (Unreachable, NotObservable):
             raise
+        except NullParent:
+            self._without_value += 1
+            return
         except Exception as refused:  # noqa: BLE001 - a user's function may raise any error
             if message.value() is None:
                 self._without_value += 1

@@ -21,6 +21,7 @@ from noted_time_cli.observers.noting import (
     Noter,
     Noting,
     NotingIngestion,
+    NullOption,
     Skew,
     SkippedRecords,
 )
@@ -174,6 +175,7 @@ def field(  # noqa: PLR0913 - one parameter for each flag
     idle: Idle = IDLE_MS,
     start: StartOption = "latest",
     ahead: AheadOption = AHEAD_MS,
+    null: NullOption = "hold",
     skipped: SkippedRecords,
     described: SchemaOptions,
     written: WrittenTimes,
@@ -189,7 +191,8 @@ def field(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time observe kafka field 127.0.0.1:9092 flights --field departure --delay 5m
     """
-    options = {"start": start, "ahead_ms": ahead, "passes": skipped.passes}
+    options: dict[str, Any] = {"start": start, "ahead_ms": ahead}
+    options |= {"passes": skipped.passes, "nulls": null}
     look = _make_look(noting, described.resolve_field(field), written.form, **options)
     of.observe(noting, look, noting.make_times_noter(delay, idle))
 

@@ -15,6 +15,7 @@ from noted_time_cli.observers.noting import (
     MaxLag,
     Noting,
     NotingIngestion,
+    NullOption,
     Skew,
     SkippedRecords,
 )
@@ -72,6 +73,7 @@ def event_time(  # noqa: PLR0913 - one parameter for each flag
     delay: Delay,
     idle: Idle = IDLE_MS,
     ignore: Ignore = None,
+    null: NullOption = "hold",
     written: WrittenTimes,
     skipped: SkippedRecords,
     noting: Noting,
@@ -90,6 +92,7 @@ def event_time(  # noqa: PLR0913 - one parameter for each flag
                 form=noting.choose_form(client, written.form),
                 ignore=ignore or (),
                 passes=skipped.passes,
+                nulls=null,
             )
         ),
         noting.make_times_noter(delay, idle),

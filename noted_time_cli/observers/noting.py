@@ -53,6 +53,10 @@ Idle = Annotated[
 Skew = Annotated[int, duration("How far this machine's clock may be ahead.", default="0s")]
 MaxLag = Annotated[int, duration("Maximum lag of the time on a quiet stream.", default="10s")]
 Poll = Annotated[int, duration("Time between two polls.", default="1s", least=LEAST_POLL_MS)]
+NullOption = Annotated[
+    Literal["hold", "pass"],
+    typer.Option("--null", help="Whether the watermark waits after a row whose time is null."),
+]
 Timeout = Annotated[int, duration("The observer's writer timeout.", default="1m", least=1)]
 
 
@@ -168,6 +172,7 @@ class Noting:
 def _report_counts(look: object) -> None:
     for name, which in (
         ("without_value", "without a value skipped."),
+        ("null_times", "skipped, with null as the time."),
         ("without_time", f"skipped, with {PLACEHOLDER_WORDS}."),
         ("twice", "read as of the first hour of two, because their zone had it twice."),
     ):

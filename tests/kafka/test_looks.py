@@ -16,7 +16,7 @@ from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
 from noted_time import AnotherLog, NotedTimeError, NotObservable, Recreated, Rejected, Unreachable
 from noted_time.client import polling
 from noted_time.kafka import Topic, TopicLook
-from noted_time.observing import TimeForm
+from noted_time.observing import Nulls, TimeForm
 from noted_time.values import LogFact
 from tests.kafka.conftest import Flights, complete
 from tests.support.transactions import begin_transaction
@@ -32,6 +32,7 @@ from writer_client import (
     WriterClient,
 )
 from writer_client.kafka.event_times import get_timestamp
+from writer_client.kafka.fields import Start
 from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
@@ -348,9 +349,38 @@ def read_minutes(message: Message) -> int | None:
     return None if message.value() == b"none" else int(message.value() or b"") * 60_000
 
 
-UNUSABLE = ["no JSON", "[1]", "{}", '{"at": true}', '{"at": "noon"}', '{"at": null}']
+UNUSABLE = ["no JSON", "[1]", "{}", '{"at": true}', '{"at": "noon"}']
 UNUSABLE += [f'{{"at": {AHEAD}}}']
 UNUSABLE += ['{"at": "2013-01-01T10:00:00"}', f'{{"at": {2**70}}}', '{"at": {"at": 1}}']
+
+
+@pytest.mark.parametrize("nulls", ["hold", "pass"])
+def test_null_time_is_activity_and_a_null_above_it_is_none(flights: Flights, nulls: Nulls) -> None:
+    """As of Debezium's deletes; also after a restart, and until a later time is read."""
+    delete, null = '{"after": null}', '{"after": {"at": null}}'
+
+    def observe(known: dict[int, int]) -> KafkaFields:
+        start: Start = "earliest"
+        return KafkaFields(
+            *flights.place, "after.at", start=start, known=lambda: known, nulls=nulls
+        )
+
+    flights.send((0, '{"after": {"at": 7}}', 1000), (0, delete, 1000))
+    look = observe({})
+    seen = [look(), look()]
+    flights.send((0, null, 1000), (0, delete, 1000))
+    seen += [look(), look()]
+    restarted = observe({0: 4, 1: 0})
+    seen += [restarted(), restarted()]
+    flights.send((0, '{"after": {"at": 9}}', 1000))
+    seen += [restarted(), restarted()]
+
+    held = {0: None} if nulls == "hold" else {}
+    newest = [each.newest for each in seen]
+    assert newest == [{0: 7}, {}, held, held, held, held, {0: 9}, {}]
+    assert [fact.by for fact in seen[3].because] == ["--null pass"] * len(held)
+    counts = (look.null_times, look.without_value, look.unusable, restarted.null_times)
+    assert counts == (1, 2, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,33 @@ def test_implausible_times_are_skipped(
     assert "0000000000.parquet: passed over 2 rows with times that look like Unix" in caplog.text
 
 
+def test_segment_with_a_null_as_its_newest_time_is_not_idle(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A null before a time is only counted, and so is any with the option."""
+    kind = pa.schema([("time", pa.int64())])
+    looks = [LogTimes(tmp_path, "flights", "time", nulls=nulls) for nulls in ("hold", "pass")]
+    seen = []
+    files: list[list[int | None]] = [[7, None], [None, 9], [None], [None, 9, 0]]
+    for first, times in enumerate(files):
+        rows = pa.table({"time": times}, kind)
+        pq.write_table(rows, write(tmp_path, 0, 2 * first, len(times)))
+        seen.append([(look(), look()) for look in looks])
+
+    newest = [[again.newest for _, again in each] for each in seen]
+    assert [[first.newest for first, _ in each] for each in seen] == [
+        [{0: 7}, {0: 7}],
+        [{0: 9}, {0: 9}],
+        [{0: None}, {}],
+        [{0: 9}, {0: 9}],
+    ]
+    assert newest == [[{0: None}, {}], [{}, {}], [{0: None}, {}], [{}, {}]]
+    assert [fact.by for fact in seen[2][0][0].because] == ["--null pass"]
+    assert [(look.null_times, look.unusable) for look in looks] == [(4, 0), (4, 0)]
+    assert len(caplog.messages) == 2
+    assert "0000000000.parquet: 'time' is null in 1 row. Until a later time" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("column", "says"),
     [

@@ -101,11 +101,26 @@ def read_span(file: pq.ParquetFile, column: str) -> Span | None:
     return Span(min(ticks) // per_ms, -(-max(ticks) // per_ms)) if ticks else None
 
 
-def _read_span_of_group(file: pq.ParquetFile, group: int, column: str) -> list[int]:
+def count_nulls(file: pq.ParquetFile, column: str) -> int | None:
+    """Return the nulls of a column, `None` if the footer does not say."""
+    nulls = 0
+    for group in range(file.num_row_groups):
+        statistics = _find_statistics(file, group, column)
+        if statistics is None or not statistics.has_null_count:
+            return None
+        nulls += statistics.null_count
+    return nulls
+
+
+def _find_statistics(file: pq.ParquetFile, group: int, column: str) -> pq.Statistics | None:
     metadata = file.metadata.row_group(group)
-    kind = file.schema_arrow.field(column).type
     chunks = (metadata.column(at) for at in range(metadata.num_columns))
-    statistics = next(each.statistics for each in chunks if each.path_in_schema == column)
+    return next(each.statistics for each in chunks if each.path_in_schema == column)
+
+
+def _read_span_of_group(file: pq.ParquetFile, group: int, column: str) -> list[int]:
+    kind = file.schema_arrow.field(column).type
+    statistics = _find_statistics(file, group, column)
     if statistics is not None and statistics.has_min_max and _is_stored_as(kind, statistics):
         return [int(statistics.min_raw), int(statistics.max_raw)]
     batches = file.iter_batches(row_groups=[group], columns=[column])

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +21,9 @@ from noted_time.observing import (
     ANY_TIME,
     FIRST_TIMES,
     IN_MS,
+    NULL_WARNING,
     TWICE_WARNING,
+    Nulls,
     PassedOver,
     Passes,
     Seen,
@@ -36,7 +39,7 @@ from noted_time.values import (
     pluralize,
     validate_name,
 )
-from writer_client.files.arrow_rows import open_parquet, read_span
+from writer_client.files.arrow_rows import count_nulls, open_parquet, read_span
 from writer_client.files.arrow_times import ArrowTimes, convert_times, find_kind, list_first
 from writer_client.sending.clock import unix_ms
 
@@ -114,6 +117,9 @@ class LogTimes(LogEnds):
     so. Times that stand for none, such as 0, are only counted (`without_time`). Local times in an
     hour that their zone had twice are read as of the first one, and counted (`twice`).
 
+    Rows whose time is null are counted (`null_times`). While they are the newest of their segment,
+    it is not idle either, unless `nulls` is ``"pass"``.
+
     Each file is read once; the first call reads all existing files.
     """
 
@@ -126,12 +132,13 @@ class LogTimes(LogEnds):
         form: TimeForm = IN_MS,
         ignore: Sequence[str] = (),
         passes: Passes | None = None,
+        nulls: Nulls = "hold",
     ) -> None:
         super().__init__(root, stream, ignore=ignore)
-        self._field, self._form = field, form
+        self._field, self._form, self._nulls = field, form, nulls
         self._passed = PassedOver(passes, now=unix_ms())
         self._kind: EventTimeKind | None = None
-        self.unusable, self.without_time, self.twice = 0, 0, 0
+        self.unusable, self.without_time, self.null_times, self.twice = 0, 0, 0, 0
 
     @property
     def event_time_form(self) -> EventTimeForm | None:
@@ -155,10 +162,12 @@ class LogTimes(LogEnds):
             self._report(path, found)
             if found.largest is not None:
                 newest[segment] = max(found.largest, newest.get(segment, found.largest))
-            if found.ends_right is False:
-                self._passed.add(segment, start, now=now)
-            elif found.ends_right:
+            if found.newest == "time":
                 self._passed.end(segment)
+            elif found.newest == "unusable":
+                self._passed.add(segment, start, now=now)
+            elif found.newest == "null" and self._nulls == "hold":
+                self._passed.add(segment, start, now=now, is_null=True)
         active = dict.fromkeys(self._passed.find_active(now=now))
         largest, facts = max(newest.values(), default=None), self._passed.list_facts(now=now)
         return Seen(self.ends, {**active, **newest}, largest, tuple(facts))
@@ -185,11 +194,11 @@ class LogTimes(LogEnds):
         with suppress(FileNotFoundError), self._open(path) as parquet:
             found.largest = self._find_in_statistics(parquet)
             if found.largest is not None:
-                found.ends_right = True
+                found.newest = "time"
                 return found
             for batch in parquet.iter_batches(columns=[self._field]):
                 read = convert_times(batch.column(0), self._field, self._form)
-                found.take(read, self._form)
+                found.take(batch.column(0), read, self._form)
         return found
 
     def _report(self, path: LogPath, found: _FileTimes) -> None:
@@ -197,6 +206,10 @@ class LogTimes(LogEnds):
         for kind, count in found.left_out.items():
             self.unusable += count
             log.warning("%s: passed over %s with %s", path, pluralize(count, "row"), kind)
+        if found.nulls and not self.null_times:
+            rows = pluralize(found.nulls, "row")
+            log.warning(NULL_WARNING, path, f"{self._field!r} is null in {rows}")
+        self.null_times += found.nulls
         if found.twice and not self.twice:
             log.warning(TWICE_WARNING, path)
         self.twice += found.twice
@@ -210,6 +223,8 @@ class LogTimes(LogEnds):
             return None
         if is_timestamp and self._form.find_zone(self._field, kind.tz) is not None:
             return None  # the clock of the zone may have been put back
+        if count_nulls(parquet, self._field) != 0:
+            return None  # the newest row may have no time
         span = read_span(parquet, self._field)
         if span is None:
             return None
@@ -224,28 +239,36 @@ class LogTimes(LogEnds):
 class _FileTimes:
     """The largest time of a file, and the rows that do not count, by kind.
 
-    `ends_right` is whether the last row with a time was read, `None` without such rows.
+    `newest` is what the last row has, other than a time that stands for none.
     """
 
     largest: int | None = None
-    ends_right: bool | None = None
+    newest: Literal["time", "null", "unusable"] | None = None
     left_out: Counter[str | None] = field(default_factory=Counter)
+    nulls: int = 0
     twice: int = 0
 
-    def take(self, read: ArrowTimes, form: TimeForm) -> None:
+    def take(self, values: pa.Array, read: ArrowTimes, form: TimeForm) -> None:
         if read.left_out:
             self.left_out.update(read.left_out)
-            self.ends_right = False
+            self.newest = "unusable"
+        self.nulls += values.null_count
         self.twice += pc.sum(pc.not_equal(read.times, read.second)).as_py() or 0
         bounds = form.bounds or ANY_TIME
-        for time in pc.drop_null(read.times).to_pylist():
-            if time in bounds:
-                self.ends_right = True
-                self.largest = time if self.largest is None else max(time, self.largest)
+        are_null = values.is_null().to_pylist()
+        for time, is_null in zip(read.times.to_pylist(), are_null, strict=True):
+            if is_null:
+                self.newest = "null"
+            elif time is None:  # a skipped hour
                 continue
-            kind = form.describe_outside(time)
-            self.left_out[kind] += 1
-            self.ends_right = self.ends_right if kind is None else False
+            elif time in bounds:
+                self.newest = "time"
+                self.largest = time if self.largest is None else max(time, self.largest)
+            else:
+                kind = form.describe_outside(time)
+                self.left_out[kind] += 1
+                if kind is not None:
+                    self.newest = "unusable"
 
 
 class _Segment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from operator import attrgetter
 from typing import Annotated, Any
@@ -19,14 +20,25 @@ SHOWN_NAMES = 10
 WrittenTime = int | float | str | datetime
 TimeOf = Callable[[Message], WrittenTime | Sequence[WrittenTime] | None]
 
+MISSING_FIELD = object()
+
 EventTime = int | list[int] | None  # in ms, several for several events, `None` for a placeholder
+
+
+class NullTime(Rejected):
+    """The time of a record is null."""
+
+
+class NullParent(Rejected):
+    """A value above the time of a record is null, so it has no event, as a tombstone has none."""
 
 
 def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[Message], EventTime]:
     """Return a function that finds the time of a record.
 
     `field` is the path of a JSON field, a function, or its name as ``"module:function"``. Without a
-    time, the returned function raises `Rejected`, or any error of the user's function.
+    time, the returned function raises `Rejected`, or any error of the user's function. For a null
+    it raises `NullTime` or `NullParent`.
     """
     values_of = make_values_getter(field)
 
@@ -64,21 +76,26 @@ def make_values_getter(field: str | TimeOf) -> Callable[[Message], Sequence[obje
 
 
 def get_values(record: object, names: Iterable[str]) -> list[object]:
-    """Return the values at a path, including values in arrays.
+    """Return the values at a path, including values in arrays. Some of them may lack it.
 
     >>> get_values({"spans": [{"at": 1}, {"at": [2, 3]}, {}]}, ["spans", "at"])
     [1, 2, 3]
     >>> get_values({"spans": []}, ["spans", "at"])
     []
+
+    Raises `NullTime` or `NullParent` if all there is at a level is null, and `Rejected` if a name
+    is missing.
     """
-    level = [*_flatten([record])]
-    for name in names:
+    path = ["the record", *names]
+    level = _drop_nulls([record], path[0], is_time=len(path) == 1)
+    for number, name in enumerate(path[1:], 2):
         inner = [_get(each, name) for each in level]
-        if level and all(each is None for each in inner):
+        present = [each for each in inner if each is not MISSING_FIELD]
+        if level and not present:
             there = sorted({key for each in level if isinstance(each, dict) for key in each})
             among = ", ".join(there[:SHOWN_NAMES]) or "the fields of a value that is not an object"
             raise Rejected(f"there is no {name!r} among {among}")
-        level = [*_flatten(each for each in inner if each is not None)]
+        level = _drop_nulls(present, repr(name), is_time=number == len(path))
     return level
 
 
@@ -100,8 +117,21 @@ def _make_decoder(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callabl
     return msgspec.json.Decoder(kind).decode, attrgetter(".".join("it" for _ in names))
 
 
+def _drop_nulls(values: Iterable[object], what: str, *, is_time: bool) -> list[object]:
+    flat = [*_flatten(values)]
+    others = [each for each in flat if each is not None]
+    if flat and not others:
+        raise (NullTime if is_time else NullParent)(f"{what} is null")
+    return others
+
+
 def _get(record: object, name: str) -> object:
-    return record.get(name) if isinstance(record, dict) else getattr(record, name, None)
+    if isinstance(record, dict):
+        return record.get(name, MISSING_FIELD)
+    with suppress(AttributeError, ValueError):  # only Protobuf has it, not for every field
+        if not record.HasField(name):  # type: ignore[attr-defined]
+            return None
+    return getattr(record, name, MISSING_FIELD)
 
 
 def _flatten(values: Iterable[object]) -> Iterator[object]:

@@ -15,8 +15,10 @@ from noted_time.kafka.records import TopicReader, log
 from noted_time.observing import (
     FIRST_TIMES,
     IN_MS,
+    NULL_WARNING,
     TWICE_WARNING,
     FirstPass,
+    Nulls,
     PassedOver,
     Passes,
     Seen,
@@ -40,7 +42,14 @@ from noted_time.values import (
 )
 from writer_client.client import WriterClient
 from writer_client.kafka.ends import CLOCK_AHEAD_MS, TopicPoller
-from writer_client.kafka.event_times import EventTime, TimeOf, make_time_getter, make_values_getter
+from writer_client.kafka.event_times import (
+    EventTime,
+    NullParent,
+    NullTime,
+    TimeOf,
+    make_time_getter,
+    make_values_getter,
+)
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.vouched import LateHours
 
@@ -68,8 +77,10 @@ class RecordTimes(TopicPoller):
         ahead_ms: int | None = AHEAD_MS,
         clock: Callable[[], int] = unix_ms,
         passes: Passes | None = None,
+        nulls: Nulls = "hold",
     ) -> None:
         super().__init__(config, topic, clock)
+        self._nulls = nulls
         self._passed = PassedOver(passes, now=clock())
         self._reader = TopicReader(self._topic)
         self._known = known
@@ -79,7 +90,7 @@ class RecordTimes(TopicPoller):
         self._reached: dict[int, int] = {}
         self._largest = LEAST_TIME
         self._has_skipped = False
-        self.without_value, self.without_time, self.twice = 0, 0, 0
+        self.without_value, self.without_time, self.null_times, self.twice = 0, 0, 0, 0
         self._late = LateHours()
 
     @property
@@ -135,6 +146,12 @@ class RecordTimes(TopicPoller):
         except (Unreachable, NotObservable):  # of its schema, so the record is read again
             self._reader.restart(dict(self._reader.position))
             raise
+        except NullParent:
+            self.without_value += 1
+            return None
+        except NullTime as null:
+            self._take_null(partition, offset, null, message)
+            return None
         except Exception as unreadable:  # noqa: BLE001 - the user's function may raise anything
             fault = unreadable
         time = found if isinstance(found, int) else max(found or (), default=LEAST_TIME)
@@ -156,6 +173,15 @@ class RecordTimes(TopicPoller):
             self._passed.add(partition, offset, now=self._clock(), until=until)
         return None if fault else found
 
+    def _take_null(self, partition: int, offset: int, null: NullTime, message: Message) -> None:
+        self.null_times += 1
+        if self.null_times == 1:
+            key = _as_text(message.key())
+            where = f"partition {partition}, offset {offset}" + (f", key {key}" if key else "")
+            log.warning(NULL_WARNING, f"Kafka topic {self._topic.name!r}, {where}", null)
+        if self._nulls == "hold":
+            self._passed.add(partition, offset, now=self._clock(), is_null=True)
+
     def _begin(self) -> TopicLook:
         look, at = self._poll_ends(), self._reader.position
         ends = look.ends
@@ -176,7 +202,8 @@ class RecordTimes(TopicPoller):
         Reads back over tombstones, each time twice as far. Beyond a thousand, the record counts as
         passed over.
         """
-        counts = self._reader.unusable, self.without_value, self.without_time, self.twice
+        unusable, twice = self._reader.unusable, self.twice
+        without = self.without_value, self.without_time, self.null_times
         known = set[int]()
         begins, at, distance = self._topic.begins(), position, FIRST_DISTANCE
         self._latest = LARGEST_TIME if self._ahead_ms is None else self._clock()
@@ -187,16 +214,18 @@ class RecordTimes(TopicPoller):
                 distance *= 2
         finally:
             self._reader.restart({})
-            self._reader.unusable, self.without_value, self.without_time, self.twice = counts
+            self._reader.unusable, self.twice = unusable, twice
+            self.without_value, self.without_time, self.null_times = without
 
     def _find_newest(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> set[int]:
-        """Return the partitions with a record there that has a value."""
+        """Return the partitions with a record there that may hold back or advance time."""
         self._reader.restart(starts)
         found, read = set[int](), Counter[int]()
         for partition, offset, message in self._reader.read(ends):
             if offset < ends[partition]:
-                times = self._find_times(partition, offset, message)
-                if times or message.value() is not None:
+                without = self._count_without()
+                self._find_times(partition, offset, message)
+                if self._count_without() == without:
                     found.add(partition)
                 read[partition] += 1
         behind = {*self._reader.find_behind(ends)}
@@ -206,6 +235,11 @@ class RecordTimes(TopicPoller):
         for partition in full - (found - behind):
             self._passed.add(partition, ends[partition] - 1, now=self._clock())
         return found | full
+
+    def _count_without(self) -> int:
+        """Return how many records were read that say nothing of their partition."""
+        passed_nulls = self.null_times if self._nulls == "pass" else 0
+        return self.without_value + passed_nulls
 
 
 class KafkaFields(RecordTimes):
@@ -224,8 +258,11 @@ class KafkaFields(RecordTimes):
     *Skipped records.* A record is skipped and counted (`unusable`) if its time cannot be read, or
     is more than `ahead_ms` ahead of `clock` (Unix ms). With `None`, any time is allowed. If most of
     the first times are from 1971 to 2199, records outside are skipped, except for `IN_MS`. Records
-    without a value are only counted (`without_value`), and so are times that stand for none, such
-    as 0 (`without_time`).
+    without a value, and those with null above the field, are only counted (`without_value`), and so
+    are times that stand for none, such as 0 (`without_time`).
+
+    *Nulls.* A record whose field is null is counted (`null_times`). While it is the newest of its
+    partition, this is not idle, unless `nulls` is ``"pass"`` or `passes` has it.
 
     *Summer time.* A local time in an hour that its zone had twice is read as of the first one, and
     counted (`twice`). It is not reported as late.
@@ -255,11 +292,14 @@ class KafkaFields(RecordTimes):
         client: WriterClient | None = None,
         form: TimeForm = IN_MS,
         passes: Passes | None = None,
+        nulls: Nulls = "hold",
     ) -> None:
         self._field, self._form = field, form
         self._kind: EventTimeKind | None = None
         self._time_of = make_time_getter(field, form)
-        super().__init__(config, topic, known=known, ahead_ms=ahead_ms, clock=clock, passes=passes)
+        super().__init__(
+            config, topic, known=known, ahead_ms=ahead_ms, clock=clock, passes=passes, nulls=nulls
+        )
         self._start, self._client = start, client
 
     @property
