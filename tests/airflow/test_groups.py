@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from noted_time import Rejected
-from noted_time_airflow.waiting import PollResult, Wanted, watch
+from noted_time_airflow.waiting import PollResult, WaitLog, Wanted, watch
 from tests.support.claimed import TEN
 from tools.trials.calls import HOUR_MS
 from tools.trials.kafka import Broker
@@ -35,7 +35,9 @@ async def test_group_is_waited_for_until_it_has_committed(broker: Broker, served
     for offset in (0, 1, 2):
         if offset:
             await asyncio.to_thread(broker.commit, "loader", topic, {0: offset})
-        seen.append(await watch(wanted, address, SETTINGS, timeout_s=0, log=print))
+        seen.append(
+            await watch(wanted, address, SETTINGS, timeout_s=0, wait_log=WaitLog(print, print))
+        )
 
     unknown = "group 'loader' has committed no offset: correct the name, or have it commit after it"
     so_far = "the offsets reach the mark of 2013-01-01T09:00:00Z"

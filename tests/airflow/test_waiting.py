@@ -26,6 +26,7 @@ from noted_time_airflow.waiting import (
     CHECK_FAILURES,
     Address,
     PollResult,
+    WaitLog,
     Wanted,
     WhileMissing,
     judge,
@@ -54,6 +55,11 @@ COMPLETE_ALL = "complete complete complete complete"
 LACKS = "failed waiting warned complete"
 MISSING = NOT_THERE.replace("excluded", "missing")
 LIMA_LACKS = (NOT_THERE, MISSING)
+PRINTING = WaitLog(print, print)
+UNAUTHENTICATED = (
+    "401 Unauthenticated: missing, expired or revoked token: send Authorization: Bearer nt_…; set "
+    "the password of Airflow's connection (noted_time_conn_id) to a token with the scope read"
+)
 
 
 class Shop(NamedTuple):
@@ -250,33 +256,46 @@ def test_table_needs_a_connection_to_require_writers(tmp_path: Path) -> None:
     assert "as no controller was asked: name one (--url, noted_time_conn_id=)" in found[0].sentence
 
 
-async def watch_stream(shop: Shop, log: list[str], timeout_s: float = PATIENCE_S) -> PollResult:
-    """Wait for a stream as the trigger does, and collect its log."""
-    address = (shop.served.url, None)
-    return await watch(shop.wanted(), address, timeout_s=timeout_s, log=log.append)
+async def watch_stream(
+    shop: Shop, reasons: list[str], warnings: list[str], timeout_s: float = PATIENCE_S
+) -> PollResult:
+    """Wait for a stream as the trigger does, and collect what it logs."""
+    return await watch(
+        shop.wanted(),
+        (shop.served.url, None),
+        timeout_s=timeout_s,
+        wait_log=WaitLog(reasons.append, warnings.append),
+    )
 
 
-async def test_unreachable_controller_is_asked_again(shop: Shop) -> None:
-    """The outage is logged once."""
-    log: list[str] = []
+async def test_unreachable_controller_is_a_warning_again_and_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sensor waits on. The interval of the warnings is a minute."""
+    monkeypatch.setattr(waiting, "WARNING_INTERVAL_S", 0.1)
+    reasons: list[str] = []
+    warnings: list[str] = []
     shop.served.stop()
-    waiting = asyncio.create_task(watch_stream(shop, log))
-    await wait_until_async(lambda: bool(log))
+    polled = poll(shop.wanted(), (shop.served.url, None))
+    sensor = asyncio.create_task(watch_stream(shop, reasons, warnings))
+    await wait_until_async(lambda: len(warnings) > 1)
     await asyncio.to_thread(shop.served.start)
     await asyncio.to_thread(shop.note_both, TEN)
-    found = await waiting
+    found = await sensor
 
-    assert (found.status, "no answer from" in log[0]) == ("complete", True)
+    assert (polled.status, polled.is_warning, found.status) == ("waiting", True, "complete")
+    assert {each[:15] for each in (polled.sentence, *warnings)} == {"no answer from "}
+    assert not any(each.startswith("no answer") for each in reasons)
 
 
 async def test_timeout_says_why_the_sensor_waited(shop: Shop) -> None:
-    found = await watch_stream(shop, [], timeout_s=0)
+    found = await watch_stream(shop, [], [], timeout_s=0)
 
     assert found == PollResult("timed out", BEHIND.format(shop.name))
 
 
 async def test_refused_token_ends_the_wait_at_once() -> None:
-    """A token in the connection is sent."""
+    """A token in the connection is sent. The remedy is the connection's password."""
     guarded = Guarded()
     with Served(gate=guarded.gate) as controller:
         controller.token = token = guarded.token("admin")
@@ -285,26 +304,25 @@ async def test_refused_token_ends_the_wait_at_once() -> None:
         wanted, found = Wanted(dataset="orders", complete_to=TEN), []
         for shown in ("", token):
             address = (controller.url, shown)
-            found.append(await watch(wanted, address, timeout_s=PATIENCE_S, log=print))
+            found.append(await watch(wanted, address, timeout_s=PATIENCE_S, wait_log=PRINTING))
 
     assert [each.status for each in found] == ["failed", "complete"]
-    assert found[0].sentence.startswith("401 ")
+    assert found[0].sentence == UNAUTHENTICATED
 
 
 async def test_missing_library_ends_the_wait_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     says = 'reading delta:t needs deltalake: pip install "noted-time[delta]"'
     monkeypatch.setattr(waiting, "poll_once", Mock(side_effect=ImportError(says)))
     wanted = Wanted(dataset="delta:t", complete_to=TEN)
-    found = await watch(wanted, None, timeout_s=PATIENCE_S, log=print)
+    found = await watch(wanted, None, timeout_s=PATIENCE_S, wait_log=PRINTING)
 
     assert found == PollResult("failed", says)
 
 
 async def test_finished_sensors_leave_no_connection(shop: Shop) -> None:
     """Each sensor closes its connection with its verdict, or when it is cancelled."""
-    log: list[str] = []
     connections = shop.served._server.server_state.connections
-    tasks = [asyncio.create_task(watch_stream(shop, log)) for _ in range(10)]
+    tasks = [asyncio.create_task(watch_stream(shop, [], [])) for _ in range(10)]
     await wait_until_async(lambda: len(shop.served._controller.polls) == len(tasks))
     tasks[0].cancel()
     await asyncio.to_thread(shop.note_both, TEN)

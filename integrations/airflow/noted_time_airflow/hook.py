@@ -12,7 +12,7 @@ from airflow.sdk import BaseHook
 from noted_time import NotedTimeError
 from noted_time.client import Question
 from noted_time.client.transport import Transport
-from noted_time_airflow.waiting import Address, Wanted
+from noted_time_airflow.waiting import Address, Wanted, describe_error
 
 DEFAULT_PORT = 7464
 
@@ -64,4 +64,4 @@ class NotedTimeHook(BaseHook):
                 transport.ask(Question("GET", "/v1/streams", {"limit": 1}))
                 return True, f"The controller at {transport.controllers.current} answers."
         except NotedTimeError as error:
-            return False, str(error)
+            return False, describe_error(error)

@@ -11,7 +11,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from noted_time.client import run_async
 from noted_time_airflow.hook import NotedTimeHook, find_connections
-from noted_time_airflow.waiting import Wanted, watch
+from noted_time_airflow.waiting import WaitLog, Wanted, watch
 
 
 class NotedTimeTrigger(BaseTrigger):
@@ -33,5 +33,6 @@ class NotedTimeTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         wanted, timeout_s = Wanted(**self.wanted), self.deadline - time.time()
         connections = await run_async(find_connections(wanted), NotedTimeHook.aget_connection)
-        verdict = await watch(wanted, *connections, timeout_s=timeout_s, log=self.log.info)
+        wait_log = WaitLog(self.log.info, self.log.warning)
+        verdict = await watch(wanted, *connections, timeout_s=timeout_s, wait_log=wait_log)
         yield TriggerEvent(asdict(verdict))

@@ -8,10 +8,12 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from time import monotonic
 from typing import Any, Literal
 
 from noted_time import Conflict, NotedTimeError, Rejected, Unreachable
 from noted_time.client import Json, position_to_wire, run, run_async
+from noted_time.client.problems import AUTHENTICATION_REMEDY
 from noted_time.client.transport import AsyncTransport, Transport
 from noted_time.client.waiting import (
     PAUSE_S,
@@ -39,6 +41,13 @@ WITHOUT_EFFECT = {
 }
 
 CHECK_FAILURES = (NotedTimeError, ImportError)
+
+CONNECTION_REMEDY = (
+    "; set the password of Airflow's connection (noted_time_conn_id) to a token with the scope read"
+)
+
+WARNING_INTERVAL_S = 60.0
+"""How often an outage is logged again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,10 +132,23 @@ def judge(opened: OpenDataset, wanted: Wanted, wait_ms: int = 0) -> Generator[An
 
 
 def judge_error(error: Exception, otherwise: Status = "waiting") -> PollResult:
-    """Return the verdict for an error: a refusal is final."""
-    return PollResult(
-        otherwise if isinstance(error, Unreachable | Conflict) else "failed", str(error)
-    )
+    """Return the verdict for an error: a refusal is final, and an outage is a warning."""
+    status = otherwise if isinstance(error, Unreachable | Conflict) else "failed"
+    return PollResult(status, describe_error(error), is_warning=isinstance(error, Unreachable))
+
+
+def describe_error(error: Exception) -> str:
+    """Return the sentence of an error, whose remedy for a rejected token is Airflow's.
+
+    >>> from noted_time import NotAllowed
+    >>> describe_error(NotAllowed("401 Unauthorized" + AUTHENTICATION_REMEDY))[:52]
+    "401 Unauthorized; set the password of Airflow's conn"
+    """
+    sentence = str(error)
+    without_remedy = sentence.removesuffix(AUTHENTICATION_REMEDY)
+    if without_remedy == sentence:
+        return sentence
+    return without_remedy + CONNECTION_REMEDY
 
 
 def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> PollResult:
@@ -137,15 +159,42 @@ def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> 
         return run(judge(opened, wanted), build_performer(transport.ask))
 
 
+class WaitLog:
+    """Logs why a sensor waits: each new reason, and an outage once a minute while it lasts.
+
+    >>> wait_log = WaitLog(log=print, warn=lambda reason: print("warning:", reason))
+    >>> outage = Sleep(5.0, Unreachable("no answer"), failures=1, is_news=False)
+    >>> for now in (0.0, 5.0, 55.0, 60.0):
+    ...     wait_log.record(outage, now)
+    warning: no answer
+    warning: no answer
+    """
+
+    def __init__(self, log: Callable[[str], None], warn: Callable[[str], None]) -> None:
+        self._log = log
+        self._warn = warn
+        self._next_warning_at = float("-inf")
+
+    def record(self, pause: Sleep, now: float) -> None:
+        reason = str(pause.why)
+        if not isinstance(pause.why, Unreachable):
+            if pause.is_news:
+                self._log(reason)
+            return
+        if now >= self._next_warning_at:
+            self._next_warning_at = now + WARNING_INTERVAL_S
+            self._warn(reason)
+
+
 async def watch(
     wanted: Wanted,
     address: Address | None,
     kafka: object = None,
     *,
     timeout_s: float,
-    log: Callable[[str], None],
+    wait_log: WaitLog,
 ) -> PollResult:
-    """Poll until a verdict or the timeout, and call `log` with each reason to wait."""
+    """Poll until a verdict or the timeout."""
     url, token = address or UNUSED_URL
     transport = AsyncTransport(url, token=token)
 
@@ -162,8 +211,7 @@ async def watch(
 
     async def perform(step: Any) -> Any:  # noqa: ANN401 - of each step
         if isinstance(step, Sleep):
-            if step.is_news:
-                log(str(step.why))
+            wait_log.record(step, monotonic())
             return await asyncio.sleep(step.seconds)
         if isinstance(step, partial):
             return await asyncio.to_thread(step)
