@@ -1,5 +1,6 @@
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,19 +16,30 @@ PAGE = "docs/guides/schedulers.md"
 SINK = "group:connect-orders-jdbc@{}/sink"
 
 
-def adapt_dag(given: str, name: str, **changes: str) -> str:
-    """Return a DAG of the page under another name and without a schedule, with these changes."""
+SCHEDULE = re.compile(r"\bschedule=.*,$", re.MULTILINE)
+THREE_HOURS = {
+    "datetime(2013, 1, 1, tzinfo=UTC)": "datetime(2013, 1, 1, 8, tzinfo=UTC)",
+    "catchup=True": "catchup=True, end_date=datetime(2013, 1, 1, 10, tzinfo=UTC)",
+    "@dag(": "@dag(is_paused_upon_creation=True,",
+}
+"""Changes that let a DAG have the runs of 8:00, 9:00 and 10:00, from when a test lets it run."""
+
+
+def adapt_dag(
+    given: str, name: str, changes: Mapping[str, str], *, is_scheduled: bool = False
+) -> str:
+    """Return a DAG of the page under another name, with these changes, by default unscheduled."""
     blocks: list[tuple[str, str]] = BLOCK.findall(read_page(PAGE))
     dag = next(block for language, block in blocks if language == "python" and given in block)
-    changes = {
+    always = {
         given: name,
-        'schedule="@hourly"': "schedule=None",
         "timeout=timedelta(hours=6)": "timeout=timedelta(hours=6), poke_interval=1",
-    } | changes
-    for printed, here in changes.items():
+    }
+    for printed, here in {**always, **changes}.items():
         assert printed in dag
         dag = dag.replace(printed, here)
-    return dag
+    assert len(SCHEDULE.findall(dag)) == 1
+    return dag if is_scheduled else SCHEDULE.sub("schedule=None,", dag)
 
 
 @pytest.fixture(scope="session")
@@ -58,11 +70,16 @@ def idle_airflow(
             stream: f'dataset="{name}"',
             missing: f'missing="{name.replace("alone", "fail")}"',
         }
-        (idle_airflow.dags / f"{name}.py").write_text(adapt_dag("orders_hourly", name, **changes))
-    changes = {stream: f"dataset={orders.url!r}", 'found["cut"]': 'found["version"]'}
-    (idle_airflow.dags / "table.py").write_text(adapt_dag("orders_hourly", "table", **changes))
+        (idle_airflow.dags / f"{name}.py").write_text(adapt_dag("orders_hourly", name, changes))
+    changes = {stream: f"dataset={orders.url!r}"}
+    (idle_airflow.dags / "table.py").write_text(adapt_dag("orders_hourly", "table", changes))
     changes = {"group:connect-orders-jdbc@kafka:9092/orders": SINK.format(broker.address)}
-    (idle_airflow.dags / "sink.py").write_text(adapt_dag("orders_loaded", "sink", **changes))
+    (idle_airflow.dags / "sink.py").write_text(adapt_dag("orders_loaded", "sink", changes))
+    changes = {stream: 'dataset="built"', "/srv/shop": "/", '"dbt run': '"echo dbt run'}
+    (idle_airflow.dags / "built.py").write_text(adapt_dag("orders_built", "built", changes))
+    changes = {stream: 'dataset="repaired"'} | THREE_HOURS
+    repaired = adapt_dag("orders_hourly", "repaired", changes, is_scheduled=True)
+    (idle_airflow.dags / "repaired.py").write_text(repaired)
     return idle_airflow
 
 

@@ -1,17 +1,28 @@
 """The example of docs/guides/schedulers.md in a real Airflow: its DAG waits, runs or fails."""
 
 from functools import partial
+from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
 from tests.support.airflow import Airflow
 from tests.support.claimed import TEN, Orders
+from tests.support.page import BLOCK, read_section
 from tools.trials.calls import HOUR_MS
 from tools.trials.kafka import Broker
 from tools.trials.served import Served
 from tools.trials.waiting import eventually, wait_until
 
+REPAIR, LOAD = (
+    block
+    for language, block in BLOCK.findall(
+        read_section("docs/guides/schedulers.md", "Repair late hours")
+    )
+    if language == "sh"
+)
 AT_TEN = "2013-01-01T10:00:00Z"
+FOUND = {"complete_to": TEN, "complete_to_time": ANY}  # with which the next task computes
 WAITS = {"complete": "deferred", "load": None}
 DONE = {"complete": "success", "load": "success"}
 WITHOUT_LIMA = "by 1 of 2 expected writers, without lima: "
@@ -29,16 +40,17 @@ def run_dags_until_waiting(
     airflow: Airflow, controller: Served, orders: Orders, broker: Broker
 ) -> None:
     """Run each DAG until it waits. Then let the streams' time pass ten without Lima."""
-    controller.create("orders", expected_writers=["oslo", "lima"])
+    both = {"expected_writers": ["oslo", "lima"], "writer_timeout_ms": HOUR_MS}
+    controller.create("orders", **both)
     note(controller, "orders", TEN - HOUR_MS, "oslo", "lima")
     orders.claim(TEN - HOUR_MS, 0, stream="orders")
     broker.create("sink", 1)
     broker.send("sink", [(0, "sold", TEN - 1)])
-    controller.create("sink", expected_writers=["oslo"])
+    controller.create("sink", expected_writers=["oslo"], writer_timeout_ms=HOUR_MS)
     controller.post("sink", {"writer": "oslo", "time": TEN, "position": {"0": 1}})
     streams = ("fail", "wait", "warn")
     for stream in streams:
-        controller.create(stream, expected_writers=["oslo", "lima"])
+        controller.create(stream, **both)
         note(controller, stream, TEN - HOUR_MS, "oslo", "lima")
     for dag in (*streams, "table"):
         airflow.begin(dag, AT_TEN)
@@ -67,7 +79,7 @@ def test_warning_names_the_missing_writer_and_the_dag_runs(airflow: Airflow) -> 
     log = airflow.log("warn")
     assert f"warn is complete to {AT_TEN}, {WITHOUT_LIMA}" in log
     assert LIMA_LACKS in log
-    assert airflow.result("warn", "complete") == {"complete_to": TEN, "seq": 2, "cut": {}}
+    assert airflow.result("warn", "complete") == {**FOUND, "seq": 2, "cut": {}}
 
 
 def test_missing_writer_is_waited_for_until_a_mark_has_it(
@@ -88,11 +100,11 @@ def test_table_is_waited_for(airflow: Airflow, controller: Served, orders: Order
     orders.claim(TEN, 1, stream="orders")
 
     assert eventually(partial(airflow.tasks, "table"), DONE)
-    assert airflow.result("table", "complete") == {"complete_to": TEN, "version": 1}
+    assert airflow.result("table", "complete") == {**FOUND, "version": 1}
 
 
 def test_sink_is_waited_for_and_its_asset_has_the_time(airflow: Airflow, broker: Broker) -> None:
-    """The asset has the partition's key, too. The triggerer logs how far the group has read."""
+    """The asset's key names the hour before ten. The triggerer logs how far the group has read."""
     airflow.begin("sink", AT_TEN)
     before = eventually(partial(airflow.tasks, "sink"), {"complete": "deferred"})
     wait_until(lambda: "has committed no offset" in airflow.log("sink"))
@@ -104,7 +116,7 @@ def test_sink_is_waited_for_and_its_asset_has_the_time(airflow: Airflow, broker:
     (event,) = airflow.call("GET", "/assets/events")["asset_events"]
     assert (event["name"], event["partition_key"], event["extra"]) == (
         "orders_in_the_warehouse",
-        "2013-01-01T10:00:00",
+        "2013-01-01T09:00:00",
         {"complete_to": TEN, "seq": 1, "cut": {"0": 1}},
     )
 
@@ -136,4 +148,38 @@ def test_airflow_lists_the_provider(airflow: Airflow) -> None:
 
 
 def test_dags_test_runs_the_dag_in_one_process(dags_test_output: str) -> None:
-    assert f"load all before {TEN} up to the cut" in dags_test_output
+    times = "2013-01-01 09:00:00+00:00 to 2013-01-01 10:00:00+00:00"
+    assert f"replace the rows from {times}" in dags_test_output
+
+
+def test_run_by_hand_builds_the_closed_hour(airflow: Airflow, controller: Served) -> None:
+    """The run has no data interval. dbt would build all of the hour that an end lies in."""
+    controller.create("built", expected_writers=["oslo"], writer_timeout_ms=HOUR_MS)
+    note(controller, "built", TEN - HOUR_MS, "oslo")
+    note(controller, "built", TEN + HOUR_MS, "oslo")
+    airflow.begin_by_hand("built", "2013-01-01T10:23:00Z")
+
+    assert eventually(partial(airflow.tasks, "built"), {"complete": "success", "build": "success"})
+    times = "--event-time-start 2013-01-01T09:00:00 --event-time-end 2013-01-01T10:00:00"
+    assert airflow.result("built", "build") == f"dbt run --select orders_clean {times}"
+
+
+def test_late_hours_are_repaired(airflow: Airflow, controller: Served, tmp_path: Path) -> None:
+    """Three hours have a run, which runs again. The hour before the DAG's start gets a run."""
+    controller.create("repaired", expected_writers=["oslo"], writer_timeout_ms=HOUR_MS)
+    note(controller, "repaired", TEN - 3 * HOUR_MS, "oslo")
+    note(controller, "repaired", TEN + HOUR_MS, "oslo")
+    airflow.unpause("repaired")
+    first = [f"2013-01-01T{hour}:00:00Z success 1" for hour in ("08", "09", "10")]
+    assert eventually(partial(airflow.list_tries, "repaired", "load"), first)
+    for hours in range(4):
+        at = TEN - hours * HOUR_MS + 60_000
+        report = {"rows": 1, "min_time": at, "max_time": at}
+        controller.post("repaired", {"writer": "oslo", "late_rows": report})
+    script = f"cd {tmp_path}\n{LOAD}{REPAIR}".replace("orders_hourly", "repaired")
+    airflow.run("sh", "-c", script.replace("orders ", "repaired "), NOTED_TIME_URL=controller.url)
+
+    again = [f"2013-01-01T{hour}:00:00Z success 2" for hour in ("08", "09", "10")]
+    repaired = ["2013-01-01T07:00:00Z success 1", *again]
+    assert eventually(partial(airflow.list_tries, "repaired", "load"), repaired)
+    assert (tmp_path / "repaired-to.txt").exists()

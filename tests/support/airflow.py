@@ -69,7 +69,10 @@ class Airflow:
                 "simple_auth_manager_all_admins": True,
                 "execution_api_server_url": f"{self._url}/execution/",
             },
-            "database": {"sql_alchemy_conn": f"sqlite:///{self._home / 'airflow.db'}"},
+            "database": {
+                # commands and the scheduler write at the same time, so they wait for each other
+                "sql_alchemy_conn": f"sqlite:///{self._home / 'airflow.db'}?timeout=60"
+            },
             "api": {"base_url": self._url, "secret_key": secrets.token_hex(32)},
             "api_auth": {"jwt_secret": secrets.token_hex(32)},
             "scheduler": {"scheduler_idle_sleep_time": 0.3},
@@ -96,7 +99,7 @@ class Airflow:
             cwd=self._home,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=3 * PATIENCE_S,  # a script may call `airflow` several times
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -141,6 +144,24 @@ class Airflow:
         wait_until(lambda: self.knows(dag))
         times = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), time)
         self.call("POST", f"/dags/{dag}/dagRuns", {"dag_run_id": "run", **times})
+
+    def begin_by_hand(self, dag: str, run_after: str) -> None:
+        """Begin a run without a logical date, so without a data interval."""
+        wait_until(lambda: self.knows(dag))
+        times = {"logical_date": None, "run_after": run_after}
+        self.call("POST", f"/dags/{dag}/dagRuns", {"dag_run_id": "run", **times})
+
+    def unpause(self, dag: str) -> None:
+        wait_until(lambda: self.knows(dag))
+        self.call("PATCH", f"/dags/{dag}", {"is_paused": False})
+
+    def list_tries(self, dag: str, task: str) -> list[str]:
+        """Return the logical date, the state and the number of tries of a task in each run."""
+        path = f"/dags/{dag}/dagRuns/~/taskInstances?task_id={task}"
+        instances = self.call("GET", path)["task_instances"]
+        return sorted(
+            f"{each['logical_date']} {each['state']} {each['try_number']}" for each in instances
+        )
 
     def tasks(self, dag: str, field: str = "state") -> Json:
         found = self.call("GET", f"/dags/{dag}/dagRuns/run/taskInstances")["task_instances"]

@@ -32,11 +32,15 @@ from noted_time_airflow.waiting import (
     WhileMissing,
     judge_error,
     poll_once,
+    to_datetime,
 )
 
 AIRFLOW_VERSION = tuple(map(int, __version__.split(".")[:2]))
 
 DEFERRABLE_BY_DEFAULT = conf.getboolean("operators", "default_deferrable", fallback=False)
+
+END_OF_RUN = "{{ data_interval_end | default(dag_run.run_after) }}"
+"""Runs by hand and of partitions have no data interval, but every run has a `run_after`."""
 
 AFTER_TIMEOUT_S = 60  # for the trigger to report a timeout before Airflow does
 
@@ -44,13 +48,15 @@ AFTER_TIMEOUT_S = 60  # for the trigger to report a timeout before Airflow does
 class NotedTimeSensor(BaseSensorOperator):
     """Waits until all events before `complete_to` are in a dataset.
 
-    The XCom has the `cut` of a stream, or the `version` of a table, and events of assets in the
-    outlets have it as `extra`.
+    The XCom has `complete_to` in Unix ms and, as a `datetime`, `complete_to_time`, and the `cut` of
+    a stream or the `version` of a table. Events of assets in the outlets have them as `extra`,
+    without the `datetime`.
 
     Attributes:
         dataset: A stream, ``delta:LOCATION``, ``iceberg:CATALOG.TABLE``, a consumer group as
             ``group:NAME@BROKERS/TOPIC``, or the path of a checkpoint.
-        complete_to: An aware `datetime`, its text, or Unix ms.
+        complete_to: An aware `datetime`, its text, or Unix ms. By default the end of the run's data
+            interval or, for a run without one, the time after which it may start.
         stream: The stream that a group or checkpoint reads, if it is not the topic's name.
         domain: The time domain, if the stream has several.
         require: The writers that must vouch: ``"all"`` for all expected writers, ``"known"`` for
@@ -76,7 +82,7 @@ class NotedTimeSensor(BaseSensorOperator):
         self,
         *,
         dataset: str,
-        complete_to: datetime | str | int = "{{ data_interval_end }}",
+        complete_to: datetime | str | int = END_OF_RUN,
         stream: str = "",
         domain: str | None = None,
         require: list[str] | tuple[str, ...] | Everyone = "all",
@@ -147,10 +153,12 @@ class NotedTimeSensor(BaseSensorOperator):
         say("%s", verdict.sentence)
         if verdict.status != "complete":
             return PokeReturnValue(is_done=False)
+        found = dict(verdict.found or {})
         for each in self.outlets:
             if isinstance(each, Asset):
                 event = context["outlet_events"][each]
-                event.extra.update(verdict.found or {})
+                event.extra.update(found)
                 if self.partition_key:
                     event.add_partitions(self.partition_key)
-        return PokeReturnValue(is_done=True, xcom_value=verdict.found)
+        found["complete_to_time"] = to_datetime(found["complete_to"])  # JSON, as `extra`, has none
+        return PokeReturnValue(is_done=True, xcom_value=found)

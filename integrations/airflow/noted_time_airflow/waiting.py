@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from noted_time.client.waiting import (
     until_complete,
 )
 from noted_time.lineage import Dataset
+from noted_time.values.times import EPOCH, UNIX_MS
 from noted_time.verdict import Requirement, apply_policy, describe_objections
 from reader_client.protocol.datasets import OpenDataset, open_dataset
 
@@ -135,6 +137,17 @@ def judge_error(error: Exception, otherwise: Status = "waiting") -> PollResult:
     """Return the verdict for an error: a refusal is final, and an outage is a warning."""
     status = otherwise if isinstance(error, Unreachable | Conflict) else "failed"
     return PollResult(status, describe_error(error), is_warning=isinstance(error, Unreachable))
+
+
+def to_datetime(time: int) -> datetime | None:
+    """Return a time in Unix ms as a `datetime` in UTC, `None` if it cannot be Unix ms.
+
+    >>> str(to_datetime(1357034400000)), to_datetime(42)
+    ('2013-01-01 10:00:00+00:00', None)
+    """
+    if time not in UNIX_MS:
+        return None
+    return EPOCH + timedelta(milliseconds=time)
 
 
 def describe_error(error: Exception) -> str:
