@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from spark_integration.marks.arguments import WatermarkPolicy as WatermarkPolicy
     from spark_integration.marks_source.read import with_noted_watermark as with_noted_watermark
     from spark_integration.session.connector import kafka_package as kafka_package
+    from spark_integration.session.zones import build_utc_expression as build_utc_expression
     from spark_integration.tables.claims import TableClaims as TableClaims
     from spark_integration.tables.table import NotedTable as NotedTable
 
@@ -55,6 +56,7 @@ LAZY_IMPORTS = {
     "ReadRange": "log.options",
     "TableClaims": "tables.claims",
     "WatermarkPolicy": "marks.arguments",
+    "build_utc_expression": "session.zones",
     "kafka_package": "session.connector",
     "read_complete": "complete.read_log",
     "read_complete_kafka": "complete.read_kafka",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time.values import LocalSpan, list_local_spans
+from noted_time.values import LocalSpan, Time, list_local_spans, parse_zone, unix_ms_of
 
 LOCAL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - on the clock of any zone
 
@@ -28,16 +28,20 @@ class OffsetBranch(NamedTuple):
     offset: int | None
 
 
-def build_utc_expression(local_column: Column, zone: tzinfo, first_ms: int, last_ms: int) -> Column:
-    """Return the moments of a TIMESTAMP_NTZ column on the clock of a zone, as a TIMESTAMP.
+def build_utc_expression(
+    local_column: Column, zone: tzinfo | str, first: Time, last: Time
+) -> Column:
+    """Return the instants of a TIMESTAMP_NTZ column on the clock of a zone, such as Europe/Berlin.
 
-    The expression has the offsets from one moment to another (Unix ms), so Spark needs no zone. In
-    an hour that exists twice, it takes the first moment. It is null for a null, for a time that
-    the zone skipped, and for a time that its clock does not show from `first_ms` to `last_ms`: the
-    caller must count those.
+    The expression has the offsets of our zone data from `first` to `last` (Unix ms or aware
+    `datetime`s), as observers have. So neither the JVM's zone data nor the session's zone matter.
+    In an hour that exists twice, it takes the first pass. It is null for a null, for a time that
+    the zone skipped, and for a time outside `first` to `last`. Raises `Unreadable` for an unknown
+    zone.
     """
+    spans = list_local_spans(parse_zone(zone), unix_ms_of(first), unix_ms_of(last))
     offset_us = F.when(local_column.isNull(), _build_number(None))
-    for branch in list_branches(list_local_spans(zone, first_ms, last_ms)):
+    for branch in list_branches(spans):
         is_before = local_column < _build_local_time(branch.end)
         offset_us = offset_us.when(is_before, _build_number(branch.offset))
     return F.timestamp_micros(_count_us(local_column) - offset_us)
