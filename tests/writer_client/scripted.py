@@ -26,13 +26,15 @@ class Scripted(httpx.MockTransport):
     """Gives the planned answers, then accepts every note; for both writer clients.
 
     A plan is a whole response, or its body. `posts` has the notes
-    of each request. Other calls are answered without a plan.
+    of each request. `forms` has the stated forms, which all get the `form_answer`.
     """
 
     def __init__(self, *planned: httpx.Response | dict[str, Any]) -> None:
         super().__init__(self._answer)
         self.planned = list(planned)
+        self.form_answer = httpx.Response(200, json={})
         self.posts: list[list[dict[str, Any]]] = []
+        self.forms: list[dict[str, Any]] = []
 
     @property
     def notes(self) -> list[dict[str, Any]]:
@@ -42,7 +44,8 @@ class Scripted(httpx.MockTransport):
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         if not request.url.path.endswith("/notes"):
-            return httpx.Response(200, json={})
+            self.forms.append(json.loads(request.content))
+            return self.form_answer
         notes = json.loads(request.content)["notes"]
         self.posts.append(notes)
         plan = self.planned.pop(0) if self.planned else {"results": [accepted()] * len(notes)}

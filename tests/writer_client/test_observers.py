@@ -5,9 +5,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from noted_time import ClientFailed, Rejected, Unreachable
+from noted_time import AnotherForm, ClientFailed, Rejected, Unreachable
 from noted_time.client import polling
 from tests.writer_client.appending import Now, append
 from tests.writer_client.scripted import URL, Scripted, accepted, results
@@ -47,6 +48,51 @@ def test_observer_notes_nothing_while_ends_are_unreadable(caplog: pytest.LogCapt
     assert list_notes(transport) == [("live", None, {}), ("live", 1000, {"0": 5})]
     said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert said == ["nothing is noted of flights: the log cannot be read: the disk is away"]
+
+
+REFUSED_FORMS = {
+    "forbidden": (403, "may not state for the readers of flights: give it a new token"),
+    "not_found": (404, "cannot know: its controller is older, so pass them the same zone"),
+}
+
+
+@pytest.mark.parametrize("code", REFUSED_FORMS)
+def test_observer_that_cannot_state_its_form_says_so_once_and_notes(
+    tmp_path: Path, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has a token of before, or its controller is older. The right form is sent."""
+    status, sentence = REFUSED_FORMS[code]
+    transport = Scripted()
+    problem = {"type": f"urn:noted-time:problem:{code}", "title": "No", "detail": "no"}
+    transport.form_answer = httpx.Response(status, json=problem)
+    append(tmp_path, "flights", 0, 10)
+    with make_client(transport) as client:
+        noter = EventTimeNoter(client, LogTimes(tmp_path, "flights", "time"), delay_ms=0)
+        noter.look()
+        append(tmp_path, "flights", 0, 20)
+        noter.look()
+        client.flush()
+
+    assert [n["time"] for n in transport.notes if "time" in n][-1] == 20
+    assert [each.getMessage() for each in caplog.records if sentence in each.getMessage()]
+    assert len(transport.forms) == 1
+    assert transport.forms[0]["column"] == "time"
+
+
+def test_observer_with_another_form_notes_no_time(tmp_path: Path) -> None:
+    """Its times would be others than the readers'."""
+    transport = Scripted()
+    kind = "urn:noted-time:problem:another_form"
+    facts = {"stated": "time as Unix time in s", "other": "time as Unix time in ms"}
+    transport.form_answer = httpx.Response(422, json={"type": kind, **facts})
+    append(tmp_path, "flights", 0, 10)
+    with make_client(transport) as client:
+        noter = EventTimeNoter(client, LogTimes(tmp_path, "flights", "time"), delay_ms=0)
+        with pytest.raises(AnotherForm, match="as stated, time as Unix time in s, and not in"):
+            noter.look()
+        client.flush()
+
+    assert [note for note in transport.notes if "time" in note] == []
 
 
 @pytest.fixture
