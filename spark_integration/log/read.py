@@ -40,8 +40,9 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     such as ``s3://lake/topics``. Driver and workers read it, with credentials from their
     environments.
 
-    `event_time` is the column of the event time, in the time domain `domain`. Integers are Unix ms,
-    timestamps without a zone UTC.
+    `event_time` is the column of the event time, in the time domain `domain`. It is read as the
+    stream states, or with the zone, unit and format of `Columns`. If neither says how to read a
+    column without a zone or of numbers, a query with a new checkpoint fails with `Rejected`.
 
     `ignore` has patterns of foreign names to leave out, such as ``*.json``.
 

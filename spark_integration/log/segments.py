@@ -32,6 +32,7 @@ from spark_integration.scan.admission import (
     compute_shares,
     divide_into_tasks,
     find_slices,
+    select_unread,
 )
 from spark_integration.scan.files import FilesBySegment, LogFile, LogFiles, find_first_offsets
 from spark_integration.scan.forms import ColumnForms, is_doubtful, warn_of_utc
@@ -122,8 +123,12 @@ class LogPlanner(Planner):
             query.columns.own_form,
             is_utc=facts.own_form is None and not query.columns.own_form,
         )
-        doubtful = [each for each in files if is_doubtful(each.time_type)]
-        if not doubtful:
+        types = {
+            (each.time_type, each.is_ours)
+            for each in files
+            if each.time_type is not None and is_doubtful(each.time_type)
+        }
+        if not types:
             return known
         try:
             stream = self._feed.ask_stream()
@@ -134,12 +139,11 @@ class LogPlanner(Planner):
         domain = query.domain or choose_domain(stream.domains)
         stated = known.take_stated(stream.event_time_forms, domain)
         found = dataclasses.replace(known, stated=stated)
-        for file in doubtful:
-            if file.time_type is not None:
-                found.check_known(file.time_type, is_ours=file.is_ours)
-                if self._forms is None:
-                    warn_of_utc(found, file.time_type)
-            self._forms = found
+        for time_type, is_ours in types:
+            found.check_known(time_type, is_ours=is_ours)
+        if self._forms is None:
+            warn_of_utc(found)
+        self._forms = found
         return found
 
     def _set_times(self, begun: NotedOffset) -> NotedOffset:
@@ -271,7 +275,8 @@ class LogPlanner(Planner):
         starts, ends = (each.streams[self._query.stream].segments for each in (begun, ended))
         starts = {**ended.begin, **starts}
         self._files.check_kept(ends)
-        forms = self._find_forms(ended, chain.from_iterable(files.values()))
+        unread = (select_unread(files.get(s, ()), starts.get(s, 0)) for s in ends)
+        forms = self._find_forms(ended, chain.from_iterable(unread))
         for segment, end in ends.items():
             run, start = files.get(segment, []), starts.get(segment, 0)
             if start < end:

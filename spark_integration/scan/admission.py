@@ -89,7 +89,7 @@ def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
 def find_slices(
     files: Sequence[LogFile], start: int, end: int | None, segment: int, forms: ColumnForms
 ) -> Iterator[Slice]:
-    for file in _select_unread(files, start):
+    for file in select_unread(files, start):
         last = file.end if end is None else min(file.end, end)
         first = max(file.start, start)
         if first < last:
@@ -113,7 +113,7 @@ def advance_offset(files: Sequence[LogFile], start: int, rows: int) -> int:
     Unused offsets are read with the row before them, once the next file shows their end.
     """
     end = start
-    for file in _select_unread(files, start):
+    for file in select_unread(files, start):
         if rows == 0:
             return max(end, file.start)
         first = max(file.start, start)
@@ -141,10 +141,11 @@ def check_begins(files: Sequence[LogFile], start: int) -> None:
 
 
 def _count_rows(files: Sequence[LogFile], start: int) -> int:
-    return sum(each.end - max(each.start, start) for each in _select_unread(files, start))
+    return sum(each.end - max(each.start, start) for each in select_unread(files, start))
 
 
-def _select_unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
+def select_unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
+    """Return the files with rows at or above an offset."""
     return files[bisect_right(files, start, key=attrgetter("end")) :]
 
 

@@ -183,14 +183,14 @@ class EventTimeReader:
             log.warning(SKIPPED_WARNING, path, rows, form.zone, self.form.column)
 
 
-def is_doubtful(kind: pa.DataType | None) -> bool:
+def is_doubtful(kind: pa.DataType) -> bool:
     """Return whether times of a type can be read in several ways."""
-    return kind is not None and find_kind(kind) != "instant"
+    return find_kind(kind) != "instant"
 
 
 def refuse_unknown(kind: pa.DataType, column: str, stream: str) -> None:
     """Raise `Rejected` for a column that can be read in several ways, with the remedy."""
-    if find_kind(kind) == "instant":
+    if not is_doubtful(kind):
         return
     what, option, pair = "times without a zone", 'zone="UTC"', "zone=UTC"
     if find_kind(kind) == "number":
@@ -207,9 +207,9 @@ def refuse_unknown(kind: pa.DataType, column: str, stream: str) -> None:
     )
 
 
-def warn_of_utc(forms: ColumnForms, kind: pa.DataType) -> None:
+def warn_of_utc(forms: ColumnForms) -> None:
     """Log that a checkpoint of an earlier version reads its column as before."""
-    if forms.is_utc and not forms.stated and find_kind(kind) != "instant":
+    if forms.is_utc and not forms.stated:
         log.warning(UTC_WARNING, forms.stream, forms.column, name_program(), forms.stream)
 
 
