@@ -57,7 +57,7 @@ REFUSED_FORMS = {
 
 
 @pytest.mark.parametrize("code", REFUSED_FORMS)
-def test_observer_that_cannot_state_its_form_says_so_once_and_notes(
+def test_observer_that_cannot_state_its_form_goes_on(
     tmp_path: Path, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It has a token of before, or its controller is older. The right form is sent."""
