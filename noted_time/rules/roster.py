@@ -267,7 +267,9 @@ class Roster:
         changed = replace(membership, removed_spell=None)
         if former is not None and time >= former.end and self.lower <= former.end:
             track.time = former.end
-            changed = replace(changed, spells=(Spell(former.from_seq),))
+            # an idle writer vouches for its time, and for none beyond
+            to_time = time if membership.status == "idle" else None
+            changed = replace(changed, spells=(Spell(former.from_seq, to_time),))
         self._keep(track, changed)
 
     def list_spells(self, track: Track, from_seq: int = 0) -> tuple[Spell, ...]:
