@@ -299,7 +299,7 @@ def state_form(
     if not replaces:
         raise AnotherForm(str(last.form), str(form))
     if last.position == position:  # no row is read by the last form
-        return (*stated[:-1], StatedForm(form, position))
+        return (*stated[:-1], StatedForm(form, last.position))
     return (*stated, StatedForm(form, dict(position)))
 
 

@@ -182,16 +182,13 @@ def is_ours(metadata: pq.FileMetaData) -> bool:
 def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGroup, ...]:
     """Return the row groups with the least and the largest time that they can have.
 
-    Local times may be a day away from UTC, and numbers of any unit.
+    Local times may be a day away from UTC. Numbers have any unit, so their times are not known.
     """
     schema = metadata.schema.to_arrow_schema()
     kind = schema.field(event_time).type
-    per_ms, margin_ms = _find_ticks_per_ms(kind), 0
-    if not is_ours(metadata):
-        if pa.types.is_integer(kind):
-            per_ms = None
-        elif pa.types.is_timestamp(kind) and kind.tz is None:
-            margin_ms = DAY_MS
+    per_ms = _TICKS_PER_MS[kind.unit] if pa.types.is_timestamp(kind) else None
+    is_local = per_ms is not None and kind.tz is None
+    margin_ms = DAY_MS if is_local else 0
     paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
     column = paths.index(event_time)
     groups, first = [], 0
@@ -242,12 +239,6 @@ def _find_first_offset(run: Sequence[LogFile], event_time: str, start_at: int) -
             if group.most is None or group.most >= start_at:
                 return file.start + group.first
     return run[-1].end
-
-
-def _find_ticks_per_ms(kind: pa.DataType) -> Fraction | None:
-    if pa.types.is_signed_integer(kind):
-        return Fraction(1)
-    return _TICKS_PER_MS[kind.unit] if pa.types.is_timestamp(kind) else None
 
 
 def _convert_to_ms(raw: object, per_ms: Fraction | None) -> int | None:
