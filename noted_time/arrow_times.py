@@ -9,16 +9,21 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noted_time.values import DAY_MS, LocalSpan, Rejected, convert_local, list_local_spans
+from noted_time.values import (
+    DAY_MS,
+    FIRST_MIDNIGHT,
+    LocalSpan,
+    Rejected,
+    convert_local,
+    list_local_spans,
+)
 
 Column = Any  # an Arrow array, chunked or not
 
 ONE_MS = timedelta(milliseconds=1)
 
-LOCAL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - on the clock of any zone
-
-FIRST_LOCAL_MS = (datetime.min + timedelta(days=2) - LOCAL_EPOCH) // ONE_MS  # noqa: DTZ901
-LAST_LOCAL_MS = (datetime.max - timedelta(days=2) - LOCAL_EPOCH) // ONE_MS  # noqa: DTZ901
+FIRST_LOCAL_MS = (datetime.min + timedelta(days=2) - FIRST_MIDNIGHT) // ONE_MS  # noqa: DTZ901
+LAST_LOCAL_MS = (datetime.max - timedelta(days=2) - FIRST_MIDNIGHT) // ONE_MS  # noqa: DTZ901
 
 
 class LocalTimes(NamedTuple):
@@ -88,7 +93,7 @@ def _list_spans(local: Column, zone: tzinfo) -> Sequence[LocalSpan]:
 
 
 def _list_years(span: LocalSpan) -> range:
-    first, last = (LOCAL_EPOCH + timedelta(milliseconds=ms) for ms in (span.start, span.end - 1))
+    first, last = (FIRST_MIDNIGHT + timedelta(milliseconds=ms) for ms in (span.start, span.end - 1))
     return range(first.year, last.year + 1)
 
 
@@ -108,7 +113,7 @@ def _list_others(local: Column, spans: Sequence[LocalSpan]) -> Column:
 def _find_offsets(local: int, zone: tzinfo) -> tuple[int | None, int | None]:
     """Return the offsets at a local time, as of the nearest `datetime` if it has none."""
     nearest = min(max(local, FIRST_LOCAL_MS), LAST_LOCAL_MS)
-    moments = convert_local(LOCAL_EPOCH + timedelta(milliseconds=nearest), zone)
+    moments = convert_local(FIRST_MIDNIGHT + timedelta(milliseconds=nearest), zone)
     if moments is None:
         return None, None
     first, second = moments

@@ -38,7 +38,7 @@ from noted_time_cli.terminal.output import Columns, confirm, format_position, pr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FORM_FIELDS = ("column", "kind", "zone", "unit", "format", "domain")
+FORM_FIELDS = (*EventTimeForm.__struct_fields__, "domain")
 
 FEWER_WRITERS = (
     "{} no longer expects {}, because --expected-writer replaces the list. To expect them "

@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from noted_time import Rejected
-from noted_time.values import parse_zone
+from noted_time.open_enum import list_names
+from noted_time.values import TimeUnit, parse_zone
 
 
 class OwnForm(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -35,8 +36,9 @@ class OwnForm(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
         """Raise `Rejected` for an unknown zone or unit."""
         if self.zone is not None:
             parse_zone(self.zone)
-        if self.unit is not None and self.unit not in {"s", "ms", "us", "ns", "d"}:
-            raise Rejected(f"unit must be s, ms, us, ns or d, not {self.unit!r:.40}")
+        units = list_names(TimeUnit)
+        if self.unit is not None and self.unit not in units:
+            raise Rejected(f"unit must be one of {', '.join(units)}, not {self.unit!r:.40}")
 
 
 NO_FORM = OwnForm()

@@ -148,19 +148,19 @@ class EventTimeReader:
     skipped: int = field(default=0, init=False)
 
     def read(self, values: pa.Array) -> pa.Array:
-        """Return event times as instants. A local time that its zone skipped is null."""
+        """Return event times as instants, or as UTC. A local time that its zone skipped is null."""
         kind, form = values.type, self.form.form
         if pa.types.is_timestamp(kind) and kind.tz is not None:
-            return _cast_instants(values)
+            return values
         if form is None:
             if not (self.is_ours or self.form.is_utc):
                 refuse_unknown(kind, self.form.column, self.form.stream)
-            return _cast_instants(values.cast(UNIX_MS) if pa.types.is_integer(kind) else values)
+            return values.cast(UNIX_MS) if pa.types.is_integer(kind) else values
         time_form = build_time_form(form)
         if pa.types.is_timestamp(kind):
             zone = time_form.find_zone(self.form.column, None)
             if zone is None:
-                return _cast_instants(values)
+                return values
             times, _, skipped = convert_local_times(values, zone)
             self.skipped += skipped
             return _add_fractions(times, values)
@@ -217,12 +217,6 @@ def _is_utc_or_ms(form: EventTimeForm) -> bool:
     if form.kind == "number":
         return form.unit == "ms"
     return form.kind == "instant" or (form.kind == "local" and form.zone == "UTC")
-
-
-def _cast_instants(values: pa.Array) -> pa.Array:
-    # instants finer than Spark's are truncated; any other loss is an error
-    is_finer = pa.types.is_timestamp(values.type) and values.type.unit == "ns"
-    return values.cast(INSTANT_TYPE, safe=not is_finer)
 
 
 def _add_fractions(times: pa.Array, values: pa.Array) -> pa.Array:

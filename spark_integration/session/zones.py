@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import timedelta, tzinfo
 from typing import NamedTuple
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time.values import LocalSpan, Time, list_local_spans, parse_zone, unix_ms_of
-
-LOCAL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - on the clock of any zone
+from noted_time.values import (
+    FIRST_MIDNIGHT,
+    LocalSpan,
+    Time,
+    list_local_spans,
+    parse_zone,
+    unix_ms_of,
+)
 
 US_PER_MS = 1000
 US_PER_SECOND = 10**6
@@ -69,7 +74,7 @@ def _build_number(offset_ms: int | None) -> Column:
 
 
 def _build_local_time(local_ms: int) -> Column:
-    time = LOCAL_EPOCH + timedelta(milliseconds=local_ms)
+    time = FIRST_MIDNIGHT + timedelta(milliseconds=local_ms)
     return F.expr(f"TIMESTAMP_NTZ'{time.isoformat(sep=' ')}'")
 
 

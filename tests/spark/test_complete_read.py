@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from noted_time import Rejected, RowsMissing
-from noted_time.filelog import file_name, segment_directory
+from noted_time.filelog import APPEND_KEY, file_name, segment_directory
 from noted_time.values import DAY_MS
 from spark_integration import BatchRead, Noted
 from spark_integration.complete.window import wait_for_window
@@ -157,12 +157,16 @@ def test_window_survives_outage_after_verdict(served: Served) -> None:
 def test_statistics_of_every_unit_are_understood(
     tmp_path: Path, unit: str, zone: str | None
 ) -> None:
-    """Files without such times are not read. Times without a zone may be a day away from UTC."""
+    """Files without such times are not read. Times without a zone may be a day away from UTC.
+
+    So it is in a file of our writer, whose stream may state a form.
+    """
     plain = pa.array([-1500, 2000], pa.timestamp("ms")).cast(pa.timestamp(unit), safe=False)
     times = plain.cast(pa.timestamp(unit, zone))
     path = segment_directory(tmp_path, "flights", 0)
     path.mkdir(parents=True)
-    pq.write_table(pa.table({"time": times}), path / file_name("flights", 0, 0))
+    rows = pa.table({"time": times}).replace_schema_metadata({APPEND_KEY: b"ours"})
+    pq.write_table(rows, path / file_name("flights", 0, 0))
     files = LogFiles(tmp_path, "flights", between=CutRange({}, {0: 2}, "time")).refresh()
 
     least = -1000 if unit == "s" else -1500
