@@ -32,7 +32,7 @@ behind exclamation marks, and last its status, unless that is 0:
     $ cd query                                                likewise
 
 A line continues on lines that are indented by four more. A mistyped command shows the text of its
-frame, without the usage above it.
+frame, without the usage above it. An observer with `--for` polls 20 times, however long that takes.
 """
 
 import json
@@ -55,6 +55,7 @@ from tests.support.asking import ask
 from tests.support.caching_proxy import CachingProxy
 from tests.support.claimed import ROWS, Orders
 from tests.support.paragraphs import matches, parse_expected, read_paragraphs
+from tests.support.polling import count_polls
 from tools.trials.served import Served
 from writer_client import SegmentLogWriter
 
@@ -213,6 +214,7 @@ def test_transcripts(
 ) -> None:
     """Each session prints the output that its file shows."""
     monkeypatch.chdir(tmp_path)
+    count_polls(monkeypatch)
     clear_streams(served)
     session = Session(served, Commands(served.url), Orders(tmp_path))
     with session.stack:

@@ -30,6 +30,7 @@ from tests.cli.conftest import Commands
 from tests.cli.test_transcripts import VERBS, Session, clear_streams, read_time, split_session
 from tests.support.claimed import Orders
 from tests.support.paragraphs import read_paragraphs
+from tests.support.polling import count_polls
 from tests.support.transactions import begin_transaction
 from tools.trials.kafka import Broker
 from tools.trials.served import Served
@@ -112,6 +113,7 @@ def test_transcripts(
 ) -> None:
     """Each session prints the output that its file shows."""
     monkeypatch.chdir(tmp_path)
+    count_polls(monkeypatch)
     clear_streams(served)
     session = KafkaSession(served, Commands(served.url), Orders(tmp_path), broker=broker)
     for act in split_session(acts, "|".join((VERBS, *KAFKA_VERBS))):
