@@ -29,7 +29,11 @@ def open_store(url: str) -> Store:
     if is_postgres(url):
         return PostgresStore(url)
     store = SqliteStore(url)
-    store.check()
+    try:
+        store.check()
+    except BaseException:
+        store.close()
+        raise
     return store
 
 

@@ -50,9 +50,26 @@ _STREAM, _MARK = RECORD_TABLES[StreamRecord], RECORD_TABLES[AppendedMark]
 
 _CONTENT_ERRORS = sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError
 _DAMAGE_CODES = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
+_READ_ONLY_CODES = sqlite3.SQLITE_READONLY, sqlite3.SQLITE_READONLY_DIRECTORY
 _NO_DATABASE = "not a SQLite database, so pass another file with --database; if it was one before"
 _SCHEMA_ERRORS = re.compile(
     r"no such column|no such table: (?!noted_time_compatible)|unsupported file format"
+)
+_MIGRATION_ERRORS = re.compile(
+    r"no such column|no such table|table .* already exists|duplicate column name"
+)
+_SCHEMA_STATES = frozenset(("42P01", "42703", "42P07", "42701"))
+"""PostgreSQL's codes for tables and columns that are missing, or exist already."""
+
+READ_ONLY_STATE = "25006"
+
+READ_ONLY = (
+    "the database is read-only: if it is a standby, name its primary; otherwise turn off "
+    "default_transaction_read_only of its server, database or role"
+)
+STANDBY_REFUSAL = (
+    "the database is a standby, which accepts no commits: name its primary, or the URL of all "
+    "servers, postgresql://USER@HOST1,HOST2/NAME?target_session_attrs=read-write"
 )
 
 
@@ -166,9 +183,23 @@ def build_unavailable(
     ):
         fault = _NO_DATABASE if code == sqlite3.SQLITE_NOTADB else f"damaged: {cause}"
         return StoreDamaged(str(engine.url.database), fault)
-    remedy = ": create its directory, or let the controller write to it"
-    why = " ".join(str(cause).split()) + remedy * (code == sqlite3.SQLITE_CANTOPEN)
+    if getattr(cause, "sqlstate", None) == READ_ONLY_STATE:
+        return StoreUnavailable(READ_ONLY)
+    if code in _READ_ONLY_CODES:
+        return StoreUnavailable(
+            f"{engine.url.database} is read-only: let the controller write to it"
+        )
+    why = " ".join(str(cause).split())
+    if code == sqlite3.SQLITE_CANTOPEN:
+        why += ": create its directory, or let the controller write to it"
     return StoreUnavailable(f"{what}: {why}")
+
+
+def is_schema_error(cause: BaseException | None) -> bool:
+    """Return whether a statement failed because a table or column is missing, or exists already."""
+    if isinstance(cause, sqlite3.OperationalError):
+        return bool(_MIGRATION_ERRORS.match(str(cause)))
+    return getattr(cause, "sqlstate", None) in _SCHEMA_STATES
 
 
 def _select_all(kind: type[Record], stream_id: str) -> Select[Any]:

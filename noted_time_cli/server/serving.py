@@ -139,7 +139,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     from controller.service.controller import Controller
     from controller.service.telemetry import logs
     from controller.service.tokens import TokenCache
-    from controller.store.migrate import create_if_new
+    from controller.store.migrate import is_new
+    from controller.store.migrate import migrate as migrate_database
     from controller.store.open import exclusive_lock, open_store
 
     if not insecure:
@@ -152,16 +153,22 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     place.check_certificate()
     place.bind().close()  # a mistake in the address must not leave a new database behind
     advertise = normalize_url(advertise) if advertise else None
-    created = create_if_new(database)
+    names = _list_names(place, advertise, host_name) if insecure else None
+    created = is_new(database)
+    if created:  # a refused start must not leave a database behind
+        _check_address(Gate(require=require_token, names=names), place, database, names)
+        migrate_database(database)
     log.info("starting", database=describe_database(database), created=created)
-    with open_tokens(database) as kept, exclusive_lock(database):
+    with open_tokens(database) as kept:
         cache = TokenCache(kept)
         cache.refresh()
-        names = _list_names(place, advertise, host_name) if insecure else None
         gate = Gate(cache, require=require_token, names=names)
         _check_address(gate, place, database, names)
-        controller = Controller(open_store(database), limits=Limits(**asdict(most)))
-        serve_app(create_app(controller, gate), controller, place, advertise)
+        _warn_of_address(gate, place, names)
+        store = open_store(database)
+        with exclusive_lock(database):
+            controller = Controller(store, limits=Limits(**asdict(most)))
+            serve_app(create_app(controller, gate), controller, place, advertise)
 
 
 @command
@@ -194,6 +201,20 @@ def _check_address(
     gate: Gate, place: ListenAddress, database: str, names: Sequence[str] | None
 ) -> None:
     """Raise `Rejected` if the network can reach the controller and it requires no token."""
+    from controller.api.gate.access import is_loopback
+
+    if is_loopback(place.host) or gate.is_token_required() or names is not None:
+        return
+    raise Rejected(
+        f"{place.host} can be reached by others, and there is no token: create one with "
+        f"{add_database_option('migrate', database)} and "
+        f"{add_database_option('token create --scope admin', database)}, or pass "
+        "--insecure to admit every call"
+    )
+
+
+def _warn_of_address(gate: Gate, place: ListenAddress, names: Sequence[str] | None) -> None:
+    """Warn if the network needs no token, or could read tokens."""
     import structlog
 
     from controller.api.gate.access import is_loopback
@@ -201,12 +222,6 @@ def _check_address(
     log = structlog.get_logger()
     if is_loopback(place.host):
         return
-    if not gate.is_token_required() and names is None:
-        raise Rejected(
-            f"{place.host} can be reached by others, and there is no token: create one with "
-            f"{add_database_option('token create --scope admin', database)}, or pass "
-            "--insecure to admit every call"
-        )
     if not gate.is_token_required():
         log.warning("open_to_everybody", host=place.host, may=OPEN_RIGHTS, names=names)
     elif place.tls_cert is None:

@@ -60,14 +60,12 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time token create --scope write --stream flights --writer UA --expires-in 90d
     """
     from controller.service.tokens import mint
-    from controller.store.migrate import create_if_new
 
     try:
         grant = Grant.of(scope, stream, writer)
     except Rejected as error:
         raise typer.BadParameter(str(error)) from error
     shown, record = mint(grant, label=label, now_ms=unix_ms(), lifetime_ms=expires_in)
-    create_if_new(database)
     with open_tokens(database) as kept:
         kept.add(record)
     say(f"Token {record.id}, kept in {hide_password(database)}; it is shown only now:")

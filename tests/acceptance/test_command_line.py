@@ -1,4 +1,5 @@
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -106,6 +107,52 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
     says = f"noted-time: {why}; choose another --port, or --host\n"
     left = (tmp_path / "other.db").exists()
     assert (second.returncode, second.stderr, left) == (1, says, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("--host 0.0.0.0", 1),  # without a token
+        ("--host 203.0.113.1", 1),  # of another machine
+        ("--advertise ftp://a", 2),
+        ("--tls-cert missing.pem", 1),
+        ("--max-waiting-notes 1", 2),
+        ("--host-name a", 2),
+        ("--database sqlite:///not/there/file.db", 1),
+    ],
+)
+def test_refused_serve_leaves_no_file(tmp_path: Path, words: str, status: int) -> None:
+    refused = run_command("serve", "--port", "0", *words.split(), cwd=tmp_path)
+
+    assert (refused.returncode, list(tmp_path.iterdir())) == (status, []), refused.stderr
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE noted_time_version SET version_num = '0000'",
+        "DROP TABLE noted_time_late",
+        "INSERT INTO noted_time_mark SELECT 'a', 'b', 1, 1, 1, '{}', 0, '', 0, '', 1, 0, 1, 0",
+    ],
+    ids=["revision", "table", "damage"],
+)
+def test_refused_database_gets_no_files_beside_it(tmp_path: Path, statement: str) -> None:
+    migrate(f"sqlite:///{tmp_path / DATABASE}")
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
+        connection.execute(statement)
+    refused = run_command("serve", "--port", "0", cwd=tmp_path)
+
+    assert (refused.returncode, list(tmp_path.iterdir())) == (1, [tmp_path / DATABASE])
+
+
+def test_network_address_without_token_names_both_commands(tmp_path: Path) -> None:
+    """There is no database yet that could have a token."""
+    refused = run_command("serve", "--host=0.0.0.0", "--port=0", cwd=tmp_path)
+    commands = re.findall("`noted-time (.*?)`", refused.stderr)
+    ended = [run_command(*each.split(), cwd=tmp_path).returncode for each in commands]
+
+    assert [each.split()[0] for each in commands] == ["migrate", "token"]
+    assert ended == [0, 0]
 
 
 def test_a_shell_completes_its_commands(tmp_path: Path) -> None:

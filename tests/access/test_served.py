@@ -16,7 +16,7 @@ from controller.api.gate.access import Gate
 from controller.api.sockets.server import ListenAddress
 from noted_time import Rejected
 from noted_time.client import ENVIRONMENT_VARIABLE
-from noted_time_cli.server.serving import _check_address, _list_names
+from noted_time_cli.server.serving import _check_address, _list_names, _warn_of_address
 from reader_client import ReaderClient
 from tests.reader_client.answers import MARKS, STREAM
 from tests.support.gates import Guarded
@@ -38,7 +38,9 @@ NOTES = {"notes": [{"writer": "UA"}]}
 
 
 def create_token(directory: Path, *options: str) -> str:
-    """Make a token on the command line."""
+    """Make a token on the command line, and its database before the first one."""
+    migrated = run_command("migrate", cwd=directory)
+    assert migrated.returncode == 0, migrated.stderr
     made = run_command("token", "create", *options, cwd=directory)
     assert made.returncode == 0, made.stderr
     return made.stdout.strip()
@@ -129,7 +131,7 @@ LOOPBACK = ("127.0.0.1", "127.0.0.2", "localhost", "::1")
 def list_warnings(gate: Gate, place: ListenAddress) -> list[str]:
     """Return the events of the warnings for an address."""
     with capture_logs() as logs:
-        _check_address(gate, place, "sqlite:///a.db", None)
+        _warn_of_address(gate, place, None)
     return [line["event"] for line in logs]
 
 
@@ -160,7 +162,7 @@ def test_tokens_over_plain_http_log_a_warning(
 def test_network_address_is_refused_without_tokens(host: str) -> None:
     """Otherwise strangers could advance every stream."""
     with pytest.raises(Rejected, match="there is no token"):
-        list_warnings(Gate(), ListenAddress(host, 0))
+        _check_address(Gate(), ListenAddress(host, 0), "sqlite:///a.db", None)
 
 
 def test_open_controller_logs_a_warning() -> None:
@@ -170,6 +172,7 @@ def test_open_controller_logs_a_warning() -> None:
 
     with capture_logs() as logs:
         _check_address(Gate(names=names), place, "sqlite:///a.db", names)
+        _warn_of_address(Gate(names=names), place, names)
 
     assert names == [ANYWHERE, "a.example", "controller-1", "time.example"]
     assert logs == [

@@ -7,6 +7,7 @@ import json
 from contextlib import closing
 from itertools import product
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -180,6 +181,7 @@ def test_stored_rows_are_converted(empty: str, monkeypatch: pytest.MonkeyPatch) 
     """The stream is read again, and its next mark counts whom it counted before."""
     with monkeypatch.context() as patch:
         patch.setattr(migrating, "SCHEMA_REVISION", "0001b")
+        patch.setattr(migrating, "_check_tables", Mock())  # they are those of the last revision
         migrate(empty)
     with connect(empty) as connection, connection.begin():
         insert_stream(connection)

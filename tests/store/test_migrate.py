@@ -24,7 +24,7 @@ from controller.store.migrate import (
     migrate,
     read_revision,
 )
-from controller.store.open import open_store
+from controller.store.open import open_store, open_tokens
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import is_postgres
 from controller.store.schema import SCHEMA_REVISION, VERSION_TABLE, metadata
@@ -148,8 +148,8 @@ def test_check_of_absent_database_names_migrate(url: str) -> None:
     with pytest.raises(WrongSchema) as wrong:
         check(url)
 
-    remedy = f"run `noted-time migrate --database {url}`"
-    assert str(wrong.value) == f"the database {url} has no tables of noted-time: {remedy}"
+    remedy = f"correct --database, or run `noted-time migrate --database {url}`"
+    assert str(wrong.value) == f"the database {parse_file(url)} does not exist: {remedy}"
     assert not parse_file(url).exists()
 
 
@@ -164,14 +164,132 @@ def test_newer_schema_is_refused(url: str, act: Callable[[str], object]) -> None
 
 def test_failed_migration_leaves_file_unchanged(url: str) -> None:
     with closing(sqlite3.connect(parse_file(url))) as connection, connection:
-        connection.execute("CREATE TABLE noted_time_mark (colour TEXT)")
+        connection.execute("CREATE VIEW noted_time_mark AS SELECT 1")
 
-    with pytest.raises(StoreUnavailable, match="table noted_time_mark already exists"):
+    with pytest.raises(StoreUnavailable, match="noted_time_mark"):
         migrate(url)
 
     with closing(sqlite3.connect(parse_file(url))) as connection:
         tables = connection.execute("SELECT name FROM sqlite_schema").fetchall()
     assert tables == [("noted_time_mark",)]
+
+
+def run_statements(url: str, statements: str) -> None:
+    """Change a database behind the back of its label."""
+    with connect(url) as connection:
+        for statement in statements.split(";"):
+            connection.exec_driver_sql(statement)
+        connection.commit()
+
+
+@pytest.mark.parametrize("use", [check, migrate, open_store, open_tokens])
+@pytest.mark.parametrize(
+    ("statements", "says"),
+    [
+        ("DROP TABLE noted_time_late", "noted_time_late is missing"),
+        (
+            "ALTER TABLE noted_time_ledger RENAME COLUMN appended_served_ms TO appended_at",
+            "noted_time_ledger has no column appended_served_ms",
+        ),
+        (
+            "ALTER TABLE noted_time_late RENAME record TO note",
+            "noted_time_late has no column record, noted_time_late.note needs a value",
+        ),
+        (
+            """
+            ALTER TABLE noted_time_replica DROP COLUMN zone_data;
+            ALTER TABLE noted_time_replica ADD COLUMN zone_data BIGINT
+            """,
+            "noted_time_replica.zone_data is BIGINT, not TEXT",
+        ),
+    ],
+)
+def test_tables_of_another_commit_are_refused(
+    empty: str, use: Callable[[str], object], statements: str, says: str
+) -> None:
+    """The label is of this version. The error has what differs, and the remedy."""
+    migrate(empty)
+    run_statements(empty, statements)
+
+    with pytest.raises(WrongSchema) as wrong:
+        use(empty)
+    assert f" differ from its revision {SCHEMA_REVISION}: {says}" in str(wrong.value)
+    assert str(wrong.value).endswith(
+        "; start the noted-time that created it, restore a whole backup, or name an empty database"
+    )
+
+
+def test_many_differences_are_counted(url: str) -> None:
+    migrate(url)
+    run_statements(url, "; ".join(f"DROP TABLE {each}" for each in metadata.tables))
+
+    with pytest.raises(WrongSchema, match=rf", and {len(metadata.tables) - 5} more; start the"):
+        check(url)
+
+
+def test_more_tables_and_columns_are_allowed(empty: str) -> None:
+    """Even a column that needs a value, if it has a default."""
+    migrate(empty)
+    run_statements(
+        empty,
+        "CREATE TABLE noted_time_colour (name TEXT);"
+        "ALTER TABLE noted_time_mark ADD COLUMN colour TEXT;"
+        "ALTER TABLE noted_time_mark ADD COLUMN shade TEXT NOT NULL DEFAULT 'grey'",
+    )
+    migrate(empty)
+
+    with closing(open_store(empty)) as store:
+        assert store.streams() == []
+
+
+EARLIER_TABLES = """
+CREATE TABLE alembic_version (version_num TEXT);
+CREATE TABLE stream (id TEXT PRIMARY KEY, name TEXT, record TEXT);
+CREATE TABLE mark (stream_id TEXT, domain TEXT, seq BIGINT, lower BIGINT, upper BIGINT)
+"""
+
+
+def start(url: str) -> None:
+    """Use a database as a controller does at its start."""
+    create_if_new(url)
+    open_store(url)
+
+
+@pytest.mark.parametrize("use", [check, migrate, start])
+@pytest.mark.parametrize("is_migrated", [True, False])
+def test_tables_of_before_the_first_release_are_refused(
+    empty: str, use: Callable[[str], object], *, is_migrated: bool
+) -> None:
+    """A controller on new tables beside them would have none of their streams and tokens."""
+    if is_migrated:
+        migrate(empty)
+    run_statements(empty, EARLIER_TABLES)
+
+    with pytest.raises(WrongSchema, match="has tables of a version before the first release"):
+        use(empty)
+    with connect(empty) as connection:
+        tables = inspect(connection).get_table_names()
+    assert ("noted_time_stream" in tables) == is_migrated
+
+
+@pytest.mark.parametrize("use", [check, migrate])
+def test_tables_without_a_revision_are_refused(empty: str, use: Callable[[str], object]) -> None:
+    """As after a restore of some tables."""
+    migrate(empty)
+    run_statements(empty, f"DROP TABLE {VERSION_TABLE}; DROP TABLE noted_time_backlog")
+
+    with pytest.raises(WrongSchema, match="has noted_time_bucket, but no revision in noted_time_v"):
+        use(empty)
+
+
+def test_migration_of_tables_of_another_commit_is_refused(empty: str) -> None:
+    """The label is of an older version, which had a table that is missing here."""
+    migrate(empty)
+    run_statements(empty, "UPDATE noted_time_version SET version_num = '0001b'")
+    with pytest.raises(WrongSchema, match=r"differ from its revision 0001b: .*_membership"):
+        migrate(empty)
+
+    assert read_revision(empty) == "0001b"
 
 
 def test_database_with_tables_of_other_programs_is_shared(empty: str) -> None:

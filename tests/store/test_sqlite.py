@@ -223,7 +223,7 @@ def test_connection_in_read_only_mode_is_refused(store: SqliteStore) -> None:
     store.ping()
     event.listen(store._writing, "begin", lambda it: it.exec_driver_sql("PRAGMA query_only = 1"))
 
-    with pytest.raises(StoreUnavailable, match="readonly"):
+    with pytest.raises(StoreUnavailable, match="read-only: let the controller"):
         store.ping()
 
 
