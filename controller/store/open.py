@@ -26,9 +26,7 @@ def open_store(url: str) -> Store:
     Raises `WrongSchema` before a migration, `StoreUnavailable`, and `Rejected` for another URL.
     """
     check(url)
-    if is_postgres(url):
-        return PostgresStore(url)
-    store = SqliteStore(url)
+    store = PostgresStore(url) if is_postgres(url) else SqliteStore(url)
     try:
         store.check()
     except BaseException:

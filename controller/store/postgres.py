@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
-from sqlalchemy import URL, BigInteger, Engine, Executable, Text, create_engine, make_url, text
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import BigInteger, Engine, Executable, Text, create_engine, text
 from sqlalchemy.engine.interfaces import DBAPICursor
-from sqlalchemy.exc import ArgumentError
 
 from controller.store.leases import SCHEMA_HASH, LeaseSession
 from controller.store.port import Leases, StoreUnavailable
-from controller.store.reading import ROWS_AT_A_TIME, SqlReading
+from controller.store.reading import READ_ONLY, ROWS_AT_A_TIME, STANDBY_REFUSAL, SqlReading
 from controller.store.records import ChangeSet, StoredMember
 from controller.store.rows import Values, encode_members
 from controller.store.schema import RECORD_TABLES
@@ -22,6 +23,11 @@ from noted_time import Unreadable
 from noted_time.answers import Replica
 
 URL_HINT = "use postgresql://user@host:5432/database"
+
+LAST_PORT = 65535
+
+_USER_PASSWORD = re.compile(r"^(\w+://[^:/?@]*):.*@")
+_QUERY_PASSWORD = re.compile(r"(password=)[^&]*")
 
 CONNECT_OPTIONS: dict[str, Any] = {
     "application_name": "noted-time",
@@ -42,8 +48,9 @@ _MEMBER_ARRAYS = ", ".join(_ARRAY_CASTS[type(column.type)] for column in _MEMBER
 _PUT_MEMBERS = upsert(_MEMBER, f"SELECT *, NULL::bigint FROM unnest({_MEMBER_ARRAYS})")  # noqa: S608 - constants
 
 _SELECT_STATE = """
-SELECT current_setting('transaction_read_only'), (SELECT max(version_num) FROM noted_time_version)
+SELECT current_setting('transaction_read_only')::bool, pg_is_in_recovery()
 """
+_SELECT_REVISION = "SELECT max(version_num) FROM noted_time_version"
 
 _CHAINS_TABLE = "unnest(%s::text[], %s::text[], %s::bigint[]) chain (stream_id, domain, seq)"
 
@@ -104,9 +111,14 @@ class PostgresStore(SqlStore):
         self._url = url
         engine = create_postgres_engine(url)
         super().__init__(engine, engine)
-        self._session = LeaseSession(lambda: connect(url))
+        self._session = LeaseSession(lambda: connect_to_write(url))
         self._buckets = 0
         self.reading = PostgresReading(engine)
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` for a database that accepts no commits."""
+        with self._convert_errors():
+            connect_to_write(self._url).close()
 
     def register(self, url: str) -> None:
         self._session.register(url)
@@ -133,13 +145,8 @@ class PostgresStore(SqlStore):
     def ping(self) -> None:
         with self._convert_errors():
             session = self._session.session()
-            read_only, revision = session.execute(_SELECT_STATE).fetchone() or ("off", None)
-        if read_only == "on":
-            raise StoreUnavailable(
-                "the database is read-only: see default_transaction_read_only, and whether the "
-                "server is a standby"
-            )
-        with self._convert_errors():
+            check_writable(session)
+            (revision,) = session.execute(_SELECT_REVISION).fetchone() or (None,)
             check_revision(revision, lambda query: (session.execute(query).fetchone() or [None])[0])
 
     def close(self) -> None:
@@ -210,39 +217,62 @@ def is_postgres(url: str) -> bool:
     return url.startswith(("postgresql://", "postgres://"))
 
 
-def parse_url(url: str) -> URL:
-    """Return the parts of a PostgreSQL URL, or raise `Unreadable`.
+def check_url(url: str) -> None:
+    """Raise `Unreadable` unless libpq takes the URL, which may name several hosts.
 
-    >>> parse_url("postgres://noted:secret@db:5432/noted").render_as_string()
-    'postgresql+psycopg://noted:***@db:5432/noted'
+    >>> check_url("postgres://noted:secret@a:5432,b/noted?target_session_attrs=read-write")
     """
     try:
-        parts = make_url(url)
-    except (ArgumentError, ValueError):  # may contain the password
+        parts = conninfo_to_dict(url)
+        ports = [int(port) for port in str(parts.get("port", "")).split(",") if port]
+    except (psycopg.Error, ValueError):  # may contain the password
         raise Unreadable(f"the URL of the database cannot be read: {URL_HINT}") from None
-    if not parts.database:
+    if not all(0 < port <= LAST_PORT for port in ports):
+        raise Unreadable(f"{hide_password(url)!r} has a port above {LAST_PORT}: {URL_HINT}")
+    if not parts.get("dbname"):
         raise Unreadable(f"{hide_password(url)!r} names no database: {URL_HINT}")
-    return parts.set(drivername="postgresql+psycopg")
 
 
 def hide_password(url: str) -> str:
-    """Return the URL without its password.
+    """Return the URL without its passwords.
 
-    >>> hide_password("postgresql://noted:secret@db/noted")
-    'postgresql://noted:***@db/noted'
+    >>> hide_password("postgresql://noted:secret@a:1,b:2/noted?sslpassword=secret&sslmode=require")
+    'postgresql://noted:***@a:1,b:2/noted?sslpassword=***&sslmode=require'
     """
-    return make_url(url).render_as_string()
+    without_user_password = _USER_PASSWORD.sub(r"\1:***@", url)
+    return _QUERY_PASSWORD.sub(r"\1***", without_user_password)
 
 
 def connect(url: str) -> psycopg.Connection[Any]:
-    info = parse_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    return psycopg.connect(info, autocommit=True, **CONNECT_OPTIONS)
+    check_url(url)
+    return psycopg.connect(url, autocommit=True, **CONNECT_OPTIONS)
+
+
+def connect_to_write(url: str) -> psycopg.Connection[Any]:
+    """Return a session that can commit, or raise `StoreUnavailable`."""
+    session = connect(url)
+    try:
+        check_writable(session)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def check_writable(session: psycopg.Connection[Any]) -> None:
+    """Raise `StoreUnavailable` for a standby, and for a database that is read-only."""
+    is_read_only, is_standby = session.execute(_SELECT_STATE).fetchone() or (False, False)
+    if is_standby:
+        raise StoreUnavailable(STANDBY_REFUSAL)
+    if is_read_only:
+        raise StoreUnavailable(READ_ONLY)
 
 
 def create_postgres_engine(url: str) -> Engine:
+    check_url(url)
     return create_engine(
-        parse_url(url),
-        connect_args=CONNECT_OPTIONS,
+        "postgresql+psycopg://",
+        creator=lambda: psycopg.connect(url, **CONNECT_OPTIONS),
         pool_size=2,
         pool_pre_ping=True,
         hide_parameters=True,
@@ -253,7 +283,7 @@ def create_postgres_engine(url: str) -> Engine:
 def lock_migration(url: str) -> Iterator[None]:
     """Lock in a separate session, because a migration may use several transactions."""
     try:
-        session = connect(url)
+        session = connect_to_write(url)
     except psycopg.Error as error:
         raise StoreUnavailable(f"{hide_password(url)}: {error}") from error
     with closing(session):

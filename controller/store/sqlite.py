@@ -94,6 +94,8 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         super().__init__(reading, create_writing_engine(reading))
 
     def check(self) -> None:
+        """Raise `StoreUnavailable` for a read-only database, and `StoreDamaged`."""
+        self._files.check_writable()
         if self._files.file.stat().st_size <= CHECKED_BYTES:
             self._look_through(_QUICK_CHECKS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing, contextmanager
 from pathlib import Path
 from shlex import quote
@@ -158,9 +159,10 @@ def add_database_option(command: str, url: str) -> str:
 def hide_password(url: str) -> str:
     """Return the URL of a database without user and password.
 
-    >>> hide_password("postgresql://u:secret@h/db"), hide_password("sqlite:///a.db")
-    ('postgresql://***@h/db', 'sqlite:///a.db')
+    >>> hide_password("postgresql://u:secret@h,i/db?sslpassword=secret"), hide_password("sqlite:///a")
+    ('postgresql://***@h,i/db?sslpassword=***', 'sqlite:///a')
     """
     scheme, separator, rest = url.partition("://")
     _, at, place = rest.rpartition("@")
-    return f"{scheme}{separator}***@{place}" if at else url
+    shown_url = f"{scheme}{separator}***@{place}" if at else url
+    return re.sub("(password=)[^&]*", r"\1***", shown_url)

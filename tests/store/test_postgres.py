@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +12,13 @@ from controller.store.migrate import check, create_if_new, migrate, read_revisio
 from controller.store.open import open_store, open_tokens
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import PostgresReading, PostgresStore, create_postgres_engine
+from controller.store.reading import STANDBY_REFUSAL
 from controller.store.records import TokenRecord
 from noted_time import Rejected
+from tests.support.processes import ServeProcess, run_command
 from tests.support.stored import build_changes, commit, mark, member, read_seqs, records, stream
 from tests.trials.chaos.link import Link
+from tools.trials.calls import HTTP
 from tools.trials.postgres import PASSWORD, Server, find_binaries
 from tools.trials.waiting import wait_until
 
@@ -200,13 +204,25 @@ def test_unsafe_settings_of_the_file_need_a_reload() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
+        "postgresql://noted:{secret}@127.0.0.1:{port},b:90000/postgres",
+        "postgresql://noted:{secret}@127.0.0.1:1,127.0.0.1:2/postgres",
+        "postgresql://127.0.0.1:{port}/absent?user=noted&password={secret}",
         "postgresql://noted:{secret}@127.0.0.1:{port}/absent",
         "postgresql://noted:{secret}x@127.0.0.1:{port}/postgres",
         "postgresql://noted:{secret}@127.0.0.1:1/postgres",
         "postgresql://noted:{secret}@127.0.0.1:{port}",
         "postgresql://noted:{secret}@127.0.0.1:port/postgres",
     ],
-    ids=["no database", "wrong password", "no server", "unnamed", "no URL"],
+    ids=[
+        "no port",
+        "no servers",
+        "in the query",
+        "no database",
+        "wrong password",
+        "no server",
+        "unnamed",
+        "no URL",
+    ],
 )
 def test_no_error_shows_password(server: Server, wrong: str) -> None:
     """This includes refused connections and invalid URLs."""
@@ -218,10 +234,100 @@ def test_no_error_shows_password(server: Server, wrong: str) -> None:
         assert PASSWORD not in f"{error.value!r} {error.value.__cause__!r}"
 
 
+def name_hosts(*servers: Server) -> str:
+    """Return the URL of several servers, as libpq takes it."""
+    hosts = ",".join(f"127.0.0.1:{each.port}" for each in servers)
+    return f"postgresql://noted:{PASSWORD}@{hosts}/postgres?target_session_attrs=read-write"
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[Server, Server]]:
+    """A migrated primary and its standby."""
+    directory = find_binaries()
+    assert directory
+    if not (directory / "pg_basebackup").exists():
+        pytest.skip("pg_basebackup is not installed")
+    with Server(directory) as primary:
+        migrate(primary.url())
+        with Server(directory, primary=primary) as standby:
+            yield primary, standby
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("serve --port 0", "the database is a standby, which accepts no commits: name its primary"),
+        ("token create --scope read", "the database is read-only: if it is a standby, name its"),
+    ],
+)
+def test_standby_is_refused_by_that_name(
+    pair: tuple[Server, Server], tmp_path: Path, words: str, says: str
+) -> None:
+    """The last line is a sentence with the remedy, without a traceback."""
+    refused = run_command(*words.split(), "--database", pair[1].url(), cwd=tmp_path)
+
+    output = refused.stdout + refused.stderr
+    assert (refused.returncode, "Traceback" in output) == (1, False)
+    assert refused.stderr.splitlines()[-1].startswith(f"noted-time: {says}")
+
+
+def test_migration_of_a_standby_is_refused(pair: tuple[Server, Server]) -> None:
+    primary, standby = pair
+    name = primary.make_database().rpartition("/")[2]
+    wait_until(lambda: (name,) in standby.execute("SELECT datname FROM pg_database"))
+    for act in (migrate, create_if_new):
+        with pytest.raises(StoreUnavailable, match="the database is a standby"):
+            act(standby.url(name))
+
+
+def test_server_that_becomes_a_standby_is_named(tmp_path: Path) -> None:
+    """The running controller answers 503 with the remedy, and loses nothing."""
+    directory = find_binaries()
+    assert directory
+    with (
+        Server(directory) as server,
+        ServeProcess(tmp_path, NOTED_TIME_DATABASE=server.url()).ready() as controller,
+    ):
+        controller.create("s")
+        server.restart_as_standby()
+        ready = f"{controller.url}/readyz"
+        wait_until(lambda: "is a standby" in HTTP.get(ready).text)
+        listed = controller.ask("GET", "/streams/s")
+
+    assert (listed.status_code, listed.json()["detail"]) == (503, STANDBY_REFUSAL)
+
+
+def test_failover_is_followed_by_url_of_both_servers(
+    pair: tuple[Server, Server], tmp_path: Path
+) -> None:
+    """The standby is first in the URL. Notes are accepted again once it is promoted."""
+    primary, standby = pair
+    url = name_hosts(standby, primary)
+    for words in ("migrate", "token list"):
+        assert run_command(*words.split(), "--database", url, cwd=tmp_path).returncode == 0
+    with ServeProcess(tmp_path, NOTED_TIME_DATABASE=url).ready() as controller:
+        controller.create("s")
+        controller.post("s", {"writer": "a", "time": 1})
+        primary.stop(signal.SIGQUIT)
+        wait_until(lambda: controller.ask("GET", "/streams/s").status_code == 503)
+        standby.promote()
+
+        def is_accepted() -> bool:
+            notes = {"notes": [{"writer": "a", "time": 2}]}
+            return controller.ask("POST", "/streams/s/notes", notes).status_code == 200
+
+        wait_until(is_accepted)
+        assert controller.writers("s")["a"]["times"] == {"default": 2}
+        assert PASSWORD not in controller.text()
+
+
 def test_read_only_database_is_refused(store: PostgresStore) -> None:
-    """A standby is one. A ping reports it before a note is lost."""
+    """A ping and a commit report it with the remedy."""
     store.ping()
     store._session.session().execute("SET default_transaction_read_only = on")
 
-    with pytest.raises(StoreUnavailable, match="the database is read-only: see default_trans"):
+    says = "the database is read-only: .* turn off default_transaction_read_only"
+    with pytest.raises(StoreUnavailable, match=says):
         store.ping()
+    with pytest.raises(StoreUnavailable, match=says):
+        store.commit(build_changes(upto=1))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from controller.store.open import open_store
 from controller.store.port import StoreLost, StoreUnavailable
 from controller.store.sql import SqlStore
 from controller.store.sqlite import SqliteStore
@@ -202,7 +203,7 @@ def drop_privileges() -> Iterator[None]:
 
 @pytest.mark.parametrize("read_only", ["file", "directory"])
 def test_read_only_database_is_refused(database: Path, read_only: str) -> None:
-    """The file or its directory is not writable. A ping reports it before a note is lost."""
+    """The file or its directory is not writable. A start reports it, and a ping does."""
     with TemporaryDirectory() as made:  # pytest's is closed to other users
         directory = Path(made)
         file = Path(shutil.copy(database, directory / "read-only.db"))
@@ -213,8 +214,9 @@ def test_read_only_database_is_refused(database: Path, read_only: str) -> None:
             store.ping()
             path = file if read_only == "file" else directory
             path.chmod(0o555)
-            with pytest.raises(StoreUnavailable, match="is read-only: let the controller write"):
-                store.ping()
+            for act in (store.ping, lambda: open_store(f"sqlite:///{file}")):
+                with pytest.raises(StoreUnavailable, match="is read-only: let the controller"):
+                    act()
             path.chmod(0o755)
 
 

