@@ -52,6 +52,45 @@ def select_kind(objects: list[Object], kind: str) -> list[Object]:
     return [each for each in objects if each["kind"] == kind]
 
 
+VOLUME_KINDS = frozenset(
+    (
+        *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral"),
+        *("persistentVolumeClaim", "projected", "secret"),
+    )
+)
+HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
+
+
+def find_unrestricted(pod: Object) -> list[str]:
+    """Return what the Pod Security Standard `restricted` forbids in a pod.
+
+    >>> find_unrestricted({"containers": [{"name": "a"}]})[:2]
+    ['a: may escalate its privileges', 'a: keeps capabilities']
+    """
+    found = [f"the pod has {field}" for field in HOST_FIELDS if pod.get(field)]
+    for volume in pod.get("volumes", []):
+        found += [f"the volume {kind}" for kind in volume.keys() - VOLUME_KINDS - {"name"}]
+    for container in [*pod.get("initContainers", []), *pod["containers"]]:
+        found += [f"{container['name']}: {fault}" for fault in _find_faults(pod, container)]
+    return found
+
+
+def _find_faults(pod: Object, container: Object) -> Iterator[str]:
+    own = container.get("securityContext", {})
+    context = pod.get("securityContext", {}) | own
+    capabilities = own.get("capabilities", {})
+    if own.get("allowPrivilegeEscalation") is not False or own.get("privileged"):
+        yield "may escalate its privileges"
+    if capabilities.get("drop") != ["ALL"] or capabilities.get("add"):
+        yield "keeps capabilities"
+    if context.get("runAsNonRoot") is not True or context.get("runAsUser") == 0:
+        yield "may run as root"
+    if context.get("seccompProfile", {}).get("type") != "RuntimeDefault":
+        yield "has no seccomp profile"
+    if any("hostPort" in port for port in container.get("ports", [])):
+        yield "has a port of the host"
+
+
 def pods(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
     """Yield the labels and the specification of each pod."""
     for each in objects:

@@ -12,7 +12,17 @@ import yaml  # type: ignore[import-untyped]
 from typer.main import get_command
 
 from noted_time_cli.app import app
-from tests.chart.rendered import ALL, CHART, SMALL, Chart, Object, parse_command, pods, select_kind
+from tests.chart.rendered import (
+    ALL,
+    CHART,
+    SMALL,
+    Chart,
+    Object,
+    find_unrestricted,
+    parse_command,
+    pods,
+    select_kind,
+)
 from tests.support.processes import ServeProcess, run_command
 from tools.trials.calls import Calls
 from tools.trials.kafka import Broker
@@ -79,6 +89,31 @@ def test_kubernetes_and_the_operator_know_every_field(
     refused = [check_with_operator(strict, each) for each in objects if each["kind"] in MONITORING]
 
     assert not any([check_with_kubernetes(programs, tmp_path, objects), *refused]), refused
+
+
+def read_backup_job() -> Object:
+    """Return the CronJob of the page."""
+    page = (CHART.parents[1] / "docs" / "guides" / "kubernetes.md").read_text()
+    (block,) = re.findall(r"^```yaml\n(apiVersion.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    job: Object = yaml.safe_load(block)
+    return job
+
+
+@EACH
+def test_pods_pass_the_restricted_standard(chart: Chart, values: tuple[str, ...]) -> None:
+    """Each container has requests and a limit of memory, too."""
+    deployed = [pod for _, pod in pods(chart.objects(*values))]
+    deployed.append(read_backup_job()["spec"]["jobTemplate"]["spec"]["template"]["spec"])
+    containers = [
+        each for pod in deployed for each in [*pod.get("initContainers", []), *pod["containers"]]
+    ]
+    unlimited = [each["name"] for each in containers if "limits" not in each.get("resources", {})]
+
+    assert ([find_unrestricted(pod) for pod in deployed], unlimited) == ([[]] * len(deployed), [])
+
+
+def test_kubernetes_knows_every_field_of_the_backup(programs: Path, tmp_path: Path) -> None:
+    assert check_with_kubernetes(programs, tmp_path, [read_backup_job()]) == ""
 
 
 def test_values_of_the_page_are_taken(chart: Chart, tmp_path: Path) -> None:

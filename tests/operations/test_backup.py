@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing, nullcontext
@@ -34,11 +35,20 @@ def run(script: str, directory: Path, **variables: str) -> str:
     return done.stdout
 
 
+def read_sqlite_script(directory: Path) -> str:
+    """Return the commands for a database and its backup in a directory."""
+    (block,) = re.findall(r"^```sh\n(rm .*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+    return (
+        str(block)
+        .replace("/var/lib/noted-time", str(directory))
+        .replace("/backup", f"{directory}/backup")
+    )
+
+
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="no sqlite3: apt install sqlite3")
 def test_sqlite_backup_replaces_the_previous_one(database_template: Path, tmp_path: Path) -> None:
     """A controller has the file open, and the backup before was interrupted."""
-    (block,) = re.findall(r"^```sh\n(rm .*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
-    script = block.replace("/var/lib/noted-time", ".").replace("/backup", "backup")
+    script = read_sqlite_script(tmp_path)
     (tmp_path / "backup").mkdir()
     (tmp_path / "backup" / "new.db").touch()
     with closing(SqliteStore(shutil.copy(database_template, tmp_path / "noted-time.db"))) as store:
@@ -48,7 +58,58 @@ def test_sqlite_backup_replaces_the_previous_one(database_template: Path, tmp_pa
 
     with closing(SqliteStore(tmp_path / "backup" / "noted-time.db")) as restored:
         found = restored.streams(), read_seqs(restored)
-    assert (said, found) == (["wal\nok\n"] * 2, ([stream()], [1, 2]))
+    assert (said, found) == (["ok\n"] * 2, ([stream()], [1, 2]))
+
+
+LAST_BACKUP = b"of the night before"
+
+
+def prepare_backup(directory: Path, source: str) -> None:
+    """Make the last backup, and a database that is missing, empty or of another program."""
+    (directory / "backup").mkdir()
+    (directory / "backup" / "noted-time.db").write_bytes(LAST_BACKUP)
+    if source == "empty":
+        (directory / "noted-time.db").touch()
+    elif source == "other":
+        with closing(sqlite3.connect(directory / "noted-time.db")) as other:
+            other.execute("CREATE TABLE cats (name TEXT)")
+
+
+EACH_SOURCE = pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("missing", "unable to open database file"),
+        ("empty", "no such table: noted_time_stream"),
+        ("other", "no such table: noted_time_stream"),
+    ],
+)
+
+
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="no sqlite3: apt install sqlite3")
+@EACH_SOURCE
+def test_sqlite_backup_of_nothing_keeps_the_last(tmp_path: Path, source: str, says: str) -> None:
+    """It fails with the reason, and makes no database."""
+    prepare_backup(tmp_path, source)
+    script = read_sqlite_script(tmp_path)
+    with pytest.raises(AssertionError, match=says):
+        run(script, tmp_path)
+
+    assert (tmp_path / "backup" / "noted-time.db").read_bytes() == LAST_BACKUP
+    assert (tmp_path / "noted-time.db").exists() == (source != "missing")
+
+
+@EACH_SOURCE
+def test_kubernetes_backup_of_nothing_keeps_the_last(
+    tmp_path: Path, source: str, says: str
+) -> None:
+    prepare_backup(tmp_path, source)
+    pod = read_jobs()[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (program,) = pod["containers"][0]["args"]
+    here = program.replace("/data", str(tmp_path)).replace("/backup", f"{tmp_path}/backup")
+    with pytest.raises(AssertionError, match=f"noted-time.db was not backed up: {says}"):
+        run('exec "$PYTHON" -c "$PROGRAM"', tmp_path, PYTHON=sys.executable, PROGRAM=here)
+
+    assert (tmp_path / "backup" / "noted-time.db").read_bytes() == LAST_BACKUP
 
 
 def read_jobs() -> list[Any]:
@@ -60,21 +121,24 @@ def read_jobs() -> list[Any]:
 
 @pytest.mark.skipif(not find_binaries() or not shutil.which("pg_dump"), reason="no PostgreSQL")
 def test_postgres_url_with_own_authority_is_backed_up(tmp_path: Path) -> None:
-    """The dump is restored to another database. A dump that fails replaces none."""
+    """The dump is restored to another database. One that fails or is empty replaces none."""
     directory = find_binaries()
     assert directory
     authority = f"?sslmode=verify-full&sslrootcert={CERTIFICATE / 'certificate.pem'}"
     with Server(directory) as server:
         server.use_tls(CERTIFICATE)
-        url, other = (f"{server.make_database()}{authority}" for _ in range(2))
+        url, other, empty = (f"{server.make_database()}{authority}" for _ in range(3))
         migrate(url)
         with closing(PostgresStore(url)) as store:
             store.acquire(store.heartbeat().free)
             store.commit(build_changes(upto=2))
-        dump, restore = re.findall(r"^pg_(?:dump|restore) .*$", SECTION, re.MULTILINE)
+        pattern = r"^pg_(?:dump .*\n  mv|restore) .*$"
+        dump, restore = re.findall(pattern, SECTION, re.MULTILINE)
         run(dump, tmp_path, NOTED_TIME_DATABASE=url)
+        with pytest.raises(AssertionError, match="no matching tables were found"):
+            run(dump, tmp_path, NOTED_TIME_DATABASE=empty)
         (nightly,) = read_jobs()[2]["args"]
-        for database in (url, url, "postgresql://127.0.0.1:1"):
+        for database in (url, url, "postgresql://127.0.0.1:1", empty):
             line = f"mkdir -p backup; {nightly}".replace("/backup", f"{tmp_path}/backup")
             with nullcontext() if database == url else pytest.raises(AssertionError):
                 run(line, tmp_path, URL=database)
