@@ -26,7 +26,7 @@ from sqlalchemy.engine.interfaces import ReflectedColumn
 
 from controller.store.records import RECORD_KINDS, AppendedMark, Record, StoredMember, TokenRecord
 
-SCHEMA_REVISION = "0004"
+SCHEMA_REVISION = "0005"
 
 FIRST_REVISION = "0001b"
 """The oldest revision that can be migrated."""

@@ -99,6 +99,7 @@ class WriterRow(Struct, frozen=True):
     - `times_out_in_ms`: how long until it times out, if it holds back the requested domain.
     - `lower_without`: the lower of that domain without it.
     - `vouching`: by domain, the last two spells during which marks count the member.
+    - `contact`: whom to ask about it, or null if it stated none.
     """
 
     writer: str
@@ -125,6 +126,7 @@ class WriterRow(Struct, frozen=True):
     times_out_in_ms: int | None
     lower_without: int | None
     vouching: Mapping[str, Sequence[Spell]]
+    contact: str | None = None
 
 
 class WritersPage(Struct, frozen=True):

@@ -14,4 +14,10 @@ from noted_time.client.protocol import (
     stream_path,
 )
 from noted_time.client.retrying import Backoff, Outage, delay_s, draw_chance
-from noted_time.client.wire import Json, note_to_wire, position_from_wire, position_to_wire
+from noted_time.client.wire import (
+    Json,
+    names_contact,
+    note_to_wire,
+    position_from_wire,
+    position_to_wire,
+)

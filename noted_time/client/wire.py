@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from noted_time.coding import convert_to_json
@@ -29,6 +29,16 @@ def note_to_wire(note: Note) -> Json:
     if note.because:
         wire["because"] = [_without_none(each) for each in wire["because"]]
     return wire
+
+
+def names_contact(refusal: Rejected, notes: Iterable[Note]) -> bool:
+    """Return whether a controller, such as an older one, may refuse the notes for their contact.
+
+    >>> refusal = Rejected("422 Invalid request: body.notes.0.contact: unknown field")
+    >>> names_contact(refusal, [Note("UA", contact="ops")]), names_contact(refusal, [Note("UA")])
+    (True, False)
+    """
+    return "contact" in str(refusal) and any(note.contact is not None for note in notes)
 
 
 def _without_none(wire: Json) -> Json:

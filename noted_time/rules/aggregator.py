@@ -13,8 +13,8 @@ member at or above the new lower, not its latest.
 Mark(seq=1, lower=5, upper=9, cut=StreamCut({0: 50, 1: 90}), written_at=0, excluded=(),
      upper_is_bound=True, final=False)
 >>> stream.decide("default", now=0)  # doctest: +NORMALIZE_WHITESPACE
-WaitForWriters(waiting_for=(Waiting(writer='UA', time=5, held_back_ms=0, times_out_in_ms=60000),),
-     holding_back_count=1)
+WaitForWriters(waiting_for=(Waiting(writer='UA', time=5, held_back_ms=0, times_out_in_ms=60000,
+     contact=None),), holding_back_count=1)
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
             time=track.noted,
             held_back_ms=now - track.waiting_served_ms,
             times_out_in_ms=max(0, track.times_out_served_ms(timeout_ms) - now),
+            contact=track.member.contact,
         )
         for track in longest
     )

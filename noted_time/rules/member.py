@@ -61,6 +61,7 @@ class Member:
     log_facts: Sequence[LogFact] = ()
     is_queued_as_departed: bool = False
     counted_as: MemberState | None = None
+    contact: str | None = None
 
     @property
     def tracks(self) -> tuple[Track, ...]:
@@ -135,6 +136,7 @@ class Member:
         self.no_time_reason = record.no_time_reason
         self.session = record.session
         self.late_rows = dict(record.late_rows) or None
+        self.contact = record.contact
         self.position.update(record.position)
 
 
@@ -267,6 +269,7 @@ class MemberRecord(NamedTuple):
     no_time_reason: str | None = None
     expected_at: int | None = None
     joined_at: int | None = None
+    contact: str | None = None
 
 
 def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
@@ -298,6 +301,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         member.no_time_reason,
         member.expected_at,
         member.joined_at,
+        member.contact,
     )
 
 

@@ -96,7 +96,7 @@ class Domains:
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
 
-    def accept(
+    def accept(  # noqa: C901 - few calls, because it runs for every note
         self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
     ) -> Track:
         """Apply a note, and return the member's track in the domain with that number."""
@@ -113,6 +113,8 @@ class Domains:
         member.no_time_reason = note.no_time_reason
         member.observes = note.observes
         member.log_facts = note.because
+        if note.contact is not None:
+            member.contact = note.contact or None
         if note.session is not None and note.session != member.session.id:
             since = now + self.unix_ahead
             took_over = note.took_over or ()

@@ -16,12 +16,14 @@ class Waiting(Struct, frozen=True):
 
     - `time`: the last noted time, or `None` before the first note in the domain.
     - `times_out_in_ms`: when the member is excluded if it stays silent.
+    - `contact`: whom to ask about it, or `None` if it stated none.
     """
 
     writer: str
     time: Int64 | None
     held_back_ms: int
     times_out_in_ms: int
+    contact: str | None = None
 
 
 class Overtaking(Struct, frozen=True):

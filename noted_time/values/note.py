@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -9,9 +10,9 @@ from msgspec import Meta, Struct, field
 
 from noted_time.open_enum import OpenEnum
 from noted_time.values.cut import Offset, Position, SegmentNumber
-from noted_time.values.errors import AnotherLog, InvalidNote
+from noted_time.values.errors import AnotherLog, InvalidNote, Rejected
 from noted_time.values.fencing import FORMER_KEPT, LABEL_LENGTH, Session
-from noted_time.values.spelling import NAME_SCHEMA, Id, Line, Name, OtherLog
+from noted_time.values.spelling import LINE_SCHEMA, NAME_SCHEMA, Id, Line, Name, OtherLog
 from noted_time.values.times import (
     MAX_INT64,
     MIN_INT64,
@@ -52,6 +53,8 @@ UNCHANGED_TIMEOUT = 0
 """The `timeout_ms` of a note that does not change the timeout."""
 
 REASON_LENGTH = 200
+
+CONTACT_LENGTH = 200
 
 LogFactKind = OpenEnum["open_transaction", "moved_by", "unreadable", "passed", "foreign_file"]
 
@@ -122,6 +125,8 @@ class Note(Struct, frozen=True, omit_defaults=True):
     - `no_time_reason`: why the writer is alive and does not note, for people.
     - `observes`: whether the writer observes the log and notes on behalf of other writers.
     - `from_time`: the least time of the rows of a first note. With `None`, they may have any time.
+    - `contact`: whom people ask about the writer. `None` changes nothing, and an empty text clears
+      it.
     """
 
     writer: Name
@@ -208,6 +213,30 @@ class Note(Struct, frozen=True, omit_defaults=True):
     from_time: Annotated[
         Int64 | None, Meta(description="in a first note: no row of the writer has an earlier time")
     ] = None
+    contact: Annotated[
+        Annotated[Line, Meta(max_length=CONTACT_LENGTH)] | None,
+        Meta(
+            description="whom to ask about the writer, for people; absent or null: unchanged; "
+            "empty: cleared"
+        ),
+    ] = None
+
+
+def validate_contact(contact: str) -> str:
+    """Return the contact, or raise `Rejected` unless it is one line of at most 200 characters.
+
+    >>> validate_contact("#flights, +49 30 1234")
+    '#flights, +49 30 1234'
+    """
+    if len(contact) > CONTACT_LENGTH or not _is_line(contact):
+        raise Rejected(
+            f"contact must be one line of at most {CONTACT_LENGTH} characters, without control, "
+            f"invisible and bidirectional characters, not {contact[:40]!r}"
+        )
+    return contact
+
+
+_is_line = re.compile(LINE_SCHEMA).fullmatch
 
 
 def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:

@@ -160,6 +160,10 @@ def describe_longest_waiting(
     )
 
 
+def describe_contact(writer: str, contact: str) -> str:
+    return f"The contact of {writer} is {contact}."
+
+
 def describe_no_time(writer: str, reason: str, *, is_heard: bool) -> str:
     """Describe a writer that reported why it notes no later time."""
     verb = "is alive, but" if is_heard else "reported before it fell silent:"

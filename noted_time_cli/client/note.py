@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import typer
+from msgspec.structs import replace
 
 from noted_time import Rejected, UnexpectedAnswer, UnknownStream, UnknownWriter
 from noted_time.answers import WriterRow
-from noted_time.client import Json, Question, note_to_wire, stream_path
+from noted_time.client import Json, Question, names_contact, note_to_wire, stream_path
 from noted_time.coding import DECODE_ERRORS, encode
 from noted_time.installation import name_program
 from noted_time.values import (
@@ -29,6 +31,7 @@ from noted_time.values import (
 from noted_time_cli.client.caller import Caller, client_command, writer_path
 from noted_time_cli.terminal.options import (
     NO_VALUES,
+    ContactOption,
     DomainOption,
     Stream,
     WriterArgument,
@@ -84,6 +87,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     since: Annotated[
         str | None, option("TIME", "The lowest time of the writer's rows, with its first note.")
     ] = None,
+    contact: ContactOption = None,
 ) -> None:
     """Note time for a writer: all its events before TIME are written durably.
 
@@ -115,6 +119,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         timeout_ms=timeout or UNCHANGED_TIMEOUT,
         late_rows=_build_late_rows(late, least, most),
         from_time=None if since is None else parse_time(since),
+        contact=contact,
     )
     path = writer_path(stream, writer)
     try:
@@ -138,17 +143,29 @@ def note(  # noqa: PLR0913 - one parameter for each flag
 
 
 def _post(call: Caller, stream: str, *notes: Note) -> tuple[Json, Accepted | Refused]:
-    body = {"notes": [note_to_wire(each) for each in notes]}
+    """Post the notes, without their contact if the controller refuses that."""
     try:
-        answer: Json = call.ask(Question("POST", stream_path(stream, "notes"), body=body))
-    except NotesRefused as refused:
-        answer = dict(refused.answer)
+        answer = _post_once(call, stream, notes)
+    except Rejected as refusal:
+        if not names_contact(refusal, notes):
+            raise
+        answer = _post_once(call, stream, [replace(each, contact=None) for each in notes])
+        say(f"the controller refuses the contact, so it is not stored: {refusal}")
     try:
         result = read_answer(encode(answer), len(notes)).results[-1]
     except DECODE_ERRORS as odd:
         message = f"the controller sent an unexpected answer: {odd}"
         raise UnexpectedAnswer(message, str(odd)) from odd
     return answer["results"][-1], result
+
+
+def _post_once(call: Caller, stream: str, notes: Sequence[Note]) -> Json:
+    body = {"notes": [note_to_wire(each) for each in notes]}
+    try:
+        answer: Json = call.ask(Question("POST", stream_path(stream, "notes"), body=body))
+    except NotesRefused as refused:
+        return dict(refused.answer)
+    return answer
 
 
 def _build_late_rows(rows: int | None, least: str | None, most: str | None) -> LateRows | None:

@@ -79,6 +79,7 @@ WRITER_COLUMNS: Columns = {
     "holding back since": lambda row: format_time(row["holding_back_began_at"]),
     "timeout suspended until": _format_suspension,
     "session": _format_session,
+    "contact": "contact",
 }
 LEDGER_COLUMNS: Columns = {
     "seq": "seq",

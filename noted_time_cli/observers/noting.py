@@ -24,7 +24,15 @@ from noted_time.observing import (
 )
 from noted_time.values import InvalidNote, NotedTimeError, Rejected, Unreachable, pluralize
 from noted_time_cli.terminal.health import HealthPort
-from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option, parse_offsets
+from noted_time_cli.terminal.options import (
+    DEFAULT_URL,
+    ContactOption,
+    Token,
+    Url,
+    duration,
+    option,
+    parse_offsets,
+)
 from noted_time_cli.terminal.output import echo, say
 from noted_time_cli.terminal.running import Lasting, run_for
 from writer_client import EventTimeNoter, IngestionNoter, WriterClient
@@ -92,6 +100,7 @@ class Noting:
     writer: Annotated[str, option("WRITER", "The name to note under.", default=True)] = "observer"
     poll: Poll = 1000
     timeout: Timeout = 60_000
+    contact: ContactOption = None
     lasting: Lasting = None
     health_port: HealthPort = None
     url: Url = DEFAULT_URL
@@ -105,6 +114,7 @@ class Noting:
             token=self.token,
             domains=[self.domain],
             timeout_ms=self.timeout,
+            contact=self.contact,
         ) as client:
             looks = look(client)
             observer = noter(client, looks)

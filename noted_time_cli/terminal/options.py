@@ -24,6 +24,7 @@ from noted_time.values import (
     format_duration,
     parse_duration,
     parse_zone,
+    validate_contact,
     validate_name,
 )
 
@@ -151,6 +152,15 @@ Token = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 CommentOption = Annotated[str | None, option("TEXT", "The reason, stored with the change.")]
+ContactOption = Annotated[
+    str | None,
+    option(
+        "TEXT",
+        "Whom to ask about the writer, such as a team. An empty text clears it.",
+        "--contact",
+        parse=validate_contact,
+    ),
+]
 LimitOption = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of rows.")]
 
 LogRoot = Annotated[

@@ -92,3 +92,28 @@ def test_remove_gives_up_on_a_writer_that_keeps_noting(
     refused = run("remove", stream, "UA", "--yes")
 
     assert (refused.status, len(left), run.served.writers(stream)["UA"]["state"]) == (1, 5, "live")
+
+
+def test_note_leaves_out_contact_that_older_controller_refuses(
+    run: Console, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = httpx.HTTPTransport.handle_request
+    what = "unknown field; known: writer"
+    refused = {
+        "type": "urn:noted-time:problem:invalid_request",
+        "title": "Invalid request",
+        "detail": f"body.notes.0.contact: {what}",
+    }
+
+    def refuse_contact(transport: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+        if b'"contact"' in request.read():
+            return httpx.Response(422, json=refused)
+        return send(transport, request)
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", refuse_contact)
+    noted = run("note", stream, "UA", str(TEN), "--join", "--contact", "ops")
+    row = run.served.call("GET", f"/{stream}/writers/UA")
+
+    warning = "the controller refuses the contact, so it is not stored: 422 Invalid request"
+    assert (noted.status, warning in noted.err, row["contact"]) == (0, True, None)
+    assert row["times"] == {"default": TEN}

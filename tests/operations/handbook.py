@@ -45,7 +45,8 @@ def find_labels(query: str) -> set[str]:
 
 def find_template_labels(text: str) -> set[str]:
     """Return the labels that a summary or a legend fills in, but not a scrape's own."""
-    return {*re.findall(r"{{ ?(?:\$labels\.)?([a-z]+) ?}}", text)} - SCRAPE_LABELS - {"value"}
+    words = {*re.findall(r"{{ ?([a-z]+) ?}}", text), *re.findall(r"\$labels\.([a-z]+)", text)}
+    return words - SCRAPE_LABELS - {"value", "end"}
 
 
 def list_rows(heading: str) -> dict[str, set[str]]:

@@ -37,12 +37,14 @@ class FoundPosition:
 class NotesReply:
     """The results of a post: one for each note, in order.
 
-    For an unknown domain, `Refused.last` has the declared ones.
+    For an unknown domain, `Refused.last` has the declared ones. `contact_refusal` is set if the
+    notes were accepted only without their contact.
     """
 
     results: tuple[Accepted | Refused, ...]
     found: tuple[FoundPosition, ...] = ()
     declared: tuple[str, ...] = ()  # empty if unknown
+    contact_refusal: str | None = None
 
 
 class _Results(Struct, frozen=True):

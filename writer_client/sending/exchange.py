@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace as replace_fields
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,10 +15,11 @@ from noted_time.client import (
     Question,
     Reply,
     ask_in_turn,
+    names_contact,
     note_to_wire,
     stream_path,
 )
-from noted_time.values import Refused, SharedName
+from noted_time.values import Note, Refused, Rejected, SharedName, Unreachable
 from writer_client.sending.answers import NotesReply, decode_reply
 from writer_client.sending.pending_notes import Batch
 
@@ -62,6 +64,7 @@ class Exchange:
         self._stream = stream
         self._numbers = RequestNumbers()
         self._overtaken = 0
+        self._contact_refusal: str | None = None  # while notes are sent without it
 
     def post(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesReply]:
         answer = yield from self._ask(batch)
@@ -76,15 +79,35 @@ class Exchange:
         raise SharedName(batch[0].note.writer)
 
     def _ask(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesReply]:
+        """Post the batch, without its contact if the controller refuses that."""
+        notes = [pending.note for pending in batch]
+        try:
+            answer = yield from self._ask_once(notes)
+        except Unreachable:
+            self._contact_refusal = None  # the next controller may be newer
+            raise
+        except Rejected as refusal:
+            if self._contact_refusal is not None or not names_contact(refusal, notes):
+                raise
+            answer = yield from self._ask_once([replace(each, contact=None) for each in notes])
+            self._contact_refusal = str(refusal)
+        if self._contact_refusal is None:
+            return answer
+        return replace_fields(answer, contact_refusal=self._contact_refusal)
+
+    def _ask_once(self, notes: Sequence[Note]) -> Generator[AddressedQuestion, Reply, NotesReply]:
         def build_question() -> Question[Any]:
             number = self._numbers.take()
-            notes = [note_to_wire(replace(p.note, sequence=number)) for p in batch]
-            return Question("POST", stream_path(self._stream, "notes"), body={"notes": notes})
+            sent = [replace(each, sequence=number) for each in notes]
+            if self._contact_refusal is not None:
+                sent = [replace(each, contact=None) for each in sent]
+            body = {"notes": [note_to_wire(each) for each in sent]}
+            return Question("POST", stream_path(self._stream, "notes"), body=body)
 
         return ask_in_turn(
             self._controllers,
             build_question,
-            lambda reply: decode_reply(reply, len(batch), self._stream),
+            lambda reply: decode_reply(reply, len(notes), self._stream),
         )
 
     def _is_overtaken(self, answer: NotesReply) -> bool:

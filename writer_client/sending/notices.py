@@ -42,6 +42,7 @@ class Notices:
         self._refusals: set[object] = set()
         self._exclusion: object = None
         self._doubted = False
+        self._omits_contact = False
         self._is_behind = False
         self._late_reported = 0
         self._lateness = (0, 0)  # ms, and the time of the latest late row
@@ -86,6 +87,15 @@ class Notices:
                 "%s: it noted %s Times are Unix milliseconds, unless the stream has "
                 "max_time_ahead_ms: null",
                 describe_doubt(time),
+            )
+
+    def warn_of_contact(self, refusal: str) -> None:
+        if not self._omits_contact:
+            self._omits_contact = True
+            self._warn(
+                "%s: the controller refuses its contact, so notes are sent without it: upgrade the "
+                "controller (%s)",
+                refusal,
             )
 
     def warn_of_clock(self, ms: int) -> None:

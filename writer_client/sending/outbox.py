@@ -77,6 +77,7 @@ class Outbox:
         domains: Sequence[str] | None = None,
         timeout_ms: int | None = None,
         process: Process | None = None,
+        contact: str | None = None,
     ) -> None:
         self.writer = validate_name("writer", writer)
         self.state: State = "finished"
@@ -84,7 +85,7 @@ class Outbox:
         self.vouched = VouchedTimes(writer, domains)
         self.written = 0
         self.beginning: tuple[LookUp, ...] = ()  # to call when the batch in flight is accepted
-        self._extras = NoteExtras(domains, timeout_ms, process)
+        self._extras = NoteExtras(domains, timeout_ms, process, contact)
         self._lowers: dict[str | None, int | None] = {}
         self._waiting = PendingNotes()
         self._in_flight: Batch = ()

@@ -155,6 +155,8 @@ class Posting:
         self.failure = None
         self._not_before = now + self._pace.linger_ms / 1000
         notices.report_recovery(now)
+        if answer.contact_refusal is not None:
+            notices.warn_of_contact(answer.contact_refusal)
         if all(isinstance(result, Accepted) for result in answer.results):
             self.accepted_at = now
             notices.reset_refusals()

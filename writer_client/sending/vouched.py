@@ -215,7 +215,11 @@ class NoteExtras:
     """
 
     def __init__(
-        self, domains: Sequence[str] | None, timeout_ms: int | None, process: Process | None
+        self,
+        domains: Sequence[str] | None,
+        timeout_ms: int | None,
+        process: Process | None,
+        contact: str | None = None,
     ) -> None:
         self.takes_over = process is not None
         self.took_over: tuple[str, ...] = ()  # the sessions that lost the name
@@ -224,6 +228,7 @@ class NoteExtras:
         self.observes = False
         self.because: tuple[LogFact, ...] = ()
         self._process = process or Process(None, "")
+        self._contact = contact
         self.total = 0
         self._domains = None if domains is None else tuple(domains)
         self._timeout_ms = UNCHANGED_TIMEOUT if timeout_ms is None else timeout_ms
@@ -255,6 +260,7 @@ class NoteExtras:
                 log=self.log,
                 observes=self.observes,
                 because=self.because,
+                contact=self._contact,
             )
         return note
 

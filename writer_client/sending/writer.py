@@ -22,6 +22,7 @@ from noted_time.values import (
     format_line,
     is_reversed,
     unix_ms_of,
+    validate_contact,
     validate_name,
 )
 from writer_client.sending.clock import unix_ms
@@ -47,6 +48,7 @@ class Writer(ABC, Generic[Network]):
         token: str | None = None,
         timeout_ms: int | None = None,
         domains: Sequence[str] | None = None,
+        contact: str | None = None,
         idle_after_ms: int | None = None,
         on_excluded: Callable[[Exclusion], object] | None = None,
         automatically_note_time: bool = False,
@@ -63,6 +65,8 @@ class Writer(ABC, Generic[Network]):
           `writer_timeout_ms`.
         * `domains` are the time domains that the writer vouches for. By default they are unchanged,
           and for a new writer all domains of the stream.
+        * `contact` is whom people ask about the writer: one line of at most 200 characters. By
+          default it is unchanged, and an empty text clears it.
         * `idle_after_ms` makes the writer idle after this time without a note, a join or a reported
           write.
         * `on_excluded` is called once for each `Exclusion`. It runs in the thread or task that
@@ -77,7 +81,8 @@ class Writer(ABC, Generic[Network]):
         self.timeout_ms = timeout_ms
         names = validate_domains(domains)
         self._only_domain = names[0] if names and len(names) == 1 else None
-        self._outbox = Outbox(writer, names, timeout_ms, Process.own())
+        stated = None if contact is None else validate_contact(contact)
+        self._outbox = Outbox(writer, names, timeout_ms, Process.own(), stated)
         self._notices = Notices(stream, writer, url, on_excluded)
         self._clock = clock
         self._writes: dict[object, int] = {}  # under way, with the times of their begin

@@ -196,6 +196,7 @@ def build_writer_row(view: View, writer: str) -> WriterRow:
         times_out_in_ms=left_ms,
         lower_without=without,
         vouching={name: member.track(n).membership.spells for name, n in running.numbers.items()},
+        contact=record.contact,
     )
 
 
@@ -214,23 +215,29 @@ class DomainReading(NamedTuple):
 
 
 class StreamReading(NamedTuple):
-    """The figures of one stream since it was loaded; `out` has Unix ms."""
+    """The figures of one stream since it was loaded.
+
+    `out` has excluded writers, and since when (Unix ms). `contacts` are theirs.
+    """
 
     name: str
     members: Mapping[MemberState, int]
     excluded: int
     out: Mapping[str, int]
+    contacts: Mapping[str, str | None]
     fenced: int
     lost_marks: int
     domains: tuple[DomainReading, ...]
 
 
 def read_stream(stream: StreamState, served_ms: int) -> StreamReading:
+    out, members = _find_excluded(stream), stream.aggregator.domains.members
     return StreamReading(
         stream.record.name,
         dict(stream.aggregator.domains.census.members),
         stream.excluded,
-        _find_excluded(stream),
+        out,
+        {writer: members[writer].contact for writer in out},
         stream.fences.notes,
         stream.lost_marks,
         tuple(_read_domain(stream, domain, served_ms) for domain in stream.histories),
@@ -259,7 +266,13 @@ def _read_domain(stream: StreamState, domain: str, served_ms: int) -> DomainRead
         for writer, track in islice(holding_back.items(), WRITERS_EXAMINED)
     ]
     longest = tuple(
-        Waiting(writer, track.noted, served_ms - began, find_timeout_ms(stream, track, served_ms))
+        Waiting(
+            writer,
+            track.noted,
+            served_ms - began,
+            find_timeout_ms(stream, track, served_ms),
+            track.member.contact,
+        )
         for began, writer, track in nsmallest(WRITERS_SCRAPED, first)
     )
     last, late_rows = stream.histories[domain].last, stream.aggregator.domains[domain].late_rows

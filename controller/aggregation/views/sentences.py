@@ -41,6 +41,7 @@ def sentences(
         if is_calm:
             yield words.describe_next_mark(described.holding_back_count)
         yield _describe_longest_waiting(view, described)
+        yield from _list_contacts(described)
     yield from _list_without_time(view, decision)
     if not is_calm:
         yield from _list_ahead(view, decision, states["live"])
@@ -101,6 +102,12 @@ def _describe_longest_waiting(view: View, decision: WaitForWriters) -> str:
     heard_at = view.stream.aggregator.member(decision.waiting_for[0].writer).heard_at
     heard_ms = None if heard_at is None else view.now.wall - heard_at
     return words.describe_longest_waiting(decision, view.history.last_lower, heard_ms)
+
+
+def _list_contacts(decision: WaitForWriters) -> Iterator[str]:
+    for waiting in decision.waiting_for[:NAMES_PER_SENTENCE]:
+        if waiting.contact is not None:
+            yield words.describe_contact(waiting.writer, waiting.contact)
 
 
 def _list_without_time(view: View, decision: Decision) -> Iterator[str]:

@@ -76,7 +76,7 @@ def decode(body: bytes) -> list[Note]:
         raise msgspec.ValidationError(MUST_BE_A_NAME)
     if not DOT_NAMES.isdisjoint(names):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
-    lines = [note.label + (note.no_time_reason or "") for note in notes]
+    lines = [note.label + (note.no_time_reason or "") + (note.contact or "") for note in notes]
     lines += [fact.by for note in notes if note.because for fact in note.because if fact.by]
     if not _is_line("".join(lines)):
         raise msgspec.ValidationError(MUST_BE_A_LINE)

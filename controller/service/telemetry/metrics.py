@@ -163,13 +163,14 @@ class Exposition(Collector):
             counts = (([each.name], getattr(each, name)) for each in self._streams)
             yield _build_family(name, sentence, counts, ["stream"], CounterMetricFamily)
         out = (
-            ([stream.name, writer], max(0, self._now.wall - since) / 1000)
+            ([stream.name, writer, stream.contacts[writer]], max(0, self._now.wall - since) / 1000)
             for stream in self._streams
             for writer, since in stream.out.items()
         )
         sentence = "How long a writer is excluded, after a mark advanced without it"
         shown = nsmallest(NAMES_SHOWN, out, key=itemgetter(1))
-        yield _build_family("excluded_writer_seconds", sentence, shown, ["stream", "writer"])
+        labels = ["stream", "writer", "contact"]
+        yield _build_writer_family("excluded_writer_seconds", sentence, shown, labels)
 
     def _collect_domains(self) -> Iterator[Metric]:
         each, counter = self._build_domain_family, CounterMetricFamily
@@ -208,19 +209,22 @@ class Exposition(Collector):
 
     def _collect_holding_back(self) -> Iterator[Metric]:
         waits = (
-            (each.held_back_ms, [stream, domain.domain, each.writer], each.times_out_in_ms)
+            (each.held_back_ms, [stream, domain.domain, each.writer], each)
             for stream, domain in _list_domains(self._streams)
             for each in domain.longest
             if each.held_back_ms >= NAMED_AFTER_MS
         )
-        named = nlargest(NAMES_SHOWN, waits)
-        labels = ["stream", "domain", "writer"]
-        held = ((names, held_ms / 1000) for held_ms, names, _ in named)
+        named = [
+            ([*names, each.contact], each)
+            for _, names, each in nlargest(NAMES_SHOWN, waits, key=itemgetter(0, 1))
+        ]
+        labels = ["stream", "domain", "writer", "contact"]
+        held = ((names, each.held_back_ms / 1000) for names, each in named)
         sentence = "How long a writer has held the watermark back, from 5 s on"
-        yield _build_family("holding_back_seconds", sentence, held, labels)
-        left = ((names, left_ms / 1000) for _, names, left_ms in named)
+        yield _build_writer_family("holding_back_seconds", sentence, held, labels)
+        left = ((names, each.times_out_in_ms / 1000) for names, each in named)
         sentence = "Time until such a writer is excluded if it stays silent"
-        yield _build_family("holding_back_times_out_seconds", sentence, left, labels)
+        yield _build_writer_family("holding_back_times_out_seconds", sentence, left, labels)
         holding_back = sum(domain.holding_back for _, domain in _list_domains(self._streams))
         sentence = "Members that hold the watermark back, and that no series names"
         yield _build_family("holding_back_not_named", sentence, [([], holding_back - len(named))])
@@ -256,4 +260,19 @@ def _build_family(
     family = kind(f"{METRICS_NAMESPACE}_{name}", sentence, labels=labels)
     for values, value in rows:
         family.add_metric(values, value)
+    return family
+
+
+def _build_writer_family(
+    name: str,
+    sentence: str,
+    rows: Iterable[tuple[Sequence[str | None], float]],
+    labels: Sequence[str],
+) -> Metric:
+    """Return a gauge of writers, without the label of a contact that is not known."""
+    family = GaugeMetricFamily(f"{METRICS_NAMESPACE}_{name}", sentence)
+    for values, value in rows:
+        pairs = zip(labels, values, strict=True)
+        known = {label: each for label, each in pairs if each is not None}
+        family.add_sample(family.name, known, value)
     return family

@@ -47,6 +47,7 @@ async def test_document_describes_body_of_notes(call: Caller) -> None:
     fields = {"writer", "time", "position", "domain", "max_time", "state", "sequence"}
     fields |= {"domains", "timeout_ms", "late_rows", "session", "takes_over", "label", "max_times"}
     fields |= {"took_over", "no_time_reason", "log", "observes", "because", "from_time"}
+    fields |= {"contact"}
     assert (bounds, set(note["properties"])) == ((1, 1000, ["writer"], False), fields)
 
 

@@ -61,7 +61,8 @@ function writerRow(row, lower, scale, now, isCalm) {
   const tick = h("input",
     { type: "checkbox", "data-act": "pick", "data-writer": writer, "aria-label": `What if without ${writer}` });
   return tr(writer,
-    cell("Writer.bare.name", h("label", tick, writer), session?.label && h("div.hint", `process ${session.label}`)),
+    cell("Writer.bare.name", h("label", tick, writer), session?.label && h("div.hint", `process ${session.label}`),
+      row.contact && h("div.hint", `contact ${row.contact}`)),
     cell("State.bare.state", pill(writerState(row, holdsBack, now)),
       row.no_time_reason && h("div.hint", said(`alive, but ${row.no_time_reason}`))),
     cell("Noted time.bare.strip", track(scale, scale && writerBar(row, time, lower, scale, holdsBack))),
