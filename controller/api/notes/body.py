@@ -84,7 +84,10 @@ def decode(body: bytes) -> list[Note]:
 
 
 def find_note_faults(body: bytes, first: msgspec.ValidationError) -> list[PlacedFault]:
-    """Return ten faults, or in a large body the first, whose place may not be known."""
+    """Return ten faults, or in a large body the first, whose place may not be known.
+
+    Raises `UnicodeDecodeError` for a body that is not UTF-8.
+    """
     is_small = len(body) <= EXPLAINED_BYTES
     if is_small or "$" in str(first):
         with suppress(msgspec.DecodeError, RecursionError):

@@ -62,9 +62,9 @@ def submit_notes(
         _check_writers(call, notes)
         return controller.note(call.stream, notes)
     except msgspec.ValidationError as first:
-        return build_invalid_request(find_note_faults(b"" if is_brief else body, first))
+        return _refuse_body(b"" if is_brief else body, first)
     except (msgspec.DecodeError, UnicodeDecodeError) as failure:
-        return build_problem(400, "malformed_json", f"body: {failure}")
+        return _refuse_json(failure)
     except REQUEST_FAILURES as failure:
         return refusal_of(failure)
 
@@ -87,8 +87,19 @@ def explain_faults(answer: Answer, body: bytes) -> Answer:
         try:
             decode(body)
         except msgspec.ValidationError as first:
-            return build_invalid_request(find_note_faults(body, first))
+            return _refuse_body(body, first)
     return answer
+
+
+def _refuse_body(body: bytes, first: msgspec.ValidationError) -> Answer:
+    try:
+        return build_invalid_request(find_note_faults(body, first))
+    except UnicodeDecodeError as failure:  # behind the first fault
+        return _refuse_json(failure)
+
+
+def _refuse_json(failure: Exception) -> Answer:
+    return build_problem(400, "malformed_json", f"body: {failure}")
 
 
 async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answer:

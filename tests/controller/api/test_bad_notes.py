@@ -1,5 +1,6 @@
 """Faults of notes are explained, refused notes counted, and bodies bounded."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -20,6 +21,9 @@ MANY = b'{"notes": [%s]}' % b",".join([b'{"writer":"a"}'] * 1001)
     ("method", "path", "body", "status"),
     [
         ("POST", f"{S}/notes", b'{"notes": [{"writer": "\xff"}]}', 400),
+        ("POST", f"{S}/notes", b'{"notes":"\xff\xfe"}', 400),
+        ("POST", f"{S}/notes", b'{"notes":[{"writer": 5, "label": "\xff"}]}', 400),
+        ("POST", f"{S}/notes", b'{"\xff": 1}', 400),
         ("POST", f"{S}/notes", b'{"x":' + b"[" * 100_000, 422),
         ("POST", f"{S}/notes", b'{"notes":' + b"[" * 100_000, 422),
         ("POST", f"{S}/notes", MANY, 422),
@@ -34,6 +38,30 @@ async def test_malformed_bodies_are_refused(
     code = "malformed_json" if status == 400 else "invalid_request"
 
     assert problem(await call.send(method, path, body))[:2] == (status, code)
+
+
+async def test_bodies_of_all_calls_must_be_utf_8(call: Caller) -> None:
+    """Also where another fault comes before the bytes that are not."""
+    paths = (await call.get("/openapi.json")).json()["paths"]
+    calls = [
+        (method.upper(), re.sub(r"\{\w+\}", "s", path))
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+        if "requestBody" in operation
+    ]
+    bodies = (
+        b'{"notes":"\xff\xfe"}',
+        b'{"notes": 5, "x": "\xff"}',
+        b"\xff",
+        b'{"cut": {"\xff": 1}}',
+    )
+    answers = {
+        problem(await call.send(method, path, body))[:2]
+        for method, path in calls
+        for body in bodies
+    }
+
+    assert (len(calls) > 10, answers) == (True, {(400, "malformed_json")})
 
 
 @pytest.mark.parametrize("path", sorted(OPEN_PATHS))
