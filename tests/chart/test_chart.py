@@ -17,6 +17,7 @@ from tests.chart.rendered import (
     CHART,
     SMALL,
     Chart,
+    HelmResult,
     Object,
     find_unrestricted,
     parse_command,
@@ -171,12 +172,94 @@ OBSERVER = "observers[0].name=a,observers[0].topic=a,observers[0].tokenSecretNam
             "at '/observers/0/brokers': 'kafka' does not match pattern",
         ),
         ("relays[0].name=a", "at '/relays/0': missing properties 'brokers', 'topic'"),
+        (
+            "postgresql.caSecretName=ca",
+            "at '/postgresql': properties 'secretName' required, if 'caSecretName' exists",
+        ),
+        ("image=a@sha256:12", "at '/image': 'a@sha256:12' does not match pattern"),
     ],
 )
 def test_bad_value_is_refused_by_its_name(chart: Chart, given: str, sentence: str) -> None:
     done = chart.template(*SMALL, f"--set={given}") if given else chart.template()
 
     assert (done.status, sentence in done.text) == (1, True), done.text
+
+
+def observe(name: str, topic: str, *options: str) -> Object:
+    """Return an observer of the chart's values."""
+    where = {"name": name, "topic": topic, "brokers": "kafka:9092"}
+    return {**where, "by": "ingestion", "tokenSecretName": "t", "options": options}
+
+
+def template_observers(chart: Chart, *observers: Object) -> HelmResult:
+    return chart.template(*SMALL, f"--set-json=observers={json.dumps(observers)}")
+
+
+def test_two_observers_or_relays_of_one_name_are_refused(chart: Chart) -> None:
+    """Helm would apply only the later Deployment."""
+    observers = template_observers(chart, observe("a", "one"), observe("a", "two"))
+    relay = {"name": "b", "brokers": "kafka:9092", "topic": "one", "tokenSecretName": "t"}
+    relays = chart.template(*SMALL, f"--set-json=relays={json.dumps([relay, relay])}")
+
+    sentence = "two have the name {}, and a Deployment is named by it: give each its own name"
+    assert (observers.status, relays.status) == (1, 1)
+    assert "observers: " + sentence.format('"a"') in observers.text, observers.text
+    assert "relays: " + sentence.format('"b"') in relays.text, relays.text
+
+
+def test_observers_that_would_fence_each_other_are_refused(chart: Chart) -> None:
+    """They note for one stream under one name, which is `observer` without an option."""
+    pairs = [
+        (observe("a", "one"), observe("b", "one", "--delay", "5m")),
+        (observe("a", "one", "--stream=s"), observe("b", "two", "--stream", "s")),
+        (observe("a", "one", "--writer", "w"), observe("b", "one", "--writer=w")),
+    ]
+    results = [template_observers(chart, *pair) for pair in pairs]
+
+    sentence = '"a" and "b" both note as the writer "{}" of the stream "{}"'
+    expected = [
+        sentence.format(*each) for each in (("observer", "one"), ("observer", "s"), ("w", "one"))
+    ]
+    assert [each.status for each in results] == [1, 1, 1]
+    assert all(words in each.text for words, each in zip(expected, results, strict=True)), results
+
+
+def test_observers_under_different_names_are_taken(chart: Chart) -> None:
+    result = template_observers(
+        chart,
+        observe("a", "one"),
+        observe("b", "two"),
+        observe("c", "one", "--writer", "other"),
+        observe("d", "one", "--stream=three"),
+    )
+
+    assert result.status == 0, result.text
+
+
+def test_controller_serves_on_before_it_stops(
+    chart: Chart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pause comes before the 30 s that the process has to stop. Every image has Python."""
+    (controller,) = select_kind(chart.objects(*SMALL), "StatefulSet")
+    pod = controller["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    *program, code = container["lifecycle"]["preStop"]["exec"]["command"]
+    pauses_s: list[int] = []
+    monkeypatch.setattr(time, "sleep", pauses_s.append)
+    exec(code, {})  # noqa: S102 - the chart's program
+
+    assert (program, pauses_s) == (["python", "-c"], [pod["terminationGracePeriodSeconds"] - 30])
+
+
+def test_image_is_taken_by_its_digest(chart: Chart) -> None:
+    image = f"registry.example/noted-time@sha256:{'0a' * 32}"
+    images = {
+        each["image"]
+        for _, pod in pods(chart.objects(f"--set=image={image}"))
+        for each in [*pod["initContainers"], *pod["containers"]]
+    }
+
+    assert images == {image}
 
 
 def test_chart_knows_all_observers() -> None:

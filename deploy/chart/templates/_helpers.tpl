@@ -30,7 +30,7 @@ automountServiceAccountToken: false
 {{- with .Values.serviceAccountName }}
 serviceAccountName: {{ . }}
 {{- end }}
-terminationGracePeriodSeconds: 30
+terminationGracePeriodSeconds: {{ .graceSeconds | default 30 }}
 securityContext:
   runAsNonRoot: true
   runAsUser: 10001
@@ -95,4 +95,40 @@ securityContext:
 {{- if .Values.postgresql.caSecretName }}
 - {name: postgresql, mountPath: /postgresql, readOnly: true}
 {{- end }}
+{{- end }}
+
+{{/* The value of an option of a command, such as --writer observer or --writer=observer, or the default. */}}
+{{- define "noted-time.option" -}}
+{{- $value := .default -}}
+{{- range $number, $word := .options -}}
+{{- if hasPrefix (printf "%s=" $.name) $word -}}
+{{- $value = trimPrefix (printf "%s=" $.name) $word -}}
+{{- else if and (eq $word $.name) (lt (add1 $number) (len $.options)) -}}
+{{- $value = index $.options (add1 $number) -}}
+{{- end -}}
+{{- end -}}
+{{- $value -}}
+{{- end }}
+
+{{/* Refuse a name that would be given to two Deployments, and observers that would fence each other. */}}
+{{- define "noted-time.checkNames" -}}
+{{- range $kind := list "observers" "relays" -}}
+{{- $names := list -}}
+{{- range index $.Values $kind -}}
+{{- if has .name $names -}}
+{{- fail (printf "%s: two have the name %q, and a Deployment is named by it: give each its own name" $kind .name) -}}
+{{- end -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- end -}}
+{{- $writers := dict -}}
+{{- range .Values.observers -}}
+{{- $stream := include "noted-time.option" (dict "name" "--stream" "options" .options "default" .topic) -}}
+{{- $writer := include "noted-time.option" (dict "name" "--writer" "options" .options "default" "observer") -}}
+{{- $key := printf "%s/%s" $stream $writer -}}
+{{- if hasKey $writers $key -}}
+{{- fail (printf "observers: %q and %q both note as the writer %q of the stream %q, and the younger would take the name over: give one of them --writer NAME in its options" (get $writers $key) .name $writer $stream) -}}
+{{- end -}}
+{{- $_ := set $writers $key .name -}}
+{{- end -}}
 {{- end }}
