@@ -28,11 +28,10 @@ RENEW_S = 1.0
 END_MS = 500  # for a terminated session to end
 PATIENCE_MS = 5000  # for a lock on rows or tables
 
-_SESSION_SETTINGS = {
-    "synchronous_commit": "on",  # the server's default may acknowledge before the write to disk
-    "lock_timeout": str(PATIENCE_MS),
-}
-_SET_CONFIG = "SELECT set_config(%s, %s, false)"
+# the default of the server, a database or a role may acknowledge before the write to disk
+SYNC_SETTING = ("synchronous_commit", "on")
+_SESSION_SETTINGS = (SYNC_SETTING, ("lock_timeout", str(PATIENCE_MS)))
+SET_CONFIG = "SELECT set_config(%s, %s, false)"
 
 SCHEMA_HASH = (
     "('x' || left(encode(sha256(convert_to(current_schema(), 'UTF8')), 'hex'), 8))::bit(32)::int"
@@ -151,8 +150,8 @@ class LeaseSession:
 
     def _begin(self) -> Connection[Any]:
         session = self._connect()
-        for setting in _SESSION_SETTINGS.items():
-            session.execute(_SET_CONFIG, setting)
+        for setting in _SESSION_SETTINGS:
+            session.execute(SET_CONFIG, setting)
         session.execute(_DELETE_CLOSED_REPLICAS)
         facts = (self._url, __version__, SCHEMA_REVISION, find_zone_release())
         session.execute(_REGISTER_REPLICA, facts)

@@ -9,10 +9,10 @@ from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import BigInteger, Engine, Executable, Text, create_engine, text
+from sqlalchemy import BigInteger, Engine, Executable, Text, create_engine, event, text
 from sqlalchemy.engine.interfaces import DBAPICursor
 
-from controller.store.leases import SCHEMA_HASH, LeaseSession
+from controller.store.leases import SCHEMA_HASH, SET_CONFIG, SYNC_SETTING, LeaseSession
 from controller.store.port import Leases, StoreUnavailable
 from controller.store.reading import READ_ONLY, ROWS_AT_A_TIME, STANDBY_REFUSAL, SqlReading
 from controller.store.records import ChangeSet, StoredMember
@@ -61,20 +61,12 @@ FROM noted_time_replica JOIN pg_stat_activity USING (pid) ORDER BY url
 """
 
 _SELECT_OFF_SETTINGS = """
-SELECT name, source, quote_ident(session_user), quote_ident(current_database())
-FROM pg_settings WHERE setting = 'off'
-AND name IN ('fsync', 'full_page_writes', 'synchronous_commit') ORDER BY name
+SELECT name, source FROM pg_settings
+WHERE setting = 'off' AND name IN ('fsync', 'full_page_writes') ORDER BY name
 """
+"""Without `synchronous_commit`, which each session turns on itself."""
 
-_RESET_REMEDY = "run `ALTER {scope} RESET {names}` and restart the controllers"
-_REMEDIES_BY_SOURCE = {
-    "command line": "restart the server with {names} on",
-    "user": _RESET_REMEDY.replace("{scope}", "ROLE {role}"),
-    "database": _RESET_REMEDY.replace("{scope}", "DATABASE {database}"),
-    "database user": _RESET_REMEDY.replace("{scope}", "ROLE {role} IN DATABASE {database}"),
-    "client": "remove {names} from the connection's options and restart the controllers",
-}
-"""By where the setting comes from. Open sessions keep a setting of their role or database."""
+_RESTART_REMEDY = "restart the server with {names} on"
 _RELOAD_REMEDY = "set {names} to on and reload the server"
 
 
@@ -85,12 +77,12 @@ class PostgresReading(SqlReading):
         return [Replica(*row) for row in self._rows(text(_SELECT_CONNECTED))]
 
     def risk(self) -> str | None:
+        """Return the settings that are off now. An open session sees a reload of the server."""
         off: list[str] = []
         names_by_remedy: dict[str, list[str]] = {}
-        for name, source, role, database in self._rows(text(_SELECT_OFF_SETTINGS)):
+        for name, source in self._rows(text(_SELECT_OFF_SETTINGS)):
             off.append(name)
-            template = _REMEDIES_BY_SOURCE.get(source, _RELOAD_REMEDY)
-            remedy = template.replace("{role}", role).replace("{database}", database)
+            remedy = _RESTART_REMEDY if source == "command line" else _RELOAD_REMEDY
             names_by_remedy.setdefault(remedy, []).append(name)
         if not off:
             return None
@@ -270,13 +262,21 @@ def check_writable(session: psycopg.Connection[Any]) -> None:
 
 def create_postgres_engine(url: str) -> Engine:
     check_url(url)
-    return create_engine(
+    engine = create_engine(
         "postgresql+psycopg://",
         creator=lambda: psycopg.connect(url, **CONNECT_OPTIONS),
         pool_size=2,
         pool_pre_ping=True,
         hide_parameters=True,
     )
+    event.listen(engine, "connect", _sync_commits)
+    return engine
+
+
+def _sync_commits(session: psycopg.Connection[Any], _: object) -> None:
+    """Have changes, such as a revoked token, written to disk before they are acknowledged."""
+    session.execute(SET_CONFIG, SYNC_SETTING)
+    session.commit()
 
 
 @contextmanager

@@ -5,8 +5,11 @@ import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
+from sqlalchemy import text
 
 from controller.store.migrate import check, create_if_new, migrate, read_revision
 from controller.store.open import open_store, open_tokens
@@ -88,6 +91,35 @@ def test_every_commit_is_synced(store: PostgresStore) -> None:
     assert found == ("on",)
 
 
+def show_synced(session: psycopg.Connection[Any], url: str) -> list[Any]:
+    """Return `synchronous_commit` of a session that commits notes, and of a new one for tokens."""
+    query, engine = "SHOW synchronous_commit", create_postgres_engine(url)
+    with engine.connect() as connection:
+        found = [session.execute(query).fetchone(), tuple(connection.execute(text(query)).one())]
+    engine.dispose()
+    return found
+
+
+def test_each_session_syncs_whatever_the_role_says() -> None:
+    """The setting of the URL is off, then those of the role and the server while it serves."""
+    directory = find_binaries()
+    assert directory
+    with Server(directory) as synced:
+        careless = f"{synced.url()}?options=-csynchronous_commit%3Doff"
+        migrate(careless)
+        with closing(PostgresStore(careless)) as store:
+            store.heartbeat()
+            session = store._session.session()
+            found = [show_synced(session, careless)]
+            synced.execute("ALTER ROLE noted SET synchronous_commit = off")
+            synced.execute("ALTER SYSTEM SET synchronous_commit = off")
+            synced.execute("SELECT pg_reload_conf()")
+            found.append(show_synced(session, synced.url()))
+            risk = store.reading.risk()
+
+    assert (found, risk) == ([[("on",)] * 2] * 2, None)
+
+
 async def test_batch_takes_few_round_trips(server: Server, url: str) -> None:
     link = Link(server.port)
     await link.open()
@@ -147,58 +179,41 @@ def read_risk(url: str) -> str | None:
 
 
 def test_unsafe_settings_of_postgres_are_named(server: Server) -> None:
-    """The setting may be of the server or of the session."""
+    """The server was started with them."""
     directory = find_binaries()
     assert directory
     with Server(directory) as synced:
-        careless = f"{synced.url()}?options=-csynchronous_commit%3Doff"
-        urls = (synced.url(), careless, server.url())
-        risks = [read_risk(url) for url in urls]
+        risks = [read_risk(url) for url in (synced.url(), server.url())]
 
-    named = [risk and risk.partition(",")[0] for risk in risks[:2]]
-    assert named == [None, "PostgreSQL has synchronous_commit off"]
-    assert risks[1] is not None
-    assert risks[1].endswith(
-        ": remove synchronous_commit from the connection's options and restart the controllers"
-    )
-    assert risks[2] == (
+    sentence = (
         "PostgreSQL has fsync, full_page_writes off, so a power cut may lose acknowledged notes: "
         "restart the server with fsync, full_page_writes on"
     )
+    assert risks == [None, sentence]
 
 
-def test_unsafe_settings_of_a_role_need_new_sessions() -> None:
-    """They outlast a reload of the server, and open sessions keep them."""
+def test_setting_changed_while_serving_is_named_until_it_ends() -> None:
+    """The sessions stay open."""
     directory = find_binaries()
     assert directory
-    scopes = ("ROLE noted", "DATABASE postgres", "ROLE noted IN DATABASE postgres")
-    risks, risks_after_reset = [], []
-    with Server(directory) as synced:
-        for scope in scopes:
-            synced.execute(f"ALTER {scope} SET synchronous_commit = off")
-            risks.append(read_risk(synced.url()))
-            synced.execute(f"ALTER {scope} RESET synchronous_commit")
-            risks_after_reset.append(read_risk(synced.url()))
-
-    assert risks == [
-        "PostgreSQL has synchronous_commit off, so a power cut may lose acknowledged notes: run "
-        f"`ALTER {scope} RESET synchronous_commit` and restart the controllers"
-        for scope in scopes
-    ]
-    assert risks_after_reset == [None, None, None]
-
-
-def test_unsafe_settings_of_the_file_need_a_reload() -> None:
-    directory = find_binaries()
-    assert directory
-    with Server(directory) as synced:
-        synced.execute("ALTER SYSTEM SET synchronous_commit = off")
+    with (
+        Server(directory) as synced,
+        closing(PostgresReading(create_postgres_engine(synced.url()))) as reading,
+    ):
+        before = reading.risk()
+        synced.execute("ALTER SYSTEM SET fsync = off")
         synced.execute("SELECT pg_reload_conf()")
-        wait_until(lambda: read_risk(synced.url()))
-        risk = read_risk(synced.url())
+        wait_until(reading.risk)
+        risk = reading.risk()
+        synced.execute("ALTER SYSTEM SET fsync = on")
+        synced.execute("SELECT pg_reload_conf()")
+        wait_until(lambda: reading.risk() is None)
 
-    assert risk is not None
-    assert risk.endswith(": set synchronous_commit to on and reload the server")
+    sentence = (
+        "PostgreSQL has fsync off, so a power cut may lose acknowledged notes: "
+        "set fsync to on and reload the server"
+    )
+    assert (before, risk) == (None, sentence)
 
 
 @pytest.mark.parametrize(
