@@ -34,7 +34,7 @@ from controller.service.polls import LongPollNotifier
 from controller.service.telemetry import traces
 from controller.service.telemetry.logs import log_changes
 from controller.service.telemetry.metrics import Metrics
-from controller.store.port import Store, StoreLost, StoreUnavailable
+from controller.store.port import Store, StoreLost, StoreShared, StoreUnavailable
 from controller.store.records import AppendedMark, StreamRecord
 from noted_time import NotedTimeError
 from noted_time.client import Backoff
@@ -51,6 +51,9 @@ RETRY_BACKOFF = Backoff(first_s=0.1, cap_s=4.0)
 DATABASE_UNAVAILABLE = "the database does not answer; try again"
 
 CONTROLLER_FAILED = "the controller failed (see its log); restart it"
+
+FINAL_FAULTS = StoreLost, StoreShared
+"""Errors of the store that only a restart mends."""
 
 OVERDUE = "a commit takes longer than 10 s, and may still succeed; try again"
 
@@ -103,6 +106,7 @@ class Committer:
         self.streams = OwnedStreams()
         self.ready = False
         self.failed = False
+        self.shared: StoreShared | None = None
         self.ownership = Ownership(store, clocks, notifier, self._call_in_thread)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._store = store
@@ -123,9 +127,16 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load the streams and start the task, or raise `StoreUnavailable`."""
+        """Load the streams and start the task, or raise `StoreUnavailable`.
+
+        If the session is `shared`, nothing is started.
+        """
         self._loop = asyncio.get_running_loop()  # each lookup is a system call
-        await self._turn()
+        try:
+            await self._turn()
+        except StoreShared as shared:
+            self._fail(shared)
+            return
         self.ready = True
         self._task = asyncio.create_task(self._run(), name="committer")
         self._task.add_done_callback(self._handle_end)
@@ -135,6 +146,7 @@ class Committer:
         self._work.set()
         if self._task is not None:
             await asyncio.wait([self._task])
+        await self.ownership.close()
         self.ready = False
         self._thread.shutdown()
 
@@ -245,7 +257,6 @@ class Committer:
         with traces.commit(batch):
             await self._call_in_thread(self._store.commit, batch)
         self._failures, self._proved_at = 0, monotonic()
-        self.ownership.extend_leases(draft.moment)
         self._metrics.count_commit(batch, perf_counter() - started_at)
         await _run_in_turn(self.streams.publish(batch))
         for each in batch.list_puts(AppendedMark):
@@ -288,6 +299,8 @@ class Committer:
         self.ready, self._refusal, self._proved_at = False, _explain(fault), -inf
         self.ownership.remember(self.streams)
         self._refuse_waiting(StoreUnavailable(self._refusal))
+        if isinstance(fault, FINAL_FAULTS):
+            raise fault
         known: dict[int, int] = {}
         if served_ms is not None and self._store.local:
             known, self._clocks.service.now = self.streams.clocks, served_ms
@@ -299,8 +312,8 @@ class Committer:
             self._intervals.clear()
             try:
                 await self._turn(known)
-            except StoreLost:
-                raise  # only a restart helps, so the task ends
+            except FINAL_FAULTS:
+                raise  # so the task ends
             except Exception as away:  # noqa: BLE001 - nothing works without this task
                 self._refusal = _explain(away)
                 log.warning("store_unavailable", error=str(away), failures=self._failures)
@@ -310,14 +323,19 @@ class Committer:
                 return
 
     def _handle_end(self, task: asyncio.Task[None]) -> None:
-        """Stop renewing the leases, so other controllers take over."""
         fault = None if task.cancelled() else task.exception()
-        if fault is None:
-            return
+        if fault is not None:
+            self._fail(fault)
+
+    def _fail(self, fault: BaseException) -> None:
         self.ready, self.failed = False, True
+        self.ownership.give_up()
         if isinstance(fault, StoreLost):
             self._refusal = str(fault)
             log.critical("store_lost", error=str(fault))
+        elif isinstance(fault, StoreShared):
+            self.shared, self._refusal = fault, str(fault)
+            log.critical("session_shared", error=str(fault))
         else:
             self._refusal = CONTROLLER_FAILED
             log.critical("committer_failed", exc_info=fault)
@@ -359,7 +377,9 @@ async def _run_in_turn(slices: Iterator[None]) -> None:
 
 
 def _explain(fault: Exception) -> str:
-    return str(fault) if isinstance(fault, StoreUnavailable) else DATABASE_UNAVAILABLE
+    if isinstance(fault, NotedTimeError):
+        return str(fault)
+    return f"the controller cannot load its streams: {type(fault).__name__}; it tries again"
 
 
 def _refuse(jobs: Iterable[Job], reason: Exception) -> None:

@@ -24,7 +24,7 @@ from controller.service.long_reads import Views
 from controller.service.maintenance import maintain
 from controller.service.polls import LongPollNotifier, LongPolls
 from controller.service.telemetry.metrics import Exposition, Metrics
-from controller.store.port import Store, StoreUnavailable, StreamSummary
+from controller.store.port import Store, StoreShared, StoreUnavailable, StreamSummary
 from controller.store.schema import SCHEMA_REVISION
 from noted_time import __version__
 from noted_time.answers import Replica
@@ -72,6 +72,8 @@ class Controller:
 
     async def start(self) -> None:
         await self._committer.start()
+        if self.shared is not None:
+            return
         try:
             if risk := await self.risk():
                 log.warning("commits_may_be_lost", risk=risk)
@@ -80,6 +82,11 @@ class Controller:
         maintenance = maintain(self._committer, self._store, self._clocks, self.metrics)
         self._maintenance = asyncio.create_task(maintenance, name="maintenance")
         log.info("started", streams=len(self._committer.streams))
+
+    @property
+    def shared(self) -> StoreShared | None:
+        """The error after which the process must end, if any."""
+        return self._committer.shared
 
     def prepare_to_stop(self) -> None:
         """Answer the long polls and release the streams, before `close`.

@@ -2,7 +2,8 @@
 
 A controller takes a turn once a second, or sooner while a bucket is free or an owner does not
 answer. It stores its clocks, releases buckets beyond its share, and acquires free ones up to it.
-Turns run between commits, so a bucket's next owner loads all acknowledged changes.
+Turns run between commits, so a bucket's next owner loads all acknowledged changes. Between turns, a
+thread renews the leases.
 
 A stopping controller *leaves*: it releases all buckets, and then only forwards requests.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from math import inf
 from random import Random
 from typing import Any, NamedTuple
 
@@ -22,6 +24,7 @@ from controller.aggregation.draft import Moment
 from controller.aggregation.owned_streams import OwnedStreams, bucket_of, load
 from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
+from controller.service.lease_keeper import LeaseKeeper
 from controller.service.polls import LongPollNotifier
 from controller.store.port import LEASE_MS, Leases, Store
 from controller.store.records import Change, ChangeSet
@@ -77,9 +80,11 @@ class Ownership:
         self._notifier = notifier
         self._in_thread = in_thread
         self._changed = asyncio.Event()
-        self._turned_at = self._extended_at = 0
+        self._turned_at = 0
+        self._extended_at = -inf
+        self._keeper = LeaseKeeper(store, clocks, self.extend_leases, self._lose_leases)
         self._has_free_buckets = self._is_urgent = True
-        self._is_leaving = self._has_left = False
+        self._is_leaving = self._has_left = self._has_given_up = False
         self._last_marks: dict[str, dict[str, Mark]] = {}
 
     def is_due(self, now: Moment) -> bool:
@@ -92,17 +97,36 @@ class Ownership:
 
     @property
     def is_sure(self) -> bool:
+        if self._store.local:
+            return True
         silent_ms = self._clocks.steady_ms() - self._extended_at
-        return self._store.local or silent_ms < LEASE_MS
+        return not self._has_given_up and silent_ms < LEASE_MS
 
     @property
     def sure_leases(self) -> Leases:
         """The leases, without buckets of this controller that others may have acquired."""
         return self.leases if self.is_sure else replace(self.leases, mine=frozenset())
 
-    def extend_leases(self, moment: Moment) -> None:
-        """Extend the leases from `moment`, because a later statement succeeded."""
-        self._extended_at = moment.steady
+    def extend_leases(self, steady_ms: int) -> None:
+        """Extend the leases from a time of the monotonic clock, because a later renewal succeeded.
+
+        Any thread may call it.
+        """
+        self._extended_at = max(self._extended_at, steady_ms)
+
+    def give_up(self) -> None:
+        """Stop renewing the leases, so other controllers take over."""
+        self._has_given_up = True  # a renewal may be under way
+        self._keeper.stop()
+
+    async def close(self) -> None:
+        self._keeper.stop()
+        await self._keeper.wait_until_stopped()
+
+    def _lose_leases(self) -> None:
+        """Read nothing from memory, and let the next turn find out what is left."""
+        self._extended_at = -inf
+        self.refresh_soon()
 
     def refresh_soon(self) -> None:
         self._is_urgent = True
@@ -149,8 +173,11 @@ class Ownership:
             self._drop_outside(owned, frozenset())
             await self._in_thread(self._store.leave)
             self._has_left = True
-        leases = await self._in_thread(self._store.heartbeat)
-        self.extend_leases(now)
+        leases, is_renewed = await self._in_thread(self._keeper.heartbeat)
+        if is_renewed:
+            self.extend_leases(now.steady)
+        if not self._store.local:
+            self._keeper.start()  # before it loads the streams
         owned.buckets = leases.buckets
         todo = Share() if self._has_left else find_share(leases, self._clocks.chance)
         mine = leases.mine - todo.release

@@ -6,6 +6,7 @@ One test suite checks these rules for every store:
 - After a `Conflict`, nothing of the batch was written.
 - After `StoreUnavailable`, either all or nothing was written, and the caller must read again.
 - After `StoreLost`, every call fails.
+- After `StoreShared`, nothing was written, and the process must end.
 - Marks are appended by compare-and-set on (stream, domain, seq), from seq 1. `commit` raises
   `MarkConflict` if a mark does not follow the last stored mark.
 - `commit` raises `Conflict` for an unknown stream id, for two streams with one name, and for a
@@ -115,7 +116,13 @@ class Store(Reading, Protocol):
         """Set this controller's URL for others, before the first `heartbeat`."""
 
     def heartbeat(self) -> Leases:
-        """Renew the leases."""
+        """Return the owners, and start a session if there is none. This renews no lease."""
+
+    def renew(self) -> bool:
+        """Renew the leases in another session, or return false if they are lost.
+
+        Another thread may call it at any time, also during another call.
+        """
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]: ...
 
@@ -165,3 +172,16 @@ class StoreDamaged(StoreUnavailable):
 
 class StoreLost(StoreUnavailable):
     """Committed data will be lost with this process, which must be restarted."""
+
+
+class StoreShared(StoreUnavailable):
+    """A pooler gives the session that holds the leases to other clients, too.
+
+    To acquire the leases again would only take them from another client.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a pooler gives the session to others: use session mode, or connect to PostgreSQL "
+            "itself"
+        )

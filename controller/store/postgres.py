@@ -12,7 +12,14 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import BigInteger, Engine, Executable, Text, create_engine, event, text
 from sqlalchemy.engine.interfaces import DBAPICursor
 
-from controller.store.leases import SCHEMA_HASH, SET_CONFIG, SYNC_SETTING, LeaseSession
+from controller.store.leases import (
+    CHECK_SESSION,
+    IS_OWN_SESSION,
+    SCHEMA_HASH,
+    SET_CONFIG,
+    SYNC_SETTING,
+    LeaseSession,
+)
 from controller.store.port import Leases, StoreUnavailable
 from controller.store.reading import READ_ONLY, ROWS_AT_A_TIME, STANDBY_REFUSAL, SqlReading
 from controller.store.records import ChangeSet, StoredMember
@@ -42,15 +49,23 @@ CONNECT_OPTIONS: dict[str, Any] = {
 _MIGRATION_LOCK = (f"SELECT pg_advisory_lock(%s, {SCHEMA_HASH})", [int.from_bytes(b"move")])
 
 # Text takes several times as much CPU time as a binary array.
-_ARRAY_CASTS = {BigInteger: "%b::bigint[]", Text: "%b::text[]"}
+_ARRAY_TYPES = {BigInteger: "bigint[]", Text: "text[]"}
 _MEMBER = RECORD_TABLES[StoredMember]
-_MEMBER_ARRAYS = ", ".join(_ARRAY_CASTS[type(column.type)] for column in _MEMBER.columns[:-1])
-_PUT_MEMBERS = upsert(_MEMBER, f"SELECT *, NULL::bigint FROM unnest({_MEMBER_ARRAYS})")  # noqa: S608 - constants
+_MEMBER_NAMES = [column.name for column in _MEMBER.columns[:-1]]
+_MEMBER_ARRAYS = ", ".join(
+    f"%({column.name})b::{_ARRAY_TYPES[type(column.type)]}" for column in _MEMBER.columns[:-1]
+)
+_PUT_MEMBERS = upsert(
+    _MEMBER,
+    f"SELECT *, NULL::bigint FROM unnest({_MEMBER_ARRAYS}) WHERE {IS_OWN_SESSION}",  # noqa: S608 - constants
+)
 
 _SELECT_STATE = """
 SELECT current_setting('transaction_read_only')::bool, pg_is_in_recovery()
 """
-_SELECT_REVISION = "SELECT max(version_num) FROM noted_time_version"
+_SELECT_REVISION = f"""
+SELECT (SELECT max(version_num) FROM noted_time_version) WHERE {IS_OWN_SESSION}
+"""  # noqa: S608 - constants
 
 _CHAINS_TABLE = "unnest(%s::text[], %s::text[], %s::bigint[]) chain (stream_id, domain, seq)"
 
@@ -120,6 +135,10 @@ class PostgresStore(SqlStore):
         with self._convert_errors():
             return self._session.heartbeat(self._buckets)
 
+    def renew(self) -> bool:
+        with self._convert_errors():
+            return self._session.renew()
+
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         self._tails.clear()  # another controller may have appended to the acquired streams
         with self._convert_errors():
@@ -138,7 +157,8 @@ class PostgresStore(SqlStore):
         with self._convert_errors():
             session = self._session.session()
             check_writable(session)
-            (revision,) = session.execute(_SELECT_REVISION).fetchone() or (None,)
+            own = session.execute(_SELECT_REVISION, self._session.parameters)
+            (revision,) = own.fetchone() or (None,)
             check_revision(revision, lambda query: (session.execute(query).fetchone() or [None])[0])
 
     def close(self) -> None:
@@ -164,6 +184,7 @@ class PostgresStore(SqlStore):
         try:
             with session.pipeline(), session.cursor() as cursor:
                 cursor.execute("BEGIN")
+                cursor.execute(CHECK_SESSION, self._session.parameters)
                 yield cursor
                 cursor.execute("COMMIT")
         except BaseException:
@@ -176,7 +197,8 @@ class PostgresStore(SqlStore):
     ) -> None:
         columns = [list(column) for column in zip(*members, strict=True)]
         if columns:
-            cursor.execute(_PUT_MEMBERS, columns)
+            arrays = dict(zip(_MEMBER_NAMES, columns, strict=True))
+            cursor.execute(_PUT_MEMBERS, arrays | self._session.parameters)
 
     def _query_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
         if not chains:
@@ -188,21 +210,21 @@ class PostgresStore(SqlStore):
             return chain_rows
 
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Renew the leases first: a load has many queries, and a lease would end between them."""
-        self._renew()
+        """Use the session first: a load has many queries, and fails once the session is lost."""
+        self._touch()
         return super()._rows(query)
 
     def _many_rows(self, query: Executable) -> Generator[Any]:
-        self._renew()
+        self._touch()
         with closing(super()._many_rows(query)) as rows:
             for number, row in enumerate(rows, start=1):
                 if number % ROWS_AT_A_TIME == 0:
-                    self._renew()
+                    self._touch()
                 yield row
 
-    def _renew(self) -> None:
+    def _touch(self) -> None:
         with self._convert_errors():
-            self._session.renew()
+            self._session.touch()
 
 
 def is_postgres(url: str) -> bool:

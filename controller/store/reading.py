@@ -28,7 +28,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from controller.store import rows
-from controller.store.port import StoreDamaged, StoreUnavailable, StreamSummary
+from controller.store.port import StoreDamaged, StoreShared, StoreUnavailable, StreamSummary
 from controller.store.records import (
     AppendedMark,
     Change,
@@ -71,6 +71,14 @@ STANDBY_REFUSAL = (
     "the database is a standby, which accepts no commits: name its primary, or the URL of all "
     "servers, postgresql://USER@HOST1,HOST2/NAME?target_session_attrs=read-write"
 )
+
+SHARED_SESSION = "noted-time: the session of another client"
+"""The text of a server's error, because PostgreSQL has no function that raises one."""
+
+_INVALID_TEXT = "22P02"
+
+# A session that was not given to others knows the driver's prepared statements.
+_POOLER_STATES = {"26000", "42P05"}
 
 
 class SqlReading:
@@ -172,10 +180,9 @@ class SqlReading:
             raise build_unavailable(error, self._reading) from error
 
 
-def build_unavailable(
-    error: Exception, engine: Engine, what: str = "the database did not answer"
-) -> StoreUnavailable:
-    cause = error.orig if isinstance(error, DBAPIError) else error
+def build_unavailable(error: Exception, engine: Engine, what: str = "") -> StoreUnavailable:
+    """Return the error for the caller; `what` begins its sentence."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     # text that is not UTF-8 has no code
     code: int = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     if type(cause) in _CONTENT_ERRORS and (
@@ -183,13 +190,22 @@ def build_unavailable(
     ):
         fault = _NO_DATABASE if code == sqlite3.SQLITE_NOTADB else f"damaged: {cause}"
         return StoreDamaged(str(engine.url.database), fault)
-    if getattr(cause, "sqlstate", None) == READ_ONLY_STATE:
+    state: str | None = getattr(cause, "sqlstate", None)
+    if state == READ_ONLY_STATE:
         return StoreUnavailable(READ_ONLY)
     if code in _READ_ONLY_CODES:
         return StoreUnavailable(
             f"{engine.url.database} is read-only: let the controller write to it"
         )
-    why = " ".join(str(cause).split())
+    is_foreign = state == _INVALID_TEXT and SHARED_SESSION in str(cause)
+    if is_foreign or state in _POOLER_STATES:
+        return StoreShared()
+    has_answered = state is not None or isinstance(cause, sqlite3.Error) or "FATAL:" in str(cause)
+    if not what:
+        what = "the database reports an error" if has_answered else "the database did not answer"
+    diagnosis = getattr(cause, "diag", None)
+    text = (diagnosis and diagnosis.message_primary) or str(cause)  # no statement, no values
+    why = " ".join(text.split())
     if code == sqlite3.SQLITE_CANTOPEN:
         why += ": create its directory, or let the controller write to it"
     return StoreUnavailable(f"{what}: {why}")

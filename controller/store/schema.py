@@ -26,7 +26,7 @@ from sqlalchemy.engine.interfaces import ReflectedColumn
 
 from controller.store.records import RECORD_KINDS, AppendedMark, Record, StoredMember, TokenRecord
 
-SCHEMA_REVISION = "0005"
+SCHEMA_REVISION = "0006"
 
 FIRST_REVISION = "0001b"
 """The oldest revision that can be migrated."""
@@ -100,6 +100,7 @@ replica = Table(
     Column("revision", Text, nullable=False),
     Column("connected_at", BigInteger, nullable=False),
     Column("zone_data", Text),
+    Column("renewed_at", BigInteger),
 )
 
 # For each revision, the oldest revision whose code works with its tables.

@@ -36,10 +36,17 @@ class Shared(WatchedMemory):
         super().__init__()
         self._clocks = dict.fromkeys(range(BUCKETS), 0)
         self.leases = Leases(BUCKETS, MINE, dict.fromkeys(range(1, BUCKETS, 2), OTHER), 2)
+        self.renewal: bool | Exception = True
 
     def heartbeat(self) -> Leases:
         """Return the answer that the test gives."""
         return self.leases
+
+    def renew(self) -> bool:
+        """Return or raise what the test gives."""
+        if isinstance(self.renewal, Exception):
+            raise self.renewal
+        return self.renewal
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         """Acquire free buckets."""

@@ -12,8 +12,8 @@ from structlog.testing import CapturedCall, CapturingLogger
 from controller.aggregation import operations
 from controller.aggregation.draft import Moment
 from controller.aggregation.operations import ANONYMOUS_ORDER
-from controller.aggregation.owned_streams import OwnedStreams
-from controller.service import ownership
+from controller.aggregation.owned_streams import NotOwner, OwnedStreams
+from controller.service import lease_keeper, ownership
 from controller.service.controller import Controller
 from controller.service.ownership import HURRY_MS, TURN_MS, Ownership
 from controller.store.port import LEASE_MS, Leases
@@ -22,6 +22,7 @@ from noted_time.values import Note, ScaleEvent
 from tests.replicas.one_replica import BUCKETS, name_stream
 from tests.support.controllers import GivenTime, run_controller, wait_until_async
 from tests.support.scrapes import scrape
+from tools.trials.postgres import Server
 
 NAMES = [name_stream(bucket) for bucket in range(BUCKETS)]
 """The names of streams, one for each bucket."""
@@ -72,8 +73,11 @@ async def test_last_controller_of_database_knows_it(
     assert logger.calls == [acquired, released] * 2
 
 
-async def test_controller_shows_no_bucket_after_its_leases(url: str) -> None:
+async def test_controller_shows_no_bucket_after_its_leases(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It knows this by its clock, because the database may not answer."""
+    monkeypatch.setattr(lease_keeper, "RENEW_EVERY_S", 60.0)
     time = GivenTime()
     async with run_controller(PostgresStore(url), time, "http://a") as a:
         before = scrape(a, "noted_time_buckets")["this",]
@@ -81,6 +85,26 @@ async def test_controller_shows_no_bucket_after_its_leases(url: str) -> None:
 
         after, ready = scrape(a, "noted_time_buckets"), scrape(a, "noted_time_ready")
     assert (before, after["this",], after["nobody",], ready[()]) == (BUCKETS, 0, BUCKETS, 0)
+
+
+async def test_nothing_is_read_after_the_session_is_lost(
+    url: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The renewal finds out before a turn does. The next turn acquires the buckets again."""
+    monkeypatch.setattr(ownership, "LEASE_MS", 60_000)
+    async with replica(url) as a:
+        await a.put_stream("s", {})
+        due = a.ownership.is_due
+        monkeypatch.setattr(a.ownership, "is_due", lambda _: False)
+        had = a.stream("s").record.name
+        server.cut(url)
+        await wait_until_async(lambda: not a.ownership.is_sure)
+        with pytest.raises(NotOwner):
+            a.stream("s")
+        monkeypatch.setattr(a.ownership, "is_due", due)
+        await wait_until_async(lambda: a.ownership.is_sure and a.owns("s"))
+
+        assert (had, a.stream("s").record.name) == ("s", "s")
 
 
 # The list of streams of all controllers
@@ -125,6 +149,7 @@ async def test_next_turn_is_soon_while_bucket_is_free() -> None:
     store = Mock(local=False)
     store.heartbeat.side_effect, store.acquire.return_value = (free, taken), frozenset()
     owner = Ownership(store, GivenTime(steady=0).clocks(), Mock(), asyncio.to_thread)
+    owner._keeper.stop()
 
     def wait_ms() -> int:
         return next(ms for ms in range(TURN_MS + 1) if owner.is_due(Moment(0, 0, ms)))

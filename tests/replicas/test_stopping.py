@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.store.port import LEASE_MS, Leases, StoreUnavailable
+from controller.store.port import Leases, StoreUnavailable
 from tests.controller.api.wire import Wire
 from tests.replicas.one_replica import BUCKETS, HERE, OTHER, RESULTS, THERE, Replica
 from tests.replicas.replica_processes import note_time, read_buckets, read_lowers
@@ -87,18 +87,6 @@ async def test_streams_are_released_after_failed_commit(this: Replica) -> None:
     await wait_until_async(lambda: not this.store.leases.mine)
 
     assert [problem(each)[:2] for each in answers] == [(503, "unavailable")] * 2
-
-
-async def test_long_commit_does_not_extend_lease(this: Replica) -> None:
-    """A lease begins when the commit is sent, not when it is answered."""
-    clocks = this.controller._clocks
-    changing = this.controller.put_stream(HERE, {"mark_interval_ms": 1})
-    async with this.store.watch.hold(changing) as held_up:
-        steady_ms = clocks.steady_ms
-        clocks.steady_ms = lambda: steady_ms() + LEASE_MS
-    await held_up
-
-    assert not this.controller.ownership.is_sure
 
 
 def send_half(server: ServeProcess, method: str, path: str, body: bytes) -> Wire:

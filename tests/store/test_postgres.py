@@ -76,12 +76,30 @@ def test_batch_gives_up_after_lock_timeout(store: PostgresStore, server: Server,
     store._session.session().execute("SET lock_timeout = 50")
     with server.session(url) as other, other.transaction():
         other.execute("LOCK TABLE noted_time_stream")
-        with pytest.raises(StoreUnavailable, match="lock timeout"):
+        with pytest.raises(StoreUnavailable) as refused:
             store.commit(build_changes())
 
     store.commit(build_changes(upto=1))
 
-    assert read_seqs(store) == [1]
+    says = "the database reports an error: canceling statement due to lock timeout"
+    assert (str(refused.value), read_seqs(store)) == (says, [1])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("postgresql://noted:wrong@127.0.0.1:{port}/postgres", "reports an error: "),
+        ("postgresql://noted:wrong@127.0.0.1:1/postgres", "did not answer: "),
+    ],
+    ids=["error", "silence"],
+)
+def test_error_of_database_is_not_said_as_silence(server: Server, wrong: str, says: str) -> None:
+    """A database that refuses a session has answered."""
+    url = wrong.format(port=server.port)
+    with closing(PostgresStore(url)) as store, pytest.raises(StoreUnavailable) as refused:
+        store.streams()
+
+    assert str(refused.value).startswith(f"the database {says}connection failed: ")
 
 
 def test_every_commit_is_synced(store: PostgresStore) -> None:

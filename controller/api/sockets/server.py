@@ -85,9 +85,10 @@ async def _watch_files() -> None:
 
 
 class Server(uvicorn.Server):
-    """Answers long polls and releases its streams when it receives a stop signal.
+    """Answers long polls and releases its streams before it ends.
 
-    uvicorn waits for open requests before it ends the app's lifespan.
+    It ends at a stop signal, or if a pooler gives the controller's session to others. uvicorn waits
+    for open requests before it ends the app's lifespan.
     """
 
     def __init__(self, config: uvicorn.Config, controller: Controller) -> None:
@@ -107,6 +108,12 @@ class Server(uvicorn.Server):
         for server in self.servers:
             for listening in server.sockets:
                 log.info("serving", url=_build_url(self.config, listening))
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._controller.shared is not None:
+            self._controller.prepare_to_stop()
+            return True
+        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -128,9 +135,10 @@ class Server(uvicorn.Server):
 def serve(
     app: ASGIApp, controller: Controller, place: ListenAddress, advertise: str | None = None
 ) -> None:
-    """Serve until SIGTERM or SIGINT, and answer every accepted request. Raises `Rejected`.
+    """Serve until SIGTERM or SIGINT, and answer every accepted request.
 
-    Other controllers reach this one at the URL `advertise`.
+    Raises `Rejected`, and `StoreShared` if a pooler gave the controller's session to others. Other
+    controllers reach this one at the URL `advertise`.
     """
     _tune()
     config = uvicorn.Config(
@@ -155,6 +163,8 @@ def serve(
     listening = place.bind()
     controller.register_url(advertise or _find_advertised_url(config, listening))
     Server(config, controller).run([listening])
+    if controller.shared is not None:
+        raise controller.shared
 
 
 def normalize_url(url: str) -> str:

@@ -27,7 +27,7 @@ async def test_405_names_every_method_of_path(call: Caller) -> None:
 
 async def test_unavailable_database_is_503(call: Caller, memory: WatchedMemory) -> None:
     """The problem has the reason and a delay on both kinds of routes, and so has readiness."""
-    full = "the database did not answer: database or disk is full"
+    full = "the database reports an error: database or disk is full"
     memory.watch.failures = [StoreUnavailable(full)]
     memory.watch.loads = [StoreUnavailable(full)] * 1000
     first = await call.post(f"{S}/notes", {"notes": [{"writer": "a"}]})

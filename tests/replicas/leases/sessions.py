@@ -52,6 +52,12 @@ def is_lost(act: Callable[[], object]) -> bool:
     return True
 
 
+def make_older(called: str, server: Server, url: str) -> None:
+    """Let the replica with this URL be an older controller, which knows no renewals."""
+    older = f"UPDATE noted_time_replica SET renewed_at = NULL WHERE url = '{called}' RETURNING pid"  # noqa: S608 - our own name
+    assert server.execute(older, url)
+
+
 def end_session(called: str, server: Server, url: str) -> None:
     """End the session of the replica with this URL."""
     pid = f"SELECT pid FROM noted_time_replica WHERE url = '{called}'"  # noqa: S608 - our own name

@@ -1,4 +1,4 @@
-"""Silent replicas, and lost sessions."""
+"""Renewed leases, silent replicas, and lost sessions."""
 
 import threading
 import time
@@ -17,18 +17,34 @@ from tests.replicas.leases.sessions import (
     Lease,
     end_session,
     is_lost,
+    make_older,
     outlast_lease,
     repeat_over_lease,
     wait_for_query,
 )
 from tests.support.stored import build_changes, commit, mark, read_seqs, stream
 from tools.trials.postgres import Server
+from tools.trials.waiting import wait_until
 
 
-def test_silent_session_is_ended_after_its_lease(
-    a: PostgresStore, b: PostgresStore, lease: Lease
+@pytest.fixture(params=["renewing", "older"])
+def keep_lease(
+    request: pytest.FixtureRequest, a: PostgresStore, server: Server, url: str
+) -> Callable[[], object]:
+    """Keeps the lease of `a` as its version does: an older one keeps it by its statements."""
+    if request.param == "renewing":
+        return a.renew
+    make_older("http://a", server, url)
+    return lambda: None
+
+
+@pytest.mark.parametrize("is_older", [False, True], ids=["renewing", "older"])
+def test_silent_session_is_ended_after_its_lease(  # noqa: PLR0913 - fixtures
+    a: PostgresStore, b: PostgresStore, lease: Lease, server: Server, url: str, *, is_older: bool
 ) -> None:
     """The heartbeat of another replica frees all its buckets."""
+    if is_older:
+        make_older("http://a", server, url)
     before = b.heartbeat().free
     outlast_lease(lease)
     after = b.heartbeat()
@@ -58,38 +74,77 @@ WORK: dict[str, Callable[[PostgresStore], object]] = {
 
 
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
-def test_working_store_is_not_silent(
+def test_working_older_store_is_not_silent(  # noqa: PLR0913 - fixtures
     a: PostgresStore,
     b: PostgresStore,
     lease: Lease,
+    *,
+    server: Server,
+    url: str,
     monkeypatch: pytest.MonkeyPatch,
     work: Callable[[PostgresStore], object],
 ) -> None:
     """The lease counts from the last word to the server, which loading has of each stream.
 
-    It uses other sessions, and most streams have no mark.
+    It uses other sessions, and most streams have no mark. This store does the same, because an
+    older controller judges it so.
     """
-    monkeypatch.setattr(leases, "RENEW_S", FAIR_MS / 8000)
+    monkeypatch.setattr(leases, "TOUCH_S", FAIR_MS / 8000)
     more = [stream(f"id-{number}", f"s{number}") for number in range(2, 10)]
     a.commit(build_changes(upto=1))
     commit(a, *more)
     a.heartbeat()
+    make_older("http://a", server, url)
     lease(FAIR_MS)
     for _ in repeat_over_lease():
         work(a)
+        b.renew()
         b.heartbeat()
 
     assert (a.heartbeat().mine, b.heartbeat().replicas) == (ALL, 2)
 
 
-def test_session_in_long_query_keeps_its_lease(
+def test_idle_store_that_renews_is_not_silent(
+    a: PostgresStore, b: PostgresStore, lease: Lease
+) -> None:
+    """The session that commits may be silent: its controller is busy."""
+    lease(FAIR_MS)
+    seen = set()
+    for _ in repeat_over_lease():
+        renewed = a.renew()
+        seen.add((renewed, len(b.heartbeat().others)))
+    lease(LONG_MS)
+
+    assert (seen, a.heartbeat().mine) == ({(True, 64)}, ALL)
+
+
+def test_former_session_of_process_id_renews_nothing(
     a: PostgresStore, b: PostgresStore, lease: Lease, server: Server, url: str
 ) -> None:
-    """Only the time between queries counts as silence."""
+    """An older controller leaves the `renewed_at` of the session before in its row."""
+    server.execute("UPDATE noted_time_replica SET connected_at = renewed_at + 1", url)
+    outlast_lease(lease)
+    a.ping()
+    seen = set(b.heartbeat().others.values())
+
+    assert (seen, a.renew()) == ({"http://a"}, False)
+
+
+def test_session_in_long_query_keeps_its_lease(  # noqa: PLR0913 - fixtures
+    a: PostgresStore,
+    b: PostgresStore,
+    keep_lease: Callable[[], object],
+    lease: Lease,
+    *,
+    server: Server,
+    url: str,
+) -> None:
+    """The time of a query is no silence."""
     working = threading.Thread(target=a._session.session().execute, args=("SELECT pg_sleep(1.5)",))
     working.start()
     wait_for_query(server, url, "PgSleep")
     outlast_lease(lease)
+    keep_lease()
     seen = len(b.heartbeat().others)
     lease(LONG_MS)
     working.join()
@@ -97,8 +152,14 @@ def test_session_in_long_query_keeps_its_lease(
     assert (seen, a.heartbeat().mine) == (64, ALL)
 
 
-def test_session_that_waits_for_lock_keeps_its_lease(
-    a: PostgresStore, b: PostgresStore, lease: Lease, server: Server, url: str
+def test_session_that_waits_for_lock_keeps_its_lease(  # noqa: PLR0913 - fixtures
+    a: PostgresStore,
+    b: PostgresStore,
+    keep_lease: Callable[[], object],
+    lease: Lease,
+    *,
+    server: Server,
+    url: str,
 ) -> None:
     """The commit succeeds once another program releases its lock."""
     with server.session(url) as other, other.transaction():
@@ -107,6 +168,7 @@ def test_session_that_waits_for_lock_keeps_its_lease(
         held_up.start()
         wait_for_query(server, url, "relation")
         outlast_lease(lease)
+        keep_lease()
         seen = len(b.heartbeat().others)
         lease(LONG_MS)
     held_up.join()
@@ -135,13 +197,13 @@ def test_session_silent_in_transaction_is_ended(
     assert (b.heartbeat().free, set(b.clocks().values())) == (ALL, {0})
 
 
-def test_new_lease_is_not_renewed(
+def test_used_session_is_not_touched(
     a: PostgresStore, server: Server, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last statement of the session stays its heartbeat."""
-    monkeypatch.setattr(leases, "RENEW_S", 60.0)
+    monkeypatch.setattr(leases, "TOUCH_S", 60.0)
     a.heartbeat()
-    a._session.renew()
+    a._session.touch()
 
     query = "SELECT query FROM pg_stat_activity JOIN noted_time_replica USING (pid)"
     assert "SELECT" not in [last for (last,) in server.execute(query, url)]
@@ -151,7 +213,7 @@ def test_read_after_lost_session_fails(
     a: PostgresStore, b: PostgresStore, lease: Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loading streams for buckets that are another's by now comes to nothing."""
-    monkeypatch.setattr(leases, "RENEW_S", 0.0)
+    monkeypatch.setattr(leases, "TOUCH_S", 0.0)
     a.commit(build_changes(upto=1))
     outlast_lease(lease)
     b.heartbeat()
@@ -160,6 +222,53 @@ def test_read_after_lost_session_fails(
 
 
 # Lost sessions
+
+
+def test_session_without_its_locks_is_lost(a: PostgresStore, b: PostgresStore) -> None:
+    """The renewal finds out, and the next heartbeat starts another session without buckets."""
+    held = a.renew()
+    a._session.session().execute("SELECT pg_advisory_unlock_all()")
+    renewed = a.renew()
+    reported = [is_lost(act) for act in (a.ping, lambda: a.commit(build_changes()))]
+
+    assert (held, renewed, reported) == (True, False, [True, True])
+    assert (a.heartbeat().mine, a.renew(), b.heartbeat().replicas) == (frozenset(), True, 2)
+
+
+def test_heartbeat_without_locks_reports_the_loss(a: PostgresStore) -> None:
+    """It may come before the renewal."""
+    a._session.session().execute("SELECT pg_advisory_unlock_all()")
+
+    assert is_lost(a.heartbeat)
+    assert a.heartbeat().mine == frozenset()
+
+
+def test_ended_session_renews_nothing(a: PostgresStore, server: Server, url: str) -> None:
+    """The session that renews goes on."""
+    a.renew()
+    end_session("http://a", server, url)
+    wait_until(lambda: not a.renew())
+
+    assert is_lost(a.ping)
+
+
+def test_renewal_continues_after_its_own_session_is_lost(
+    a: PostgresStore, server: Server, url: str
+) -> None:
+    """The next renewal connects again, and no bucket is lost."""
+    a.renew()
+    renewing = a._session._renewing
+    assert renewing is not None
+    server.execute(f"SELECT pg_terminate_backend({renewing.info.backend_pid}, 5000)", url)
+    refused = is_lost(a.renew)
+
+    assert (refused, a.renew(), a.heartbeat().mine) == (True, True, ALL)
+
+
+def test_replica_that_left_has_no_lease_to_lose(a: PostgresStore) -> None:
+    a.leave()
+
+    assert (a.renew(), a.heartbeat().replicas) == (True, 0)
 
 
 def test_store_without_session_owns_nothing(

@@ -17,6 +17,7 @@ from controller.aggregation.owned_streams import NotOwner
 from controller.service import maintenance
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
+from controller.service.lease_keeper import LeaseKeeper
 from controller.store.port import LEASE_MS, StoreUnavailable
 from controller.store.records import ChangeSet
 from noted_time.values import Note
@@ -211,6 +212,7 @@ def play(arena: Arena, work: Coroutine[Any, Any, None]) -> None:
     try:
         with (
             patch.object(maintenance, "TICK_S", TICK_S),
+            patch.object(LeaseKeeper, "start"),  # the thread: here, each turn renews
             seed_clients(arena.loop.time, wall_ms, arena.chance),
         ):
             arena.loop.run_until_complete(asyncio.wait_for(work, LONGEST_S))

@@ -106,6 +106,10 @@ class LeasedStore(MemoryStore):
         others = {b: each.url for b, each in database.owners.items() if each is not self.session}
         return Leases(BUCKETS, frozenset(mine), others, len(database.sessions))
 
+    def renew(self) -> bool:
+        """Return whether the session still lasts, which the heartbeat renews."""
+        return self.session is not None and self.session.is_live
+
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         """Acquire the free ones."""
         session = self._live()

@@ -111,10 +111,6 @@ def _date_none(_: StreamState, members: Iterable[MemberRecord]) -> Iterable[Memb
     return members
 
 
-def _extend_from_answer(ownership: Ownership, _: object) -> None:
-    ownership._extended_at = ownership._clocks.steady_ms()
-
-
 def _wait_by_wall_clock(stream: StreamState, domain: str, moment: Moment) -> int:
     if domain not in stream._next_mark_at and (last := stream.histories[domain].last):
         over_at = last.written_at + stream.settings.mark_interval_ms
@@ -168,9 +164,6 @@ FIXES: Mapping[str, Reverted] = {
     "sealed segments give room": Reverted(StreamState, "settle", _nothing, 1),
     "sealed segments that are empty give room": Reverted(
         KnownSegments, "stop_counting_sealed", _settle, 14
-    ),
-    "a late answer extends no lease beyond its request": Reverted(
-        Ownership, "extend_leases", _extend_from_answer, 5
     ),
     "marks continue after the wall clock steps back": Reverted(
         StreamState, "_find_due_time", _wait_by_wall_clock, 1

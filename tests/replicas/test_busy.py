@@ -1,0 +1,90 @@
+"""Replicas whose event loop or process stands still."""
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.service.lease_keeper import LIFE_LASTS_MS, RENEW_EVERY_S
+from controller.store.port import LEASE_MS
+from tests.replicas.replica_processes import (
+    BUCKETS,
+    note_time,
+    read_buckets,
+    read_lowers,
+    wait_until_shared,
+)
+from tests.support.processes import ServeProcess
+from tests.support.standing import STANDS_S
+from tools.trials.calls import HTTP
+from tools.trials.waiting import PATIENCE_S, wait_until
+
+pytestmark = pytest.mark.acceptance
+
+STANDING = "tests.support.standing"
+LIFE_S = LIFE_LASTS_MS / 1000
+LEASE_S = LEASE_MS / 1000
+
+
+@pytest.fixture
+def a(tmp_path: Path, url: str) -> Iterator[ServeProcess]:
+    """A replica whose loop stands still at a signal."""
+    with ServeProcess(tmp_path, "--database", url, module=STANDING) as process:
+        yield process
+
+
+@pytest.fixture
+def b(tmp_path: Path, url: str, a: ServeProcess) -> Iterator[ServeProcess]:
+    """A second replica; both have their shares."""
+    with ServeProcess(tmp_path, "--database", url) as process:
+        wait_until_shared(a.ready(), process.ready())
+        yield process
+
+
+def time_takeover(a: ServeProcess, b: ServeProcess, sent: signal.Signals) -> float:
+    """Send the signal to `a`, and return how many seconds later `b` owns all buckets."""
+    begun = time.monotonic()
+    a.process.send_signal(sent)
+    wait_until(lambda: read_buckets(b)["this"] == BUCKETS)
+    return time.monotonic() - begun
+
+
+def test_busy_loop_keeps_its_leases(a: ServeProcess, b: ServeProcess, name: str) -> None:
+    """The loop stands longer than a lease lasts, and then answers as if nothing had been."""
+    begun = time.monotonic()
+    a.process.send_signal(signal.SIGUSR1)
+    answered = HTTP.get(f"{a.url}/v1/streams/{name}", timeout=PATIENCE_S)
+    stood_s = time.monotonic() - begun
+    status = note_time(a, name, 7)
+    buckets = [read_buckets(each)["this"] for each in (a, b)]
+
+    assert (answered.status_code, status, stood_s >= STANDS_S) == (200, 200, True)
+    assert (buckets, read_lowers(b, name)) == ([BUCKETS / 2] * 2, [(1, 5), (2, 7)])
+    events = [line["event"] for each in (a, b) for line in each.log()]
+    assert not {"turn_failed", "store_unavailable"} & set(events)
+
+
+def test_hung_loop_is_replaced_after_its_life_and_lease(
+    a: ServeProcess, b: ServeProcess, name: str
+) -> None:
+    """Its thread still runs, but renews nothing without a sign of life from the loop."""
+    took_s = time_takeover(a, b, signal.SIGUSR2)
+    status = note_time(b, name, 9)
+
+    assert took_s >= LIFE_S + LEASE_S - 2 * RENEW_EVERY_S
+    assert (status, read_lowers(b, name)) == (200, [(1, 5), (2, 9)])
+
+
+def test_stopped_process_is_replaced_after_its_lease(
+    a: ServeProcess, b: ServeProcess, name: str
+) -> None:
+    """Nothing renews. Once it continues, it answers as the new owner does."""
+    took_s = time_takeover(a, b, signal.SIGSTOP)
+    note_time(b, name, 9)
+    a.process.send_signal(signal.SIGCONT)
+    first_answer = read_lowers(a, name)
+
+    assert LEASE_S - 2 * RENEW_EVERY_S <= took_s < LIFE_S
+    assert first_answer == [(1, 5), (2, 9)]

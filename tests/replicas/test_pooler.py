@@ -1,0 +1,113 @@
+"""Two controllers whose database connection is a pooler's."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from time import monotonic
+
+import httpx
+import pytest
+
+from tests.replicas.replica_processes import BUCKETS, find_owned_name, read_buckets
+from tests.support.pooler import Pooler
+from tests.support.processes import ServeProcess, run_command
+from tools.trials.calls import HTTP
+from tools.trials.postgres import PASSWORD
+from tools.trials.waiting import PATIENCE_S, wait_until
+
+pytestmark = pytest.mark.acceptance
+
+SENTENCE = (
+    "noted-time: a pooler gives the session to others: use session mode, or connect to PostgreSQL "
+    "itself"
+)
+
+
+@pytest.fixture(params=[True, False], ids=["knows statements", "knows no statements"])
+def pooler(request: pytest.FixtureRequest, url: str) -> Iterator[Pooler]:
+    """A pooler in session mode, which may change to transaction mode."""
+    with Pooler(url, "session", knows_statements=request.param) as made:
+        yield made
+
+
+@pytest.fixture
+def replicas(pooler: Pooler, tmp_path: Path) -> Iterator[list[ServeProcess]]:
+    """Two replicas, which share all buckets."""
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(ServeProcess(tmp_path, "--database", pooler.url)) for _ in "ab"
+        ]
+        for each in started:
+            each.ready()
+        wait_until(lambda: [read_buckets(each)["this"] for each in started] == [BUCKETS / 2] * 2)
+        yield started
+
+
+def accepts_note(url: str, stream: str, time: int) -> bool:
+    """Return whether the replica accepts a note, which it forwards if it is not the owner."""
+    note = {"writer": "w", "time": time, "position": {"0": time}}
+    try:
+        answer = HTTP.post(f"{url}/v1/streams/{stream}/notes", json={"notes": [note]})
+    except httpx.TransportError:  # it has ended
+        return False
+    return answer.status_code == 200
+
+
+def wait_for_ends(replicas: list[ServeProcess]) -> list[tuple[int, str]]:
+    """Return the status and the last line of each replica."""
+    statuses = [each.process.wait(PATIENCE_S) for each in replicas]
+    lines = [each.text().splitlines()[-1] for each in replicas]
+    return list(zip(statuses, lines, strict=True))
+
+
+def test_pooler_in_session_mode_is_as_good_as_none(
+    pooler: Pooler, replicas: list[ServeProcess]
+) -> None:
+    streams = [find_owned_name(each) for each in replicas]
+    for each in streams:
+        replicas[0].create(each)
+    accepted = [accepts_note(replica.url, each, 5) for replica in replicas for each in streams]
+
+    assert (pooler.mode, accepted) == ("session", [True] * 4)
+
+
+def test_controllers_end_once_others_get_their_sessions(
+    pooler: Pooler, replicas: list[ServeProcess], tmp_path: Path
+) -> None:
+    """No bucket ever has two owners: of two notes, the earlier one is refused afterwards."""
+    streams = [find_owned_name(each) for each in replicas]
+    for each in streams:
+        replicas[0].create(each)
+    urls = [each.url for each in replicas]  # their last line is not of the log
+    accepted_twice = []
+    pooler.mode = "transaction"
+    until = monotonic() + PATIENCE_S
+    for time in count(10, step=2):
+        assert monotonic() < until, "a controller goes on"
+        first, second = urls if time % 4 else reversed(urls)
+        for stream in streams:
+            accepted = accepts_note(first, stream, time), accepts_note(second, stream, time - 1)
+            if all(accepted):
+                accepted_twice.append((stream, time))
+        if accepted_twice or all(each.process.poll() is not None for each in replicas):
+            break
+    examined = run_command("doctor", "--url", urls[0], cwd=tmp_path)
+
+    assert (accepted_twice, wait_for_ends(replicas)) == ([], [(1, SENTENCE)] * 2)
+    assert examined.returncode == 1
+    assert PASSWORD not in "".join(each.text() for each in replicas)
+
+
+@pytest.mark.parametrize("knows_statements", [True, False])
+def test_controllers_end_at_start_in_transaction_mode(
+    url: str, tmp_path: Path, *, knows_statements: bool
+) -> None:
+    """The session that renews is the one that commits, or a new session has a token."""
+    with Pooler(url, "transaction", knows_statements=knows_statements) as pooler, ExitStack() as on:
+        options = ("--database", pooler.url)
+        replicas = [on.enter_context(ServeProcess(tmp_path, *options)) for _ in "ab"]
+        ends = wait_for_ends(replicas)
+
+    assert ends == [(1, SENTENCE)] * 2
+    assert not any("Traceback" in each.text() for each in replicas)
