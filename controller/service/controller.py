@@ -75,13 +75,18 @@ class Controller:
         if self.shared is not None:
             return
         try:
-            if risk := await self.risk():
+            if risk := await asyncio.to_thread(self._read_database):
                 log.warning("commits_may_be_lost", risk=risk)
         except StoreUnavailable as away:  # the streams were loaded
             log.warning("store_unavailable", error=str(away))
         maintenance = maintain(self._committer, self._store, self._clocks, self.metrics)
         self._maintenance = asyncio.create_task(maintenance, name="maintenance")
         log.info("started", streams=len(self._committer.streams))
+
+    def _read_database(self) -> str | None:
+        """Show which database this is, and return why acknowledged changes may be lost."""
+        self.metrics.show_database(self._store.reading.replicas_secret())
+        return self._store.reading.risk()
 
     @property
     def shared(self) -> StoreShared | None:

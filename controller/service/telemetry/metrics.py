@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
+from hashlib import sha256
 from heapq import nlargest, nsmallest
 from itertools import islice
 from operator import itemgetter
@@ -39,6 +40,8 @@ Kind = type[GaugeMetricFamily | CounterMetricFamily]
 STREAMS_SHOWN = 1000
 
 NAMES_SHOWN = 1000  # the first that hold back the watermark, and the latest excluded ones
+
+DIGITS_SHOWN = 8  # enough to tell databases apart
 
 NAMED_AFTER_MS = 5000  # a series is kept forever
 
@@ -103,6 +106,15 @@ class Metrics:
         self._ready = gauge("ready", "1 while the controller serves, 0 while its database is away")
         self._buckets = gauge("buckets", "Buckets of streams by owner", ["owner"])
         self._replicas = gauge("replicas", "Controllers that share the database")
+        self._database_info = gauge(
+            "database_info", "1; controllers of one database have the same label", ["database"]
+        )
+
+    def show_database(self, secret: bytes) -> None:
+        """Show which database this is, by a hash of the secret that its controllers share."""
+        if not secret:  # an operator deleted it
+            return
+        self._database_info.labels(sha256(secret).hexdigest()[:DIGITS_SHOWN]).set(1)
 
     def show_state(self, leases: Leases, *, ready: bool) -> None:
         self._ready.set(ready)
