@@ -80,10 +80,11 @@ def test_hung_loop_is_replaced_after_its_life_and_lease(
 def test_stopped_process_is_replaced_after_its_lease(
     a: ServeProcess, b: ServeProcess, name: str
 ) -> None:
-    """Nothing renews. Once it continues, it answers as the new owner does."""
+    """Nothing renews. Once it continues, its first answer is that of the new owner."""
     took_s = time_takeover(a, b, signal.SIGSTOP)
     note_time(b, name, 9)
     a.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: a.ask("GET", f"/streams/{name}/marks").is_success)
     first_answer = read_lowers(a, name)
 
     assert LEASE_S - 2 * RENEW_EVERY_S <= took_s < LIFE_S

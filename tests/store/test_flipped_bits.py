@@ -66,6 +66,8 @@ def start_on(file: Path, truth: list[Any]) -> str:
             return "harmless" if read_all(store) == truth else "served"
     except StoreUnavailable as refusal:
         sentence = str(refusal)
+        if f"{file} differ" in sentence and "restore a whole backup" in sentence:
+            return "refused"
         is_clear = f"{file} is" in sentence or "the row (" in sentence
         return "refused" if is_clear and sentence.endswith(REMEDY) else sentence
 
