@@ -64,15 +64,16 @@ class Draft:
         self.batch.drop(StreamRecord, stream.id)
 
     def finish(self) -> Iterator[None]:
-        """Add the members to write, and yield after each slice.
+        """Add the touched members and all changed memberships, and yield after each slice.
 
-        These are also the members with a changed membership, such as the writers that a mark names.
+        A mark changes the memberships of the writers that it names, and nothing else of them.
         """
         for stream_id, (aggregator, touched) in self._touched.items():
             writers = [*(touched | aggregator.take_unstored())]
             for some in split_slices(writers):
                 for writer in sorted(some):
-                    self.batch.put(StoredMember(stream_id, aggregator.record(writer)))
+                    if writer in touched:
+                        self.batch.put(StoredMember(stream_id, aggregator.record(writer)))
                     for domain, membership in aggregator.take_changed_memberships(writer):
                         if membership is None:
                             self.batch.drop(StoredMembership, stream_id, domain, writer)

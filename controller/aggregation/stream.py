@@ -52,6 +52,9 @@ from noted_time.values import (
 
 CLOCKS_APART_MS = 100
 
+EXCLUDED_AT_ONCE = 2000
+"""So many exclusions are a commit of a tenth of a second."""
+
 
 class StreamState:
     """The running state of one stream.
@@ -170,6 +173,8 @@ class StreamState:
         return now
 
     def is_silence_over(self, moment: Moment) -> bool:
+        if self.aggregator.is_expiring:
+            return True
         due = self.aggregator.next_timeout()
         return due is not None and due <= self.served_ms(moment)
 
@@ -319,8 +324,13 @@ class StreamState:
             self.rewrite(draft, **known)
 
     def exclude_silent_writers(self, draft: Draft) -> tuple[str, ...]:
-        names = self.aggregator.expire(self.begin(draft))
-        if names:
+        """Exclude at most `EXCLUDED_AT_ONCE` writers that have timed out, and return their names.
+
+        The watermark advances once a call excludes the last ones.
+        """
+        was_expiring = self.aggregator.is_expiring
+        names = self.aggregator.expire(self.begin(draft), EXCLUDED_AT_ONCE)
+        if names or was_expiring:
             self.excluded += len(names)
             draft.touch(self).update(names)
         return names

@@ -28,7 +28,7 @@ KEEP_CLOCK_EVERY_MS = 5_000
 FORGET_EVERY_MS = 60_000
 FORGET_RECORDS_EVERY_MS = 60 * 60_000
 
-MOST_LOGGED = 100  # excluded writers of a stream, one by one
+MOST_LOGGED = 10  # excluded writers of a stream, each on a line of its own
 
 
 async def maintain(committer: Committer, store: Store, clocks: Clocks, metrics: Metrics) -> None:
@@ -43,8 +43,9 @@ async def maintain(committer: Committer, store: Store, clocks: Clocks, metrics: 
             log.warning("clock_stepped", by_ms=step_ms)
             metrics.clock_steps.inc()
         committer.wake()
-        if any(stream.is_silence_over(now) for stream in committer.streams):
-            await _submit(committer, exclude_silent_writers)
+        is_expiring = any(stream.is_silence_over(now) for stream in committer.streams)
+        while is_expiring:
+            is_expiring = await _submit(committer, exclude_silent_writers)
         if any(_has_silent_readers(stream, now) for stream in committer.streams):
             await _submit(committer, take_silent_readers_offline)
         # in a shared database, each turn stores the clocks
@@ -69,13 +70,19 @@ async def _submit(committer: Committer, work: Work) -> bool:
     return False
 
 
-def exclude_silent_writers(streams: OwnedStreams, draft: Draft) -> None:
+def exclude_silent_writers(streams: OwnedStreams, draft: Draft) -> bool:
+    """Return whether more may be due."""
     for stream in streams:
+        if not stream.is_silence_over(draft.moment):
+            continue
         writers, name = stream.exclude_silent_writers(draft), stream.record.name
-        for writer in writers[:MOST_LOGGED]:
-            log.warning("writer_excluded", stream=name, writer=writer)
         if len(writers) > MOST_LOGGED:
-            log.warning("writers_excluded", stream=name, count=len(writers), named=MOST_LOGGED)
+            named = writers[:MOST_LOGGED]
+            log.warning("writers_excluded", stream=name, count=len(writers), among_them=named)
+            continue
+        for writer in writers:
+            log.warning("writer_excluded", stream=name, writer=writer)
+    return any(stream.aggregator.is_expiring for stream in streams)
 
 
 def take_silent_readers_offline(streams: OwnedStreams, draft: Draft) -> None:

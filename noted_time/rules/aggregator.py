@@ -19,6 +19,7 @@ WaitForWriters(waiting_for=(Waiting(writer='UA', time=5, held_back_ms=0, times_o
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 
@@ -35,6 +36,7 @@ from noted_time.rules.seal import Seal, SealRequest, Slices, seal
 from noted_time.rules.segments import KnownSegments, SegmentWriters
 from noted_time.values import (
     LARGEST_TIME,
+    MAX_INT64,
     Accepted,
     AlreadySealed,
     Decision,
@@ -67,7 +69,8 @@ class Aggregator:
     """The members of one stream, and the marks that follow from their notes.
 
     `now` is the service clock in ms, and `written_at` is in Unix ms. `domains` is for reading only,
-    but the caller sets `domains.unix_ahead`.
+    but the caller sets `domains.unix_ahead`. `is_expiring` if more members may have timed out than
+    the last `expire` excluded.
     """
 
     def __init__(  # noqa: PLR0913 - the initial state of a stream
@@ -89,6 +92,8 @@ class Aggregator:
         """
         self.succession = succession or Succession()
         self.sealed = sealed
+        self.is_expiring = False
+        self._overdue: deque[Member] = deque()
         last = last_marks or {}
         declared = declared_served_ms or {}
         cuts = [mark.cut.offsets for mark, _ in last.values()]
@@ -204,7 +209,7 @@ class Aggregator:
 
     def may_advance(self, domain: str) -> bool:
         """Return whether `advance` would return a mark now."""
-        return self.domains[domain].next_step() is not None
+        return not self.is_expiring and self.domains[domain].next_step() is not None
 
     def settle_members(self, domain: str) -> bool:
         """Continue an advance past many members, and return whether it is finished."""
@@ -213,7 +218,7 @@ class Aggregator:
     def advance(self, domain: str, *, now: int, written_at: int) -> Mark | None:
         """Advance the watermark as far as the notes allow; return the new mark, if any."""
         state = self.domains[domain]
-        step = state.next_step()
+        step = None if self.is_expiring else state.next_step()
         if step is None:
             return None
         timeout_ms = self.settings.writer_timeout_ms
@@ -356,13 +361,25 @@ class Aggregator:
             )
         self.domains.set_terms(member, terms)
 
-    def expire(self, now: int) -> tuple[str, ...]:
-        """Exclude the members that have timed out, and return their names."""
+    def expire(self, now: int, most: int = MAX_INT64) -> tuple[str, ...]:
+        """Exclude the members that have timed out, and return their names.
+
+        After `most` members, the next call goes on (`is_expiring`). The watermark does not
+        advance until all are excluded, so the marks are the same as after one call.
+        """
         names: list[str] = []
-        while overdue := self.domains.find_overdue(now):  # may hold back other domains
-            for member in overdue.values():
+        self.is_expiring = True
+        while len(names) < most:
+            if not self._overdue:
+                # members that the last ones held back in other domains may be overdue now
+                self._overdue.extend(self.domains.find_overdue(now).values())
+            if not self._overdue:
+                self.is_expiring = False
+                break
+            member = self._overdue.popleft()
+            if self.domains.is_still_overdue(member, now):
                 self.domains.exclude(member, "timed_out", now)
-            names += overdue
+                names.append(member.writer)
         return tuple(names)
 
     def forget_departed(self, now: int, limit: int) -> tuple[str, ...]:

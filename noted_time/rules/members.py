@@ -326,6 +326,21 @@ class Domains:
             }
         return overdue
 
+    def is_still_overdue(self, member: Member, now: int) -> bool:
+        """Return whether a member that `find_overdue` returned before has stayed silent since.
+
+        If not, its timeouts are queued again.
+        """
+        timeout_ms = self.settings.writer_timeout_ms
+        tracks = [track for _, track in self.list_tracks(member) if track.role != "inactive"]
+        for track in tracks:
+            waiting_served_ms = None if track.is_waited_for else now
+            if track.times_out_served_ms(timeout_ms, waiting_served_ms) <= now:
+                return True
+        for domain, track in self.list_tracks(member):
+            domain.timeouts.requeue(track, timeout_ms)
+        return False
+
     def exclude(self, member: Member, reason: ExclusionReason, now: int) -> None:
         pairs = list(self.list_tracks(member))
         member.excluded = reason

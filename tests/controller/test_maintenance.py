@@ -1,12 +1,11 @@
 """What a controller does by itself, every tenth of a second."""
 
 import asyncio
-from collections import Counter
 
 import pytest
 from structlog.testing import CapturingLogger
 
-from controller.aggregation import operations, retention
+from controller.aggregation import operations, retention, stream
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import maintenance
 from controller.service.maintenance import MOST_LOGGED
@@ -78,7 +77,7 @@ async def test_service_clock_is_stored_once_after_late_report(
     assert stored == [0, 2 * maintenance.KEEP_CLOCK_EVERY_MS, 2 * maintenance.KEEP_CLOCK_EVERY_MS]
 
 
-async def test_log_names_at_most_hundred_excluded_writers(
+async def test_log_has_one_line_for_many_excluded_writers(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A caller can make up names, so the log must be bounded."""
@@ -89,5 +88,24 @@ async def test_log_names_at_most_hundred_excluded_writers(
         serve_for(controller, time, 1100)
         await wait_until_async(lambda: bool(list_marks(controller)))
 
-    assert Counter(call.args[0] for call in logger.calls)["writer_excluded"] == MOST_LOGGED
-    assert logger.calls[-1].kwargs == {"stream": "s", "count": 103, "named": MOST_LOGGED}
+    (line,) = (call for call in logger.calls if call.args[0].startswith("writer"))
+    assert line.args == ("writers_excluded",)
+    assert (line.kwargs["count"], len(line.kwargs["among_them"])) == (103, MOST_LOGGED)
+
+
+async def test_marks_wait_until_all_silent_writers_are_excluded(
+    memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each commit excludes a few, and one mark names all of them."""
+    monkeypatch.setattr(stream, "EXCLUDED_AT_ONCE", 2)
+    async with serve_stream(memory, time, writer_timeout_ms=1000) as controller:
+        names = [f"w{number}" for number in range(7)]
+        await deliver(controller, *(Note(name, 1) for name in names), Note("a", 5))
+        serve_for(controller, time, 900)
+        await deliver(controller, Note("a", 9))
+        serve_for(controller, time, 200)
+        await wait_until_async(lambda: bool(list_marks(controller)[1:]))
+        first, second = list_marks(controller)
+
+    assert (first.lower, first.excluded) == (1, ())
+    assert (second.lower, second.excluded) == (9, tuple(names))

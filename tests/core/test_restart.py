@@ -9,6 +9,7 @@ from shutil import copy
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
@@ -23,6 +24,8 @@ WRITERS = ("web", "shop", "till")
 DOMAINS = ("default", "ship")
 SEGMENTS = 3
 RETENTION_MS = 3
+SILENT = ("hall", "shop", "till")
+TIMEOUT_MS = 100
 
 Act = tuple[str, dict[str, Any]]
 """A method of `KeptStream`, and its arguments."""
@@ -162,3 +165,35 @@ def test_restart_from_a_file_changes_no_answer(
         closing(SqliteStore(copy(database_template, directory))) as store,
     ):
         replay(KeptStream(store, settings), acts + [(name, {}) for name in ends])
+
+
+@pytest.mark.parametrize("pieces", range(len(SILENT) + 1))
+def test_crash_between_exclusions_loses_none(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was excluded before the crash stays so; the others time out anew."""
+    monkeypatch.setattr("controller.aggregation.stream.EXCLUDED_AT_ONCE", 1)
+    kept = KeptStream(MemoryStore(), StreamSettings(writer_timeout_ms=TIMEOUT_MS))
+    for number, writer in enumerate(SILENT):
+        kept.note(writer, time=number)
+    kept.note("web", time=20)
+    kept.advance()
+    kept.now += TIMEOUT_MS
+    kept.note("web", time=30)
+    for _ in range(pieces):
+        kept.commit(kept.stream.exclude_silent_writers)
+    excluded = [kept.stream.aggregator.member(writer).excluded for writer in SILENT]
+
+    loaded = kept.load_again()
+    kept.streams.remove(kept.stream)
+    kept.streams.add(loaded)
+    after_crash = [loaded.aggregator.member(writer).excluded for writer in SILENT]
+    kept.advance()
+    kept.now += TIMEOUT_MS
+    kept.note("web", time=40)
+    for _ in range(len(SILENT) + 1):
+        kept.commit(kept.stream.exclude_silent_writers)
+    kept.advance()
+
+    marks = kept.stream.history("default").after(0, 10)
+    named = [writer for mark in marks for writer in mark.excluded]
+    assert excluded == after_crash == ["timed_out"] * pieces + [None] * (len(SILENT) - pieces)
+    assert (sorted(named), marks[-1].lower) == (sorted(SILENT), 40)
