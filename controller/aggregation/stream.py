@@ -53,7 +53,7 @@ from noted_time.values import (
 CLOCKS_APART_MS = 100
 
 EXCLUDED_AT_ONCE = 2000
-"""So many exclusions are a commit of a tenth of a second."""
+"""A commit with so many exclusions takes about 0.1 s."""
 
 
 class StreamState:
@@ -326,7 +326,7 @@ class StreamState:
     def exclude_silent_writers(self, draft: Draft) -> tuple[str, ...]:
         """Exclude at most `EXCLUDED_AT_ONCE` writers that have timed out, and return their names.
 
-        The watermark advances once a call excludes the last ones.
+        No mark is made before the last ones are excluded.
         """
         was_expiring = self.aggregator.is_expiring
         names = self.aggregator.expire(self.begin(draft), EXCLUDED_AT_ONCE)

@@ -364,8 +364,8 @@ class Aggregator:
     def expire(self, now: int, most: int = MAX_INT64) -> tuple[str, ...]:
         """Exclude the members that have timed out, and return their names.
 
-        After `most` members, the next call goes on (`is_expiring`). The watermark does not
-        advance until all are excluded, so the marks are the same as after one call.
+        It excludes `most` members, and the next calls exclude the others (`is_expiring`). No mark
+        is made before the last one, so the marks are the same as after one call.
         """
         names: list[str] = []
         self.is_expiring = True

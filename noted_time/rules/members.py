@@ -329,8 +329,10 @@ class Domains:
     def is_still_overdue(self, member: Member, now: int) -> bool:
         """Return whether a member that `find_overdue` returned before has stayed silent since.
 
-        If not, its timeouts are queued again.
+        If not, its timeouts are queued again. It may also have finished, and have been forgotten.
         """
+        if not member.is_active:
+            return False
         timeout_ms = self.settings.writer_timeout_ms
         tracks = [track for _, track in self.list_tracks(member) if track.role != "inactive"]
         for track in tracks:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from noted_time.rules import forecast
+from noted_time.rules import Aggregator, forecast
 from noted_time.values import Note, ServiceClock, StreamCut, StreamSettings, WaitForWriters
 from tests.core.twins import Step, Twins, starts, steps
 from tests.support.streams import advance_after, advance_all, deliver, make_stream, restart
@@ -55,6 +55,20 @@ def test_silent_members_are_passed_by_the_largest_timeout(
 
     assert mark is not None
     assert mark.lower == 999
+
+
+def test_writer_that_finishes_between_exclusions_is_not_excluded() -> None:
+    """It may also have been forgotten before its turn."""
+    settings = StreamSettings(writer_timeout_ms=10, writer_retention_ms=1)
+    stream = Aggregator(settings)
+    for name in ("first", "second"):
+        stream.note(Note(name), now=0)
+    excluded = stream.expire(10, 1)
+    (other,) = {"first", "second"}.difference(excluded)
+    stream.note(Note(other, state="finished"), now=11)
+    forgotten = stream.forget_departed(100, 10)
+
+    assert (forgotten, stream.expire(100, 1), stream.is_expiring) == ((other,), (), False)
 
 
 @given(settings=starts, history=steps)

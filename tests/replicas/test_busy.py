@@ -9,13 +9,7 @@ import pytest
 
 from controller.service.lease_keeper import LIFE_LASTS_MS, RENEW_EVERY_S
 from controller.store.port import LEASE_MS
-from tests.replicas.replica_processes import (
-    BUCKETS,
-    note_time,
-    read_buckets,
-    read_lowers,
-    wait_until_shared,
-)
+from tests.replicas.replica_processes import BUCKETS, note_time, read_buckets, read_lowers
 from tests.support.processes import ServeProcess
 from tests.support.standing import STANDS_S
 from tools.trials.calls import HTTP
@@ -32,14 +26,6 @@ LEASE_S = LEASE_MS / 1000
 def a(tmp_path: Path, url: str) -> Iterator[ServeProcess]:
     """A replica whose loop stands still at a signal."""
     with ServeProcess(tmp_path, "--database", url, module=STANDING) as process:
-        yield process
-
-
-@pytest.fixture
-def b(tmp_path: Path, url: str, a: ServeProcess) -> Iterator[ServeProcess]:
-    """A second replica; both have their shares."""
-    with ServeProcess(tmp_path, "--database", url) as process:
-        wait_until_shared(a.ready(), process.ready())
         yield process
 
 

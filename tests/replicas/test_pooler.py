@@ -84,7 +84,7 @@ def test_controllers_end_once_others_get_their_sessions(
     pooler.mode = "transaction"
     until = monotonic() + PATIENCE_S
     for time in count(10, step=2):
-        assert monotonic() < until, "a controller goes on"
+        assert monotonic() < until, "a controller still runs"
         first, second = urls if time % 4 else reversed(urls)
         for stream in streams:
             accepted = accepts_note(first, stream, time), accepts_note(second, stream, time - 1)

@@ -244,7 +244,7 @@ def test_heartbeat_without_locks_reports_the_loss(a: PostgresStore) -> None:
 
 
 def test_ended_session_renews_nothing(a: PostgresStore, server: Server, url: str) -> None:
-    """The session that renews goes on."""
+    """The session that renews is not ended."""
     a.renew()
     end_session("http://a", server, url)
     wait_until(lambda: not a.renew())
