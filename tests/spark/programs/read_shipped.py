@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -33,6 +34,7 @@ def main(given: dict[str, Any]) -> None:
     """Print the result of each step: the number of rows, or the error."""
     spark = session(given)
     log = (spark, given["root"], Noted(given["url"], "flights"))
+    tries = count()  # each try needs its own checkpoint: a memory sink cannot use one twice
 
     def batch() -> int:
         return read_complete(*log, 0, 3000, event_time="time").count()
@@ -40,8 +42,8 @@ def main(given: dict[str, Any]) -> None:
     def stream() -> int:
         read = read_noted_log(*log, event_time="time")
         events = read.writeStream.format("memory").queryName("events")
-        events = events.option("checkpointLocation", given["checkpoint"]).trigger(availableNow=True)
-        events.start().awaitTermination()
+        events = events.option("checkpointLocation", f"{given['checkpoint']}-{next(tries)}")
+        events.trigger(availableNow=True).start().awaitTermination()
         return spark.table("events").count()
 
     def add() -> int:
