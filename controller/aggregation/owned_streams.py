@@ -127,6 +127,7 @@ class OwnedStreams:
             stream = self._by_id.get(entry.stream_id)
             if stream is not None:
                 yield from take_entry(stream.missing[entry.domain], entry)
+                stream.publish_joined(entry)
         for appended in batch.list_puts(AppendedMark):
             stream = self._by_id.get(appended.stream_id)
             if stream is not None:

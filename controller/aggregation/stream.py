@@ -188,8 +188,10 @@ class StreamState:
     def coverage(self, domain: str | None) -> Coverage:
         name = self.settings.domain_or_default(domain)
         roster = self.aggregator.domains[name].roster
-        named = tuple(islice(roster.not_joined, WRITERS_NAMED))
-        count = len(named) if len(named) < WRITERS_NAMED else len(roster.newcomers)
+        named = tuple(islice(roster.not_covered, WRITERS_NAMED))
+        count = len(named)
+        if count == WRITERS_NAMED:
+            count = len(roster.newcomers) + len(roster.unpublished)
         newcomers = Missing(named, count, joined_later=count, is_known=True)
         first = self.record.first_lowers.get(name)
         return Coverage(self.missing[name], self.late_reports[name], first, newcomers)
@@ -381,6 +383,10 @@ class StreamState:
             if not is_settled:
                 waits.append(0)
         return min(waits, default=None)
+
+    def publish_joined(self, entry: LedgerEntry) -> None:
+        joined = (each.writer for each in entry.answer.writers if each.joined_later)
+        self.aggregator.domains[entry.domain].roster.publish_joined(joined)
 
     def publish(self, appended: AppendedMark) -> None:
         self.histories[appended.domain].append(appended.mark, appended.last_writer)

@@ -29,6 +29,7 @@ It keeps invariant 5 of docs/explain/theory.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -66,6 +67,8 @@ class Roster:
     - `missing`: the writers that the last mark excludes, including forgotten, but not removed ones.
     - `forgotten`: the absences of missing writers that have been forgotten.
     - `absences`, `returned` and `joined`: the writers in the ledger's entry of the last mark.
+    - `newcomers`: the members that joined since the last mark.
+    - `unpublished`: the newcomers that the last mark named, until its readers see it.
     - `forgotten_lower`: the lower when a member was last forgotten.
     - `unstored`: the writers whose membership has changed since it was stored.
     - `declared_served_ms`: when the domain was added to the stream (service clock), if it was.
@@ -82,6 +85,7 @@ class Roster:
         self.returned_writers: tuple[str, ...] = ()
         self.joined: tuple[Absence, ...] = ()
         self.newcomers: dict[str, Track] = {}
+        self.unpublished: dict[str, Track] = {}
         self.forgotten_lower: int | None = None
         self.unstored: set[str] = set()
         self._unreported: TimeQueue[Track] = TimeQueue()
@@ -174,8 +178,21 @@ class Roster:
 
     @property
     def not_joined(self) -> Iterator[Absence]:
+        return self._describe_newcomers(self.newcomers.values())
+
+    @property
+    def not_covered(self) -> Iterator[Absence]:
+        """The newcomers to the last mark that readers see."""
+        tracks = chain(self.unpublished.values(), self.newcomers.values())
+        return self._describe_newcomers(tracks)
+
+    def publish_joined(self, writers: Iterable[str]) -> None:
+        for writer in writers:
+            self.unpublished.pop(writer, None)
+
+    def _describe_newcomers(self, tracks: Iterable[Track]) -> Iterator[Absence]:
         had_forgotten = self.forgotten_lower is not None  # a forgotten member may have had its name
-        for track in self.newcomers.values():
+        for track in tracks:
             member, widened_at = track.member, track.membership.widened_at
             if not member.vouches_for(self.domain):
                 continue
@@ -331,6 +348,7 @@ class Roster:
         self.absences = self._pop_absences(lower, cut)
         self.joined = self._list_joined() if self.newcomers else ()
         if not self.is_sealed:
+            self.unpublished |= self.newcomers
             self.newcomers.clear()
 
     def _report_returned(self, lower: int) -> None:

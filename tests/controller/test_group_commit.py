@@ -57,6 +57,25 @@ async def test_mark_is_committed_with_its_notes(store: Watched) -> None:
         assert (len(list_members(batch)), marks) == (1, list_marks(controller))
 
 
+async def test_newcomer_is_listed_until_its_mark_is_durable(store: Watched) -> None:
+    """Otherwise a reader would take its rows to be complete during the commit."""
+
+    def list_not_joined() -> list[tuple[str, bool]]:
+        coverage, marks = controller.stream("s").coverage(None), list_marks(controller)
+        listed = [*coverage.newcomers.writers]
+        listed += [absence for absence, _, _ in coverage.missing.list_absences()]
+        return [(each.writer, len(marks) == 1) for each in listed]
+
+    async with serve_stream(store) as controller:
+        await deliver(controller, Note("a", 5))
+        notes = deliver(controller, Note("b", 9), Note("a", 9))
+        async with store.watch.hold(notes) as held:
+            meanwhile = list_not_joined()
+        await held
+
+        assert (meanwhile, list_not_joined()) == ([("b", True)], [("b", False)])
+
+
 async def test_cancelled_caller_does_not_delay_others(memory: WatchedMemory) -> None:
     async with serve_stream(memory) as controller:
         async with memory.watch.hold(deliver(controller, Note("gone", 5))) as gone:
