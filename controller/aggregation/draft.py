@@ -9,6 +9,8 @@ from typing import Protocol
 from controller.store.records import ChangeSet, StoredMember, StoredMembership, StreamRecord
 from noted_time.rules import SLICE_SIZE, Aggregator, split_slices
 
+POSTPONED_AT_ONCE = 2000
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -69,21 +71,24 @@ class Draft:
         A mark changes the memberships of the writers that it names, and nothing else of them.
         """
         for stream_id, (aggregator, touched) in self._touched.items():
-            writers = [*(touched | aggregator.take_unstored())]
+            later = aggregator.take_postponed(POSTPONED_AT_ONCE)
+            writers = [*(touched | aggregator.take_unstored() | later)]
             for some in split_slices(writers):
                 for writer in sorted(some):
                     if writer in touched:
                         self.batch.put(StoredMember(stream_id, aggregator.record(writer)))
-                    for domain, membership in aggregator.take_changed_memberships(writer):
+                    for domain, membership, seq in aggregator.take_changed_memberships(writer):
                         if membership is None:
                             self.batch.drop(StoredMembership, stream_id, domain, writer)
                         else:
-                            stored = StoredMembership(stream_id, domain, writer, membership)
+                            stored = StoredMembership(stream_id, domain, writer, membership, seq)
                             self.batch.put(stored)
                 if len(some) == SLICE_SIZE:
                     yield
 
     @property
     def is_empty(self) -> bool:
-        is_touched = any(writers for _, writers in self._touched.values())
+        is_touched = any(
+            writers or aggregator.has_postponed for aggregator, writers in self._touched.values()
+        )
         return not (self.keep_clock or is_touched or self.batch.has_changes())

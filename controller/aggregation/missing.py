@@ -3,34 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
-from controller.store.port import Store
-from controller.store.records import LedgerEntry, StreamRecord
+from msgspec.structs import replace
+
+from controller.aggregation.membership_rows import MembershipRows
+from controller.store.port import Reading, Store
+from controller.store.records import LedgerEntry, LedgerPart, StreamRecord
+from noted_time.answers import EntryAnswer
 from noted_time.reading import MissingWriters
-from noted_time.rules import Aggregator, ReportedAbsence, split_slices
+from noted_time.rules import Aggregator, Named, ReportedAbsence, merge_named, split_slices
 from noted_time.values import MIN_INT64
 
 ENTRIES_AT_A_TIME = 1000
 
 
-def read_missing(record: StreamRecord, store: Store) -> dict[str, MissingWriters]:
+def read_missing(
+    record: StreamRecord, store: Store, rows: MembershipRows
+) -> dict[str, MissingWriters]:
+    """Read the ledger of each domain, and complete the rows of memberships."""
     by_domain = {}
     for domain in record.settings.domains:
         missing = MissingWriters(record.ledger_from_time.get(domain, MIN_INT64))
         for entry in _read_entries(store, record.id, domain):
-            for _ in take_entry(missing, entry):
-                pass
+            for part in list_parts(entry, store):
+                for _ in take_part(missing, part):
+                    pass
+                rows.complete(domain, part.seq, part.writers, part.returned_writers)
         by_domain[domain] = missing
     return by_domain
 
 
-def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
+def list_parts(entry: LedgerEntry, reading: Reading) -> Iterator[LedgerPart]:
+    """Yield the stored parts of the entry, and the entry's own writers as the last part."""
+    stream_id, domain, answer = entry.stream_id, entry.domain, entry.answer
+    if entry.part_count:
+        yield from islice(reading.ledger_parts(stream_id, domain, answer.seq), entry.part_count)
+    yield _take_own_part(entry)
+
+
+def _take_own_part(entry: LedgerEntry) -> LedgerPart:
     answer = entry.answer
-    mark = answer.seq, entry.appended_served_ms, (answer.from_lower, answer.to_lower)
-    missing.take(*mark, (), answer.returned_writers)
-    for some in split_slices(answer.writers):
+    return LedgerPart(
+        entry.stream_id,
+        entry.domain,
+        answer.seq,
+        entry.part_count,
+        entry.appended_served_ms,
+        answer.from_lower,
+        answer.to_lower,
+        answer.writers,
+        answer.returned_writers,
+    )
+
+
+def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
+    return take_part(missing, _take_own_part(entry))
+
+
+def take_part(missing: MissingWriters, part: LedgerPart) -> Iterator[None]:
+    """Add the writers in slices, those that were removed last, because their intervals end last."""
+    mark = part.seq, part.appended_served_ms, (part.from_lower, part.to_lower)
+    missing.take(*mark, (), part.returned_writers)
+    writers = sorted(part.writers, key=lambda absence: absence.reason == "removed")
+    for some in split_slices(writers):
         missing.take(*mark, some, ())
         yield
+
+
+def merge_parts(entry: LedgerEntry, reading: Reading) -> EntryAnswer:
+    """Return the answer with the writers of all parts."""
+    if not entry.part_count:
+        return entry.answer
+    parts = [
+        Named(
+            part.to_lower,
+            tuple(each for each in part.writers if not each.joined_later),
+            tuple(each for each in part.writers if each.joined_later),
+            part.returned_writers,
+        )
+        for part in list_parts(entry, reading)
+    ]
+    named = merge_named(parts)
+    writers = named.absences + named.joined
+    return replace(entry.answer, writers=writers, returned_writers=named.returned_writers)
 
 
 def list_open(missing: MissingWriters) -> dict[str, ReportedAbsence]:

@@ -64,7 +64,7 @@ def put(  # noqa: PLR0913 - the streams, the request and its limits
 
     `log` names another log with the same offsets; notes of earlier logs stay valid.
     """
-    stream = streams.find(name)
+    stream = streams.find_open(name)
     is_new = stream is None
     if stream is not None:
         _reconfigure(stream, draft, order, changes)

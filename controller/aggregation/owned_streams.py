@@ -7,10 +7,17 @@ from collections.abc import Set as AbstractSet
 from zlib import crc32
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.missing import take_entry
+from controller.aggregation.missing import take_entry, take_part
 from controller.aggregation.stream import StreamState
 from controller.store.port import Store
-from controller.store.records import AppendedMark, BucketClock, ChangeSet, LedgerEntry, StreamRecord
+from controller.store.records import (
+    AppendedMark,
+    BucketClock,
+    ChangeSet,
+    LedgerEntry,
+    LedgerPart,
+    StreamRecord,
+)
 from noted_time.values import ProblemKind, UnknownStream
 
 
@@ -31,6 +38,10 @@ def bucket_of(name: str, buckets: int) -> int:
     [42, 30, 49]
     """
     return crc32(name.encode()) % buckets
+
+
+class StreamNaming(Exception):
+    """A mark of the stream is made in several commits. Nothing was changed."""
 
 
 class OwnedStreams:
@@ -66,6 +77,31 @@ class OwnedStreams:
         if state is None:
             raise UnknownStream(name)
         return state
+
+    def open(self, name: str) -> StreamState:
+        """Return a stream to change it.
+
+        Raises the same as `stream`, and `StreamNaming` if it takes no changes now.
+        """
+        state = self.find_open(name)
+        if state is None:
+            raise UnknownStream(name)
+        return state
+
+    def find_open(self, name: str) -> StreamState | None:
+        state = self.find(name)
+        if state is not None and state.is_naming:
+            raise StreamNaming
+        return state
+
+    @property
+    def changeable(self) -> Iterator[StreamState]:
+        return (stream for stream in self if not stream.is_naming)
+
+    @property
+    def is_naming(self) -> bool:
+        """Whether a stream takes no changes, because a mark of it is made in several commits."""
+        return any(stream.is_naming for stream in self)
 
     def is_owned(self, stream: StreamState) -> bool:
         """Return whether the stream was neither removed, recreated nor released."""
@@ -123,11 +159,16 @@ class OwnedStreams:
         self.keep_stored(batch.list_puts(BucketClock))
         streams = batch.list_puts(StreamRecord)
         records = [(self._by_id[each.id], each) for each in streams if each.id in self._by_id]
+        for part in batch.list_puts(LedgerPart):
+            stream = self._by_id.get(part.stream_id)
+            if stream is not None:
+                yield from take_part(stream.missing[part.domain], part)
+                stream.publish_joined(part.domain, part.writers)
         for entry in batch.list_puts(LedgerEntry):
             stream = self._by_id.get(entry.stream_id)
             if stream is not None:
                 yield from take_entry(stream.missing[entry.domain], entry)
-                stream.publish_joined(entry)
+                stream.publish_joined(entry.domain, entry.answer.writers)
         for appended in batch.list_puts(AppendedMark):
             stream = self._by_id.get(appended.stream_id)
             if stream is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.aggregation.draft import Draft
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
-from controller.store.records import Change, LateRecord, LedgerEntry
+from controller.store.records import Change, LateRecord, LedgerEntry, LedgerPart
 from noted_time.values import DAY_MS
 
 RECORDS_KEPT_MS = 90 * DAY_MS
@@ -51,7 +51,7 @@ def _find_first_needed(stream: StreamState, domain: str) -> int:
 def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
     """Delete old records, and store the service clock that they go by."""
     draft.keep_clock = True
-    for stream in streams:
+    for stream in streams.changeable:
         before = stream.served_ms(draft.moment) - RECORDS_KEPT_MS
         draft.batch.drop_old(Change, stream.id, before)
         for domain, late in stream.late_reports.items():
@@ -63,6 +63,7 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
 def _forget_old_entries(stream: StreamState, before: int, draft: Draft) -> None:
     """Delete old entries of the ledger, and end the absences that nothing else keeps."""
     draft.batch.drop_old(LedgerEntry, stream.id, before)
+    draft.batch.drop_old(LedgerPart, stream.id, before)
     for domain, missing in stream.missing.items():
         lower = stream.histories[domain].last_lower
         expired = missing.forget_before(before, lower, stream.aggregator.writers())

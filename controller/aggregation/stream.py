@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Unpack
 
@@ -14,12 +14,14 @@ from controller.aggregation import missing
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.fencing import Fences, Takeovers
 from controller.aggregation.groups import ReaderGroups
+from controller.aggregation.membership_rows import MembershipRows
 from controller.store.port import Store, StreamSummary
 from controller.store.records import (
     AppendedMark,
     BacklogRecord,
     LateRecord,
     LedgerEntry,
+    LedgerPart,
     ReaderRecord,
     StoredMembership,
     StoredScale,
@@ -28,13 +30,14 @@ from controller.store.records import (
 )
 from noted_time.answers import EntryAnswer
 from noted_time.reading import MOST_REPORTS, Coverage, LateReports, MarkHistory, MissingWriters
-from noted_time.rules import Aggregator, MemberRecord, Membership, Seal, Track
+from noted_time.rules import Aggregator, MemberRecord, Seal, Track
 from noted_time.values import (
     CLOCK_STEP_MS,
     LARGEST_TIME,
     MAX_INT64,
     MIN_INT64,
     WRITERS_NAMED,
+    Absence,
     Accepted,
     Mark,
     Missing,
@@ -54,6 +57,18 @@ CLOCKS_APART_MS = 100
 
 EXCLUDED_AT_ONCE = 2000
 """A commit with so many exclusions takes about 0.1 s."""
+
+NAMED_AT_ONCE = 2000
+"""If a mark names more writers, they are stored before it, so many in each commit."""
+
+
+@dataclass(slots=True)
+class PartedMark:
+    """A mark that names so many writers that they are stored in parts before it."""
+
+    domain: str
+    part_count: int = 0
+    removed_writers: list[str] = field(default_factory=list)
 
 
 class StreamState:
@@ -80,6 +95,7 @@ class StreamState:
         self._unix_shift = 0
         self._wall_ahead: int | None = None  # of the monotonic clock, at the last such report
         self._next_mark_at: dict[str, int] = {}
+        self._parted: PartedMark | None = None
 
     @classmethod
     def load(cls, record: StreamRecord, store: Store) -> StreamState:
@@ -103,13 +119,13 @@ class StreamState:
             forgotten_lowers=record.forgotten_lowers,
         )
         stream.latest_ms = max((at for _, at in last.values()), default=0)
-        stream.missing = missing.read_missing(record, store)
+        rows = MembershipRows(store.load(StoredMembership, record.id))
+        stream.missing = missing.read_missing(record, store, rows)
         absences = {domain: missing.list_open(each) for domain, each in stream.missing.items()}
-        memberships: defaultdict[str, dict[str, Membership]] = defaultdict(dict)
-        for each in store.load(StoredMembership, record.id):
-            memberships[each.writer][each.domain] = each.membership
         members = stream._remember_latest(store.members(record.id))
-        stream.aggregator.restore(members, memberships, absences)
+        stream.aggregator.restore(members, rows.memberships, absences)
+        for domain, writers in rows.completed.items():
+            stream.aggregator.postpone(domain, writers)
         missing.add_reported(stream.missing, stream.aggregator)
         late = store.load(LateRecord, record.id)
         for domain in stream.late_reports:
@@ -171,6 +187,11 @@ class StreamState:
         now = self.served_ms(draft.moment)
         self.aggregator.domains.unix_ahead = draft.moment.wall - now
         return now
+
+    @property
+    def is_naming(self) -> bool:
+        """Whether a mark is made in several commits, so that the stream takes no changes."""
+        return self._parted is not None
 
     def is_silence_over(self, moment: Moment) -> bool:
         if self.aggregator.is_expiring:
@@ -368,6 +389,9 @@ class StreamState:
 
         It is 0 if members are not settled yet, and `None` if no domain waits.
         """
+        if self._parted is not None:
+            self._name_or_advance(self._parted.domain, draft)
+            return 0
         moment = draft.moment
         waits: list[int] = []
         settle = self.aggregator.settle_members
@@ -378,15 +402,46 @@ class StreamState:
                 if wait > 0:
                     waits.append(wait)
                     continue
-                self._advance(domain, draft)
+                self._name_or_advance(domain, draft)
+                if self.is_naming:
+                    return 0
                 is_settled = settle(domain)
             if not is_settled:
                 waits.append(0)
+        if self.aggregator.has_postponed:
+            draft.touch(self)
+            waits.append(0)
         return min(waits, default=None)
 
-    def publish_joined(self, entry: LedgerEntry) -> None:
-        joined = (each.writer for each in entry.answer.writers if each.joined_later)
-        self.aggregator.domains[entry.domain].roster.publish_joined(joined)
+    def _name_or_advance(self, domain: str, draft: Draft) -> None:
+        """Make the next mark of a domain, or store some of the writers that it will name."""
+        named = None
+        if self.aggregator.names_more_than(domain, NAMED_AT_ONCE):
+            named = self.aggregator.name_some(domain, NAMED_AT_ONCE)
+        if named is None:
+            self._advance(domain, draft)
+            return
+        if self._parted is None:
+            self._parted = PartedMark(domain)
+        parted, last = self._parted, self.aggregator.domains[domain].last
+        part = LedgerPart(
+            self.id,
+            domain,
+            last.seq + 1 if last else 1,
+            parted.part_count,
+            self.served_ms(draft.moment),
+            last.lower if last else None,
+            named.lower,
+            named.absences + named.joined,
+            named.returned_writers,
+        )
+        parted.part_count += 1
+        parted.removed_writers += named.list_removed()
+        draft.batch.put(part)
+
+    def publish_joined(self, domain: str, writers: Iterable[Absence]) -> None:
+        joined = (each.writer for each in writers if each.joined_later)
+        self.aggregator.domains[domain].roster.publish_joined(joined)
 
     def publish(self, appended: AppendedMark) -> None:
         self.histories[appended.domain].append(appended.mark, appended.last_writer)
@@ -429,7 +484,12 @@ class StreamState:
         return due
 
     def _advance_all(self, draft: Draft) -> bool:
-        marks = [self._advance(domain, draft) for domain in self.settings.domains]
+        """Advance each domain, unless its mark has to be made in several commits."""
+        marks = [
+            self._advance(domain, draft)
+            for domain in self.settings.domains
+            if not self.aggregator.names_more_than(domain, NAMED_AT_ONCE)
+        ]
         return any(mark is not None for mark in marks)
 
     def _advance(self, domain: str, draft: Draft) -> Mark | None:
@@ -452,17 +512,18 @@ class StreamState:
         draft.batch.put(appended)
         if before is None:
             self.rewrite(draft, first_lowers={**self.record.first_lowers, domain: mark.lower})
-        absences, returned = roster.absences + roster.joined, roster.returned_writers
-        if not absences and not returned:
+        named, parted, self._parted = roster.named, self._parted or PartedMark(domain), None
+        absences, returned = named.absences + named.joined, named.returned_writers
+        if not absences and not returned and not parted.part_count:
             return
         lowers = (before.lower if before else None, mark.lower)
         missing = self.missing[domain]
         known_from = missing.find_known_from(lowers, absences, returned)
-        if known_from != missing.known_from:
+        if known_from != missing.known_from or parted.part_count:
             missing.known_from = known_from
             self.keep_known_from(draft)
-        removed = [each.writer for each in absences if each.reason == "removed"]
-        members = [self.aggregator.member(writer) for writer in removed]
+        removed_writers = parted.removed_writers + named.list_removed()
+        members = [self.aggregator.member(writer) for writer in removed_writers]
         for member in members:
             track = member.track(self.aggregator.domains.numbers[domain])
             self._withdraw_late_in(domain, track, draft)
@@ -475,7 +536,7 @@ class StreamState:
             next(filter(None, deciders), None),
             returned,
         )
-        draft.batch.put(LedgerEntry(self.id, domain, now, answer))
+        draft.batch.put(LedgerEntry(self.id, domain, now, answer, parted.part_count))
 
 
 def _collect_known_from(

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import structlog
 
 from controller.aggregation.draft import Draft
-from controller.aggregation.owned_streams import NotOwner, OwnedStreams
+from controller.aggregation.owned_streams import NotOwner, OwnedStreams, StreamNaming
 from controller.service.clocks import Clocks
 from controller.service.intervals import Intervals
 from controller.service.limits import Limits
@@ -70,10 +70,15 @@ class Job:
     answer: asyncio.Future[Any]
     notes: int = 0
     outcome: Any = None
+    is_held: bool = False
 
     def run(self, streams: OwnedStreams, draft: Draft) -> Iterator[None]:
-        """Do the work, unless the caller has disconnected. An unexpected error fails the batch."""
-        if self.answer.cancelled():
+        """Do the work, unless the caller has disconnected. An unexpected error fails the batch.
+
+        It is held if its stream takes no changes now.
+        """
+        self.is_held = False
+        if self.answer.done():
             return
         try:
             self.outcome = self.work(streams, draft)
@@ -81,6 +86,8 @@ class Job:
                 self.outcome = yield from self.outcome
         except (NotedTimeError, NotOwner) as refusal:
             self.outcome = refusal
+        except StreamNaming:
+            self.is_held = True
 
     def resolve(self) -> None:
         if self.answer.done():
@@ -114,6 +121,7 @@ class Committer:
         self._notifier = notifier
         self._metrics = metrics
         self._queue: list[Job] = []
+        self._held: list[Job] = []
         self._running: list[Job] = []
         self._notes_waiting = 0
         self._work = asyncio.Event()
@@ -205,7 +213,7 @@ class Committer:
 
     @property
     def depth(self) -> int:
-        return len(self._queue)
+        return len(self._queue) + len(self._held)
 
     async def _run(self) -> None:
         while True:
@@ -219,10 +227,21 @@ class Committer:
             if self._running or self._intervals.are_over(self._clocks.read()):
                 await self._commit(self._running)
             self._running = []
+            self._release()
             if self._queue:
                 self._work.set()
-            elif self._closing:
+            elif self._closing and not self._held:
                 return
+
+    def _hold(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            self._held.append(job)
+            self._notes_waiting += job.notes
+
+    def _release(self) -> None:
+        """Queue the held jobs before all others, once their streams take changes again."""
+        if self._held and not self.streams.is_naming:
+            self._queue[:0], self._held = self._held, []
 
     def _drain(self) -> list[Job]:
         notes = end = 0
@@ -244,8 +263,10 @@ class Committer:
         except Exception as fault:  # noqa: BLE001 - memory is ahead of the store
             await self._give_up(jobs, fault, draft.moment.service)
             return
+        self._hold(job for job in jobs if job.is_held)
         for job in jobs:
-            job.resolve()
+            if not job.is_held:
+                job.resolve()
         await _run_in_turn(draft.batch.free())
 
     async def _write(self, draft: Draft) -> None:
@@ -344,13 +365,14 @@ class Committer:
         self._refuse_waiting(failed)
 
     def _refuse_waiting(self, reason: StoreUnavailable) -> None:
-        waiting, self._queue, self._notes_waiting = self._queue, [], 0
+        waiting = self._held + self._queue
+        self._held, self._queue, self._notes_waiting = [], [], 0
         _refuse(waiting, reason)
 
     def _check_room(self, notes: int) -> None:
         limits = self._limits
-        if len(self._queue) >= limits.waiting_requests:
-            raise self._metrics.overload(f"{len(self._queue)} requests wait already; try again")
+        if self.depth >= limits.waiting_requests:
+            raise self._metrics.overload(f"{self.depth} requests wait already; try again")
         if notes and self._queue and self._notes_waiting + notes > limits.waiting_notes:
             raise self._metrics.overload(f"{self._notes_waiting} notes wait already; try again")
 

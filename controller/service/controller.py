@@ -178,7 +178,7 @@ class Controller:
         """
         most_writers = self.limits.writers
         return self._committer.submit(
-            lambda streams, draft: streams.stream(name).take_notes(notes, draft, most_writers),
+            lambda streams, draft: streams.open(name).take_notes(notes, draft, most_writers),
             notes=len(notes),
         )
 
@@ -213,7 +213,7 @@ class Controller:
 
     async def drop_stream(self, name: str) -> None:
         def drop(streams: OwnedStreams, draft: Draft) -> None:
-            stream = streams.stream(name)
+            stream = streams.open(name)
             streams.remove(stream)
             draft.drop(stream)
 
@@ -234,7 +234,7 @@ class Controller:
         """
 
         def change(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, Outcome]:
-            stream = streams.stream(name)
+            stream = streams.open(name)
             return stream, work(stream, draft, *given, **named)
 
         return await self._committer.submit(change)
@@ -242,7 +242,7 @@ class Controller:
     async def seal(self, name: str, order: Order, request: SealRequest) -> tuple[StreamState, Seal]:
         """Raises the same as `change` and `operations.seal`."""
         sealed: Seal = await self._committer.submit(
-            lambda streams, draft: operations.seal(streams.stream(name), draft, order, request)
+            lambda streams, draft: operations.seal(streams.open(name), draft, order, request)
         )
         return self._committer.streams.stream(name), sealed
 
@@ -261,7 +261,7 @@ class Controller:
         validate_name("reader", reader)
 
         def report(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, ReaderGroup]:
-            stream = streams.stream(name)
+            stream = streams.open(name)
             now = stream.served_ms(draft.moment)
             groups = stream.groups
             groups.check_room(group, reader, position, self.limits.readers, is_admin=is_admin)

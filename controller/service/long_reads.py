@@ -9,6 +9,7 @@ from heapq import nsmallest
 from time import perf_counter
 from typing import TypeVar
 
+from controller.aggregation.missing import merge_parts
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.overview import (
@@ -22,14 +23,16 @@ from controller.aggregation.views.segments import Segments, select_named
 from controller.aggregation.views.vouching import Vouching
 from controller.service.clocks import Clocks
 from controller.store.port import Reading
-from controller.store.records import Change, LedgerEntry
+from controller.store.records import Change
 from noted_time import Rejected
-from noted_time.answers import OverviewPage, Period, SegmentRow
+from noted_time.answers import EntryAnswer, OverviewPage, Period, SegmentRow
 from noted_time.values import VouchedBy, format_time
 
 T = TypeVar("T")
 
 SLICE_S = 0.002  # blocks the event loop
+
+WRITERS_A_PAGE = 10_000  # an entry of the ledger that names more is a page of its own
 
 
 class Views:
@@ -65,13 +68,31 @@ class Views:
 
     async def ledger(
         self, name: str, domain: str | None, *, after: int, limit: int, newest_first: bool
-    ) -> list[LedgerEntry]:
-        stream, ledger = self._get_stream(name), self._reading.ledger
+    ) -> tuple[list[EntryAnswer], int | None]:
+        """Return a page of the ledger, and the `after` of the next page."""
+        stream = self._get_stream(name)
         stream.history(domain)  # raises `UnknownDomain`
         domain = stream.settings.domain_or_default(domain)
         return await asyncio.to_thread(
-            ledger, stream.id, domain, after=after, limit=limit, newest_first=newest_first
+            self._read_ledger, stream.id, domain, after, limit, newest_first=newest_first
         )
+
+    def _read_ledger(
+        self, stream_id: str, domain: str, after: int, limit: int, *, newest_first: bool
+    ) -> tuple[list[EntryAnswer], int | None]:
+        entries = self._reading.ledger(
+            stream_id, domain, after=after, limit=limit + 1, newest_first=newest_first
+        )
+        page: list[EntryAnswer] = []
+        writer_count = 0
+        for entry in entries[:limit]:
+            answer = merge_parts(entry, self._reading)
+            page.append(answer)
+            writer_count += len(answer.writers) + len(answer.returned_writers)
+            if writer_count >= WRITERS_A_PAGE:
+                break
+        is_more = len(page) < len(entries)
+        return page, page[-1].seq if is_more else None
 
     async def changes(self, name: str, *, before: int | None, limit: int) -> list[Change]:
         """Return changes below the number `before`, newest first."""

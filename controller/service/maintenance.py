@@ -72,7 +72,7 @@ async def _submit(committer: Committer, work: Work) -> bool:
 
 def exclude_silent_writers(streams: OwnedStreams, draft: Draft) -> bool:
     """Return whether more may be due."""
-    for stream in streams:
+    for stream in streams.changeable:
         if not stream.is_silence_over(draft.moment):
             continue
         writers, name = stream.exclude_silent_writers(draft), stream.record.name
@@ -86,7 +86,7 @@ def exclude_silent_writers(streams: OwnedStreams, draft: Draft) -> bool:
 
 
 def take_silent_readers_offline(streams: OwnedStreams, draft: Draft) -> None:
-    for stream in streams:
+    for stream in streams.changeable:
         if _has_silent_readers(stream, draft.moment):
             now, timeout_ms = stream.served_ms(draft.moment), stream.settings.reader_timeout_ms
             for group, reader in stream.groups.time_out(timeout_ms, draft, now=now):
@@ -101,7 +101,7 @@ def _has_silent_readers(stream: StreamState, moment: Moment) -> bool:
 
 
 def forget_unused_groups(streams: OwnedStreams, draft: Draft) -> None:
-    for stream in streams:
+    for stream in streams.changeable:
         now, retention_ms = stream.served_ms(draft.moment), stream.settings.mark_retention_ms
         for group in stream.groups.forget_unused(retention_ms, draft, now=now):
             log.info("reader_group_forgotten", stream=stream.record.name, group=group)
@@ -124,7 +124,7 @@ def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
 def forget_departed(streams: OwnedStreams, draft: Draft) -> bool:
     """Return whether more may be due."""
     is_more = False
-    for stream in streams:
+    for stream in streams.changeable:
         forgotten = retention.forget_departed(stream, draft)
         if forgotten:
             log.info("writers_forgotten", stream=stream.record.name, count=len(forgotten))

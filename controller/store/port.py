@@ -23,7 +23,15 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from controller.store.records import AppendedMark, Change, ChangeSet, LedgerEntry, R, StreamRecord
+from controller.store.records import (
+    AppendedMark,
+    Change,
+    ChangeSet,
+    LedgerEntry,
+    LedgerPart,
+    R,
+    StreamRecord,
+)
 from noted_time.answers import Replica
 from noted_time.rules import MemberRecord
 from noted_time.values import Mark, MarkConflict, NotedTimeError, ProblemKind, ScaleEvent
@@ -77,6 +85,9 @@ class Reading(Protocol):
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
     ) -> list[LedgerEntry]:
         """Return entries after the seq `after`, or with `newest_first` before it (0: all)."""
+
+    def ledger_parts(self, stream_id: str, domain: str, seq: int) -> Iterator[LedgerPart]:
+        """Return the parts of a mark's entry. Only the first `part_count` belong to the entry."""
 
     def changes(self, stream_id: str, *, before: int | None, limit: int) -> list[Change]:
         """Return changes below the number `before`, newest first."""

@@ -33,6 +33,7 @@ from controller.store.records import (
     AppendedMark,
     Change,
     LedgerEntry,
+    LedgerPart,
     R,
     Record,
     StoredMember,
@@ -129,6 +130,12 @@ class SqlReading:
         if newest_first:
             chain = chain.order_by(None).order_by(columns.seq.desc())
         return [rows.decode_row(LedgerEntry, row) for row in self._rows(chain.limit(limit))]
+
+    def ledger_parts(self, stream_id: str, domain: str, seq: int) -> Iterator[LedgerPart]:
+        columns = RECORD_TABLES[LedgerPart].c
+        parts = _select_all(LedgerPart, stream_id).where(columns.domain == domain)
+        parts = parts.where(columns.seq == seq)
+        return (rows.decode_row(LedgerPart, row) for row in self._many_rows(parts))
 
     def changes(self, stream_id: str, *, before: int | None, limit: int) -> list[Change]:
         number = RECORD_TABLES[Change].c.number

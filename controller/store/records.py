@@ -16,7 +16,15 @@ from msgspec import Struct
 from noted_time import BacklogPolicy
 from noted_time.answers import Action, EntryAnswer
 from noted_time.rules import SLICE_SIZE, MemberRecord, Membership, Seal
-from noted_time.values import LateReport, Mark, ReportClock, ScaleEvent, StatedForm, StreamSettings
+from noted_time.values import (
+    Absence,
+    LateReport,
+    Mark,
+    ReportClock,
+    ScaleEvent,
+    StatedForm,
+    StreamSettings,
+)
 
 Key = tuple[Any, ...]
 
@@ -145,7 +153,9 @@ class StoredMember(Record, frozen=True):
 class StoredMembership(Record, frozen=True):
     """A member's status in a domain, and when its marks count it.
 
-    Most members have none: see `Roster.find_default`.
+    Most members have none: see `Roster.find_default`. Mark `seq` was the last one when the row was
+    written. Later entries of the ledger may name the writer, and complete the row. If `seq` is
+    null, the row is complete.
     """
 
     table_name = "noted_time_membership"
@@ -156,6 +166,7 @@ class StoredMembership(Record, frozen=True):
     domain: str
     writer: str
     membership: Membership
+    seq: int | None = None
 
 
 class AppendedMark(Record, frozen=True):
@@ -242,7 +253,8 @@ class LateRecord(Record, frozen=True):
 class LedgerEntry(Record, frozen=True):
     """A mark that advanced without writers, or learned of their return.
 
-    It was appended at `appended_served_ms` (service time, ms).
+    It was appended at `appended_served_ms` (service time, ms), after `part_count` parts that name
+    further writers.
     """
 
     table_name = "noted_time_ledger"
@@ -254,6 +266,29 @@ class LedgerEntry(Record, frozen=True):
     domain: str
     appended_served_ms: int
     answer: EntryAnswer
+    part_count: int = 0
+
+
+class LedgerPart(Record, frozen=True):
+    """Writers that an entry of the ledger names, if there are too many for one commit.
+
+    Parts are written before their entry, which has the number of its parts. Without an entry they
+    have no meaning. The numbers of the parts of a mark `seq` begin at 0.
+    """
+
+    table_name = "noted_time_ledger_part"
+    key_fields = ("stream_id", "domain", "seq", "number")
+    column_fields = ("appended_served_ms",)
+
+    stream_id: str
+    domain: str
+    seq: int
+    number: int
+    appended_served_ms: int
+    from_lower: int | None
+    to_lower: int
+    writers: tuple[Absence, ...] = ()
+    returned_writers: tuple[str, ...] = ()
 
 
 class Change(Record, frozen=True, omit_defaults=True):
@@ -323,6 +358,7 @@ RECORD_KINDS: tuple[type[Record], ...] = (
     BacklogRecord,
     LateRecord,
     LedgerEntry,
+    LedgerPart,
     Change,
     BucketClock,
 )

@@ -50,7 +50,6 @@ _DECODERS: dict[type[Record], Callable[[Any], Any]] = {
 
 _offsets = msgspec.json.Decoder(dict[int, int]).decode
 _times = msgspec.json.Decoder(dict[str, int]).decode
-_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def add_crc(row: Values) -> Values:
@@ -206,6 +205,29 @@ def encode_marks(marks: Iterable[AppendedMark], tails: Tails) -> list[Values]:
     return values
 
 
+class _Excluded(msgspec.Struct):
+    """The writers that a mark excluded first, and the number of all of them."""
+
+    writers: tuple[str, ...]
+    count: int
+
+
+_excluded = msgspec.json.Decoder(tuple[str, ...] | _Excluded).decode
+
+
+def _encode_excluded(mark: Mark) -> bytes:
+    if isinstance(mark.excluded_count, int):
+        return encode(_Excluded(mark.excluded, mark.excluded_count))
+    return encode(mark.excluded)
+
+
+def _decode_excluded(text: str) -> tuple[tuple[str, ...], int | msgspec.UnsetType]:
+    excluded = _excluded(text)
+    if isinstance(excluded, _Excluded):
+        return excluded.writers, excluded.count
+    return excluded, msgspec.UNSET
+
+
 def _encode_mark(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool) -> Values:
     mark = appended.mark
     return (
@@ -216,7 +238,7 @@ def _encode_mark(appended: AppendedMark, offsets: Mapping[int, int], *, whole: b
         mark.upper,
         encode(offsets).decode(),
         mark.written_at,
-        encode(mark.excluded).decode(),
+        _encode_excluded(mark).decode(),
         appended.appended_served_ms,
         appended.last_writer,
         mark.upper_is_bound,
@@ -258,8 +280,10 @@ def _decode_mark(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
         appended_served_ms, last_writer, *flags = more
         is_bound, final, is_whole = map(bool, flags)
         offsets = _offsets(cut) if is_whole else {**before, **_offsets(cut)}
-        names = _names(excluded)
-        mark = Mark(seq, lower, upper, StreamCut(offsets), written_at, names, is_bound, final)
+        names, count = _decode_excluded(excluded)
+        mark = Mark(
+            seq, lower, upper, StreamCut(offsets), written_at, names, is_bound, final, count
+        )
         return AppendedMark(
             stream_id, domain, mark, appended_served_ms, last_writer and intern(last_writer)
         )

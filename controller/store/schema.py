@@ -26,7 +26,7 @@ from sqlalchemy.engine.interfaces import ReflectedColumn
 
 from controller.store.records import RECORD_KINDS, AppendedMark, Record, StoredMember, TokenRecord
 
-SCHEMA_REVISION = "0006"
+SCHEMA_REVISION = "0007"
 
 FIRST_REVISION = "0001b"
 """The oldest revision that can be migrated."""

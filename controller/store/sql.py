@@ -25,6 +25,7 @@ from controller.store.records import (
     Change,
     ChangeSet,
     LedgerEntry,
+    LedgerPart,
     Record,
     StoredMember,
     StreamRecord,
@@ -47,8 +48,16 @@ DELETE FROM noted_time_change AS old WHERE stream_id = ? AND changed_served_ms <
     WHERE later.stream_id = old.stream_id AND later.number > old.number
 )
 """
+_DELETE_PARTS = """
+DELETE FROM noted_time_ledger_part AS part
+WHERE stream_id = ? AND appended_served_ms < ? AND NOT EXISTS (
+    SELECT 1 FROM noted_time_ledger entry
+    WHERE entry.stream_id = part.stream_id AND entry.domain = part.domain AND entry.seq = part.seq
+)
+"""
 _DELETE_OLD = {
     LedgerEntry: "DELETE FROM noted_time_ledger WHERE stream_id = ? AND appended_served_ms < ?",
+    LedgerPart: _DELETE_PARTS,
     Change: _DELETE_CHANGES,
 }
 _DELETE_MARKS = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from noted_time.json_types import Offsets
 from noted_time.reading import CompleteWindow, Gaps
@@ -55,6 +55,7 @@ class CutAnswer(Gaps, frozen=True, kw_only=True):
     excluded: tuple[str, ...] = ()
     upper_is_bound: bool = False
     final: bool = False
+    excluded_count: int | UnsetType = UNSET
     has_position: bool
     first_lower: Int64 | None
     vouched: VouchedBy

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from noted_time.coding import DECODE_ERRORS, build_decoder, encode
+from noted_time.coding import DECODE_ERRORS, build_decoder, convert_to_json, encode
 from noted_time.values import Mark, Rejected
 
 
@@ -41,7 +41,7 @@ class NotedRecord(_MarkedTopic, frozen=True):
     def value(self) -> bytes:
         return encode(
             {name: getattr(self, name) for name in _MarkedTopic.__struct_fields__}
-            | asdict(self.mark)
+            | convert_to_json(self.mark)
         )
 
     @classmethod

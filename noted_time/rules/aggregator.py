@@ -11,7 +11,7 @@ member at or above the new lower, not its latest.
 ...     _ = stream.note(Note(writer, time, {segment: time * 10}, max_time=time), now=0)
 >>> stream.advance("default", now=0, written_at=0)  # doctest: +NORMALIZE_WHITESPACE
 Mark(seq=1, lower=5, upper=9, cut=StreamCut({0: 50, 1: 90}), written_at=0, excluded=(),
-     upper_is_bound=True, final=False)
+     upper_is_bound=True, final=False, excluded_count=UNSET)
 >>> stream.decide("default", now=0)  # doctest: +NORMALIZE_WHITESPACE
 WaitForWriters(waiting_for=(Waiting(writer='UA', time=5, held_back_ms=0, times_out_in_ms=60000,
      contact=None),), holding_back_count=1)
@@ -31,6 +31,7 @@ from noted_time.rules.member import BEFORE_ALL_TIME, Member, MemberRecord, recor
 from noted_time.rules.members import Domains
 from noted_time.rules.membership import ALWAYS_COUNTED, Membership, ReportedAbsence
 from noted_time.rules.note_checks import NoteChecks
+from noted_time.rules.roster import Named
 from noted_time.rules.scaling import apply_scale
 from noted_time.rules.seal import Seal, SealRequest, Slices, seal
 from noted_time.rules.segments import KnownSegments, SegmentWriters
@@ -215,6 +216,20 @@ class Aggregator:
         """Continue an advance past many members, and return whether it is finished."""
         return self.domains[domain].settle(self.settings.writer_timeout_ms)
 
+    def names_more_than(self, domain: str, count: int) -> bool:
+        """Return whether the next mark has still to name more writers."""
+        return self.domains[domain].names_more_than(count)
+
+    def name_some(self, domain: str, count: int) -> Named | None:
+        """Name `count` writers of the next mark, or return `None` if `advance` can name the rest.
+
+        The caller has to store them before the mark. Nothing may change from the first call until
+        `advance`, which then returns a mark.
+        """
+        running = self.domains[domain]
+        step = running.next_step()
+        return None if step is None else running.name_some(step, count)
+
     def advance(self, domain: str, *, now: int, written_at: int) -> Mark | None:
         """Advance the watermark as far as the notes allow; return the new mark, if any."""
         state = self.domains[domain]
@@ -279,10 +294,33 @@ class Aggregator:
             domain.roster.unstored.clear()
         return writers
 
-    def take_changed_memberships(self, writer: str) -> Iterator[tuple[str, Membership | None]]:
+    @property
+    def has_postponed(self) -> bool:
+        """Whether some memberships may be stored later, see `take_postponed`."""
+        return any(domain.roster.postponed for domain in self.domains)
+
+    def take_postponed(self, count: int) -> set[str]:
+        """Return at most `count` writers whose memberships are stored after their mark."""
+        writers: set[str] = set()
+        for domain in self.domains:
+            postponed = domain.roster.postponed
+            some = list(islice(postponed, count - len(writers)))
+            for writer in some:
+                del postponed[writer]
+            writers.update(some)
+        return writers
+
+    def postpone(self, domain: str, writers: Iterable[str]) -> None:
+        """Store the memberships of the writers again, because the database has earlier ones."""
+        running, number = self.domains[domain], self.domains.numbers[domain]
+        for writer in writers:
+            running.roster.postpone_again(self.member(writer).track(number))
+
+    def take_changed_memberships(self, writer: str) -> Iterator[tuple[str, Membership | None, int]]:
         """Yield each domain where the database has another membership of the writer.
 
-        One that needs no row is `None`. The caller has to store them all.
+        One that needs no row is `None`. The number is the seq of the last mark. The caller has to
+        store them all.
         """
         member = self.member(writer)
         for domain, track in self.domains.list_tracks(member):
@@ -290,8 +328,9 @@ class Aggregator:
                 continue  # almost all
             row = domain.roster.find_row(track)
             if row != track.stored:
-                yield domain.name, row
+                yield domain.name, row, domain.last.seq if domain.last else 0
                 track.stored = row
+                domain.roster.postponed.pop(writer, None)
 
     def _join(self, writer: str, now: int, state: State = "finished") -> Member:
         member = Member(writer, state, noted_served_ms=now, changed_served_ms=now)

@@ -28,7 +28,7 @@ from noted_time.rules.member import (
 )
 from noted_time.rules.membership import NOT_JOINED, Membership
 from noted_time.rules.queues import BATCH_SIZE, Ahead, Timeouts
-from noted_time.rules.roster import Roster
+from noted_time.rules.roster import Named, Naming, Roster
 from noted_time.rules.running_cut import RunningCut
 from noted_time.rules.segments import SegmentWriters
 from noted_time.values import Advance, Mark
@@ -75,6 +75,7 @@ class Domain:
         self.timeouts = Timeouts()
         self.cut = RunningCut(self.lower, last.cut if last else None)
         self._ahead = Ahead()
+        self._naming: Naming | None = None
 
     @property
     def last(self) -> Mark | None:
@@ -360,18 +361,20 @@ class Domain:
         return not self.undeclared and not self.is_unbounded and self.segment_writers.is_noted(cut)
 
     def advance(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
-        lower = step.lower
         self.last_writer, self._released_by = self._released_by, None
-        last, cut = self.last, self.cut.at(lower)
-        self.report(lower, cut.offsets)
+        last, lower = self.last, step.lower
+        naming = self._naming or self.roster.begin_naming(lower, self.cut.at(lower))
+        self.finish_naming(naming)
+        excluded, excluded_count = naming.list_excluded()
         mark = Mark(
             seq=last.seq + 1 if last else 1,
             lower=lower,
             upper=self.upper,
-            cut=cut,
+            cut=naming.cut,
             written_at=written_at,
-            excluded=tuple(each.writer for each in self.roster.absences),
-            upper_is_bound=self.is_bound(cut.offsets),
+            excluded=excluded,
+            upper_is_bound=self.is_bound(naming.cut.offsets),
+            excluded_count=excluded_count,
         )
         self.roster.last = mark
         self.lower = lower
@@ -379,10 +382,31 @@ class Domain:
         self.settle(timeout_ms)
         return mark
 
-    def report(self, lower: int, cut: Mapping[int, int]) -> None:
-        """Find whom the next mark names, and let the times of those removed end."""
-        self.roster.report(lower, cut)
-        if any(each.reason == "removed" for each in self.roster.absences):
+    def names_more_than(self, count: int) -> bool:
+        """Return whether the next mark has still to name more writers."""
+        if self._naming is not None:
+            return self._naming.remaining > count
+        return self.roster.may_name_more_than(count)
+
+    def name_some(self, step: Advance, count: int) -> Named | None:
+        """Name some writers of the next mark, or return `None` if `advance` can name the rest.
+
+        Nothing of the domain may change from the first call until `advance`.
+        """
+        naming = self._naming
+        if naming is None:
+            naming = self.roster.begin_naming(step.lower, self.cut.at(step.lower))
+            self._naming = naming
+        return naming.take(count, is_last=False) if naming.remaining > count else None
+
+    def finish_naming(self, naming: Naming) -> None:
+        """Name the other writers of the next mark, and let the times of those removed end."""
+        self._naming = None
+        self.roster.named = naming.take()
+        self.end_removed_times(naming)
+
+    def end_removed_times(self, naming: Naming) -> None:
+        if naming.has_removed:
             self.drop_removed_uppers()
 
     @property

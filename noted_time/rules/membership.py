@@ -156,6 +156,22 @@ class Membership(Struct, frozen=True, omit_defaults=True):
             is_unreported=effect == "absent" or (effect == "missing" and is_missing),
         )
 
+    def report(self, absence: Absence, seq: int) -> Membership:
+        """Return the membership once mark `seq` has named the absence.
+
+        >>> Membership().change("timed_out", 7).report(Absence("UA", "timed_out", 7, 5), 2).reported
+        ReportedAbsence(seq=2, reason='timed_out', began_at=7, last_time=5, from_time=None)
+        """
+        reported = self.reported
+        if absence.reason == "removed":
+            reported = None
+        elif reported is None or absence.reason == "narrowed":
+            from_time = absence.from_time if isinstance(absence.from_time, int) else None
+            reported = ReportedAbsence(
+                seq, absence.reason, absence.began_at, absence.last_time, from_time
+            )
+        return replace(self, is_unreported=False, reported=reported)
+
 
 ALWAYS_COUNTED = Membership()
 """The membership of most writers, which is not stored."""

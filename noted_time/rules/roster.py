@@ -29,9 +29,11 @@ It keeps invariant 5 of docs/explain/theory.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
+from operator import attrgetter
+from typing import NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from noted_time.rules.member import BEFORE_ALL_TIME, NOT_COUNTED, Track
@@ -46,6 +48,8 @@ from noted_time.rules.membership import (
 from noted_time.rules.queues import TimeQueue
 from noted_time.values import (
     FROM_FIRST_MARK,
+    MAX_INT64,
+    WRITERS_NAMED,
     Absence,
     LateRows,
     Mark,
@@ -53,10 +57,116 @@ from noted_time.values import (
     MissingReason,
     Note,
     Spell,
+    StreamCut,
     reaches,
 )
 
 NO_OFFSETS: Mapping[int, int] = {}
+
+STALE = Membership("not_joined", spells=(), joined_after_seq=-1)
+"""Stands for a row that is to be stored again. No membership is equal to it."""
+
+
+class Named(NamedTuple):
+    """Writers that a mark at `lower` names, sorted by name."""
+
+    lower: int = BEFORE_ALL_TIME
+    absences: tuple[Absence, ...] = ()
+    joined: tuple[Absence, ...] = ()
+    returned_writers: tuple[str, ...] = ()
+
+    def list_removed(self) -> list[str]:
+        return [each.writer for each in self.absences if each.reason == "removed"]
+
+
+NOBODY = Named()
+
+
+def merge_named(parts: Iterable[Named]) -> Named:
+    """Return all writers that the parts of a mark's entry name.
+
+    >>> late, early = Absence("UA", "timed_out", 7, 5), Absence("DL", "timed_out", 7, 5)
+    >>> parts = [Named(9, (late,)), Named(9, (early,))]
+    >>> [each.writer for each in merge_named(parts).absences]
+    ['DL', 'UA']
+    """
+    lower = BEFORE_ALL_TIME
+    absences: list[Absence] = []
+    joined: list[Absence] = []
+    returned_writers: list[str] = []
+    for part in parts:
+        lower = part.lower
+        absences += part.absences
+        joined += part.joined
+        returned_writers += part.returned_writers
+    by_writer = sorted(absences, key=attrgetter("writer"))
+    return Named(lower, tuple(by_writer), tuple(joined), tuple(sorted(returned_writers)))
+
+
+class Naming:
+    """Names the writers of the next mark of a domain, some at a time.
+
+    `remaining` is how many are not named yet, and `has_removed` is whether it named a removed one.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - a mark, and whom it names
+        self,
+        roster: Roster,
+        lower: int,
+        cut: StreamCut,
+        returned: list[Track],
+        newcomers: list[Track],
+        absent: list[Track],
+    ) -> None:
+        self.lower = lower
+        self.cut = cut
+        self._absent = absent
+        self.remaining = len(returned) + len(newcomers) + len(absent)
+        self.has_removed = False
+        self._roster = roster
+        self._returned_writers: list[str] = []
+        self._joined: list[Absence] = []
+        self._absences: list[Absence] = []
+        self._tracks = self._name(returned, newcomers, absent)
+
+    def take(self, most: int = MAX_INT64, *, is_last: bool = True) -> Named:
+        """Name at most so many writers. Unless these are the last ones, their rows may wait."""
+        for track in islice(self._tracks, most):
+            self.remaining -= 1
+            if not is_last:
+                self._roster.postpone_row(track)
+        named = Named(
+            self.lower,
+            tuple(sorted(self._absences, key=attrgetter("writer"))),
+            tuple(self._joined),
+            tuple(self._returned_writers),
+        )
+        self._absences, self._joined, self._returned_writers = [], [], []
+        return named
+
+    def list_excluded(self) -> tuple[tuple[str, ...], int | UnsetType]:
+        """Return the names for the mark, and the number of all if these are not all."""
+        writers = sorted(track.member.writer for track in self._absent)
+        count = len(writers) if len(writers) > WRITERS_NAMED else UNSET
+        return tuple(writers[:WRITERS_NAMED]), count
+
+    def _name(
+        self, returned: list[Track], newcomers: list[Track], absent: list[Track]
+    ) -> Iterator[Track]:
+        roster, cut = self._roster, self.cut.offsets
+        last_lower = roster.last.lower if roster.last else None
+        for track in returned:
+            self._returned_writers.append(roster.name_returned(track))
+            yield track
+        for track in newcomers:
+            self._joined += roster.name_joined(track)
+            yield track
+        for track in absent:
+            absence = absence_of(track, last_lower)
+            roster.report_absence(track, absence, self.lower, cut)
+            self._absences.append(absence)
+            self.has_removed = self.has_removed or absence.reason == "removed"
+            yield track
 
 
 class Roster:
@@ -66,11 +176,12 @@ class Roster:
     - `last`: the last mark.
     - `missing`: the writers that the last mark excludes, including forgotten, but not removed ones.
     - `forgotten`: the absences of missing writers that have been forgotten.
-    - `absences`, `returned` and `joined`: the writers in the ledger's entry of the last mark.
+    - `named`: the writers that the last mark named, as far as they were not taken before.
     - `newcomers`: the members that joined since the last mark.
     - `unpublished`: the newcomers that the last mark named, until its readers see it.
     - `forgotten_lower`: the lower when a member was last forgotten.
     - `unstored`: the writers whose membership has changed since it was stored.
+    - `postponed`: the writers whose rows may be stored later, see `postpone_row`.
     - `declared_served_ms`: when the domain was added to the stream (service clock), if it was.
     """
 
@@ -81,14 +192,14 @@ class Roster:
         self.is_sealed = False
         self.missing: set[str] = set()
         self.forgotten: dict[str, ReportedAbsence] = {}
-        self.absences: tuple[Absence, ...] = ()
-        self.returned_writers: tuple[str, ...] = ()
-        self.joined: tuple[Absence, ...] = ()
+        self.named = NOBODY
         self.newcomers: dict[str, Track] = {}
         self.unpublished: dict[str, Track] = {}
         self.forgotten_lower: int | None = None
         self.unstored: set[str] = set()
+        self.postponed: dict[str, None] = {}
         self._unreported: TimeQueue[Track] = TimeQueue()
+        self._queued_count = 0
         self._returning: dict[str, Track] = {}
 
     @property
@@ -309,6 +420,7 @@ class Roster:
         is_removed = track.member.excluded == "removed"
         if is_removed or not track.is_queued_as_absent:
             track.is_queued_as_absent = True
+            self._queued_count += 1
             self._unreported.push(min(track.time, self.lower) if is_removed else track.time, track)
 
     def end_narrowing(self, track: Track) -> None:
@@ -339,76 +451,91 @@ class Roster:
         """Yield the members that a mark at `lower` would report."""
         return (each for each in self._unreported.iter_before(lower) if self._is_due(each, lower))
 
-    def report(self, lower: int, cut: Mapping[int, int]) -> None:
-        """Find who is missing, returned and joined at the next mark, at `lower` with this cut.
+    def may_name_more_than(self, count: int) -> bool:
+        """Return whether the next mark may have to name more writers."""
+        return len(self._returning) + len(self.newcomers) + self._queued_count > count
 
-        Who joined before the last mark of a sealed stream stays a newcomer: no mark counts it.
+    def begin_naming(self, lower: int, cut: StreamCut) -> Naming:
+        """Begin to name who is missing, returned and joined at the next mark.
+
+        The roster must not change before all of them are named. Who joined before the last mark of
+        a sealed stream stays a newcomer: no mark counts it.
         """
-        self._report_returned(lower)
-        self.absences = self._pop_absences(lower, cut)
-        self.joined = self._list_joined() if self.newcomers else ()
+        returned = self._take_returned(lower)
+        newcomers = [*self.newcomers.values()]
+        absent = self._take_absent(lower)
         if not self.is_sealed:
             self.unpublished |= self.newcomers
             self.newcomers.clear()
+        return Naming(self, lower, cut, returned, newcomers, absent)
 
-    def _report_returned(self, lower: int) -> None:
-        self.returned_writers = ()
-        if not self._returning:
-            return
-        returned = {
-            writer: track
-            for writer, track in self._returning.items()
-            if not track.is_missing_at(lower)
-        }
-        self._returning.clear()
-        for track in returned.values():
-            self._keep(track, replace(track.membership, reported=None))
-        self.returned_writers = tuple(sorted(returned))
+    def _take_returned(self, lower: int) -> list[Track]:
+        returning, self._returning = self._returning, {}
+        return [
+            returning[writer]
+            for writer in sorted(returning)
+            if not returning[writer].is_missing_at(lower)
+        ]
 
-    def _pop_absences(self, lower: int, cut: Mapping[int, int]) -> tuple[Absence, ...]:
-        absences: dict[str, Absence] = {}
-        last_lower = self.last.lower if self.last else None
+    def _take_absent(self, lower: int) -> list[Track]:
+        """Return whom a mark at `lower` has to name, by name, and those removed last."""
+        absent: dict[str, Track] = {}
+        later: list[Track] = []
         while self._unreported.has_before(lower):
             for track in self._unreported.pop():
                 track.is_queued_as_absent = False
+                self._queued_count -= 1
                 if self._is_due(track, lower):
-                    absence = absence_of(track, last_lower)
-                    absences[absence.writer] = absence
-                    self.report_absence(track, absence, lower, cut)
+                    absent[track.member.writer] = track
                 elif track.membership.is_unreported:
-                    self._queue(track)
-        return tuple(absences[writer] for writer in sorted(absences))
+                    later.append(track)
+        for track in later:
+            self._queue(track)
+        by_writer = [absent[writer] for writer in sorted(absent)]
+        return sorted(by_writer, key=lambda track: track.member.excluded == "removed")
+
+    def name_returned(self, track: Track) -> str:
+        self._keep(track, replace(track.membership, reported=None))
+        return track.member.writer
+
+    def name_joined(self, track: Track) -> Iterator[Absence]:
+        """Yield the newcomer as the ledger's entry of the next mark names it."""
+        for each in self._describe_newcomers((track,)):
+            yield replace(each, position=NO_OFFSETS, from_time=None)
+
+    def postpone_row(self, track: Track) -> None:
+        """Let the row of a named member be stored after the mark that names it.
+
+        A restart completes the row from the ledger. This needs a row, and no removal.
+        """
+        membership, writer = track.membership, track.member.writer
+        is_removed = membership.status == "removed" or membership.removed_spell is not None
+        if writer in self.unstored and track.stored is not None and not is_removed:
+            self.unstored.discard(writer)
+            self.postpone_again(track)
+
+    def postpone_again(self, track: Track) -> None:
+        track.stored = STALE
+        self.postponed[track.member.writer] = None
 
     def report_absence(
         self, track: Track, absence: Absence, lower: int, cut: Mapping[int, int]
     ) -> None:
         """Keep the absence that the next mark, at `lower` with this cut, names."""
-        membership, seq = track.membership, self.last.seq + 1 if self.last else 1
-        reported, removed_spell = membership.reported, membership.removed_spell
-        if absence.reason == "removed":
-            reported = None
-        elif reported is None or absence.reason == "narrowed":
-            from_time = absence.from_time if isinstance(absence.from_time, int) else None
-            reported = ReportedAbsence(
-                seq, absence.reason, absence.began_at, absence.last_time, from_time
-            )
+        seq = self.last.seq + 1 if self.last else 1
+        membership = track.membership.report(absence, seq)
+        removed_spell = membership.removed_spell
         if removed_spell is not None:
             has_rows = reaches(cut, track.member.position)
             if lower > removed_spell.end or not has_rows:
-                removed_spell = None
-        changed = replace(
-            membership, is_unreported=False, reported=reported, removed_spell=removed_spell
-        )
-        self._keep(track, changed)
-
-    def _list_joined(self) -> tuple[Absence, ...]:
-        """Return who joined since the last mark, as the ledger's entry of the next one names it."""
-        return tuple(replace(each, position=NO_OFFSETS, from_time=None) for each in self.not_joined)
+                membership = replace(membership, removed_spell=None)
+        self._keep(track, membership)
 
     def forget(self, track: Track) -> None:
         writer, reported = track.member.writer, track.membership.reported
         self.newcomers.pop(writer, None)
         self.unstored.discard(writer)
+        self.postponed.pop(writer, None)
         self.forgotten_lower = self.last.lower if self.last else None
         if reported is not None:
             self.forgotten[writer] = reported

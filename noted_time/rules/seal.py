@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
-from operator import attrgetter
 from typing import TypeVar
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Track
 from noted_time.rules.members import Domains
-from noted_time.rules.roster import Roster, absence_of
+from noted_time.rules.roster import Named, Roster, absence_of, merge_named
 from noted_time.values import (
     LARGEST_TIME,
     LEAST_TIME,
+    WRITERS_NAMED,
+    Absence,
     InvalidCut,
     InvalidFinalTime,
     Mark,
@@ -95,9 +96,10 @@ def seal(
         lower = times[domain.name]
         if lower is not None:
             domain.is_unbounded = domain.is_unbounded or is_beyond
-            domain.report(lower, final_cut)
+            named = yield from _name_all(domain, lower, final_cut)
             tracks = [each.track(number) for each in members]
-            yield from _report_sealed(roster, tracks, lower, final_cut, written_at)
+            sealed = yield from _report_sealed(roster, tracks, lower, final_cut, written_at)
+            roster.named = _add_sealed(named, sealed)
             domain.last_writer = None
             roster.last = _build_last_mark(domain, lower, final_cut, written_at)
             domain.lower, domain.moved_at = lower, now
@@ -157,26 +159,45 @@ def _build_last_mark(
     domain: Domain, lower: int, final_cut: Mapping[int, int], written_at: int
 ) -> Mark:
     upper = domain.upper if domain.upper != BEFORE_ALL_TIME else max(lower - 1, LEAST_TIME)
+    writers = tuple(each.writer for each in domain.roster.named.absences)
     return Mark(
         seq=domain.last.seq + 1 if domain.last else 1,
         lower=lower,
         upper=upper,
         cut=StreamCut(final_cut),
         written_at=written_at,
-        excluded=tuple(each.writer for each in domain.roster.absences),
+        excluded=writers[:WRITERS_NAMED],
         upper_is_bound=domain.is_bound(final_cut),
         final=True,
+        excluded_count=len(writers) if len(writers) > WRITERS_NAMED else UNSET,
     )
+
+
+def _name_all(domain: Domain, lower: int, final_cut: Mapping[int, int]) -> Slices[Named]:
+    naming = domain.roster.begin_naming(lower, StreamCut(final_cut))
+    named = []
+    while naming.remaining:
+        named.append(naming.take(SLICE_SIZE))
+        yield
+    domain.end_removed_times(naming)
+    return merge_named(named)
+
+
+def _add_sealed(named: Named, sealed: Iterable[Absence]) -> Named:
+    absences = {each.writer: each for each in named.absences}
+    for each in sealed:
+        absences.setdefault(each.writer, each)
+    return named._replace(absences=tuple(absences[writer] for writer in sorted(absences)))
 
 
 def _report_sealed(
     roster: Roster, tracks: list[Track], lower: int, final_cut: Mapping[int, int], written_at: int
-) -> Slices[None]:
-    """Add the live members that noted no time to the absences of the last mark."""
+) -> Slices[list[Absence]]:
+    """Return the absences of the live members that noted no time."""
     last_lower = roster.last.lower if roster.last else None
-    absences = {each.writer: each for each in roster.absences}
+    absences = []
     for batch in split_slices(tracks):
-        for track in sorted(batch, key=attrgetter("member.writer")):  # speeds up the last sort
+        for track in batch:
             is_live = track.is_counted or track.membership.status == "returned_below"
             if is_live and track.noted is None:
                 sealed = replace(
@@ -184,6 +205,6 @@ def _report_sealed(
                 )
                 roster.change(track, "sealed", written_at)
                 roster.report_absence(track, sealed, lower, final_cut)
-                absences.setdefault(track.member.writer, sealed)
+                absences.append(sealed)
         yield
-    roster.absences = tuple(absences[writer] for writer in sorted(absences))
+    return absences

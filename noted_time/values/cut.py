@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from operator import index
 from typing import Annotated, NamedTuple
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from noted_time.json_types import OFFSETS_SCHEMA, SEGMENT_PATTERN, Offsets
 from noted_time.values.errors import InvalidScale, Rejected
@@ -77,7 +77,8 @@ class Mark(Struct, frozen=True):
 
     - `upper`: the largest event time that was declared.
     - `written_at`: when the mark was written (Unix ms), for people. No decision depends on it.
-    - `excluded`: the writers that this mark was the first to exclude.
+    - `excluded`: the writers that this mark was the first to exclude, at most 100 of them.
+    - `excluded_count`: how many there are, if these are not all.
     - `upper_is_bound`: whether no event of any writer below the cut has a time above the upper.
     - `final`: whether the stream is sealed and no rows are beyond the cut.
     """
@@ -90,6 +91,7 @@ class Mark(Struct, frozen=True):
     excluded: tuple[str, ...] = ()
     upper_is_bound: bool = False
     final: bool = False
+    excluded_count: int | UnsetType = UNSET
 
 
 class SegmentWaited(Struct, frozen=True):

@@ -16,7 +16,7 @@ from controller.aggregation.stream import StreamState
 from controller.service import committer, ownership
 from controller.service.controller import Controller
 from controller.store.port import StoreLost, StoreUnavailable
-from controller.store.records import AppendedMark, ChangeSet, StoredMember
+from controller.store.records import AppendedMark, ChangeSet, LedgerPart, StoredMember
 from noted_time.rules import SLICE_SIZE, MemberRecord
 from noted_time.values import Accepted, MarkConflict, Note
 from tests.support.controllers import (
@@ -74,6 +74,37 @@ async def test_newcomer_is_listed_until_its_mark_is_durable(store: Watched) -> N
         await held
 
         assert (meanwhile, list_not_joined()) == ([("b", True)], [("b", False)])
+
+
+async def test_stream_takes_no_changes_while_a_mark_takes_many_commits(
+    store: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other streams do, and requests that waited are done in their order."""
+    monkeypatch.setattr("controller.aggregation.stream.NAMED_AT_ONCE", 1)
+
+    def list_written(batch: ChangeSet) -> list[str]:
+        noted = [each.writer for each in list_members(batch)]
+        marks = [f"mark {each.mark.seq}" for each in batch.list_puts(AppendedMark)]
+        parts = [f"part {each.number}" for each in batch.list_puts(LedgerPart)]
+        return sorted([*noted, *marks, *parts])
+
+    async with serve_stream(store) as controller:
+        await controller.put_stream("t", {})
+        await deliver(controller, Note("a", 5))
+        before = len(store.watch.batches)
+        await deliver(controller, Note("b", 9), Note("c", 9), Note("d", 9), Note("a", 9))
+        waiting = [deliver(controller, Note("a", time)) for time in (10, 11)]
+        other = controller.note("t", [Note("x", 1)])
+        await asyncio.gather(*waiting, other)
+        written = [list_written(each) for each in store.watch.batches[before:]]
+
+        assert written == [
+            ["a", "b", "c", "d", "part 0"],
+            ["mark 1", "part 1", "x"],
+            ["mark 2"],
+            ["a"],
+        ]
+        assert list_marks(controller)[-1].lower == 9
 
 
 async def test_cancelled_caller_does_not_delay_others(memory: WatchedMemory) -> None:

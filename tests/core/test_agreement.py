@@ -91,9 +91,9 @@ def predict_marks(stream: Aggregator, now: int) -> list[object]:
         come.append(sorted(each.writer for each in waiting))
         while (mark := stream.advance(domain, now=now, written_at=0)) is not None:
             running = stream.domains[domain]
-            named = [(each.writer, each.reason) for each in running.roster.absences]
+            named = [(each.writer, each.reason) for each in running.roster.named.absences]
             come.append(
-                (mark.seq, mark.lower, mark.excluded, named, running.roster.returned_writers)
+                (mark.seq, mark.lower, mark.excluded, named, running.roster.named.returned_writers)
             )
     return come
 

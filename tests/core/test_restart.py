@@ -13,6 +13,7 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
+from controller.aggregation.missing import merge_parts
 from controller.store.sqlite import SqliteStore
 from noted_time.values import StreamSettings
 from noted_time.values.settings import ReturningWriter
@@ -132,6 +133,22 @@ _RETURNING: list[Act] = [
     ("note", {"writer": "web", "time": 10}),
     ("advance", {}),
 ]
+_SILENT_TOGETHER: list[Act] = [
+    *(("note", {"writer": writer, "time": 5}) for writer in WRITERS),
+    ("advance", {}),
+    ("wait", {"ms": 12, "expire": False}),
+    ("note", {"writer": "till", "time": 9}),
+    ("wait", {"ms": 0, "expire": True}),
+    ("advance", {}),
+]
+"""One mark names two writers."""
+
+_SILENT_AGAIN: list[Act] = [
+    ("wait", {"ms": 12, "expire": False}),
+    ("note", {"writer": "till", "time": 12}),
+    ("wait", {"ms": 0, "expire": True}),
+    ("advance", {}),
+]
 _REMOVING: list[Act] = [
     ("remove", {"writer": "shop"}),
     ("note", {"writer": "web", "time": 10}),
@@ -167,24 +184,75 @@ def test_restart_from_a_file_changes_no_answer(
         replay(KeptStream(store, settings), acts + [(name, {}) for name in ends])
 
 
-@pytest.mark.parametrize("pieces", range(len(SILENT) + 1))
-def test_crash_between_exclusions_loses_none(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was excluded before the crash stays so; the others time out anew."""
-    monkeypatch.setattr("controller.aggregation.stream.EXCLUDED_AT_ONCE", 1)
-    kept = KeptStream(MemoryStore(), StreamSettings(writer_timeout_ms=TIMEOUT_MS))
+@example(settings=_SILENCE, history=(_SILENT_TOGETHER + _FORGETTING, []))
+@example(settings=_SILENCE, history=(_SILENT_TOGETHER + _RETURNING + _SILENT_AGAIN, []))
+@given(settings=_starts, history=_histories)
+def test_restart_completes_rows_from_the_ledger(
+    settings: StreamSettings, history: tuple[list[Act], list[str]]
+) -> None:
+    """The rows of writers that a mark names are not written before their next change."""
+    acts, ends = history
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("controller.aggregation.stream.NAMED_AT_ONCE", 1)
+        patch.setattr("controller.aggregation.draft.POSTPONED_AT_ONCE", 0)
+        kept = KeptStream(MemoryStore(), settings)
+        replay(kept, acts + [(name, {}) for name in ends])
+
+
+def restart(kept: KeptStream) -> None:
+    loaded = kept.load_again()
+    kept.streams.remove(kept.stream)
+    kept.streams.add(loaded)
+
+
+def let_all_fall_silent(kept: KeptStream) -> None:
     for number, writer in enumerate(SILENT):
         kept.note(writer, time=number)
     kept.note("web", time=20)
     kept.advance()
     kept.now += TIMEOUT_MS
     kept.note("web", time=30)
+
+
+@pytest.mark.parametrize("parts", range(1, len(SILENT)))
+def test_crash_between_parts_of_a_mark_changes_nothing(
+    parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next mark names all writers, and the parts of before have no meaning."""
+    monkeypatch.setattr("controller.aggregation.stream.NAMED_AT_ONCE", 1)
+    kept = KeptStream(MemoryStore(), StreamSettings(writer_timeout_ms=TIMEOUT_MS))
+    let_all_fall_silent(kept)
+    kept.commit(kept.stream.exclude_silent_writers)
+    before = dict(list_answers(kept.stream, kept.moment))
+    kept.stream._next_mark_at = {"default": kept.now}
+    for _ in range(parts):
+        kept.commit(kept.stream.advance_due)
+    was_naming = kept.stream.is_naming
+
+    restart(kept)
+    after_crash = dict(list_answers(kept.stream, kept.moment))
+    kept.advance()
+
+    (mark,) = kept.stream.history("default").after(1, 10)
+    assert (was_naming, after_crash) == (True, before)
+    assert (mark.excluded, find_changes(kept)) == (SILENT, [])
+    entries = kept.store.ledger(kept.stream.id, "default", after=1, limit=10)
+    named = [each.writer for each in merge_parts(entries[0], kept.store).writers]
+    assert ([each.part_count for each in entries], named) == ([2], [*SILENT])
+
+
+@pytest.mark.parametrize("pieces", range(len(SILENT) + 1))
+def test_crash_between_exclusions_loses_none(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was excluded before the crash stays so; the others time out anew."""
+    monkeypatch.setattr("controller.aggregation.stream.EXCLUDED_AT_ONCE", 1)
+    kept = KeptStream(MemoryStore(), StreamSettings(writer_timeout_ms=TIMEOUT_MS))
+    let_all_fall_silent(kept)
     for _ in range(pieces):
         kept.commit(kept.stream.exclude_silent_writers)
     excluded = [kept.stream.aggregator.member(writer).excluded for writer in SILENT]
 
-    loaded = kept.load_again()
-    kept.streams.remove(kept.stream)
-    kept.streams.add(loaded)
+    restart(kept)
+    loaded = kept.stream
     after_crash = [loaded.aggregator.member(writer).excluded for writer in SILENT]
     kept.advance()
     kept.now += TIMEOUT_MS

@@ -223,7 +223,7 @@ class Scenario:
         return " ".join(map(show_value, found))
 
     def named(self, stream: Aggregator, *fields: str) -> str:
-        return rows(stream.domains["default"].roster.absences, [*fields])
+        return rows(stream.domains["default"].roster.named.absences, [*fields])
 
     def vouched(self, stream: Aggregator, seq: int, time: int, **within: str) -> str:
         """Show who vouches for a time at a mark, and who does not."""
@@ -235,7 +235,7 @@ class Scenario:
         """Show the writers that joined at the last mark, and those not counted yet."""
         domain = stream.domains["default"]
         found = (
-            (domain.roster.joined, [*fields] or ["writer"]),
+            (domain.roster.named.joined, [*fields] or ["writer"]),
             (domain.roster.not_joined, ["writer"]),
         )
         return "; ".join(rows(*each) for each in found)

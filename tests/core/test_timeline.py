@@ -43,7 +43,7 @@ class Timeline(Twins):
         mark = super().advance(domain)
         if mark is not None:
             self.members[domain] = known | {n for n, each in writers.items() if each.is_of(domain)}
-            joined = {each.writer for each in self.code.domains[domain].roster.joined}
+            joined = {each.writer for each in self.code.domains[domain].roster.named.joined}
             assert new <= joined <= new | self.left[domain]
             for time in {max(lower + 1, 0), mark.lower}:
                 self.check(domain, mark, time)

@@ -175,8 +175,8 @@ class Witness(World):
     def take_mark(self, domain: str, before: Mark | None, mark: Mark) -> Made:
         roster = self.stream.domains[domain].roster
         lowers = (before.lower if before else None, mark.lower)
-        absences = roster.absences + roster.joined
-        self.missing[domain].take(mark.seq, 0, lowers, absences, roster.returned_writers)
+        absences = roster.named.absences + roster.named.joined
+        self.missing[domain].take(mark.seq, 0, lowers, absences, roster.named.returned_writers)
         return super().take_mark(domain, before, mark)
 
     def coverage(self, domain: str) -> Coverage:

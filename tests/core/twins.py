@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from noted_time import InvalidScale, Mark, NotLive, Rejected
 from noted_time.reading import MissingWriters
-from noted_time.rules import Aggregator
+from noted_time.rules import Aggregator, Named, merge_named
 from noted_time.values import (
     Note,
     Refused,
@@ -227,12 +227,14 @@ class Twins:
 
     def advance(self, domain: str) -> Mark | None:
         before = self.code.domains[domain].last
+        parts = self._name_in_parts(domain) if self.now % 2 else []
         mark = self.code.advance(domain, now=self.now, written_at=0)
         if mark is not None:
             self.appended_served_ms[domain] = self.now
             lowers = before.lower if before else None, mark.lower
             roster = self.code.domains[domain].roster
-            said = roster.absences, roster.returned_writers
+            named = roster.named = merge_named([*parts, roster.named])
+            said = named.absences, named.returned_writers
             self.missing.setdefault(domain, MissingWriters()).take(mark.seq, 0, lowers, *said)
         expected = self.model.advance(domain, self.now)
         if mark is not None and expected is not None:
@@ -241,6 +243,13 @@ class Twins:
             expected = replace(expected, upper_is_bound=is_bound)
         assert _plain(mark) == _plain(expected), (_plain(mark), _plain(expected))
         return mark
+
+    def _name_in_parts(self, domain: str) -> list[Named]:
+        """Name each writer of the next mark on its own, but for the last one."""
+        parts = []
+        while (named := self.code.name_some(domain, 1)) is not None:
+            parts.append(named)
+        return parts
 
     def scale(self, sealed: dict[int, int], created: dict[int, tuple[int, ...]]) -> None:
         """Seal segments a little above or below the noted offsets, and create others."""

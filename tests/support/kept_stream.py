@@ -85,6 +85,8 @@ class KeptStream:
         """Append the next mark of each domain that has one, whenever the last mark was made."""
         self.stream._next_mark_at = dict.fromkeys(self.stream.histories, self.now)
         self.commit(self.stream.advance_due)
+        while self.stream.is_naming:
+            self.commit(self.stream.advance_due)
 
     def remove(self, writer: str, domain: str | None = None) -> None:
         self.commit(
@@ -123,7 +125,12 @@ class KeptStream:
         self.commit(lambda draft: retention.forget_departed(self.stream, draft))
 
     def age(self) -> None:
-        """Let all records in the ledger and all reports of late rows get too old."""
+        """Let all records in the ledger and all reports of late rows get too old.
+
+        All rows of memberships have been written long before.
+        """
+        writers = [*self.stream.aggregator.writers()]
+        self.commit(lambda draft: draft.touch(self.stream).update(writers))
         self.now += retention.RECORDS_KEPT_MS + 1
         self.commit(lambda draft: retention.forget_old_records(self.streams, draft))
 
@@ -183,9 +190,9 @@ def list_next_marks(stream: StreamState, moment: Moment) -> Iterator[tuple[str, 
         yield f"writers that {domain} waits for", sorted(each.writer for each in waiting)
         while (mark := aggregator.advance(domain, now=now, written_at=0)) is not None:
             roster = aggregator.domains[domain].roster
-            named = [(each.writer, each.reason, each.from_time) for each in roster.absences]
-            joined = [(each.writer, each.reason) for each in roster.joined]
-            facts = mark.lower, mark.excluded, named, sorted(joined), roster.returned_writers
+            named = [(each.writer, each.reason, each.from_time) for each in roster.named.absences]
+            joined = [(each.writer, each.reason) for each in roster.named.joined]
+            facts = mark.lower, mark.excluded, named, sorted(joined), roster.named.returned_writers
             yield f"mark {mark.seq} of {domain}", facts
 
 

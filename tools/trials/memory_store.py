@@ -18,6 +18,7 @@ from controller.store.records import (
     ChangeSet,
     Key,
     LedgerEntry,
+    LedgerPart,
     R,
     Record,
     StoredMember,
@@ -85,6 +86,10 @@ class MemoryStore(SingleNodeLeases):
         if newest_first:
             return [e for e in reversed(found) if not after or e.answer.seq < after][:limit]
         return [each for each in found if each.answer.seq > after][:limit]
+
+    def ledger_parts(self, stream_id: str, domain: str, seq: int) -> Iterator[LedgerPart]:
+        found = self.load(LedgerPart, stream_id)
+        return iter([each for each in found if (each.domain, each.seq) == (domain, seq)])
 
     def changes(self, stream_id: str, *, before: int | None, limit: int) -> list[Change]:
         found = reversed(self.load(Change, stream_id))

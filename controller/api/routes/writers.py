@@ -161,11 +161,9 @@ async def list_ledger(
     late = state.late_reports[state.settings.domain_or_default(asked.domain)]
     newest = nlargest(WRITERS_NAMED, late, key=attrgetter("last_seen_at"))
     is_newest_first, limit = asked.order == "newest", asked.limit
-    entries = await controller.views.ledger(
-        stream, asked.domain, after=asked.after, limit=limit + 1, newest_first=is_newest_first
+    page, next_page = await controller.views.ledger(
+        stream, asked.domain, after=asked.after, limit=limit, newest_first=is_newest_first
     )
-    page = [entry.answer for entry in entries[:limit]]
-    next_page = entries[limit - 1].answer.seq if len(entries) > limit else None
     answer = LedgerPage(
         entries=page, next=next_page, late_reports=newest, late_report_count=len(late)
     )

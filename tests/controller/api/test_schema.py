@@ -91,7 +91,7 @@ async def test_answers_require_all_but_omitted_fields(call: Caller) -> None:
         if name.endswith(answers) and shape["required"] != [*shape["properties"]]
     }
 
-    assert partial == {"RefusedAnswer", "NotesAnswer"}
+    assert partial == {"RefusedAnswer", "NotesAnswer", "CutAnswer"}
 
 
 async def test_positions_of_answers_have_one_schema(call: Caller) -> None:
