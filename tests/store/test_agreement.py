@@ -18,6 +18,7 @@ from controller.store.records import (
     ChangeSet,
     LateRecord,
     LedgerEntry,
+    LedgerPart,
     ReaderRecord,
     Record,
     StoredMember,
@@ -100,6 +101,8 @@ readers = build(ReaderRecord, stream_id=ids, group=keys, reader=keys, position=p
 policies = st.just(BacklogPolicy()) | build(BacklogPolicy, reader_lag_ms=draw_integers(1))
 backlogs = build(BacklogRecord, stream_id=ids, group=keys, policy=st.none() | policies)
 entries = build(LedgerEntry, stream_id=ids, domain=domains)
+few = st.integers(1, 3)
+parts = build(LedgerPart, stream_id=ids, domain=domains, seq=few, number=few)
 small = st.integers(-2, 2).map(lambda hour: hour * HOUR_MS) | draw_integers()
 reports = build(LateReport, writer=keys, min_time=st.none() | small, max_time=small)
 
@@ -115,10 +118,10 @@ streams = build(StreamRecord, id=ids)
 stored_members = st.builds(StoredMember, ids, members)
 stored_memberships = build(StoredMembership, stream_id=ids, domain=domains, writer=keys)
 scales = build(StoredScale, stream_id=ids, seq=st.integers(1, 4))
-old_kinds: st.SearchStrategy[type[Record]] = st.sampled_from((LedgerEntry, Change))
+old_kinds: st.SearchStrategy[type[Record]] = st.sampled_from((LedgerEntry, LedgerPart, Change))
 written_records = (
     *(streams, scales, stored_members, stored_memberships, appended),
-    *(readers, backlogs, changes, late, entries),
+    *(readers, backlogs, changes, late, entries, parts),
 )
 dropped = st.one_of(
     st.tuples(st.just(StoredMember), ids, keys),

@@ -11,6 +11,7 @@ from controller.store.records import (
     ChangeSet,
     LateRecord,
     LedgerEntry,
+    LedgerPart,
     ReaderRecord,
     Record,
     StoredScale,
@@ -98,6 +99,23 @@ def test_old_ledger_entries_are_dropped_by_served_time(store: Store) -> None:
     store.commit(drop_old(LedgerEntry, 3))
 
     assert [*read_kept(store).ledger, *read_kept(store, "id-2").ledger] == entries[2:]
+
+
+def make_part(seq: int, number: int) -> LedgerPart:
+    return LedgerPart("id-1", "default", seq, number, seq, seq - 1, seq, returned_writers=("a",))
+
+
+def test_parts_of_an_entry_are_kept_with_it(store: Store) -> None:
+    """Those without an entry are deleted once they are old."""
+    parts = [make_part(seq, number) for seq in (1, 2, 3) for number in (0, 1)]
+    commit(store, stream(), make_entry(2), *parts)
+    of_entry = [*store.ledger_parts("id-1", "default", 2)]
+
+    store.commit(drop_old(LedgerPart, 3))
+
+    assert (of_entry, read_kept(store).parts) == (parts[2:4], parts[2:])
+    store.commit(ChangeSet(replace(parts[2], to_lower=9)))
+    assert [each.to_lower for each in store.ledger_parts("id-1", "default", 2)] == [9, 2]
 
 
 def make_late(writer: str) -> LateRecord:

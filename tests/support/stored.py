@@ -11,6 +11,7 @@ from controller.store.records import (
     ChangeSet,
     LateRecord,
     LedgerEntry,
+    LedgerPart,
     ReaderRecord,
     Record,
     StoredMember,
@@ -32,6 +33,7 @@ class Kept:
     marks: dict[str, list[AppendedMark]] = field(default_factory=lambda: {"default": []})
     readers: list[ReaderRecord] = field(default_factory=list)
     ledger: list[LedgerEntry] = field(default_factory=list)
+    parts: list[LedgerPart] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     backlogs: list[BacklogRecord] = field(default_factory=list)
     late: list[LateRecord] = field(default_factory=list)
@@ -109,6 +111,7 @@ def read_kept(
         marks={domain: list(store.marks(stream_id, domain)) for domain in domains},
         readers=store.load(ReaderRecord, stream_id),
         ledger=store.load(LedgerEntry, stream_id),
+        parts=store.load(LedgerPart, stream_id),
         changes=store.changes(stream_id, before=None, limit=1000),
         backlogs=store.load(BacklogRecord, stream_id),
         late=store.load(LateRecord, stream_id),

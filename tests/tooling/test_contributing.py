@@ -70,5 +70,5 @@ def test_examples_add_a_field_and_a_setting(tree_with_examples: Path) -> None:
     assert "--contact" in options
     assert "contact" in schemas["StreamChanges"]["properties"]
     assert "rows" in schemas["ReaderPlace"]["properties"]
-    with pytest.raises(WrongSchema, match="is at 0007, newer than 0006"):
+    with pytest.raises(WrongSchema, match="is at 0008, newer than 0007"):
         open_store(database)

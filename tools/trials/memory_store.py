@@ -178,7 +178,8 @@ class MemoryStore(SingleNodeLeases):
             kept, (served_field,) = self.tables[kind][stream_id], kind.column_fields
             last = max(kept, default=()) if kind is Change else ()
             for key in [key for key, each in kept.items() if getattr(each, served_field) < before]:
-                if key != last:
+                is_needed = kind is LedgerPart and key[:3] in self.tables[LedgerEntry][stream_id]
+                if key != last and not is_needed:
                     del kept[key]
         for (stream_id, domain), through in batch.truncated.items():
             last_seq, kept = (
