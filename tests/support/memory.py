@@ -19,6 +19,10 @@ class Usage:
         """Return by how many MiB its peak has grown."""
         return (self._peak() - self._memory) / MIB
 
+    def peak(self) -> float:
+        """Return its peak since then in MiB."""
+        return self._peak() / MIB
+
     def cpu(self) -> float:
         return self._seconds() - self._cpu
 

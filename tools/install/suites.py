@@ -61,6 +61,11 @@ SUITES = (
     ),
     Suite("--demo", "the stories of ./run demo", installs=False),
     Suite("--image", "the image of deploy/, built and run with Debian's buildah and mmdebstrap"),
+    Suite(
+        "--scale",
+        "writers that fall silent together: 20,000, or TEST_WRITERS=200000",
+        installs=False,
+    ),
     Suite("--benchmarks", "what ./run bench measures, briefly", installs=False),
     Suite("--upgrade", "rolling restarts, from this version to the next", installs=False),
     Suite("--dbt", "the guide of dbt, with dbt"),
