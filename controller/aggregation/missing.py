@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Any
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from controller.aggregation.membership_rows import MembershipRows
 from controller.store.port import Reading, Store
 from controller.store.records import LedgerEntry, LedgerPart, StreamRecord
 from noted_time.answers import EntryAnswer
+from noted_time.coding import encode
 from noted_time.reading import MissingWriters
-from noted_time.rules import Aggregator, Named, ReportedAbsence, merge_named, split_slices
+from noted_time.rules import Aggregator, ReportedAbsence, split_slices
 from noted_time.values import MIN_INT64
 
 ENTRIES_AT_A_TIME = 1000
@@ -71,22 +74,33 @@ def take_part(missing: MissingWriters, part: LedgerPart) -> Iterator[None]:
         yield
 
 
-def merge_parts(entry: LedgerEntry, reading: Reading) -> EntryAnswer:
-    """Return the answer with the writers of all parts."""
-    if not entry.part_count:
-        return entry.answer
-    parts = [
-        Named(
-            part.to_lower,
-            tuple(each for each in part.writers if not each.joined_later),
-            tuple(each for each in part.writers if each.joined_later),
-            part.returned_writers,
-        )
-        for part in list_parts(entry, reading)
-    ]
-    named = merge_named(parts)
-    writers = named.absences + named.joined
-    return replace(entry.answer, writers=writers, returned_writers=named.returned_writers)
+def merge_parts(entry: LedgerEntry, reading: Reading) -> tuple[EntryAnswer, int]:
+    """Return the answer with the writers of all parts, and how many there are.
+
+    They are encoded part by part, because all at once would take much memory.
+    """
+    count = 0
+    writers: list[bytes] = []
+    returned_writers: list[bytes] = []
+    for part in list_parts(entry, reading):
+        count += len(part.writers) + len(part.returned_writers)
+        writers.append(encode(part.writers))
+        returned_writers.append(encode(part.returned_writers))
+    encoded: Any = {
+        "writers": _join_arrays(writers),
+        "returned_writers": _join_arrays(returned_writers),
+    }
+    return replace(entry.answer, **encoded), count
+
+
+def _join_arrays(arrays: Iterable[bytes]) -> Raw:
+    """Return one JSON array with the items of all.
+
+    >>> bytes(_join_arrays([b"[1,2]", b"[]", b"[3]"]))
+    b'[1,2,3]'
+    """
+    items = (array.removeprefix(b"[").removesuffix(b"]") for array in arrays)
+    return Raw(b"[" + b",".join(filter(None, items)) + b"]")
 
 
 def list_open(missing: MissingWriters) -> dict[str, ReportedAbsence]:

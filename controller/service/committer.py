@@ -38,7 +38,7 @@ from controller.store.port import Store, StoreLost, StoreShared, StoreUnavailabl
 from controller.store.records import AppendedMark, StreamRecord
 from noted_time import NotedTimeError
 from noted_time.client import Backoff
-from noted_time.rules import Slices
+from noted_time.rules import SLICE_SIZE, Slices
 
 Work = Callable[[OwnedStreams, Draft], Any]
 
@@ -255,8 +255,13 @@ class Committer:
     async def _commit(self, jobs: list[Job]) -> None:
         draft = Draft(self._clocks.read())
         try:
+            notes = 0
             for job in jobs:
                 await _run_in_turn(job.run(self.streams, draft))
+                notes += job.notes
+                if notes >= SLICE_SIZE:
+                    notes = 0
+                    await asyncio.sleep(0)
             self._intervals.advance(draft, self.streams)
             if not draft.is_empty:
                 await self._write(draft)

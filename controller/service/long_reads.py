@@ -86,9 +86,9 @@ class Views:
         page: list[EntryAnswer] = []
         writer_count = 0
         for entry in entries[:limit]:
-            answer = merge_parts(entry, self._reading)
+            answer, count = merge_parts(entry, self._reading)
             page.append(answer)
-            writer_count += len(answer.writers) + len(answer.returned_writers)
+            writer_count += count
             if writer_count >= WRITERS_A_PAGE:
                 break
         is_more = len(page) < len(entries)

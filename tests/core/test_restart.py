@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
+from msgspec.json import decode
 
 from controller.aggregation.missing import merge_parts
 from controller.store.sqlite import SqliteStore
+from noted_time.answers import EntryAnswer
+from noted_time.coding import encode
 from noted_time.values import StreamSettings
 from noted_time.values.settings import ReturningWriter
 from tests.support.kept_stream import KeptStream, list_answers, list_next_marks
@@ -237,8 +240,9 @@ def test_crash_between_parts_of_a_mark_changes_nothing(
     assert (was_naming, after_crash) == (True, before)
     assert (mark.excluded, find_changes(kept)) == (SILENT, [])
     entries = kept.store.ledger(kept.stream.id, "default", after=1, limit=10)
-    named = [each.writer for each in merge_parts(entries[0], kept.store).writers]
-    assert ([each.part_count for each in entries], named) == ([2], [*SILENT])
+    answer, count = merge_parts(entries[0], kept.store)
+    named = [each.writer for each in decode(encode(answer), type=EntryAnswer).writers]
+    assert ([each.part_count for each in entries], named, count) == ([2], [*SILENT], 3)
 
 
 @pytest.mark.parametrize("pieces", range(len(SILENT) + 1))
