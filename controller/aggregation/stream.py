@@ -265,6 +265,7 @@ class StreamState:
             elif isinstance(result, Refused) and isinstance(result.last, Session):
                 self.fences.refuse(each, result.last, draft.moment.wall)
             results.append(result)
+        self.keep_unbounded(draft)
         changes = takeovers.list_changes(self.id, draft.moment.wall, now, self.fences)
         draft.batch.put(*changes)
         return results

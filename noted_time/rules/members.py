@@ -102,9 +102,10 @@ class Domains:
         """Apply a note, and return the member's track in the domain with that number."""
         state = note.state
         changes = member.excluded is not None or member.state != state
-        is_returning = vouches_for_more = False
+        is_returning = vouches_for_more = was_removed = False
         has_vouched = note.domains is not None and member.has_vouched
         if changes:
+            was_removed = member.excluded == "removed"
             is_returning = self._change_state(member, state, now)
         member.noted_served_ms = now
         member.heard_at = now + self.unix_ahead
@@ -141,6 +142,8 @@ class Domains:
             changes = True
         if changes:
             self._finish_change(member, now, is_returning=is_returning or vouches_for_more)
+            if was_removed:
+                self._drop_former_uppers()
         elif track.role != "ahead":
             domain.update_role(track, self.settings.writer_timeout_ms, now)
         return track
@@ -181,6 +184,14 @@ class Domains:
                 domain.roster.update_spells(track)
                 domain.roster.end_narrowing(track)
             self._departures.add(member)
+
+    def _drop_former_uppers(self) -> None:
+        """Leave the former event times of a member out of the uppers when a removal is over.
+
+        No later mark names the removal, and a restart does not know these times.
+        """
+        for domain in self:
+            domain.drop_removed_uppers()
 
     def _add_position(
         self, member: Member, number: int, note: Note, gained: Mapping[int, int]

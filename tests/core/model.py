@@ -180,7 +180,8 @@ class Model:
             return refused
         writer = self.writers.setdefault(note.writer, Writer(note.writer))
         returns = note.state == "live" and (writer.state != "live" or bool(writer.excluded))
-        if writer.excluded == "removed":
+        was_removed = writer.excluded == "removed"
+        if was_removed:
             for each in self.marks:
                 writer.begin_again(each)
                 writer.undeclared |= {each} if self.has_written(writer) else set()
@@ -201,6 +202,8 @@ class Model:
         if returns or widened:
             self._exclude_late(writer, now)
         self.settle(now)
+        for each in self.marks if was_removed else ():
+            self._drop_removed_upper(each)
         if not returns and max(before, self.lower(domain)) < writer.time(domain):
             writer.reported.pop(domain, None)
         if note.state != "live":

@@ -157,12 +157,18 @@ _REMOVING: list[Act] = [
     ("note", {"writer": "web", "time": 10}),
     ("advance", {}),
 ]
+_MISTAKING: list[Act] = [
+    ("note", {"writer": "web", "time": 14, "position": {0: 9}}),
+    ("remove", {"writer": "web"}),
+    ("note", {"writer": "web", "time": 3, "position": {0: 9}}),
+]
 _SILENCE = StreamSettings(writer_timeout_ms=12, writer_retention_ms=RETENTION_MS)
 
 
 @example(settings=_SILENCE, history=(_OUTLIVING + _FORGETTING, []))
 @example(settings=_SILENCE, history=(_OUTLIVING + _RETURNING, []))
 @example(settings=_SILENCE, history=(_OUTLIVING + _REMOVING, []))
+@example(settings=_SILENCE, history=(_MISTAKING, []))
 @given(settings=_starts, history=_histories)
 def test_restart_changes_no_answer(
     settings: StreamSettings, history: tuple[list[Act], list[str]]

@@ -144,6 +144,8 @@ def list_answers(stream: StreamState, moment: Moment) -> Iterator[tuple[str, obj
         view = View(stream, moment, domain)
         yield from _list_verdicts(view)
         yield from _list_windows(view)
+    if stream.aggregator.sealed is None:
+        yield "domains without a bound", stream.aggregator.unbounded
     stream.begin(Draft(moment))
     for writer in sorted(stream.aggregator.writers()):
         row = build_writer_row(View(stream, moment, stream.settings.domains[0]), writer)

@@ -156,6 +156,7 @@ FIXES: Mapping[str, Reverted] = {
     "silence counts from who overtook a writer": Reverted(Domain, "finish_restore", _nothing, 1),
     "silence is over when it is due": Reverted(Timeouts, "requeue_all", _nothing, 94),
     "times of a removed writer do not count": Reverted(Domain, "drop_removed_uppers", _nothing, 1),
+    "nor do they once it has returned": Reverted(Domains, "_drop_former_uppers", _nothing, 772),
     "late requests are refused": Reverted(NoteChecks, "check", _take_late, 0),
     "the older of two processes is fenced": Reverted(Session, "admits", lambda *_, **__: True, 0),
     "a restored backup fences no living process": Reverted(Session, "admits", _admit, 28),
