@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -37,6 +38,7 @@ type note struct {
 	Domains   []string `json:"domains,omitempty"`
 	TimeoutMS int64    `json:"timeout_ms,omitempty"`
 	Log       string   `json:"log,omitempty"`
+	Contact   string   `json:"contact,omitempty"`
 }
 
 // A reply has the results of the notes, or is a problem document (RFC 9457).
@@ -69,12 +71,16 @@ func (w *Writer) wait(ctx context.Context, ticket int) (Answer, error) {
 	for failures, corrections := 0, 0; w.answered < ticket && !errors.Is(w.err, ErrFenced); {
 		notes, calls := w.collect()
 		results, err := w.post(ctx, notes)
+		if w.refusesContact(err) {
+			continue
+		}
 		unanswered, is := err.(*unansweredError)
 		if !is {
 			corrections++
 			w.settle(results, err, calls, corrections > mostCorrections)
 			continue
 		}
+		w.omitsContact = false // the next controller may be newer
 		if w.config.OnRetry != nil && ctx.Err() == nil {
 			w.config.OnRetry(err)
 		}
@@ -105,6 +111,9 @@ func (w *Writer) collect() (notes []note, calls int) {
 		n.State, n.Time, n.Position = state, time, maps.Clone(n.Position)
 		if state == "live" { // each time, because the stream may be deleted and created again
 			n.Log, n.TimeoutMS = w.config.Log, w.config.Timeout.Milliseconds()
+			if !w.omitsContact {
+				n.Contact = w.config.Contact
+			}
 			if n.Domain != "" {
 				n.Domains = []string{n.Domain}
 			}
@@ -121,6 +130,26 @@ func (w *Writer) collect() (notes []note, calls int) {
 		add(w.next.State, nil)
 	}
 	return notes, w.calls
+}
+
+// refusesContact reports whether an older controller refuses the contact. The notes are then sent
+// without it, and OnRetry learns this once.
+func (w *Writer) refusesContact(err error) bool {
+	var refused *RefusedError
+	if w.omitsContact || w.config.Contact == "" || !errors.As(err, &refused) {
+		return false
+	}
+	detail := refused.Detail
+	if !strings.Contains(detail, "unknown field") || !strings.Contains(detail, "contact") {
+		return false
+	}
+	w.omitsContact = true
+	if w.config.OnRetry != nil && !w.saidContact {
+		w.saidContact = true
+		w.config.OnRetry(fmt.Errorf("the controller refuses the contact, so notes are sent "+
+			"without it: upgrade the controller (%w)", err))
+	}
+	return true
 }
 
 // post sends a request. It returns an unansweredError if the request is to be repeated, and a

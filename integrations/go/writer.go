@@ -43,7 +43,8 @@ type Config struct {
 	Domain  string        // the time domain of the events; by default all of the stream
 	Log     string        // the id of the log, such as the id of the Kafka topic
 	Client  *http.Client  // by default a client with a timeout of 10 s
-	OnRetry func(error)   // is called after each request without an answer, for example to log it
+	Contact string        // whom people ask about the writer: a line of up to 200 characters
+	OnRetry func(error)   // is called with why a request is repeated, for example to log it
 }
 
 // An Answer describes the stream after a call. Times are in Unix ms.
@@ -64,6 +65,9 @@ type Writer struct {
 	config  Config
 	urls    []string
 	sending chan struct{} // has an element while a call sends
+
+	omitsContact bool // an older controller refuses it; only the call that sends uses these two
+	saidContact  bool
 
 	mu       sync.Mutex
 	next     note // the latest position, state and time, and the fields of all notes

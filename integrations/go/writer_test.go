@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -104,6 +106,40 @@ func TestARefusalHasItsCode(t *testing.T) {
 	}
 	if _, err := w.Note(t.Context(), time.UnixMilli(7), nil); err != nil {
 		t.Errorf("after a refusal, an earlier time fails: %v", err)
+	}
+}
+
+func TestAContactThatAnOlderControllerRefusesIsLeftOut(t *testing.T) {
+	older := `{"code": "invalid_request", "detail": "body.notes.0.contact: unknown field"}`
+	answers := []string{accepted, older, accepted, accepted, "", older, accepted}
+	url, received := newController(t, answers...)
+	var said []string
+	w, err := NewWriter(t.Context(), Config{
+		URL: url, Stream: "receipts", Writer: "till-1", Contact: "shop team",
+		OnRetry: func(err error) { said = append(said, err.Error()) },
+	})
+	for i := int64(1); err == nil && i < 4; i++ {
+		_, err = w.Note(t.Context(), time.UnixMilli(i), Position{0: i})
+	}
+	var contacts []string
+	for len(received) > 0 {
+		contacts = append(contacts, (<-received).Contact)
+	}
+	want := []string{"shop team", "shop team", "", "", "", "shop team", ""}
+	if err != nil || !slices.Equal(contacts, want) {
+		t.Errorf("%v, and the contacts are %q", err, contacts)
+	}
+	if len(said) != 2 || !strings.Contains(said[0], "upgrade the controller") {
+		t.Errorf("OnRetry is called with %q", said)
+	}
+}
+
+func TestAnInvalidContactIsRefused(t *testing.T) {
+	url, _ := newController(t, `{"code": "invalid_request", "detail": "contact is too long"}`)
+	config := Config{URL: url, Stream: "receipts", Writer: "till-1", Contact: "too long"}
+	_, err := NewWriter(t.Context(), config)
+	if refusal := new(RefusedError); !errors.As(err, &refusal) || refusal.Code != "invalid_request" {
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -95,6 +95,33 @@ test("a refusal has its code", async (context) => {
   await assert.rejects(writer.note(6), { code: "invalid_time" });
 });
 
+test("a contact that an older controller refuses is left out", async (context) => {
+  const older = { code: "invalid_request", detail: "body.notes.0.contact: unknown field" };
+  const answers = [ACCEPTED, older, ACCEPTED, ACCEPTED, LOST, older, ACCEPTED];
+  const { notes, url } = await startController(context, ...answers);
+  const said: string[] = [];
+  const onRetry = (reason: string) => void said.push(reason);
+
+  const names = { stream: "receipts", writer: "till-1" };
+  const writer = await Writer.join({ url, ...names, contact: "shop team", onRetry });
+  for (const time of [1, 2, 3]) await writer.note(time, { 0: time });
+
+  const sent = "shop team";
+  const expected = [sent, sent, undefined, undefined, undefined, sent, undefined];
+  assert.deepEqual(notes.map((each) => each["contact"]), expected);
+  assert.match(said[0]!, /upgrade the controller/);
+  assert.equal(said.length, 2);
+});
+
+test("an invalid contact is refused", async (context) => {
+  const refusal = { code: "invalid_request", detail: "body.notes.0.contact is too long" };
+  const { url } = await startController(context, refusal);
+
+  const joined = Writer.join({ url, stream: "receipts", writer: "till-1", contact: "too long" });
+
+  await assert.rejects(joined, { code: "invalid_request" });
+});
+
 test("the next call sends the note of an aborted call", async (context) => {
   const { notes, writer } = await join(context, LOST, ACCEPTED);
 

@@ -45,7 +45,9 @@ export interface WriterOptions {
   domain?: string;
   /** The id of the log, such as the id of the Kafka topic. */
   log?: string;
-  /** Is called after each request without an answer, for example to log it. */
+  /** Whom people ask about the writer: a line of up to 200 characters. An empty text clears it. */
+  contact?: string;
+  /** Is called with why a request is repeated, for example to log it. */
   onRetry?: (reason: string) => void;
 }
 
@@ -123,6 +125,8 @@ export class Writer {
   #unsent = false; // the time has no answer
   #changed = false; // the state has no answer
   #joins = false; // again, because the controller does not know the writer
+  #omitsContact = false; // an older controller refuses it
+  #saidContact = false;
   #calls = 0;
   #answered = 0; // the calls that have an answer
   #sequence = 0;
@@ -241,7 +245,9 @@ export class Writer {
       const calls = this.#calls;
       const notes = this.#collect();
       const outcome = await this.#post(notes, signal);
+      if (this.#refusesContact(outcome)) continue;
       if ("unanswered" in outcome) {
+        this.#omitsContact = false; // the next controller may be newer
         if (!signal?.aborted) this.#options.onRetry?.(outcome.unanswered);
         this.#urls.push(...this.#urls.splice(0, 1));
         if (++failures % this.#urls.length !== 0) continue;
@@ -264,7 +270,9 @@ export class Writer {
       this.#sequence = Math.max(this.#sequence + 1, Date.now() * 1000);
     }
     const { domain, log, timeoutMs: timeout_ms } = this.#options;
-    const terms = { domains: domain && [domain], log, timeout_ms }; // the stream may be made again
+    const contact = this.#omitsContact ? undefined : this.#options.contact;
+    // each time, because the stream may be made again
+    const terms = { domains: domain && [domain], log, timeout_ms, contact };
     const build = (state: State, time?: number) => ({
       ...this.#process,
       sequence: this.#sequence,
@@ -312,6 +320,25 @@ export class Writer {
       const { message, cause } = error as Error; // no connection, no answer in time, or no JSON
       return { unanswered: `${message}${cause ? `: ${cause}` : ""}`, afterMs: 0 };
     }
+  }
+
+  /**
+   * Returns whether an older controller refuses the contact. The notes are then sent without it,
+   * and `onRetry` learns this once.
+   */
+  #refusesContact(outcome: Outcome): boolean {
+    const mayRefuse = this.#options.contact !== undefined && !this.#omitsContact;
+    if (!mayRefuse || !("refused" in outcome)) return false;
+    const { message } = outcome.refused;
+    if (!message.includes("unknown field") || !message.includes("contact")) return false;
+    this.#omitsContact = true;
+    if (!this.#saidContact) {
+      this.#saidContact = true;
+      this.#options.onRetry?.(
+        `the controller refuses the contact, so notes are sent without it: upgrade the controller (${message})`,
+      );
+    }
+    return true;
   }
 
   /** Records an answer. Returns whether to send a refused note again in another form. */

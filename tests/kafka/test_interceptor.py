@@ -500,6 +500,23 @@ def test_notes_continue_after_a_hostile_answer(flights: JavaFlights) -> None:
     assert len(max(log.splitlines(), key=len)) < 1200
 
 
+def test_contact_that_an_older_controller_refuses_is_left_out(flights: JavaFlights) -> None:
+    """It is logged once."""
+    contact = """shop's "team", #till, ü"""
+    unknown = refusal("invalid_request", "body.notes.0.contact: unknown field; known: writer")
+    with HostileServer(flights.served.url, lambda: iter([unknown])) as server:
+        producer = flights.start_java(url=server.url, contact=contact)
+        flights.send_until_noted(producer)
+        without = flights.read_writer()["contact"]
+        producer.close()
+    newer = flights.start_java(contact=contact)
+    flights.send_until_noted(newer)
+
+    assert (without, flights.read_writer()["contact"]) == (None, contact)
+    assert producer.log().count("upgrade the controller") == 1
+    assert "retrying" not in producer.log()
+
+
 def test_repeated_failures_are_logged_within_a_limit(flights: JavaFlights) -> None:
     """Of fifty different failures some are logged; the last line says that more follow."""
 

@@ -28,12 +28,15 @@ final class Post {
     private final List<String> urls;
     private final HttpClient http;
     private final String label, session = UUID.randomUUID().toString();
+    private final String contact;
+    private boolean omitsContact;  // an older controller refuses it
     private long sequence;
     long retryAfter;  // of the last answer, in ms
 
     /** Gives the writer a name if the settings do not. Does not connect yet. */
     Post(Settings settings) {
         this.settings = settings;
+        contact = settings.contact.isEmpty() ? "" : ",'contact':'" + escape(settings.contact) + "'";
         urls = new ArrayList<>(settings.urls);
         http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1)  // without upgrades
             .connectTimeout(Duration.ofMillis(Settings.ANSWER_MS)).build();
@@ -43,6 +46,13 @@ final class Post {
             + session.substring(0, 4);
         if (settings.writer.isEmpty())
             settings.writer = name.substring(Math.max(0, name.length() - 249));
+    }
+
+    /** Returns the text of a JSON string, in which each character is escaped. */
+    private static String escape(String text) {
+        var escaped = new StringBuilder();
+        for (char each : text.toCharArray()) escaped.append(String.format("\\u%04x", (int) each));
+        return escaped.toString();
     }
 
     /** Takes over the writer's name. No earlier process can note under it afterwards. */
@@ -104,7 +114,8 @@ final class Post {
                 + "','sequence':" + sequence
                 + (settings.domain.isEmpty() ? "" : ",'domain':'" + settings.domain + "'")
                 + (topic.tookOver ? "" : (topic.former.isEmpty() ? ",'takes_over':true"
-                : ",'took_over':[" + topic.former + "]") + ",'label':'" + label + "'") + fields;
+                : ",'took_over':[" + topic.former + "]") + ",'label':'" + label + "'")
+                + (omitsContact ? "" : contact) + fields;
             var asked = HttpRequest.newBuilder(URI.create(url + "/v1/streams/" + topic.stream
                 + "/notes")).timeout(Duration.ofMillis(Settings.ANSWER_MS))
                 .header("content-type", "application/json").POST(HttpRequest.BodyPublishers
@@ -122,6 +133,7 @@ final class Post {
                 boolean isFinal = answer.statusCode() < 500
                     && !List.of(408, 425, 429).contains(answer.statusCode());
                 topic.refused = List.of(401, 403, 404).contains(answer.statusCode());
+                if (isFinal && refusesContact(topic, body)) return post(topic, fields);
                 if (isFinal && !status.isEmpty()) {
                     failed = refused(topic, status, body);
                     break;
@@ -135,9 +147,20 @@ final class Post {
                 failed = "no controller answers: " + url + ": " + (error.getCause() instanceof
                     TimeoutException ? "no whole answer in " + Settings.ANSWER_MS + " ms" : error);
             }
+            omitsContact = false;  // the next controller may be newer
             Collections.rotate(urls, -1);
         }
         throw new IOException(failed);
+    }
+
+    /** Returns whether an older controller refuses the contact. Later notes do without it. */
+    private boolean refusesContact(Topic topic, String answer) {
+        boolean isUnknown = answer.contains("contact") && answer.contains("unknown field");
+        if (omitsContact || contact.isEmpty() || !isUnknown) return false;
+        omitsContact = true;
+        if (topic.said.add("contact")) topic.say(Level.WARNING, "the controller refuses "
+            + "noted.time.contact, so notes are sent without it: upgrade the controller");
+        return true;
     }
 
     private String accepted(Topic topic, String answer) {

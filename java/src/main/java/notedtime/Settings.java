@@ -13,10 +13,10 @@ final class Settings {
     static final String OBSERVE = "have `noted-time observe kafka` note for the topic";
     private static final Set<String> NAMES = new TreeSet<>(Set.of("url", "writer", "token",
         "delay.ms", "order", "period.ms", "timeout.ms", "domain", "stream", "topics",
-        "on.failure"));
+        "on.failure", "contact"));
 
     final Map<String, ?> config;
-    final String client, token, domain, stream;
+    final String client, token, domain, stream, contact;
     final List<String> urls;
     final long delay, period, timeout;
     /** The longest time that a delivery can take, in ms. Each part is limited to an hour. */
@@ -54,6 +54,8 @@ final class Settings {
             + milliseconds("max.block.ms", 60_000) + ANSWER_MS;
         wanted = pattern("noted.time.topics");
         writer = setting("writer", "", name, what);
+        contact = setting("contact", "", "[^\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}]{0,200}", "a line of up "
+            + "to 200 characters, without control and invisible ones");
         token = setting("token", shown == null ? "" : shown, "[!-~]*", "a token");
     }
 
