@@ -26,6 +26,11 @@ def open_store(url: str) -> Store:
     Raises `WrongSchema` before a migration, `StoreUnavailable`, and `Rejected` for another URL.
     """
     check(url)
+    return open_checked_store(url)
+
+
+def open_checked_store(url: str) -> Store:
+    """Return the store of a database whose tables were checked before, as by `open_tokens`."""
     store = PostgresStore(url) if is_postgres(url) else SqliteStore(url)
     try:
         store.check()

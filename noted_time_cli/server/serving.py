@@ -141,7 +141,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     from controller.service.tokens import TokenCache
     from controller.store.migrate import is_new
     from controller.store.migrate import migrate as migrate_database
-    from controller.store.open import exclusive_lock, open_store
+    from controller.store.open import exclusive_lock, open_checked_store
 
     if not insecure:
         refuse_options(context, "without --insecure", "host_name")
@@ -165,7 +165,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         gate = Gate(cache, require=require_token, names=names)
         _check_address(gate, place, database, names)
         _warn_of_address(gate, place, names)
-        store = open_store(database)
+        store = open_checked_store(database)
         with exclusive_lock(database):
             controller = Controller(store, limits=Limits(**asdict(most)))
             serve_app(create_app(controller, gate), controller, place, advertise)

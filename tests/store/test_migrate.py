@@ -202,6 +202,22 @@ def run_statements(url: str, statements: str) -> None:
             """,
             "noted_time_replica.zone_data is BIGINT, not TEXT",
         ),
+        (
+            """
+            DROP TABLE noted_time_bucket;
+            CREATE TABLE noted_time_bucket
+                (number BIGINT, served_ms BIGINT, PRIMARY KEY (served_ms, number))
+            """,
+            "noted_time_bucket has the primary key (served_ms, number), not (number)",
+        ),
+        (
+            """
+            CREATE TABLE copied AS SELECT * FROM noted_time_secret;
+            DROP TABLE noted_time_secret;
+            ALTER TABLE copied RENAME TO noted_time_secret
+            """,
+            "noted_time_secret has no primary key, not (name)",
+        ),
     ],
 )
 def test_tables_of_another_commit_are_refused(
