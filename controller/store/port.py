@@ -105,7 +105,7 @@ class Reading(Protocol):
         """Return why a power cut may lose acknowledged notes, and the remedy."""
 
     def damage(self) -> str | None:
-        """Check the whole database, and return its damage and the remedy."""
+        """Check the database and the connection to it, and return the fault and the remedy."""
 
 
 class Store(Reading, Protocol):

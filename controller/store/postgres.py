@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import BigInteger, Engine, Executable, Text, create_engine, event, text
+from sqlalchemy import BigInteger, Connection, Engine, Executable, Text, create_engine, event, text
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from controller.store.leases import (
@@ -20,7 +20,7 @@ from controller.store.leases import (
     SYNC_SETTING,
     LeaseSession,
 )
-from controller.store.port import Leases, StoreUnavailable
+from controller.store.port import Leases, StoreShared, StoreUnavailable
 from controller.store.reading import READ_ONLY, ROWS_AT_A_TIME, STANDBY_REFUSAL, SqlReading
 from controller.store.records import ChangeSet, StoredMember
 from controller.store.rows import Values, encode_members
@@ -63,6 +63,7 @@ _PUT_MEMBERS = upsert(
 _SELECT_STATE = """
 SELECT current_setting('transaction_read_only')::bool, pg_is_in_recovery()
 """
+_SELECT_PID = "SELECT pg_backend_pid()"
 _SELECT_REVISION = f"""
 SELECT (SELECT max(version_num) FROM noted_time_version) WHERE {IS_OWN_SESSION}
 """  # noqa: S608 - constants
@@ -106,6 +107,26 @@ class PostgresReading(SqlReading):
         ]
         why = f"PostgreSQL has {', '.join(off)} off, so a power cut may lose acknowledged notes"
         return f"{why}: {'; '.join(remedies)}"
+
+    def damage(self) -> str | None:
+        """Return that a pooler gives sessions to others, if so. The server checks its own data."""
+        with (
+            self._convert_errors(),
+            self._reading.connect() as connection,
+            self._reading.connect() as other_connection,
+        ):
+            pids = {_find_session(connection), _find_session(connection)}
+            other_pid = other_connection.exec_driver_sql(_SELECT_PID).scalar_one()  # keeps it
+            pids.add(_find_session(connection))
+        is_shared = len(pids) > 1 or other_pid in pids
+        return str(StoreShared()) if is_shared else None
+
+
+def _find_session(connection: Connection) -> int:
+    """Return the server process of the session that one transaction gets."""
+    pid: int = connection.exec_driver_sql(_SELECT_PID).scalar_one()
+    connection.commit()
+    return pid
 
 
 class PostgresStore(SqlStore):

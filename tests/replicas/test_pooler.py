@@ -1,7 +1,7 @@
 """Two controllers whose database connection is a pooler's."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 from time import monotonic
@@ -9,6 +9,7 @@ from time import monotonic
 import httpx
 import pytest
 
+from controller.store.postgres import PostgresReading, create_postgres_engine
 from tests.replicas.replica_processes import BUCKETS, find_owned_name, read_buckets
 from tests.support.pooler import Pooler
 from tests.support.processes import ServeProcess, run_command
@@ -70,6 +71,16 @@ def test_pooler_in_session_mode_is_as_good_as_none(
     accepted = [accepts_note(replica.url, each, 5) for replica in replicas for each in streams]
 
     assert (pooler.mode, accepted) == ("session", [True] * 4)
+
+
+def test_check_of_database_names_a_pooler_in_transaction_mode(pooler: Pooler) -> None:
+    """As `noted-time doctor` asks a controller that runs alone, and may keep its session."""
+    with closing(PostgresReading(create_postgres_engine(pooler.url))) as reading:
+        in_session_mode = reading.damage()
+        pooler.mode = "transaction"
+        in_transaction_mode = reading.damage()
+
+    assert (in_session_mode, f"noted-time: {in_transaction_mode}") == (None, SENTENCE)
 
 
 def test_controllers_end_once_others_get_their_sessions(
