@@ -11,6 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from noted_time.reading.cuts import INT64_CODE, Cuts
 from noted_time.reading.trend import Trend
 from noted_time.values import MIN_INT64, Mark, NotCompleteYet, StreamCut, TimeWindow, reaches
@@ -47,6 +49,7 @@ class MarkHistory:
         "_count",
         "_cuts",
         "_excluded",
+        "_excluded_counts",
         "_excluding",
         "_final_seq",
         "_last_writers",
@@ -67,6 +70,7 @@ class MarkHistory:
         self._bounds = bytearray()
         self._last_writers: list[str | None] = []
         self._excluded: dict[int, tuple[str, ...]] = {}
+        self._excluded_counts: dict[int, int] = {}
         self._excluding = array(INT64_CODE)
         self._stepped_back = array(INT64_CODE)
         self._cuts = Cuts()
@@ -124,6 +128,8 @@ class MarkHistory:
         if mark.excluded:
             self._excluded[mark.seq] = mark.excluded
             self._excluding.append(mark.seq)
+        if isinstance(mark.excluded_count, int):
+            self._excluded_counts[mark.seq] = mark.excluded_count
         if mark.final:
             self._final_seq = mark.seq
         self._count = count + 1
@@ -324,6 +330,8 @@ class MarkHistory:
     def _keep_exclusions(self, of: MarkHistory) -> None:
         first = self.first_seq
         self._excluded = {s: names for s, names in of._excluded.items() if s >= first}
+        counts = of._excluded_counts
+        self._excluded_counts = {s: count for s, count in counts.items() if s >= first}
         self._excluding = of._excluding[bisect_left(of._excluding, first) :]
         self._stepped_back = of._stepped_back[bisect_right(of._stepped_back, first) :]
 
@@ -338,4 +346,5 @@ class MarkHistory:
             excluded=self._excluded.get(seq, ()),
             upper_is_bound=bool(self._bounds[index]),
             final=seq == self._final_seq,
+            excluded_count=self._excluded_counts.get(seq, UNSET),
         )

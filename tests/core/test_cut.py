@@ -7,6 +7,7 @@ from itertools import accumulate
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from noted_time import Mark, NotCompleteYet, Rejected, StreamCut, TimeWindow
@@ -97,7 +98,8 @@ def append_mark(mark: Mark, step: Increment) -> Mark:
     cut = StreamCut({segment: offset for segment, offset in offsets.items() if offset})
     bound, at = higher != 3, mark.seq * 10
     lower, upper = mark.lower + later, mark.upper + higher
-    return Mark(mark.seq + 1, lower, upper, cut, at, excluded, upper_is_bound=bound)
+    count = 1000 + at if excluded else UNSET
+    return Mark(mark.seq + 1, lower, upper, cut, at, excluded, bound, excluded_count=count)
 
 
 BEFORE = Mark(0, 0, 0, StreamCut({}))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from msgspec import UNSET
+
 from controller.store.port import Store
 from controller.store.records import (
     AppendedMark,
@@ -68,7 +70,8 @@ def mark(seq: int, stream_id: str = "id-1", domain: str = "default") -> Appended
     cut = StreamCut({0: 10 * seq})
     excluded = ("DL",) if seq % 2 else ()
     last_writer = None if excluded else "UA"
-    mark = Mark(seq, seq, seq + 4, cut, 1000 + seq, excluded)
+    count = 500 if seq == 3 else UNSET
+    mark = Mark(seq, seq, seq + 4, cut, 1000 + seq, excluded, excluded_count=count)
     return AppendedMark(stream_id, domain, mark, seq, last_writer)
 
 
