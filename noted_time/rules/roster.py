@@ -63,7 +63,7 @@ from noted_time.values import (
 
 NO_OFFSETS: Mapping[int, int] = {}
 
-STALE = Membership("not_joined", spells=(), joined_after_seq=-1)
+STALE_ROW = Membership("not_joined", spells=(), joined_after_seq=-1)
 """Stands for a row that is to be stored again. No membership is equal to it."""
 
 
@@ -79,7 +79,7 @@ class Named(NamedTuple):
         return [each.writer for each in self.absences if each.reason == "removed"]
 
 
-NOBODY = Named()
+NO_WRITERS = Named()
 
 
 def merge_named(parts: Iterable[Named]) -> Named:
@@ -192,7 +192,7 @@ class Roster:
         self.is_sealed = False
         self.missing: set[str] = set()
         self.forgotten: dict[str, ReportedAbsence] = {}
-        self.named = NOBODY
+        self.named = NO_WRITERS
         self.newcomers: dict[str, Track] = {}
         self.unpublished: dict[str, Track] = {}
         self.forgotten_lower: int | None = None
@@ -515,7 +515,7 @@ class Roster:
             self.postpone_again(track)
 
     def postpone_again(self, track: Track) -> None:
-        track.stored = STALE
+        track.stored = STALE_ROW
         self.postponed[track.member.writer] = None
 
     def report_absence(
