@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from noted_time import Mark, StreamCut
 from noted_time.reading import MissingWriters
-from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Missing
+from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Missing, Note
+from tests.support.streams import TIMEOUT_MS, advance_after, make_stream, seal
 
 LAST_LOWER = 99
 REASONS = ("timed_out", "narrowed", "removed", "not_joined", "not_expected")
@@ -221,3 +222,19 @@ def test_at_most_a_hundred_missing_writers_are_named() -> None:
 
     for found in (window, mark):
         assert ([each.writer for each in found.writers], found.count) == (names[:-1], 101)
+
+
+def test_mark_names_at_most_a_hundred_excluded_writers() -> None:
+    """The final mark of a sealed stream, too."""
+    silent = [f"w{number:03}" for number in range(WRITERS_NAMED + 1)]
+    stream = make_stream(*silent)
+    stream.expire(TIMEOUT_MS)
+    (mark,) = advance_after(stream, Note("web", 5, {0: 7}), now=TIMEOUT_MS)
+    sealed = make_stream(*silent)
+    advance_after(sealed, Note("web", 5, {0: 7}))
+    seal(sealed)
+    final = sealed.domains["default"].last
+
+    for each in (mark, final):
+        assert each is not None
+        assert (each.excluded, each.excluded_count) == (tuple(silent[:WRITERS_NAMED]), len(silent))
