@@ -9,7 +9,7 @@ from typing import Protocol
 from controller.store.records import ChangeSet, StoredMember, StoredMembership, StreamRecord
 from noted_time.rules import SLICE_SIZE, Aggregator, split_slices
 
-POSTPONED_AT_ONCE = 2000
+POSTPONED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,10 +55,10 @@ from noted_time.values import (
 
 CLOCKS_APART_MS = 100
 
-EXCLUDED_AT_ONCE = 2000
+EXCLUDED_AT_ONCE = 1000
 """A commit with so many exclusions takes about 0.1 s."""
 
-NAMED_AT_ONCE = 2000
+NAMED_AT_ONCE = 1000
 """If a mark names more writers, they are stored before it, so many in each commit."""
 
 

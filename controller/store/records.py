@@ -168,6 +168,10 @@ class StoredMembership(Record, frozen=True):
     membership: Membership
     seq: int | None = None
 
+    @property
+    def key(self) -> Key:
+        return self.stream_id, self.domain, self.writer  # every exclusion creates one
+
 
 class AppendedMark(Record, frozen=True):
     """A mark that was appended at `appended_served_ms` (service time, ms).
