@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -18,21 +19,21 @@ from noted_time.reading import MissingWriters
 from noted_time.rules import Aggregator, ReportedAbsence, split_slices
 from noted_time.values import MIN_INT64
 
-ENTRIES_AT_A_TIME = 1000
-
 
 def read_missing(
     record: StreamRecord, store: Store, rows: MembershipRows
 ) -> dict[str, MissingWriters]:
     """Read the ledger of each domain, and complete the rows of memberships."""
     by_domain = {}
+    names: dict[str, str] = {}
     for domain in record.settings.domains:
         missing = MissingWriters(record.ledger_from_time.get(domain, MIN_INT64))
-        for entry in _read_entries(store, record.id, domain):
+        for entry in store.whole_ledger(record.id, domain):
             for part in list_parts(entry, store):
                 for _ in take_part(missing, part):
                     pass
                 rows.complete(domain, part.seq, part.writers, part.returned_writers)
+        missing.share_names(names)
         by_domain[domain] = missing
     return by_domain
 
@@ -67,7 +68,8 @@ def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
 def take_part(missing: MissingWriters, part: LedgerPart) -> Iterator[None]:
     """Add the writers in slices, those that were removed last, because their intervals end last."""
     mark = part.seq, part.appended_served_ms, (part.from_lower, part.to_lower)
-    missing.take(*mark, (), part.returned_writers)
+    if part.returned_writers:
+        missing.take(*mark, (), part.returned_writers)
     writers = sorted(part.writers, key=lambda absence: absence.reason == "removed")
     for some in split_slices(writers):
         missing.take(*mark, some, ())
@@ -103,16 +105,21 @@ def _join_arrays(arrays: Iterable[bytes]) -> Raw:
     return Raw(b"[" + b",".join(filter(None, items)) + b"]")
 
 
-def list_open(missing: MissingWriters) -> dict[str, ReportedAbsence]:
-    """Return the absences that have not ended, by writer."""
-    absences = {}
-    for writer, interval in missing.open.items():
-        absence, start = interval.absence, interval.start
-        from_time = None if start == MIN_INT64 else start
-        absences[writer] = ReportedAbsence(
-            interval.first_seq, absence.reason, absence.began_at, absence.last_time, from_time
-        )
-    return absences
+def connect(by_domain: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:
+    """Let the rosters find the absences of forgotten writers, so that they keep no copy."""
+    for domain, missing in by_domain.items():
+        aggregator.domains[domain].roster.find_recorded = partial(_find_reported, missing)
+
+
+def _find_reported(missing: MissingWriters, writer: str) -> ReportedAbsence | None:
+    found = missing.find_open(writer)
+    if found is None:
+        return None
+    absence, first_seq = found
+    from_time = absence.from_time if isinstance(absence.from_time, int) else None
+    return ReportedAbsence(
+        first_seq, absence.reason, absence.began_at, absence.last_time, from_time
+    )
 
 
 def add_reported(by_domain: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:
@@ -123,10 +130,3 @@ def add_reported(by_domain: Mapping[str, MissingWriters], aggregator: Aggregator
             reported = aggregator.member(writer).track(number).membership.reported
             if reported is not None:
                 missing.begin_outlived(reported.name_writer(writer), reported.seq)
-
-
-def _read_entries(store: Store, stream_id: str, domain: str) -> Iterator[LedgerEntry]:
-    after = 0
-    while page := store.ledger(stream_id, domain, after=after, limit=ENTRIES_AT_A_TIME):
-        yield from page
-        after = page[-1].answer.seq

@@ -83,6 +83,7 @@ class StreamState:
         self.histories = {domain: MarkHistory() for domain in record.settings.domains}
         self.appended_served_ms = {domain: array("q") for domain in self.histories}
         self.missing = {domain: MissingWriters() for domain in record.settings.domains}
+        missing.connect(self.missing, self.aggregator)
         self.late_reports = {domain: LateReports() for domain in record.settings.domains}
         self.groups = ReaderGroups(record.id)
         self.scale_events: list[ScaleEvent] = []
@@ -121,9 +122,9 @@ class StreamState:
         stream.latest_ms = max((at for _, at in last.values()), default=0)
         rows = MembershipRows(store.load(StoredMembership, record.id))
         stream.missing = missing.read_missing(record, store, rows)
-        absences = {domain: missing.list_open(each) for domain, each in stream.missing.items()}
+        missing.connect(stream.missing, stream.aggregator)
         members = stream._remember_latest(store.members(record.id))
-        stream.aggregator.restore(members, rows.memberships, absences)
+        stream.aggregator.restore(members, rows.memberships)
         for domain, writers in rows.completed.items():
             stream.aggregator.postpone(domain, writers)
         missing.add_reported(stream.missing, stream.aggregator)
@@ -382,6 +383,7 @@ class StreamState:
         self.histories.update((domain, MarkHistory()) for domain in added)
         self.appended_served_ms.update((domain, array("q")) for domain in added)
         self.missing.update((domain, MissingWriters()) for domain in added)
+        missing.connect(self.missing, self.aggregator)
         self.late_reports.update((domain, LateReports()) for domain in added)
         self._next_mark_at.clear()
 

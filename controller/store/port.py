@@ -89,6 +89,8 @@ class Reading(Protocol):
     def ledger_parts(self, stream_id: str, domain: str, seq: int) -> Iterator[LedgerPart]:
         """Return the parts of a mark's entry. Only the first `part_count` belong to the entry."""
 
+    def whole_ledger(self, stream_id: str, domain: str) -> Iterator[LedgerEntry]: ...
+
     def changes(self, stream_id: str, *, before: int | None, limit: int) -> list[Change]:
         """Return changes below the number `before`, newest first."""
 

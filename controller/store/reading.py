@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -137,6 +137,11 @@ class SqlReading:
         parts = parts.where(columns.seq == seq)
         return (rows.decode_row(LedgerPart, row) for row in self._many_rows(parts))
 
+    def whole_ledger(self, stream_id: str, domain: str) -> Iterator[LedgerEntry]:
+        query = _select_all(LedgerEntry, stream_id)
+        ledger_rows = self._many_rows(query.where(RECORD_TABLES[LedgerEntry].c.domain == domain))
+        return (rows.decode_row(LedgerEntry, row) for row in ledger_rows)
+
     def changes(self, stream_id: str, *, before: int | None, limit: int) -> list[Change]:
         number = RECORD_TABLES[Change].c.number
         page = _select_all(Change, stream_id).order_by(None).order_by(number.desc()).limit(limit)
@@ -169,8 +174,11 @@ class SqlReading:
         with self._convert_errors(), self._reading.connect() as connection:
             return connection.execute(query).fetchall()
 
+    def _connect_to_scan(self) -> AbstractContextManager[Connection]:
+        return self._reading.connect()
+
     def _many_rows(self, query: Executable) -> Generator[Any]:
-        with self._convert_errors(), self._reading.connect() as connection:
+        with self._convert_errors(), self._connect_to_scan() as connection:
             streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
             with streamed.execute(query) as cursor:  # closed, even if the caller stops early
                 yield from cursor

@@ -6,35 +6,25 @@ last lower before a mark that counts the writer again, or that reports its remov
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
-from operator import attrgetter
-from typing import NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Mark, Missing
+from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Mark, Missing, MissingReason
 
+NOT_KNOWN = MIN_INT64  # less than each time that a writer may note, and than each clock
 
-class _Interval(NamedTuple):
-    """The times from `start` to `end`, exclusive, and the first and last mark without a writer.
-
-    The mark after `last_seq` counts the writer again, or `last_seq` reported its removal. The
-    ledger's entry was appended at `opened_at` (service clock), or is `None` once it is deleted.
-    """
-
-    absence: Absence
-    start: int
-    first_seq: int
-    opened_at: int | None
-    end: int
-    last_seq: int
+MAY_HAVE_BEEN_MEMBER: Sequence[bool | UnsetType] = UNSET, False, True
+"""The values of the field, by their number in a column."""
 
 
 class MissingWriters:
-    """The intervals of one domain: `open` by writer, and ended, in the order of their ends.
+    """The intervals of one domain: open ones by writer, and ended ones in the order of their ends.
 
     >>> from noted_time import Mark, StreamCut
     >>> from noted_time.values.writer_state import Absence
@@ -57,13 +47,14 @@ class MissingWriters:
     ([0, 1], 30)
     """
 
-    __slots__ = ("_ended", "known_from", "open")
+    __slots__ = ("_ended", "_open", "_table", "known_from")
 
     def __init__(self, known_from: int = MIN_INT64) -> None:
         """Below `known_from`, missing writers may be unknown."""
         self.known_from = known_from
-        self.open: dict[str, _Interval] = {}
-        self._ended: list[_Interval] = []
+        self._table = _IntervalTable()
+        self._open: dict[str, int] = {}  # the row of each writer
+        self._ended = array("q")  # rows, by the last seq and by the end
 
     def take(
         self,
@@ -85,11 +76,10 @@ class MissingWriters:
                 if absence.reason == "narrowed":  # another absence has ended
                     self._end(absence.writer, before, seq - 1)
             elif before is not None and (start := _find_start(absence)) < before:
-                named = _drop_position(absence)
-                self._ended.append(_Interval(named, start, 1, at, before, seq - 1))
+                self._add_ended(self._table.add(absence, start, 1, at), before, seq - 1)
         for absence in absent:
             if absence.reason == "removed" and self._has_outlived(absence.writer):
-                del self.open[absence.writer]
+                self._drop_open(absence.writer)
             self.begin(absence, seq, at)
             if absence.reason == "removed":
                 self._end(absence.writer, lower, seq)
@@ -115,32 +105,47 @@ class MissingWriters:
 
     def _has_outlived(self, name: str) -> bool:
         """Return whether the writer is missing, and the ledger's entry is deleted."""
-        return name in self.open and self.open[name].opened_at is None
+        row = self._open.get(name)
+        return row is not None and self._table.opened_at[row] == NOT_KNOWN
 
     def begin(self, absence: Absence, seq: int, at: int | None) -> None:
         """Open an interval at mark `seq`, unless one is open.
 
         The ledger's entry was appended at `at` (service clock), or is deleted with `None`.
         """
-        if absence.writer not in self.open:
-            start = _find_start(absence)
-            opened = _Interval(_drop_position(absence), start, seq, at, start, seq)
-            self.open[absence.writer] = opened
+        if absence.writer not in self._open:
+            opened_at = NOT_KNOWN if at is None else at
+            row = self._table.add(absence, _find_start(absence), seq, opened_at)
+            self._open[absence.writer] = row
 
     def begin_outlived(self, absence: Absence, seq: int) -> None:
         """Open the interval of an absence which its member has kept since mark `seq`.
 
         A later entry of the ledger, if there is one, names the same absence again.
         """
-        known = self.open.get(absence.writer)
-        if known is None or known.first_seq > seq:
-            self.open.pop(absence.writer, None)
-            self.begin(absence, seq, at=None)
+        row = self._open.get(absence.writer)
+        if row is not None and self._table.first_seqs[row] > seq:
+            self._drop_open(absence.writer)
+        self.begin(absence, seq, at=None)
+
+    def _drop_open(self, name: str) -> None:
+        self._table.drop(self._open.pop(name))
 
     def _end(self, name: str, end: int | None, last_seq: int) -> None:
-        interval = self.open.pop(name, None)
-        if interval is not None and interval.opened_at is not None and end is not None:
-            self._ended.append(interval._replace(end=end, last_seq=last_seq))
+        row = self._open.pop(name, None)
+        if row is None:
+            return
+        if end is None or self._table.opened_at[row] == NOT_KNOWN:
+            self._table.drop(row)
+        else:
+            self._add_ended(row, end, last_seq)
+
+    def _add_ended(self, row: int, end: int, last_seq: int) -> None:
+        self._table.end(row, end, last_seq)
+        last_seqs, place = self._table.last_seqs, len(self._ended)
+        if place and last_seqs[self._ended[-1]] > last_seq:  # of an earlier slice of the entry
+            place = bisect_right(self._ended, last_seq, key=last_seqs.__getitem__)
+        self._ended.insert(place, row)
 
     def forget_before(
         self, at: int, last_lower: int | None, members: Iterable[str]
@@ -149,44 +154,51 @@ class MissingWriters:
 
         Members' intervals that have not ended are kept.
         """
-        old = [each for each in self._ended if _is_before(each, at)]
-        expired = {name for name, each in self.open.items() if _is_before(each, at)}
+        table, opened_at = self._table, self._table.opened_at
+        old_rows = [row for row in self._ended if opened_at[row] < at]
+        expired = {name for name, row in self._open.items() if opened_at[row] < at}
         for name in expired.intersection(members if expired else ()):
-            self.open[name] = self.open[name]._replace(opened_at=None)
+            opened_at[self._open[name]] = NOT_KNOWN
             expired.discard(name)
-        if not old and not expired:
+        if not old_rows and not expired:
             return ()
-        ends = [each.end for each in old]
+        ends = [table.ends[row] for row in old_rows]
         if expired and last_lower is not None:
             ends.append(last_lower)
         for name in expired:
-            del self.open[name]
-        self._ended = [each for each in self._ended if not _is_before(each, at)]
+            self._drop_open(name)
+        self._ended = array("q", (row for row in self._ended if opened_at[row] >= at))
+        for row in old_rows:
+            table.drop(row)
         self.known_from = max(self.known_from, *ends)
         return expired
 
     def find_at_mark(self, mark: Mark) -> Missing:
-        seq = mark.seq
-        ended = self._ended[bisect_left(self._ended, seq, key=attrgetter("last_seq")) :]
-        intervals = (*ended, *self.open.values())
-        absent = [
-            each.absence
-            for each in intervals
-            if each.first_seq <= seq
-            and not (each.absence.joined_later and mark.lower <= each.start)
-        ]
-        named = {each.writer for each in absent}
-        # one that narrowed may have been idle at earlier marks, and reports no late rows
-        narrowed = {
-            each.absence.writer: each.absence
-            for each in intervals
-            if each.absence.reason == "narrowed" and each.start < mark.lower
-        }
-        absent += [absence for name, absence in narrowed.items() if name not in named]
-        writers = sorted(absent, key=attrgetter("joined_later"))
-        later = sum(each.joined_later for each in writers)
-        shown = tuple(writers[:WRITERS_NAMED])
-        return Missing(shown, len(writers), later, is_known=mark.lower > self.known_from)
+        table, seq, lower = self._table, mark.seq, mark.lower
+        writers, starts = table.writers, table.starts
+        members: list[int] = []
+        later: list[int] = []
+        narrowed: dict[str, int] = {}
+        for row in chain(self._list_ended(seq), self._open.values()):
+            is_below = starts[row] < lower
+            if table.first_seqs[row] <= seq:
+                if not table.joined_later[row]:
+                    members.append(row)
+                elif is_below:
+                    later.append(row)
+            if is_below and table.reasons[row] == "narrowed":
+                narrowed[writers[row]] = row
+        if narrowed:
+            # one that narrowed may have been idle at earlier marks, and reports no late rows
+            named = {writers[row] for row in chain(members, later)}
+            members += [row for name, row in narrowed.items() if name not in named]
+        shown = tuple(map(table.build_absence, islice(chain(members, later), WRITERS_NAMED)))
+        count = len(members) + len(later)
+        return Missing(shown, count, len(later), is_known=lower > self.known_from)
+
+    def _list_ended(self, seq: int) -> Sequence[int]:
+        """Return the rows of ended intervals that mark `seq`, or a later one, lacks."""
+        return self._ended[bisect_left(self._ended, seq, key=self._table.last_seqs.__getitem__) :]
 
     def find_between(self, lower: int, seq: int) -> tuple[set[str], set[str]]:
         """Return the members missing at marks from a lower to `seq`, and who had joined before.
@@ -198,13 +210,14 @@ class MissingWriters:
         >>> missing.find_between(20, 5), missing.find_between(31, 5)
         (({'UA'}, set()), (set(), {'lima'}))
         """
+        table = self._table
         members, joined_before = set[str](), set[str]()
-        for each in self._ended:
-            if each.absence.joined_later:
-                if each.end < lower:
-                    joined_before.add(each.absence.writer)
-            elif each.end >= lower and each.first_seq <= seq:
-                members.add(each.absence.writer)
+        for row in self._ended:
+            if table.joined_later[row]:
+                if table.ends[row] < lower:
+                    joined_before.add(table.writers[row])
+            elif table.ends[row] >= lower and table.first_seqs[row] <= seq:
+                members.add(table.writers[row])
         return members, joined_before
 
     def find_seq_without(
@@ -214,80 +227,241 @@ class MissingWriters:
 
         A member counts only if it `owes_rows`.
         """
-        ended = self._ended[bisect_left(self._ended, seq, key=attrgetter("last_seq")) :]
-        members = [
-            each
-            for each in ended
-            if not each.absence.joined_later and owes_rows(each.absence.writer)
+        table = self._table
+        member_rows = [
+            row
+            for row in self._list_ended(seq)
+            if not table.joined_later[row] and owes_rows(table.writers[row])
         ]
-        for each in members:
-            if each.first_seq <= seq:
-                seq = each.last_seq + 1
+        for row in member_rows:
+            if table.first_seqs[row] <= seq:
+                seq = table.last_seqs[row] + 1
         seq = min(seq, last)
-        still = (each for each in members if each.last_seq >= seq)
-        opened = (each for each in self.open.values() if owes_rows(each.absence.writer))
-        return seq, [each.absence for each in chain(still, opened) if each.first_seq <= seq]
+        missing_rows = [row for row in member_rows if table.last_seqs[row] >= seq]
+        missing_rows += (row for name, row in self._open.items() if owes_rows(name))
+        absences = [
+            table.build_absence(row) for row in missing_rows if table.first_seqs[row] <= seq
+        ]
+        return seq, absences
+
+    def share_names(self, names: dict[str, str]) -> None:
+        """Let a writer's intervals have one string for its name, which is then in `names`."""
+        open_rows = self._open.items()
+        self._open = {names.setdefault(name, name): row for name, row in open_rows}
+        self._table.share_names(names)
 
     def list_absences(self) -> Iterator[tuple[Absence, int, int | None]]:
         """Yield each absence, and the first and the last mark that lacks the writer.
 
         The last mark is `None` if the absence has not ended.
         """
-        for each in self._ended:
-            yield each.absence, each.first_seq, each.last_seq
-        for each in self.open.values():
-            yield each.absence, each.first_seq, None
+        table = self._table
+        for row in self._ended:
+            yield table.build_absence(row), table.first_seqs[row], table.last_seqs[row]
+        for row in self._open.values():
+            yield table.build_absence(row), table.first_seqs[row], None
 
     def list_first_seqs(self) -> Iterator[tuple[str, int]]:
         """Yield each missing member, and the first mark without it."""
-        for each in chain(self._ended, self.open.values()):
-            if not each.absence.joined_later:
-                yield each.absence.writer, each.first_seq
+        table = self._table
+        for row in chain(self._ended, self._open.values()):
+            if not table.joined_later[row]:
+                yield table.writers[row], table.first_seqs[row]
+
+    @property
+    def open_writers(self) -> KeysView[str]:
+        """The writers whose absence has not ended, in the order in which marks named them."""
+        return self._open.keys()
+
+    def list_newest_open(self) -> Iterator[Absence]:
+        """Yield the absences that have not ended, the newest first."""
+        return map(self._table.build_absence, reversed(self._open.values()))
+
+    def find_open(self, writer: str) -> tuple[Absence, int] | None:
+        """Return a writer's absence that has not ended, with `from_time`, and its first mark."""
+        row = self._open.get(writer)
+        if row is None:
+            return None
+        start = self._table.starts[row]
+        from_time = None if start == MIN_INT64 else start
+        absence = replace(self._table.build_absence(row), from_time=from_time)
+        return absence, self._table.first_seqs[row]
 
     def find_in_windows(self, borders: Sequence[int]) -> Iterator[Missing]:
         """Yield who is missing from each window between two adjacent `borders`."""
-        starts, beyond = borders[:-1], borders[-1]
-        if not starts:
+        window_starts, beyond = borders[:-1], borders[-1]
+        if not window_starts:
             return
-        begin: list[list[_Interval]] = [[] for _ in starts]
-        over: list[list[_Interval]] = [[] for _ in borders]
-        for each in self._ended[bisect_right(self._ended, borders[0], key=attrgetter("end")) :]:
-            if each.start < min(beyond, each.end):  # an empty interval is in no window
-                begin[max(0, bisect_right(borders, each.start) - 1)].append(each)
-                over[min(len(starts), bisect_left(borders, each.end))].append(each)
-        for each in self.open.values():
-            if each.start < beyond:
-                begin[max(0, bisect_right(borders, each.start) - 1)].append(each)
-        yield from self._sweep(starts, begin, over)
+        begin: list[list[int]] = [[] for _ in window_starts]
+        over: list[list[int]] = [[] for _ in borders]
+        starts, ends = self._table.starts, self._table.ends
+        first = bisect_right(self._ended, borders[0], key=ends.__getitem__)
+        for row in self._ended[first:]:
+            if starts[row] < min(beyond, ends[row]):  # an empty interval is in no window
+                begin[max(0, bisect_right(borders, starts[row]) - 1)].append(row)
+                over[min(len(window_starts), bisect_left(borders, ends[row]))].append(row)
+        for row in self._open.values():
+            if starts[row] < beyond:
+                begin[max(0, bisect_right(borders, starts[row]) - 1)].append(row)
+        with self._table.reading():  # other tasks run between two windows
+            yield from self._sweep(window_starts, begin, over)
 
     def _sweep(
-        self, starts: Sequence[int], begin: list[list[_Interval]], over: list[list[_Interval]]
+        self, starts: Sequence[int], begin: list[list[int]], over: list[list[int]]
     ) -> Iterator[Missing]:
-        members: dict[str, list[_Interval]] = {}
-        later: dict[str, list[_Interval]] = {}
-        for start, new, ended in zip(starts, begin, over, strict=False):
-            for each in ended:
-                by_name = later if each.absence.joined_later else members
-                by_name[each.absence.writer].remove(each)
-                if not by_name[each.absence.writer]:
-                    del by_name[each.absence.writer]
-            for each in new:
-                by_name = later if each.absence.joined_later else members
-                by_name.setdefault(each.absence.writer, []).append(each)
+        table = self._table
+        members: dict[str, list[int]] = {}
+        later: dict[str, list[int]] = {}
+        for start, new_rows, ended_rows in zip(starts, begin, over, strict=False):
+            for row in ended_rows:
+                by_name, name = later if table.joined_later[row] else members, table.writers[row]
+                by_name[name].remove(row)
+                if not by_name[name]:
+                    del by_name[name]
+            for row in new_rows:
+                by_name = later if table.joined_later[row] else members
+                by_name.setdefault(table.writers[row], []).append(row)
             both = chain(members.values(), later.values())
-            shown = tuple(each[0].absence for each in islice(both, WRITERS_NAMED))
+            shown = tuple(table.build_absence(rows[0]) for rows in islice(both, WRITERS_NAMED))
             count = len(members) + len(later)
             yield Missing(shown, count, len(later), start >= self.known_from)
 
 
-def _is_before(interval: _Interval, at: int) -> bool:
-    return interval.opened_at is None or interval.opened_at < at
+class _IntervalTable:
+    """Intervals as columns of numbers, by row: 80 bytes each and the name, where structs take 500.
+
+    The row of an interval that was dropped is used again, once nobody reads it.
+
+    An interval has the times from its start to its end, exclusive, and the marks from its first seq
+    to its last one. Its entry in the ledger was appended at `opened_at` (service clock), which is
+    `NOT_KNOWN` once the entry is deleted.
+
+    >>> table = _IntervalTable()
+    >>> row = table.add(Absence("UA", "timed_out", 7, None), start=10, first_seq=2, opened_at=5)
+    >>> table.end(row, 30, last_seq=4)
+    >>> table.starts[row], table.ends[row], table.build_absence(row).describe()
+    (10, 30, 'UA: timed out')
+    >>> with table.reading():
+    ...     table.drop(row)
+    ...     other = table.add(Absence("AA", "removed", 8, 20), start=20, first_seq=5, opened_at=6)
+    ...     table.build_absence(row).describe()
+    'UA: timed out'
+    >>> table.add(Absence("DL", "removed", 8, 20), start=20, first_seq=5, opened_at=6) == row
+    True
+    """
+
+    __slots__ = (
+        "_began_at",
+        "_dropped_rows",
+        "_free_rows",
+        "_last_times",
+        "_may_have_been_member",
+        "_reader_count",
+        "_reason_by_name",
+        "ends",
+        "first_seqs",
+        "joined_later",
+        "last_seqs",
+        "opened_at",
+        "reasons",
+        "starts",
+        "writers",
+    )
+
+    def __init__(self) -> None:
+        self.writers: list[str] = []
+        self.reasons: list[MissingReason] = []
+        self.joined_later = bytearray()
+        self.starts = array("q")
+        self.ends = array("q")
+        self.first_seqs = array("q")
+        self.last_seqs = array("q")
+        self.opened_at = array("q")
+        self._began_at = array("q")
+        self._last_times = array("q")
+        self._may_have_been_member = bytearray()
+        self._reason_by_name: dict[str, MissingReason] = {}
+        self._free_rows = array("q")
+        self._dropped_rows = array("q")  # while somebody reads
+        self._reader_count = 0
+
+    def add(self, absence: Absence, start: int, first_seq: int, opened_at: int) -> int:
+        """Add an interval that has not ended, and return its row."""
+        if not self._free_rows:
+            self._add_free_rows()
+        row = self._free_rows.pop()
+        reason, began_at, last_time = absence.reason, absence.began_at, absence.last_time
+        self.writers[row] = absence.writer
+        # a string for each reason, not for each interval
+        self.reasons[row] = self._reason_by_name.setdefault(reason, reason)
+        self.joined_later[row] = absence.joined_later
+        self.starts[row] = self.ends[row] = start
+        self.first_seqs[row] = self.last_seqs[row] = first_seq
+        self.opened_at[row] = opened_at
+        self._began_at[row] = NOT_KNOWN if began_at is None else began_at
+        self._last_times[row] = NOT_KNOWN if last_time is None else last_time
+        self._may_have_been_member[row] = MAY_HAVE_BEEN_MEMBER.index(absence.may_have_been_member)
+        return row
+
+    def end(self, row: int, end: int, last_seq: int) -> None:
+        self.ends[row] = end
+        self.last_seqs[row] = last_seq
+
+    def drop(self, row: int) -> None:
+        if self._reader_count:
+            self._dropped_rows.append(row)
+        else:
+            self.writers[row] = ""
+            self._free_rows.append(row)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Keep the writers and absences of all rows meanwhile, also of those that are dropped."""
+        self._reader_count += 1
+        try:
+            yield
+        finally:
+            self._reader_count -= 1
+            if not self._reader_count:
+                dropped_rows, self._dropped_rows = self._dropped_rows, array("q")
+                for row in dropped_rows:
+                    self.drop(row)
+
+    def share_names(self, names: dict[str, str]) -> None:
+        self.writers = [names.setdefault(name, name) for name in self.writers]
+
+    def build_absence(self, row: int) -> Absence:
+        began_at, last_time = self._began_at[row], self._last_times[row]
+        return Absence(
+            self.writers[row],
+            self.reasons[row],
+            None if began_at == NOT_KNOWN else began_at,
+            None if last_time == NOT_KNOWN else last_time,
+            may_have_been_member=MAY_HAVE_BEEN_MEMBER[self._may_have_been_member[row]],
+        )
+
+    def _add_free_rows(self) -> None:
+        """Lengthen all columns by a sixteenth."""
+        length = len(self.writers)
+        count = length // 16 + 1
+        self.writers += [""] * count
+        self.reasons += ["removed"] * count
+        self.joined_later += bytes(count)
+        self._may_have_been_member += bytes(count)
+        numbers = (
+            self.starts,
+            self.ends,
+            self.first_seqs,
+            self.last_seqs,
+            self.opened_at,
+            self._began_at,
+            self._last_times,
+        )
+        for column in numbers:
+            column.frombytes(bytes(count * column.itemsize))
+        self._free_rows.extend(range(length + count - 1, length - 1, -1))
 
 
 def _find_start(absence: Absence) -> int:
     start = absence.from_time
     return start if isinstance(start, int) else MIN_INT64
-
-
-def _drop_position(absence: Absence) -> Absence:
-    return replace(absence, position=UNSET, from_time=UNSET)

@@ -28,7 +28,7 @@ It keeps invariant 5 of docs/explain/theory.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from operator import attrgetter
 from typing import NamedTuple
@@ -174,8 +174,11 @@ class Roster:
 
     Attributes:
     - `last`: the last mark.
-    - `missing`: the writers that the last mark excludes, including forgotten, but not removed ones.
-    - `forgotten`: the absences of missing writers that have been forgotten.
+    - `missing`: the members that the last mark excludes, but not removed ones.
+    - `find_recorded`: finds the absence of a forgotten writer that the last mark excludes, in the
+      records of marks. By default there are none.
+    - `forgotten`: the absences of forgotten writers of which the records know nothing, or something
+      else. These writers are in `missing`, too.
     - `named`: the writers that the last mark named, as far as they were not taken before.
     - `newcomers`: the members that joined since the last mark.
     - `unpublished`: the newcomers that the last mark named, until its readers see it.
@@ -191,7 +194,8 @@ class Roster:
         self.declared_served_ms: int | None = None
         self.is_sealed = False
         self.missing: set[str] = set()
-        self.forgotten: dict[str, ReportedAbsence] = {}
+        self.find_recorded: Callable[[str], ReportedAbsence | None] = find_nothing
+        self.forgotten: dict[str, ReportedAbsence | None] = {}
         self.named = NO_WRITERS
         self.newcomers: dict[str, Track] = {}
         self.unpublished: dict[str, Track] = {}
@@ -264,6 +268,9 @@ class Roster:
         writer = track.member.writer
         if writer in self.forgotten:
             reported = self.forgotten.pop(writer)
+        else:
+            reported = self.find_recorded(writer)
+        if reported is not None:
             self._keep(track, replace(track.membership, reported=reported))
         elif self.last is not None:
             self._add_newcomer(track, None)
@@ -537,7 +544,9 @@ class Roster:
         self.unstored.discard(writer)
         self.postponed.pop(writer, None)
         self.forgotten_lower = self.last.lower if self.last else None
-        if reported is not None:
+        if reported == self.find_recorded(writer):
+            self.missing.discard(writer)
+        else:
             self.forgotten[writer] = reported
 
     def add_forgotten(self, absences: Mapping[str, ReportedAbsence]) -> None:
@@ -568,6 +577,10 @@ class Roster:
             return False
         last_naming_seq = self.last.seq - 1 if self.last.final else self.last.seq
         return joined_after_seq == last_naming_seq
+
+
+def find_nothing(_writer: str) -> None:
+    return None
 
 
 def absence_of(track: Track, last_lower: int | None) -> Absence:

@@ -23,8 +23,10 @@ from tests.support.controllers import (
     serve_stream,
     wait_until_async,
 )
+from tests.support.kept_stream import KeptStream
 from tests.support.scrapes import scrape
 from tests.support.streams import advance_all, restart
+from tools.trials.memory_store import MemoryStore
 
 STEPS_METRIC = "noted_time_clock_steps_total"
 
@@ -178,6 +180,28 @@ def test_forgotten_writers_change_no_mark(history: list[Step], returning: Return
     forgetting = play_history(history, returning, forgets=True)
 
     assert forgetting == play_history(history, returning, forgets=False)
+
+
+def test_forgotten_missing_writer_has_one_copy() -> None:
+    """The intervals have it, so the roster has none. If it returns, a mark names its return."""
+    kept = KeptStream(MemoryStore(), StreamSettings(writer_timeout_ms=9, writer_retention_ms=1))
+    kept.note("a", time=5)
+    kept.note("b", time=5)
+    kept.advance()
+    kept.wait(5, expire=False)
+    kept.note("a", time=9)
+    kept.wait(5, expire=True)
+    kept.advance()
+    kept.wait(2, expire=False)
+    kept.forget()
+    roster = kept.stream.aggregator.domains["default"].roster
+    copies = [*roster.missing, *roster.forgotten], [*kept.stream.missing["default"].open_writers]
+    kept.note("b", time=20)
+    kept.note("a", time=20)
+    kept.advance()
+
+    assert copies == ([], ["b"])
+    assert roster.returned_writers == ("b",)
 
 
 async def test_many_departed_writers_are_forgotten_in_parts(

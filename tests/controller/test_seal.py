@@ -65,7 +65,7 @@ async def test_seal_of_many_writers_lets_others_run(memory: WatchedMemory) -> No
         done, shown = [(0, 0)], set()
         while not seal.done():
             await asyncio.sleep(0)
-            done.append((census.members["finished"], len(missing.open)))
+            done.append((census.members["finished"], len(missing.open_writers)))
             shown.add((list_marks(controller)[-1].final, stream.final_cut is not None))
         late = await deliver(controller, Note("w0", many))
 

@@ -144,7 +144,7 @@ def test_restart_keeps_recorded_exclusions(settings: StreamSettings, history: li
 def _has_lost(twins: Twins, writer: str, domain: str, excluded: Exclusion | None) -> bool:
     is_silent = excluded is not None and excluded.reason == "timed_out"
     is_late = domain in twins.model.writers[writer].returned_below
-    is_in_mark = domain in twins.missing and writer in twins.missing[domain].open
+    is_in_mark = domain in twins.missing and writer in twins.missing[domain].open_writers
     return not is_silent or is_late or is_in_mark
 
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noted_time.reading import MissingWriters
 from noted_time.rules import Aggregator, domain, lower_without, queues
 from noted_time.rules.running_cut import RunningCut
-from noted_time.values import Mark, Note, State, StreamSettings
+from noted_time.values import Absence, Mark, Note, State, StreamSettings
 from tests.support.controllers import WatchedMemory, deliver, serve_stream, wait_until_async
 from tests.support.counting import CountedTime, count_cost
 from tests.support.streams import TIMEOUT_MS, make_stream
@@ -134,6 +135,23 @@ def memory_of(members: int) -> float:
 
 def test_a_member_of_16_segments_takes_less_than_3_kib() -> None:
     assert memory_of(5_000) < 3 * 1024
+
+
+def test_an_interval_of_a_missing_writer_takes_150_bytes() -> None:
+    """They are kept for months, also of writers that were forgotten; the name comes on top."""
+    names = [f"pod-{number}" for number in range(MANY)]
+    gc.collect()
+    tracemalloc.start()
+    missing = MissingWriters()
+    for seq, name in enumerate(names):
+        absence = Absence(name, "timed_out", 1_700_000_000_000 + seq, seq, {0: seq}, seq)
+        missing.take(seq + 2, seq, (seq + 1, seq + 2), [absence], ())
+    open_size, _ = tracemalloc.get_traced_memory()
+    missing.take(MANY + 2, MANY, (MANY + 1, MANY + 2), (), names)
+    ended_size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert (open_size <= 150 * MANY, ended_size <= 150 * MANY) == (True, True)
 
 
 KEY = "default"

@@ -68,7 +68,10 @@ class SpellList:
             for name, reason in step.reasons.items()
         ]
         self.marks.append(Mark(seq, lower, lower, StreamCut({})))
-        self.missing.take(seq, seq * 10, (before, lower), absences, step.returned)
+        entry = seq, seq * 10, (before, lower)
+        self.missing.take(*entry, (), step.returned)
+        for each in absences:  # as a large entry is taken, in slices
+            self.missing.take(*entry, [each], ())
         for name in step.returned:
             self.end(name, before, seq - 1)
         for each in absences:
@@ -147,6 +150,7 @@ def test_window_names_writers_missing_within_it(
     ]
 
 
+@example([Step(1, {}, None, ()), Step(1, {"a": "removed", "b": "not_joined"}, 5, ())])
 @given(taken=steps)
 def test_mark_names_the_writers_it_lacks(taken: list[Step]) -> None:
     """Members come first."""
@@ -210,6 +214,22 @@ def test_forgotten_intervals_are_unknown(taken: list[Step], at: int, members: se
         assert answer.is_known == (mark.lower > known_from)
     windows = found.missing.find_in_windows([known_from - 1, known_from, known_from + 1])
     assert [each.is_known for each in windows] == [False, True]
+
+
+def test_windows_name_who_was_missing_when_asked() -> None:
+    """Their intervals may be forgotten meanwhile, and others begin."""
+    missing, names = MissingWriters(), [f"w{n}" for n in range(9)]
+    missing.take(2, 5, (10, 20), [Absence(each, "timed_out", 1, 5, {}, 10) for each in names], ())
+    missing.take(3, 6, (20, 30), (), names[:5])
+    windows = missing.find_in_windows([10, 20, 30])
+    found = [next(windows)]
+    missing.forget_before(7, 30, ())
+    missing.take(4, 8, (30, 40), [Absence("later", "not_joined", 1, None, {}, 10)], ())
+    found += windows
+
+    assert [[each.writer for each in window.writers] for window in found] == [names, names[5:]]
+    (window,) = missing.find_in_windows([10, 20])
+    assert [each.writer for each in window.writers] == ["later"]
 
 
 def test_at_most_a_hundred_missing_writers_are_named() -> None:

@@ -89,6 +89,8 @@ def test_ledger_is_read_in_both_directions(store: Store) -> None:
     oldest = [read(after, newest_first=False) for after in (0, 3, 4, 7)]
     newest = [read(after, newest_first=True) for after in (0, 5, 4, 1)]
     assert (oldest, newest) == ([[1, 3], [5, 7], [5, 7], []], [[7, 5], [3, 1], [3, 1], []])
+    whole = [each.answer.seq for each in store.whole_ledger("id-1", "default")]
+    assert whole == [1, 3, 5, 7]
 
 
 def test_old_ledger_entries_are_dropped_by_served_time(store: Store) -> None:

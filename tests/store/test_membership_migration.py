@@ -198,4 +198,4 @@ def test_stored_rows_are_converted(empty: str, monkeypatch: pytest.MonkeyPatch) 
     }
     roster = stream.aggregator.domains["default"].roster
     assert roster.missing == {"DL", "AA"}
-    assert stream.missing["default"].open.keys() == {"DL", "AA"}
+    assert stream.missing["default"].open_writers == {"DL", "AA"}

@@ -16,9 +16,9 @@ from controller.aggregation.views.view import View
 from controller.aggregation.views.vouching import Vouching
 from controller.store.port import Store
 from noted_time import Mark, NotedTimeError
-from noted_time.reading import Tiling, find_complete_windows
+from noted_time.reading import MissingWriters, Tiling, find_complete_windows
 from noted_time.rules import SealRequest
-from noted_time.values import Note, ScaleEvent, StreamSettings, WaitForWriters
+from noted_time.values import Absence, Note, ScaleEvent, StreamSettings, WaitForWriters
 from noted_time.verdict import Requirement, Verdict, judge
 
 NAME = "orders"
@@ -166,10 +166,8 @@ def list_facts(stream: StreamState, moment: Moment) -> Iterator[tuple[str, objec
         vouching = Vouching(View(stream, moment, domain))
         coverage = vouching.coverage
         missing, late = coverage.missing, coverage.late_reports
-        intervals = [
-            each._replace(opened_at=None) for each in (*missing.open.values(), *missing._ended)
-        ]
-        yield f"missing writers of {domain}", (sorted(intervals, key=repr), missing.known_from)
+        intervals = sorted(_list_intervals(missing), key=repr)
+        yield f"missing writers of {domain}", (intervals, missing.known_from)
         late_from = late.known_from, late.seen_from_served_ms
         yield f"late rows of {domain}", (sorted(late, key=attrgetter("place")), late_from)
         newcomers = sorted(coverage.newcomers.writers, key=attrgetter("writer"))
@@ -256,3 +254,10 @@ def _show(asked: Requirement) -> str:
 def _fields(asked: Requirement) -> dict[str, Any]:
     named = {name: getattr(asked, name) for name in ("require", "require_all", "require_known")}
     return {k: v for k, v in named.items() if v} | {"from_time": asked.from_time}
+
+
+def _list_intervals(missing: MissingWriters) -> Iterator[tuple[Absence, int, int, int, int]]:
+    table = missing._table
+    for row in (*missing._open.values(), *missing._ended):
+        times = table.starts[row], table.ends[row]
+        yield table.build_absence(row), *times, table.first_seqs[row], table.last_seqs[row]

@@ -66,7 +66,10 @@ def restart(
         unbounded=stream.unbounded,
         forgotten_lowers=stream.forgotten_lowers,
     )
-    absences = {domain.name: dict(domain.roster.forgotten) for domain in stream.domains}
+    absences = {
+        domain.name: {writer: each for writer, each in domain.roster.forgotten.items() if each}
+        for domain in stream.domains
+    }
     memberships = {
         writer: {
             domain.name: row

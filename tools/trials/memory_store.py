@@ -91,6 +91,10 @@ class MemoryStore(SingleNodeLeases):
         found = self.load(LedgerPart, stream_id)
         return iter([each for each in found if (each.domain, each.seq) == (domain, seq)])
 
+    def whole_ledger(self, stream_id: str, domain: str) -> Iterator[LedgerEntry]:
+        found = self.load(LedgerEntry, stream_id)
+        return iter([each for each in found if each.domain == domain])
+
     def changes(self, stream_id: str, *, before: int | None, limit: int) -> list[Change]:
         found = reversed(self.load(Change, stream_id))
         return [each for each in found if before is None or each.number < before][:limit]

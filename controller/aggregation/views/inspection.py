@@ -246,14 +246,12 @@ def read_stream(stream: StreamState, served_ms: int) -> StreamReading:
 
 def _find_excluded(stream: StreamState) -> dict[str, int]:
     # scanning all members would take longer
-    newest = (
-        islice(reversed(each.open.values()), EXCLUDED_NAMED) for each in stream.missing.values()
-    )
+    newest = (islice(each.list_newest_open(), EXCLUDED_NAMED) for each in stream.missing.values())
     members = stream.aggregator.domains.members
     since = {
-        entry.writer: entry.began_at
-        for entry, *_ in chain.from_iterable(newest)
-        if entry.began_at is not None and entry.writer in members and members[entry.writer].excluded
+        each.writer: each.began_at
+        for each in chain.from_iterable(newest)
+        if each.began_at is not None and each.writer in members and members[each.writer].excluded
     }
     return dict(nlargest(EXCLUDED_NAMED, since.items(), key=itemgetter(1)))
 

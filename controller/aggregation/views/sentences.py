@@ -169,7 +169,7 @@ def _describe_excluded(view: View) -> str:
 def _list_narrowed(view: View) -> Iterator[str]:
     """Name members that dropped the domain, with the command that ends their absence."""
     aggregator, domain = view.stream.aggregator, view.domain
-    number, absent = aggregator.domains.numbers[domain], view.stream.missing[domain].open
+    number, absent = aggregator.domains.numbers[domain], view.stream.missing[domain].open_writers
     named = (
         name
         for name in absent

@@ -29,7 +29,8 @@ def classify_silence(stream: StreamState, wall_ms: int) -> Silence | None:
     if not all(domain.is_quiet for domain in domains):
         return None
     excluded = [*find_excluded(stream)]
-    if any(domain.roster.missing for domain in domains) or any(map(has_never_noted, excluded)):
+    is_any_missing = any(each.open_writers for each in stream.missing.values())
+    if is_any_missing or any(map(has_never_noted, excluded)):
         return "missing"
     since = max(
         (each.exclusion.excluded_at for each in excluded if each.exclusion), default=wall_ms
