@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import Connection, event
 
 from controller.store.open import open_store
 from controller.store.port import StoreLost, StoreUnavailable
@@ -122,6 +122,22 @@ def test_every_commit_is_synced(store: SqliteStore) -> None:
         found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in pragmas]
 
     assert found == ["wal", 2, 1, 64000]
+
+
+def test_scan_leaves_the_cache_of_its_connection(store: SqliteStore) -> None:
+    """It needs none itself, and would keep 64 MB of pages that nobody asks for again."""
+
+    def read_cache_size(connection: Connection) -> int:
+        size: int = connection.exec_driver_sql("PRAGMA cache_size").scalar_one()
+        return size
+
+    with store._connect_to_scan() as connection:
+        during = read_cache_size(connection)
+    [*store.whole_ledger("id-1", "default")]
+    with store._reading.connect() as connection:
+        found = during, read_cache_size(connection)
+
+    assert found == (-2000, -65536)
 
 
 def test_file_in_delete_mode_returns_to_wal(database: Path) -> None:
