@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from string import ascii_letters, digits
 from typing import Annotated, Any
@@ -58,29 +59,51 @@ _is_line = re.compile(LINE_SCHEMA).fullmatch
 def decode(body: bytes) -> list[Note]:
     """Return the notes of a body, or raise `msgspec.DecodeError` or `UnicodeDecodeError`."""
     notes: list[Note] = _decoder.decode(body).notes
-    names = [note.writer for note in notes]
-    names += [note.domain for note in notes if note.domain is not None]
-    for note in notes:
+    _check_names(notes)
+    _check_lines(notes)
+    return notes
+
+
+def _check_names(notes: Iterable[Note]) -> None:
+    names: list[str] = []
+    sessions: list[str] = []
+    for note in notes:  # once, as many comprehensions take longer for a single note
+        names.append(note.writer)
+        if note.domain is not None:
+            names.append(note.domain)
         if note.domains is not None:
             names += note.domains
         if note.max_times is not None:
             names += note.max_times
+        if note.session is not None:
+            sessions.append(note.session)
+        if note.took_over:
+            sessions += note.took_over
+        if note.log is not None:
+            sessions.append(note.log)
         if note.late_rows is not None and any(map(is_reversed, list_reports(note.late_rows))):
             raise msgspec.ValidationError(
                 "must have `min_time` at or below `max_time` in late rows"
             )
-    sessions = [note.session for note in notes if note.session is not None]
-    sessions += [each for note in notes if note.took_over for each in note.took_over]
-    sessions += [note.log for note in notes if note.log is not None]
     if "".join(names + sessions).encode("ascii", "replace").translate(None, NAME_BYTES):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
     if not DOT_NAMES.isdisjoint(names):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
-    lines = [note.label + (note.no_time_reason or "") + (note.contact or "") for note in notes]
-    lines += [fact.by for note in notes if note.because for fact in note.because if fact.by]
+
+
+def _check_lines(notes: Iterable[Note]) -> None:
+    lines: list[str] = []
+    for note in notes:
+        lines.append(note.label)
+        if note.no_time_reason is not None:
+            lines.append(note.no_time_reason)
+        if note.contact is not None:
+            lines.append(note.contact)
+        for fact in note.because:
+            if fact.by is not None:
+                lines.append(fact.by)
     if not _is_line("".join(lines)):
         raise msgspec.ValidationError(MUST_BE_A_LINE)
-    return notes
 
 
 def find_note_faults(body: bytes, first: msgspec.ValidationError) -> list[PlacedFault]:
