@@ -326,6 +326,8 @@ class Aggregator:
         for domain, track in self.domains.list_tracks(member):
             if track.membership is ALWAYS_COUNTED and track.stored is None and member.is_active:
                 continue  # almost all
+            if track.membership is track.stored:
+                continue
             row = domain.roster.find_row(track)
             if row != track.stored:
                 yield domain.name, row, domain.last.seq if domain.last else 0
