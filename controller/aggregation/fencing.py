@@ -105,6 +105,8 @@ class Takeovers:
                 self._before.setdefault(note.writer, member.session)
 
     def list_changes(self, stream_id: str, at: int, served_ms: int, fences: Fences) -> list[Change]:
+        if not self._before:  # almost always
+            return []
         pairs = (
             (writer, before, self._aggregator.member(writer).session)
             for writer, before in self._before.items()

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controller.api.gate import audit
 from controller.api.gate.access import FORWARDED_PATH, AccessDenied, Gate, RequestInfo, find_need
 from controller.api.gate.admitted import Call, StreamRequest
-from controller.api.notes.route import answer_notes
+from controller.api.notes.route import answer_submitted, submit_notes
 from controller.api.replicas import forwarding
 from controller.api.replicas.forwarding import Forwarding
 from controller.api.routes.readers import answer_marks
@@ -126,7 +126,8 @@ class Middleware:
 
     async def _answer_here(self, request: StreamRequest) -> Answer:
         if request.is_notes_call:
-            return await answer_notes(self._controller, request.call, request.body)
+            submitted = submit_notes(self._controller, request.call, request.body)
+            return await answer_submitted(self._controller, request.stream, submitted)
         marks = await answer_marks(self._controller, request)
         if marks is not None:
             return marks

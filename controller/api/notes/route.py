@@ -102,10 +102,6 @@ def _refuse_json(failure: Exception) -> Answer:
     return build_problem(400, "malformed_json", f"body: {failure}")
 
 
-async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answer:
-    return await answer_submitted(controller, call.stream, submit_notes(controller, call, body))
-
-
 def _answer(controller: Controller, stream: str, results: Results) -> Answer:
     first = results[0]
     if len(results) == 1 and type(first) is Accepted and first.says_only_lower:
