@@ -201,7 +201,7 @@ def test_forgotten_missing_writer_has_one_copy() -> None:
     kept.advance()
 
     assert copies == ([], ["b"])
-    assert roster.returned_writers == ("b",)
+    assert roster.named.returned_writers == ("b",)
 
 
 async def test_many_departed_writers_are_forgotten_in_parts(

@@ -50,7 +50,7 @@ async def test_answer_repeats_the_id_of_its_request(
 @pytest.mark.parametrize(
     ("target", "path"),
     [
-        ("controller.api.middleware.answer_notes", f"{S}/notes"),
+        ("controller.api.middleware.submit_notes", f"{S}/notes"),
         ("controller.api.routes.readers.judge", f"{S}/completeness"),
         ("controller.api.middleware.read_body", "/v1/streams"),
     ],
