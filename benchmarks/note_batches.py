@@ -26,7 +26,7 @@ CONNECTIONS = 8
 WRITERS = 100_000
 NOTES = 1000
 TRANSACTIONS = (1000, 5000, 20_000)
-RATE = Target("ratio", "at least", 0.2)
+RATE = Target("ratio", "at least", 0.22)
 
 MEMBER = RECORD_TABLES[StoredMember]
 COLUMNS = MEMBER.columns.keys()
