@@ -393,7 +393,7 @@ class StreamState:
         It is 0 if members are not settled yet, and `None` if no domain waits.
         """
         if self._parted is not None:
-            self._name_or_advance(self._parted.domain, draft)
+            self._name_or_advance(self._parted, draft)
             return 0
         moment = draft.moment
         waits: list[int] = []
@@ -405,9 +405,11 @@ class StreamState:
                 if wait > 0:
                     waits.append(wait)
                     continue
-                self._name_or_advance(domain, draft)
-                if self.is_naming:
+                if self.aggregator.names_more_than(domain, NAMED_AT_ONCE):
+                    # from the next draft on, which writes no member that this one has changed
+                    self._parted = PartedMark(domain)
                     return 0
+                self._advance(domain, draft)
                 is_settled = settle(domain)
             if not is_settled:
                 waits.append(0)
@@ -416,17 +418,18 @@ class StreamState:
             waits.append(0)
         return min(waits, default=None)
 
-    def _name_or_advance(self, domain: str, draft: Draft) -> None:
-        """Make the next mark of a domain, or store some of the writers that it will name."""
-        named = None
-        if self.aggregator.names_more_than(domain, NAMED_AT_ONCE):
-            named = self.aggregator.name_some(domain, NAMED_AT_ONCE)
+    def _name_or_advance(self, parted: PartedMark, draft: Draft) -> None:
+        """Store some of the writers that the mark names, or append the mark.
+
+        No member is written before the mark: its row would have what no mark has named.
+        """
+        domain = parted.domain
+        named = self.aggregator.name_some(domain, NAMED_AT_ONCE)
         if named is None:
             self._advance(domain, draft)
+            self._parted = None
             return
-        if self._parted is None:
-            self._parted = PartedMark(domain)
-        parted, last = self._parted, self.aggregator.domains[domain].last
+        last = self.aggregator.domains[domain].last
         part = LedgerPart(
             self.id,
             domain,
@@ -515,7 +518,7 @@ class StreamState:
         draft.batch.put(appended)
         if before is None:
             self.rewrite(draft, first_lowers={**self.record.first_lowers, domain: mark.lower})
-        named, parted, self._parted = roster.named, self._parted or PartedMark(domain), None
+        named, parted = roster.named, self._parted or PartedMark(domain)
         absences, returned = named.absences + named.joined, named.returned_writers
         if not absences and not returned and not parted.part_count:
             return

@@ -99,8 +99,9 @@ async def test_stream_takes_no_changes_while_a_mark_takes_many_commits(
         written = [list_written(each) for each in store.watch.batches[before:]]
 
         assert written == [
-            ["a", "b", "c", "d", "part 0"],
-            ["mark 1", "part 1", "x"],
+            ["a", "b", "c", "d"],
+            ["mark 1", "part 0", "x"],
+            ["part 1"],
             ["mark 2"],
             ["a"],
         ]
