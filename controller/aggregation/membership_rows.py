@@ -13,7 +13,7 @@ from noted_time.values import Absence
 
 
 class MembershipRows:
-    """Rows of memberships, to which the entries of the ledger are given in order.
+    """Rows of memberships. The entries of the ledger complete them, one after the other.
 
     If a mark names many writers, their rows are written after it. Until then, the mark's entry in
     the ledger is the only record of the change. `completed` has the writers of such rows by domain.
@@ -37,7 +37,7 @@ class MembershipRows:
     def complete(
         self, domain: str, seq: int, absences: Iterable[Absence], returned_writers: Iterable[str]
     ) -> None:
-        """Add what the entry of mark `seq` names to the rows that were written before it."""
+        """Complete the rows of the named writers that are older than the entry of mark `seq`."""
         for writer in returned_writers:
             if self._is_earlier(domain, writer, seq):
                 self._change(domain, writer, replace(self._find(domain, writer), reported=None))

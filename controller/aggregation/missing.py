@@ -66,7 +66,7 @@ def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
 
 
 def take_part(missing: MissingWriters, part: LedgerPart) -> Iterator[None]:
-    """Add the writers in slices, those that were removed last, because their intervals end last."""
+    """Add the writers in slices. Removed writers come last, because their intervals end last."""
     mark = part.seq, part.appended_served_ms, (part.from_lower, part.to_lower)
     if part.returned_writers:
         missing.take(*mark, (), part.returned_writers)

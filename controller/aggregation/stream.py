@@ -421,7 +421,7 @@ class StreamState:
     def _name_or_advance(self, parted: PartedMark, draft: Draft) -> None:
         """Store some of the writers that the mark names, or append the mark.
 
-        No member is written before the mark: its row would have what no mark has named.
+        No member is written before the mark, because its row would be ahead of the marks.
         """
         domain = parted.domain
         named = self.aggregator.name_some(domain, NAMED_AT_ONCE)

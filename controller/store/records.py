@@ -258,7 +258,7 @@ class LedgerEntry(Record, frozen=True):
     """A mark that advanced without writers, or learned of their return.
 
     It was appended at `appended_served_ms` (service time, ms), after `part_count` parts that name
-    further writers.
+    other writers.
     """
 
     table_name = "noted_time_ledger"

@@ -270,7 +270,7 @@ class MissingWriters:
 
     @property
     def open_writers(self) -> KeysView[str]:
-        """The writers whose absence has not ended, in the order in which marks named them."""
+        """The writers whose absence has not ended, in the order of the marks that named them."""
         return self._open.keys()
 
     def list_newest_open(self) -> Iterator[Absence]:
@@ -382,7 +382,7 @@ class _IntervalTable:
         self._may_have_been_member = bytearray()
         self._reason_by_name: dict[str, MissingReason] = {}
         self._free_rows = array("q")
-        self._dropped_rows = array("q")  # while somebody reads
+        self._dropped_rows = array("q")  # during a reading
         self._reader_count = 0
 
     def add(self, absence: Absence, start: int, first_seq: int, opened_at: int) -> int:
@@ -416,7 +416,7 @@ class _IntervalTable:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Keep the writers and absences of all rows meanwhile, also of those that are dropped."""
+        """Keep the writers and absences of all rows meanwhile, also of dropped ones."""
         self._reader_count += 1
         try:
             yield
