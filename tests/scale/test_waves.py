@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(3600)]
 WORST_RATIO = 50.0
 """The worst call at most, as a ratio to the idle 99th percentile of the same run …"""
 
-WORST_S = 1.0
-"""… or this many seconds, if that is more."""
+WORST_S = 2.0
+"""… or this many seconds, if that is more: twice the aim, because others may use the machine."""
 
 EXCLUSION_RATIO = 3.0
 """The time from the timeout to the mark at most, as a ratio to the notes of all …"""
