@@ -472,7 +472,11 @@ class Roster:
         newcomers = [*self.newcomers.values()]
         absent = self._take_absent(lower)
         if not self.is_sealed:
-            self.unpublished |= self.newcomers
+            self.unpublished |= {
+                writer: track
+                for writer, track in self.newcomers.items()
+                if track.member.vouches_for(self.domain)
+            }
             self.newcomers.clear()
         return Naming(self, lower, cut, returned, newcomers, absent)
 
