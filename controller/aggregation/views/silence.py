@@ -29,13 +29,22 @@ def classify_silence(stream: StreamState, wall_ms: int) -> Silence | None:
     if not all(domain.is_quiet for domain in domains):
         return None
     excluded = [*find_excluded(stream)]
-    is_any_missing = any(each.open_writers for each in stream.missing.values())
-    if is_any_missing or any(map(has_never_noted, excluded)):
+    has_missing = any(domain.roster.missing for domain in domains) or _has_forgotten_missing(stream)
+    if has_missing or any(map(has_never_noted, excluded)):
         return "missing"
     since = max(
         (each.exclusion.excluded_at for each in excluded if each.exclusion), default=wall_ms
     )
     return "silent" if wall_ms - since < DAY_MS else "ended"
+
+
+def _has_forgotten_missing(stream: StreamState) -> bool:
+    """Return whether the last mark of a domain lacks a writer that is no member any more."""
+    for missing in stream.missing.values():
+        for writer in missing.open_writers:
+            if writer not in stream.aggregator:
+                return True
+    return False
 
 
 def find_excluded(stream: StreamState) -> Iterator[Member]:
