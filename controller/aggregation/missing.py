@@ -43,10 +43,11 @@ def list_parts(entry: LedgerEntry, reading: Reading) -> Iterator[LedgerPart]:
     stream_id, domain, answer = entry.stream_id, entry.domain, entry.answer
     if entry.part_count:
         yield from islice(reading.ledger_parts(stream_id, domain, answer.seq), entry.part_count)
-    yield _take_own_part(entry)
+    yield build_own_part(entry)
 
 
-def _take_own_part(entry: LedgerEntry) -> LedgerPart:
+def build_own_part(entry: LedgerEntry) -> LedgerPart:
+    """Return the entry's own writers as its last part."""
     answer = entry.answer
     return LedgerPart(
         entry.stream_id,
@@ -59,10 +60,6 @@ def _take_own_part(entry: LedgerEntry) -> LedgerPart:
         answer.writers,
         answer.returned_writers,
     )
-
-
-def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
-    return take_part(missing, _take_own_part(entry))
 
 
 def take_part(missing: MissingWriters, part: LedgerPart) -> Iterator[None]:

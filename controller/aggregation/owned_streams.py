@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from zlib import crc32
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.missing import take_entry, take_part
+from controller.aggregation.missing import build_own_part, take_part
 from controller.aggregation.stream import StreamState
 from controller.store.port import Store
 from controller.store.records import (
@@ -159,16 +160,13 @@ class OwnedStreams:
         self.keep_stored(batch.list_puts(BucketClock))
         streams = batch.list_puts(StreamRecord)
         records = [(self._by_id[each.id], each) for each in streams if each.id in self._by_id]
-        for part in batch.list_puts(LedgerPart):
+        for part in chain(
+            batch.list_puts(LedgerPart), map(build_own_part, batch.list_puts(LedgerEntry))
+        ):
             stream = self._by_id.get(part.stream_id)
             if stream is not None:
                 yield from take_part(stream.missing[part.domain], part)
                 stream.publish_joined(part.domain, part.writers)
-        for entry in batch.list_puts(LedgerEntry):
-            stream = self._by_id.get(entry.stream_id)
-            if stream is not None:
-                yield from take_entry(stream.missing[entry.domain], entry)
-                stream.publish_joined(entry.domain, entry.answer.writers)
         for appended in batch.list_puts(AppendedMark):
             stream = self._by_id.get(appended.stream_id)
             if stream is not None:

@@ -405,7 +405,7 @@ class StreamState:
                 if wait > 0:
                     waits.append(wait)
                     continue
-                if self.aggregator.names_more_than(domain, NAMED_AT_ONCE):
+                if self.aggregator.may_name_more_than(domain, NAMED_AT_ONCE):
                     # from the next draft on, which writes no member that this one has changed
                     self._parted = PartedMark(domain)
                     return 0
@@ -494,7 +494,7 @@ class StreamState:
         marks = [
             self._advance(domain, draft)
             for domain in self.settings.domains
-            if not self.aggregator.names_more_than(domain, NAMED_AT_ONCE)
+            if not self.aggregator.may_name_more_than(domain, NAMED_AT_ONCE)
         ]
         return any(mark is not None for mark in marks)
 

@@ -378,7 +378,7 @@ class Committer:
         limits = self._limits
         if self.depth >= limits.waiting_requests:
             raise self._metrics.overload(f"{self.depth} requests wait already; try again")
-        if notes and self._queue and self._notes_waiting + notes > limits.waiting_notes:
+        if notes and self.depth and self._notes_waiting + notes > limits.waiting_notes:
             raise self._metrics.overload(f"{self._notes_waiting} notes wait already; try again")
 
     async def _call_in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any call

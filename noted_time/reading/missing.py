@@ -330,7 +330,7 @@ class MissingWriters:
 class _IntervalTable:
     """Intervals as columns of numbers, by row: 80 bytes each and the name, where structs take 500.
 
-    The row of an interval that was dropped is used again, once nobody reads it.
+    The row of a dropped interval is used again once no reader needs it.
 
     An interval has the times from its start to its end, exclusive, and the marks from its first seq
     to its last one. Its entry in the ledger was appended at `opened_at` (service clock), which is

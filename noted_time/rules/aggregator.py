@@ -216,9 +216,9 @@ class Aggregator:
         """Continue an advance past many members, and return whether it is finished."""
         return self.domains[domain].settle(self.settings.writer_timeout_ms)
 
-    def names_more_than(self, domain: str, count: int) -> bool:
-        """Return whether the next mark has still to name more writers."""
-        return self.domains[domain].names_more_than(count)
+    def may_name_more_than(self, domain: str, count: int) -> bool:
+        """Return whether the next mark may have to name more writers."""
+        return self.domains[domain].roster.may_name_more_than(count)
 
     def name_some(self, domain: str, count: int) -> Named | None:
         """Name `count` writers of the next mark, or return `None` if `advance` can name the rest.

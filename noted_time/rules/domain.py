@@ -382,12 +382,6 @@ class Domain:
         self.settle(timeout_ms)
         return mark
 
-    def names_more_than(self, count: int) -> bool:
-        """Return whether the next mark has still to name more writers."""
-        if self._naming is not None:
-            return self._naming.remaining > count
-        return self.roster.may_name_more_than(count)
-
     def name_some(self, step: Advance, count: int) -> Named | None:
         """Name some writers of the next mark, or return `None` if `advance` can name the rest.
 

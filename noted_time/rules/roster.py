@@ -28,7 +28,7 @@ It keeps invariant 5 of docs/explain/theory.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from operator import attrgetter
 from typing import NamedTuple
@@ -103,6 +103,12 @@ def merge_named(parts: Iterable[Named]) -> Named:
     return Named(lower, tuple(by_writer), tuple(joined), tuple(sorted(returned_writers)))
 
 
+def choose_excluded(writers: Sequence[str]) -> tuple[tuple[str, ...], int | UnsetType]:
+    """Return the excluded writers for a mark, and how many there are if these are not all."""
+    count = len(writers) if len(writers) > WRITERS_NAMED else UNSET
+    return tuple(writers[:WRITERS_NAMED]), count
+
+
 class Naming:
     """Names the writers of the next mark of a domain, some at a time.
 
@@ -145,10 +151,7 @@ class Naming:
         return named
 
     def list_excluded(self) -> tuple[tuple[str, ...], int | UnsetType]:
-        """Return the names for the mark, and the number of all if these are not all."""
-        writers = sorted(track.member.writer for track in self._absent)
-        count = len(writers) if len(writers) > WRITERS_NAMED else UNSET
-        return tuple(writers[:WRITERS_NAMED]), count
+        return choose_excluded(sorted(track.member.writer for track in self._absent))
 
     def _name(
         self, returned: list[Track], newcomers: list[Track], absent: list[Track]

@@ -6,17 +6,16 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from typing import TypeVar
 
-from msgspec import UNSET, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Track
 from noted_time.rules.members import Domains
-from noted_time.rules.roster import Named, Roster, absence_of, merge_named
+from noted_time.rules.roster import Named, Roster, absence_of, choose_excluded, merge_named
 from noted_time.values import (
     LARGEST_TIME,
     LEAST_TIME,
-    WRITERS_NAMED,
     Absence,
     InvalidCut,
     InvalidFinalTime,
@@ -159,17 +158,18 @@ def _build_last_mark(
     domain: Domain, lower: int, final_cut: Mapping[int, int], written_at: int
 ) -> Mark:
     upper = domain.upper if domain.upper != BEFORE_ALL_TIME else max(lower - 1, LEAST_TIME)
-    writers = tuple(each.writer for each in domain.roster.named.absences)
+    writers = [each.writer for each in domain.roster.named.absences]
+    excluded, excluded_count = choose_excluded(writers)
     return Mark(
         seq=domain.last.seq + 1 if domain.last else 1,
         lower=lower,
         upper=upper,
         cut=StreamCut(final_cut),
         written_at=written_at,
-        excluded=writers[:WRITERS_NAMED],
+        excluded=excluded,
         upper_is_bound=domain.is_bound(final_cut),
         final=True,
-        excluded_count=len(writers) if len(writers) > WRITERS_NAMED else UNSET,
+        excluded_count=excluded_count,
     )
 
 

@@ -125,7 +125,7 @@ def test_every_commit_is_synced(store: SqliteStore) -> None:
 
 
 def test_scan_leaves_the_cache_of_its_connection(store: SqliteStore) -> None:
-    """It needs none itself, and would keep 64 MB of pages that nobody asks for again."""
+    """The scan needs no cache, and would keep 64 MB of pages that are not read again."""
 
     def read_cache_size(connection: Connection) -> int:
         size: int = connection.exec_driver_sql("PRAGMA cache_size").scalar_one()
