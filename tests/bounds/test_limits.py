@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from controller.aggregation.groups import GroupLimits
+from controller.aggregation.stream import PartedMark
 from controller.api.wire.bodies import EXPLAINED_BYTES
 from controller.service.controller import Controller
 from controller.service.limits import Limits
@@ -93,6 +94,21 @@ async def test_request_larger_than_the_bound_is_served_alone() -> None:
         answers = await deliver(call.controller, Note("a"), Note("b"))
 
         assert answers == [JOINED, JOINED]
+
+
+async def test_notes_of_held_requests_count_as_waiting() -> None:
+    """A stream whose mark takes many commits takes no notes meanwhile."""
+    async with serve(Limits(waiting_notes=1)) as call:
+        stream, committer = call.controller.stream("s"), call.controller._committer
+        stream._parted = PartedMark("default")
+        held = asyncio.create_task(deliver(call.controller, Note("a")))
+        await wait_until_async(lambda: bool(committer._held))
+        refused = await call.post(f"{S}/notes", {"notes": [{"writer": "b"}]})
+        stream._parted = None
+        committer.wake()
+
+        assert problem(refused) == (503, "overloaded", "1 notes wait already; try again")
+        assert await held == [JOINED]
 
 
 async def test_long_poll_beyond_the_limit_is_refused() -> None:
