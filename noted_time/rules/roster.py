@@ -595,8 +595,8 @@ def absence_of(track: Track, last_lower: int | None) -> Absence:
     from_time = time
     if time is None and member.heard_at is not None:
         from_time = last_lower
-    elif time is not None and last_lower is not None and member.excluded == "removed":
-        from_time = min(time, last_lower)
+    elif time is not None and member.excluded == "removed":
+        from_time = None if last_lower is None else min(time, last_lower)
     reason: MissingReason = membership.status  # type: ignore[assignment]
     position = dict(member.position)
     return Absence(member.writer, reason, membership.began_at, time, position, from_time)

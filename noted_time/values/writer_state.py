@@ -278,7 +278,8 @@ class Absence(Struct, frozen=True):
 
     An entry of the ledger also has the writer's `position`, and `from_time`: the least time of
     events that may be missing. This is the writer's last time, or without one the lower of the
-    previous mark. `None` if events with any time may be missing.
+    previous mark, and of a removed writer the lesser of both. `None` if events with any time may be
+    missing.
 
     - `began_at`: when the writer was excluded or joined (Unix ms).
     - `may_have_been_member`: whether a writer that joined later may have been a member before,

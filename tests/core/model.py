@@ -497,7 +497,7 @@ class Model:
             start = writer.time(domain)
             if start == NEVER and writer.log:
                 start = self.lower(domain)
-            if writer.excluded == "removed" and self.marks[domain]:
+            if writer.excluded == "removed":
                 start = min(start, self.lower(domain))
             missing.setdefault(name, start)
         self.went_without.setdefault(domain, []).append(missing)
