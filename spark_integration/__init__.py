@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from spark_integration.kafka.records import KafkaRecords as KafkaRecords
     from spark_integration.log.late_rows import split_late as split_late
     from spark_integration.log.options import Batches as Batches
-    from spark_integration.log.options import CatchUp as CatchUp
     from spark_integration.log.options import Columns as Columns
-    from spark_integration.log.options import Ingestion as Ingestion
     from spark_integration.log.options import ReadRange as ReadRange
     from spark_integration.log.read import read_noted_log as read_noted_log
     from spark_integration.marks.arguments import Noted as Noted
     from spark_integration.marks.arguments import WatermarkPolicy as WatermarkPolicy
+    from spark_integration.marks.reader_options import CatchUp as CatchUp
+    from spark_integration.marks.reader_options import Ingestion as Ingestion
     from spark_integration.marks_source.read import with_noted_watermark as with_noted_watermark
     from spark_integration.session.connector import kafka_package as kafka_package
     from spark_integration.session.zones import build_utc_expression as build_utc_expression
@@ -43,9 +43,9 @@ with require_extra(__name__, "spark"):
 LAZY_IMPORTS = {
     "BatchRead": "complete.window",
     "Batches": "log.options",
-    "CatchUp": "log.options",
+    "CatchUp": "marks.reader_options",
     "Columns": "log.options",
-    "Ingestion": "log.options",
+    "Ingestion": "marks.reader_options",
     "KafkaRecords": "kafka.records",
     "KafkaTopic": "checkpoint.source_positions",
     "Noted": "marks.arguments",

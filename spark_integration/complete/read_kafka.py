@@ -22,8 +22,8 @@ from spark_integration.kafka.records import (
     normalize_options,
     require_event_time,
 )
-from spark_integration.log.options import choose_options
 from spark_integration.marks.arguments import Noted, check_promised
+from spark_integration.marks.reader_options import choose_options
 from spark_integration.session.connector import check_connector
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from noted_time.values import Time, choose_domain
 from reader_client.protocol.questions import ask_stream
 from spark_integration.complete.source import CompleteSource, WindowQuery
 from spark_integration.complete.window import BatchRead, OnMissing, wait_for_window
-from spark_integration.log.options import Columns, choose_options
+from spark_integration.log.options import Columns
 from spark_integration.marks.arguments import Noted
+from spark_integration.marks.reader_options import choose_options
 from spark_integration.scan.files import CutRange
 from spark_integration.scan.forms import ColumnForms
 from spark_integration.session.sources import build_options, count_cores, create_reader

@@ -27,15 +27,6 @@ from spark_integration.kafka.records import (
     require_event_time,
 )
 from spark_integration.kafka.topic_marks import WantedMarks, check_exact
-from spark_integration.log.options import (
-    Batches,
-    CatchUp,
-    Columns,
-    Ingestion,
-    ReadRange,
-    choose_options,
-    find_lag_ms,
-)
 from spark_integration.marks.arguments import (
     EVENT_TIMES_REMEDY,
     SAFE_POLICY,
@@ -44,6 +35,7 @@ from spark_integration.marks.arguments import (
     check_one_of,
 )
 from spark_integration.marks.feed import check_known
+from spark_integration.marks.reader_options import CatchUp, Ingestion, choose_options, find_lag_ms
 from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
 from spark_integration.marks_source.read import check_events, read_marks, unite_with_marks
 from spark_integration.session.connector import check_connector
@@ -65,11 +57,12 @@ Marks = Literal["ahead", "committed", "topic"]
 STARTING_OFFSETS = "startingOffsets"
 MOST_ROWS = AheadLimit.MOST_ROWS.value
 
-FILE_LOG_OPTIONS: Mapping[type, str] = {
-    ReadRange: "read_complete_kafka reads a range of event times",
-    Columns: "parse= of the records selects columns, and read_late_kafka reads late rows",
-    Batches: f"{MOST_ROWS}, among the options of the records, limits a micro-batch",
+FILE_LOG_OPTIONS = {
+    "ReadRange": "read_complete_kafka reads a range of event times",
+    "Columns": "parse= of the records selects columns, and read_late_kafka reads late rows",
+    "Batches": f"{MOST_ROWS}, among the options of the records, limits a micro-batch",
 }
+"""The name of each option of file logs, and what a reader of topics uses in its place."""
 
 LAG_REMEDY = (
     f"{EVENT_TIMES_REMEDY}; or pass Ingestion(max_event_time_lag_ms=…), if no record is older than "
@@ -202,8 +195,9 @@ def _split_options(
     options: Sequence[object], marks: Marks, domain: str | None
 ) -> tuple[CatchUp | None, int]:
     for option in options:
-        if reason := FILE_LOG_OPTIONS.get(type(option)):
-            raise Rejected(f"{type(option).__name__} is an option of file logs: {reason}")
+        option_name = type(option).__name__
+        if remedy := FILE_LOG_OPTIONS.get(option_name):
+            raise Rejected(f"{option_name} is an option of file logs: {remedy}")
     chosen = choose_options(options, {CatchUp: "catch_up", Ingestion: "ingestion"})
     catch_up: CatchUp | None = chosen.get("catch_up")
     if catch_up is not None and marks == "topic":

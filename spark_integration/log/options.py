@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from noted_time import BacklogPolicy, Rejected
-from noted_time.observing import INGESTION_NAME
+from noted_time import Rejected
 from noted_time.values import Time, check_least, format_time
-from spark_integration.marks.arguments import check_one_of, check_promised, convert_time
+from spark_integration.marks.arguments import check_one_of, convert_time
 from spark_integration.marks.own_form import OwnForm
+from spark_integration.marks.reader_options import CatchUp, Ingestion
 from spark_integration.marks.time_range import TimeRange
 
 if TYPE_CHECKING:
@@ -101,63 +101,4 @@ class Batches:
             check_least(name, getattr(self, name), 1)
 
 
-@dataclass(frozen=True, slots=True)
-class CatchUp:
-    """Other limits while the query has a backlog (FLIP-328), which `policy` decides.
-
-    Batches planned during a backlog have at most `max_rows_per_trigger` rows, by default any
-    number. For a topic, this replaces `maxOffsetsPerTrigger` in runs that begin with a backlog.
-    """
-
-    policy: BacklogPolicy
-    max_rows_per_trigger: int | None = None
-
-    def __post_init__(self) -> None:
-        check_least("max_rows_per_trigger", self.max_rows_per_trigger, 1)
-
-    def check_above(self, usual: int | None, source: str) -> None:
-        """Raise `Rejected` if the limit is below the usual one."""
-        larger = self.max_rows_per_trigger
-        if larger is not None and larger < (usual or 1):
-            raise Rejected(
-                f"max_rows_per_trigger of CatchUp is {larger}: it must be at least the limit of "
-                f"{source} ({usual})"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Ingestion:
-    """How a query with ``domain="ingestion"`` uses the marks of an observer.
-
-    `max_event_time_lag_ms` gives `event_time` a watermark this far below the lower. Rows that were
-    older when they came in are late.
-    """
-
-    max_event_time_lag_ms: int
-
-    def __post_init__(self) -> None:
-        check_least("max_event_time_lag_ms", self.max_event_time_lag_ms, 0)
-
-
-def find_lag_ms(domain: str | None, ingestion: Ingestion | None, remedy: str) -> int:
-    """Return how far event times lag behind the marks, or raise `Rejected`."""
-    if ingestion is None:
-        check_promised(domain, remedy)
-        return 0
-    if domain != INGESTION_NAME:
-        raise Rejected(f"Ingestion(…) goes with domain={INGESTION_NAME!r}")
-    return ingestion.max_event_time_lag_ms
-
-
 Option = ReadRange | Columns | Batches | CatchUp | Ingestion
-
-
-def choose_options(options: Sequence[object], fields: Mapping[Any, str]) -> dict[str, Any]:
-    chosen: dict[str, Any] = {}
-    for option in options:
-        name = fields.get(type(option))
-        if name is None or name in chosen:
-            known = ", ".join(kind.__name__ for kind in fields)
-            raise Rejected(f"options are {known}, each at most once: not {option!r:.200}")
-        chosen[name] = option
-    return chosen

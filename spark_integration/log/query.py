@@ -11,17 +11,10 @@ from noted_time.observing import INGESTION_NAME
 from noted_time.reading import WholeFrom
 from noted_time.stores import parse_root
 from noted_time.values import validate_name
-from spark_integration.log.options import (
-    Batches,
-    CatchUp,
-    Columns,
-    Ingestion,
-    Option,
-    ReadRange,
-    find_lag_ms,
-)
+from spark_integration.log.options import Batches, Columns, Option, ReadRange
 from spark_integration.marks.arguments import SAFE_POLICY, WatermarkPolicy
 from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset
+from spark_integration.marks.reader_options import CatchUp, Ingestion, find_lag_ms
 from spark_integration.marks.time_range import ALL_TIMES
 
 NEW_LOG = WholeFrom()  # until the first micro-batch shows the log's gaps

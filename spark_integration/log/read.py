@@ -13,12 +13,13 @@ from pyspark.sql.types import StructType
 from noted_time import Rejected
 from noted_time.client.transport import Transport
 from noted_time.stores import parse_root
-from spark_integration.log.options import Option, choose_options
+from spark_integration.log.options import Option
 from spark_integration.log.query import OPTION_FIELDS, LogQuery
 from spark_integration.log.rows import build_scan_schema
 from spark_integration.log.source import LogSource
 from spark_integration.marks.arguments import SAFE_POLICY, Noted, WatermarkPolicy
 from spark_integration.marks.feed import check_known
+from spark_integration.marks.reader_options import choose_options
 from spark_integration.marks.watermark import select_scan_events
 from spark_integration.session.settings import build_source_name, set_reader_name
 from spark_integration.session.sources import build_options, count_cores, create_reader

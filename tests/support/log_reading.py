@@ -10,10 +10,11 @@ from spark_integration import BatchRead, Noted
 from spark_integration.complete.source import CompleteSource, WindowQuery
 from spark_integration.complete.window import OnMissing, wait_for_window
 from spark_integration.log.late_rows import LATE_COLUMN
-from spark_integration.log.options import Option, choose_options
+from spark_integration.log.options import Option
 from spark_integration.log.query import OPTION_FIELDS, LogQuery
 from spark_integration.log.source import LogReader, LogSource
 from spark_integration.marks.offset import NotedOffset, StreamOffset
+from spark_integration.marks.reader_options import choose_options
 from spark_integration.marks.watermark import MARK_TIME
 from spark_integration.scan.files import CutRange
 from spark_integration.session.sources import build_options
