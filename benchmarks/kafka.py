@@ -28,7 +28,13 @@ from benchmarks.spark_rows import BEGUN_MS, DAY_MS, spark_session
 from benchmarks.stored import sqlite_url
 from noted_time.kafka.noted_topic import name_noted_topic
 from reader_client import KafkaRelay
-from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
+from spark_integration import (
+    KafkaRecords,
+    Noted,
+    WatermarkPolicy,
+    read_noted_kafka,
+    read_relayed_kafka,
+)
 from tools.trials.kafka import Broker, connector, is_installed
 from tools.trials.waiting import wait_until
 from writer_client import KafkaNotedProducer
@@ -77,11 +83,10 @@ class Cluster:
 
     def read_relayed(self, topic: str, _: str) -> DataFrame:
         """Return the records under noted time, with marks from a topic."""
-        return read_noted_kafka(
+        return read_relayed_kafka(
             self.spark,
             KafkaRecords(topic, self.broker.address),
             event_time="timestamp",
-            marks="topic",
             policy=WatermarkPolicy(strict=False),
         )
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spark_integration.complete.window import BatchRead as BatchRead
     from spark_integration.derived.sink import NotedLogSink as NotedLogSink
     from spark_integration.kafka.read import read_noted_kafka as read_noted_kafka
+    from spark_integration.kafka.read_relayed import read_relayed_kafka as read_relayed_kafka
     from spark_integration.kafka.records import KafkaRecords as KafkaRecords
     from spark_integration.log.late_rows import split_late as split_late
     from spark_integration.log.options import Batches as Batches
@@ -63,6 +64,7 @@ LAZY_IMPORTS = {
     "read_late_kafka": "complete.read_late",
     "read_noted_kafka": "kafka.read",
     "read_noted_log": "log.read",
+    "read_relayed_kafka": "kafka.read_relayed",
     "split_late": "log.late_rows",
     "with_noted_watermark": "marks_source.read",
 }

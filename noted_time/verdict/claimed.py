@@ -42,8 +42,8 @@ NO_STREAM = (
 )
 
 NO_DOMAIN = (
-    "who vouches is not known, as the claim does not name its time domain: if its query reads "
-    'marks="topic", let it read marks="ahead" or marks="committed"; otherwise start it again'
+    "who vouches is not known, as the claim does not name its time domain: if its query uses "
+    "read_relayed_kafka, let it use read_noted_kafka; otherwise start it again"
 )
 
 MARKS_NOT_KEPT = (

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,60 +11,45 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time import AnotherLog, NotedTimeError, Rejected
-from noted_time.client.transport import Transport
+from noted_time import Rejected
 from noted_time.reading import WHOLE_LOG, WholeFrom, combine_whole
-from noted_time.values import MAX_INT64, choose_domain, validate_name
-from reader_client.protocol.answers import StreamReply
+from noted_time.values import MAX_INT64
 from spark_integration.checkpoint.source_positions import KafkaTopic, PositionOf
-from spark_integration.kafka.client import CLIENT_PREFIX, build_client_config
+from spark_integration.kafka.client import build_client_config
 from spark_integration.kafka.records import (
+    LAG_REMEDY,
+    MOST_ROWS,
+    STARTING_OFFSETS,
     KafkaRecords,
+    choose_topic_options,
+    find_ahead_limit,
     is_committed,
     normalize_options,
-    require_event_time,
+    read_events,
 )
-from spark_integration.kafka.topic_marks import WantedMarks, check_exact
-from spark_integration.marks.arguments import (
-    EVENT_TIMES_REMEDY,
-    SAFE_POLICY,
-    Noted,
-    WatermarkPolicy,
-    check_one_of,
+from spark_integration.kafka.topic_streams import (
+    find_ids,
+    find_logs,
+    find_streams,
+    is_remote,
+    map_streams,
 )
-from spark_integration.marks.feed import check_known
-from spark_integration.marks.reader_options import CatchUp, Ingestion, choose_options, find_lag_ms
-from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
-from spark_integration.marks_source.read import check_events, read_marks, unite_with_marks
+from spark_integration.marks.arguments import SAFE_POLICY, Noted, WatermarkPolicy, check_one_of
+from spark_integration.marks.reader_options import CatchUp, Ingestion, find_lag_ms
+from spark_integration.marks_source.query import KafkaPlanning, MarksQuery
+from spark_integration.marks_source.read import read_marks, unite_with_marks
 from spark_integration.session.connector import check_connector
-from spark_integration.session.settings import (
-    EVENTS_SUFFIX,
-    build_source_name,
-    read_setting,
-    set_reader_name,
-)
+from spark_integration.session.settings import EVENTS_SUFFIX, build_source_name
 from spark_integration.session.versions import require
 
 if TYPE_CHECKING:
     from spark_integration.marks_source.topics import TopicPlanner
 
-log = logging.getLogger("noted_time.spark")
+Marks = Literal["ahead", "committed"]
 
-Marks = Literal["ahead", "committed", "topic"]
-
-STARTING_OFFSETS = "startingOffsets"
-MOST_ROWS = AheadLimit.MOST_ROWS.value
-
-FILE_LOG_OPTIONS = {
-    "ReadRange": "read_complete_kafka reads a range of event times",
-    "Columns": "parse= of the records selects columns, and read_late_kafka reads late rows",
-    "Batches": f"{MOST_ROWS}, among the options of the records, limits a micro-batch",
-}
-"""The name of each option of file logs, and what a reader of topics uses in its place."""
-
-LAG_REMEDY = (
-    f"{EVENT_TIMES_REMEDY}; or pass Ingestion(max_event_time_lag_ms=…), if no record is older than "
-    "that when it comes in"
+RELAYED_REMEDY = (
+    'marks="topic" has become read_relayed_kafka: call it with the same arguments, without marks= '
+    "and checkpoint_location="
 )
 
 
@@ -97,9 +80,8 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
       read. ``"ahead"`` also does this with availableNow, with the options `maxOffsetsPerTrigger`,
       `minOffsetsPerTrigger` and `maxTriggerDelay`, and under
       ``spark.sql.streaming.statefulOperator.allowMultiple=false``.
-    - ``"topic"``: Spark also reads the marks, from the topic `TOPIC.noted` of a relay. This needs
-      no `checkpoint_location`. Options that delay rows are refused, and must not be added at a
-      restart, because nothing is checked later. See `docs/guides/kafka-marks.md`.
+
+    `read_relayed_kafka` reads the marks from a topic, also with Spark 3.5 to 4.1.
 
     If rows were deleted before a new query began at the earliest offsets, a warning shows until
     when windows may lack rows. A policy with ``first_windows="skip"`` skips them.
@@ -116,40 +98,18 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
 
     The query fails with `Recreated` if a topic was recreated, or lost rows or partitions that were
     read. It fails with `Rejected` if rows below the cut of the query's mark were deleted, and with
-    `Unreachable` if they have no leader for half a minute. With ``marks="topic"`` it fails with
-    Spark's error if a record is not a mark of the stream.
+    `Unreachable` if they have no leader for half a minute.
     """
-    check_one_of("marks", marks, Marks)
-    _check_policy(marks, policy)
-    catch_up, lag_ms = _split_options(options, marks, domain)
+    _check_marks(marks)
+    chosen_options = choose_topic_options(options, {CatchUp: "catch_up", Ingestion: "ingestion"})
+    catch_up: CatchUp | None = chosen_options.get("catch_up")
+    lag_ms = find_lag_ms(domain, chosen_options.get("ingestion"), LAG_REMEDY)
     require(f'read_noted_kafka(marks="{marks}")', spark.version)
     noted = noted or Noted()
-    streams = _map_streams(records.topic, noted.stream)
+    streams = map_streams(records.topic, noted.stream)
     chosen = normalize_options(records, "read_noted_kafka")
-    limit = _find_ahead_limit(spark, chosen)
+    limit = find_ahead_limit(spark, chosen)
     check_connector(spark)
-    name = (
-        build_source_name("kafka" if marks == "topic" else "marks", streams, domain) + EVENTS_SUFFIX
-    )
-    if marks == "topic":
-        events = _read_events(spark, records, streams, chosen, (name, event_time))
-        check_exact(spark, streams, limit)
-        connection = {
-            name: value for name, value in chosen.items() if name.startswith(CLIENT_PREFIX)
-        }
-        known = _find_streams(spark, streams, domain, noted)
-        wanted_marks = WantedMarks(
-            streams,
-            {
-                s: domain or (choose_domain(each.domains) if each else None)
-                for s, each in known.items()
-            },
-            _find_logs(known, _find_ids_if_known(spark, records, chosen, streams)),
-            connection,
-            policy,
-            lag_ms,
-        )
-        return unite_with_marks(wanted_marks.read(spark), events, event_time, policy)
     several = len(streams) > 1
     judged = streams if begins_with_topic(chosen) else ()
     begun: dict[str, WholeFrom | None] = dict.fromkeys(judged, WholeFrom())
@@ -165,14 +125,15 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
         backlog=catch_up.policy if catch_up else None,
     )
     config = build_client_config(chosen, records.client)
-    ids = {} if _is_remote(spark) else _find_ids(streams, config)  # Connect's server finds them
-    _find_logs(_find_streams(spark, streams, domain, noted), ids)
+    ids = {} if is_remote(spark) else find_ids(streams, config)  # Connect's server finds them
+    find_logs(find_streams(spark, streams, domain, noted), ids)
     if catch_up is not None:
         chosen = _limit_rows(spark, catch_up, chosen, query, (noted.token, config))
     if policy.first_windows == "skip":
         begun, start = _skip_partial(spark, query, (noted.token, config))
         query, chosen = replace(query, kafka=replace(kafka, begun=begun)), {**chosen, **start}
-    events = _read_events(spark, records, streams, chosen, (name, event_time))
+    source_name = build_source_name("marks", streams, domain) + EVENTS_SUFFIX
+    events = read_events(spark, source_name, records, chosen, event_time)
     since = combine_whole(begun.values()).time
     if since not in (None, WHOLE_LOG.time):
         events = events.where(F.col(f"`{event_time}`") >= F.timestamp_millis(F.lit(since)))
@@ -180,32 +141,10 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     return unite_with_marks(sides, events, event_time, policy)
 
 
-def _check_policy(marks: Marks, policy: WatermarkPolicy) -> None:
+def _check_marks(marks: str) -> None:
     if marks == "topic":
-        policy.check_partial('read_noted_kafka(marks="topic")')
-    if policy.batch_after_mark and marks == "topic":
-        raise Rejected(
-            'with marks="topic" Spark plans the micro-batches, so batch_after_mark has no effect: '
-            "leave it out, and the last claim comes with the next mark or record; or read with "
-            'marks="ahead" or marks="committed"'
-        )
-
-
-def _split_options(
-    options: Sequence[object], marks: Marks, domain: str | None
-) -> tuple[CatchUp | None, int]:
-    for option in options:
-        option_name = type(option).__name__
-        if remedy := FILE_LOG_OPTIONS.get(option_name):
-            raise Rejected(f"{option_name} is an option of file logs: {remedy}")
-    chosen = choose_options(options, {CatchUp: "catch_up", Ingestion: "ingestion"})
-    catch_up: CatchUp | None = chosen.get("catch_up")
-    if catch_up is not None and marks == "topic":
-        raise Rejected(
-            'with marks="topic" nothing compares the query with its stream, so CatchUp has no '
-            'effect: read with marks="ahead" or marks="committed"'
-        )
-    return catch_up, find_lag_ms(domain, chosen.get("ingestion"), LAG_REMEDY)
+        raise Rejected(RELAYED_REMEDY)
+    check_one_of("marks", marks, Marks)
 
 
 def _limit_rows(
@@ -260,7 +199,7 @@ def _create_planner(
     query: MarksQuery,
     secrets: tuple[str | None, Mapping[str, Any]],
 ) -> TopicPlanner:
-    if _is_remote(spark):
+    if is_remote(spark):
         raise Rejected(f"{asked} needs the checkpoint, which only Connect's server has: omit it")
     from spark_integration.marks_source.topics import create_planner  # noqa: PLC0415 - not in every PySpark
 
@@ -286,101 +225,11 @@ def parse_starting_offsets(offsets: str, topics: Mapping[str, str]) -> dict[str,
     }
 
 
-def _read_events(
-    spark: SparkSession,
-    records: KafkaRecords,
-    streams: Mapping[str, str],
-    options: Mapping[str, Any],
-    asked: tuple[str, str],
-) -> DataFrame:
-    name, event_time = asked
-    reader = set_reader_name(spark, spark.readStream, name).format("kafka")
-    chosen = {STARTING_OFFSETS: "earliest", **options, "subscribe": ",".join(streams.values())}
-    events = records.parsed(reader.options(**chosen).load())
-    check_events(events, event_time)
-    return require_event_time(events, event_time)
-
-
 def _require_option(name: str, value: str | None, marks: Marks) -> str:
     if not value:
         raise Rejected(f'marks="{marks}" needs {name}')
     return value
 
 
-def _map_streams(
-    topic: str | Sequence[str], stream: str | Mapping[str, str] | None
-) -> dict[str, str]:
-    topics = [topic] if isinstance(topic, str) else list(topic)
-    for each in topics:
-        validate_name("topic", each)
-    if not topics or len(set(topics)) < len(topics):
-        raise Rejected(f"topic must name at least one topic, each only once, not {topics}")
-    if isinstance(stream, str):
-        stream = dict.fromkeys(topics, stream)
-    names = {each: validate_name("stream", (stream or {}).get(each, each)) for each in topics}
-    unknown = sorted((stream or {}).keys() - names.keys())
-    if unknown:
-        raise Rejected(f"stream maps {unknown}, and the topics are {topics}")
-    shared = [name for name, count in Counter(names.values()).items() if count > 1]
-    if shared:
-        raise Rejected(
-            f"stream {shared[0]!r} belongs to several topics, and each topic needs a separate "
-            "stream: map each topic to its stream, stream={topic: stream, …}"
-        )
-    return {name: each for each, name in names.items()}
-
-
 def _choose_position_of(topic: str, *, several: bool) -> PositionOf:
     return KafkaTopic(topic).among_others if several else KafkaTopic(topic)
-
-
-def _find_ahead_limit(spark: SparkSession, options: Mapping[str, Any]) -> AheadLimit | None:
-    name, _, _ = AheadLimit.AT_ONCE.partition("=")
-    if read_setting(spark, name, "true").lower() == "false":
-        return AheadLimit.AT_ONCE
-    return next((limit for limit in AheadLimit if limit in options), None)
-
-
-def _is_remote(spark: object) -> bool:
-    return not isinstance(spark, SparkSession)
-
-
-def _find_ids(topics: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str | None]:
-    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
-
-    return {stream: Topic(config, topic).look().id for stream, topic in topics.items()}
-
-
-def _find_ids_if_known(
-    spark: SparkSession,
-    records: KafkaRecords,
-    options: Mapping[str, Any],
-    topics: Mapping[str, str],
-) -> dict[str, str | None]:
-    try:
-        if records.client is None and _is_remote(spark):
-            raise Rejected("with Spark Connect this process needs client= to connect to the broker")
-        return _find_ids(topics, build_client_config(options, records.client))
-    except (ImportError, NotedTimeError) as error:
-        log.warning("cannot check whether marks belong to another topic: %s", error)
-        return {}
-
-
-def _find_streams(
-    spark: SparkSession, streams: Collection[str], domain: str | None, noted: Noted
-) -> dict[str, StreamReply | None]:
-    if not noted.url or _is_remote(spark):
-        return dict.fromkeys(streams)
-    with closing(Transport(noted.url, token=noted.token)) as transport:
-        return {stream: check_known(transport, stream, domain) for stream in streams}
-
-
-def _find_logs(
-    known: Mapping[str, StreamReply | None], ids: Mapping[str, str | None]
-) -> dict[str, frozenset[str]]:
-    logs_by_stream = {}
-    for stream, read in known.items():
-        logs, topic_id = read.logs if read else (), ids.get(stream)
-        AnotherLog.check(stream, logs, topic_id)
-        logs_by_stream[stream] = frozenset((*logs, *([topic_id] if topic_id else ())))
-    return logs_by_stream

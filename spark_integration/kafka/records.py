@@ -7,15 +7,34 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
 from spark_integration.kafka.client import CLIENT_PREFIX, Client
+from spark_integration.marks.arguments import EVENT_TIMES_REMEDY
+from spark_integration.marks.reader_options import choose_options
 from spark_integration.marks.watermark import check_time, pin_filter
 from spark_integration.marks_source.query import AheadLimit
+from spark_integration.marks_source.read import check_events
+from spark_integration.session.settings import read_setting, set_reader_name
 
 Options = Mapping[str, str | int | bool]
+
+STARTING_OFFSETS = "startingOffsets"
+MOST_ROWS = AheadLimit.MOST_ROWS.value
+
+FILE_LOG_OPTIONS = {
+    "ReadRange": "read_complete_kafka reads a range of event times",
+    "Columns": "parse= of the records selects columns, and read_late_kafka reads late rows",
+    "Batches": f"{MOST_ROWS}, among the options of the records, limits a micro-batch",
+}
+"""The remedy for each option of file logs, by the name of its class."""
+
+LAG_REMEDY = (
+    f"{EVENT_TIMES_REMEDY}; or pass Ingestion(max_event_time_lag_ms=…), if no record is older than "
+    "that when it comes in"
+)
 
 OWN_OPTIONS = ("kafka.bootstrap.servers", "subscribe")
 
@@ -58,7 +77,7 @@ def normalize_options(records: KafkaRecords, by: str, *taken: str) -> dict[str, 
     Raises `Rejected` for `OWN_OPTIONS` and `taken`, which the function `by` sets.
     """
     own = (*OWN_OPTIONS, *taken)
-    named = (*map(str, AheadLimit), *own, *PATTERN_OPTIONS, "startingOffsets", "failOnDataLoss")
+    named = (*map(str, AheadLimit), *own, *PATTERN_OPTIONS, STARTING_OFFSETS, "failOnDataLoss")
     known = {each.lower(): each for each in named}
     chosen: dict[str, Any] = {}
     for name, value in records.options.items():
@@ -73,6 +92,38 @@ def normalize_options(records: KafkaRecords, by: str, *taken: str) -> dict[str, 
     if str(chosen.get("failOnDataLoss", True)).lower() != "true":
         raise Rejected("failOnDataLoss=false would silently skip rows that marks vouch for")
     return {**chosen, "kafka.bootstrap.servers": records.bootstrap}
+
+
+def choose_topic_options(options: Sequence[object], fields: Mapping[type, str]) -> dict[str, Any]:
+    """Return the options by their fields, or raise `Rejected`, also for options of file logs."""
+    for option in options:
+        option_name = type(option).__name__
+        if remedy := FILE_LOG_OPTIONS.get(option_name):
+            raise Rejected(f"{option_name} is an option of file logs: {remedy}")
+    return choose_options(options, fields)
+
+
+def find_ahead_limit(spark: SparkSession, options: Mapping[str, Any]) -> AheadLimit | None:
+    name, _, _ = AheadLimit.AT_ONCE.partition("=")
+    if read_setting(spark, name, "true").lower() == "false":
+        return AheadLimit.AT_ONCE
+    return next((limit for limit in AheadLimit if limit in options), None)
+
+
+def read_events(
+    spark: SparkSession,
+    source_name: str,
+    records: KafkaRecords,
+    options: Mapping[str, Any],
+    event_time: str,
+) -> DataFrame:
+    """Return the events of the topics, by default from the earliest offsets."""
+    topics = [records.topic] if isinstance(records.topic, str) else records.topic
+    reader = set_reader_name(spark, spark.readStream, source_name).format("kafka")
+    chosen = {STARTING_OFFSETS: "earliest", **options, "subscribe": ",".join(topics)}
+    events = records.parsed(reader.options(**chosen).load())
+    check_events(events, event_time)
+    return require_event_time(events, event_time)
 
 
 def is_committed(options: Mapping[str, Any]) -> bool:

@@ -134,8 +134,8 @@ class WantedMarks:
 def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: AheadLimit | None) -> None:
     if limit:
         raise Rejected(
-            f'{limit} may leave rows to later micro-batches, and with marks="topic" nothing checks '
-            'that rows below a mark are read: leave it out, or read with marks="committed"'
+            f"{limit} may leave rows to later micro-batches, and read_relayed_kafka does not check "
+            "that rows below a mark are read: leave it out, or use read_noted_kafka"
         )
     if read_setting(spark, DEPRECATED_FETCHING, "false").lower() == "true":
         raise Rejected(
@@ -143,8 +143,8 @@ def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: AheadLimi
         )
     if len(topics) > MAX_TOPICS:
         raise Rejected(
-            f'marks="topic" reads {MAX_TOPICS} topics at most, not {len(topics)}: with more '
-            'sources Spark may not read the marks first; read the topics with marks="ahead"'
+            f"read_relayed_kafka reads {MAX_TOPICS} topics at most, not {len(topics)}: with more "
+            "sources Spark may not read the marks first; use read_noted_kafka"
         )
     if len(topics) > 1 and read_setting(spark, MULTIPLE_POLICY, "min").lower() == "max":
         raise Rejected(

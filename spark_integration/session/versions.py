@@ -36,7 +36,7 @@ ALTERNATIVE_CALLS = {
     "NotedLogSink": "Spark's own sinks write the rows, without noting their times",
     "read_complete": "read_complete_kafka reads complete windows of Kafka topics",
 }
-UNIVERSAL_CALL = 'read_noted_kafka(marks="topic") reads Kafka topics with exact watermarks'
+UNIVERSAL_CALL = "read_relayed_kafka reads Kafka topics with exact watermarks"
 
 
 class SparkTooOld(Rejected, ImportError):

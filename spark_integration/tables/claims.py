@@ -78,7 +78,7 @@ class TableClaims:
     - `controller_url`: the controller names missing writers, if it answers within a second.
     - `static_sources`: how many sources without marks do not affect completeness.
     - `start_over`: whether the query may take over the name from another query, once.
-    - `strict`: only needed without state and with ``marks="topic"``.
+    - `strict`: only needed without state and with `read_relayed_kafka`.
     - `from_time`: states from when on the query has all rows, where its sources do not show it.
     - `window`: the largest size of the windows of a query with state, such as ``"1h"``, or ``"0s"``
       if it has no windows. `NotedTable` finds it if `time_of` is in a column of Spark's windows.

@@ -37,6 +37,7 @@ from spark_integration import (
     read_complete_kafka,
     read_noted_kafka,
     read_noted_log,
+    read_relayed_kafka,
     with_noted_watermark,
 )
 from spark_integration.checkpoint.source_positions import KafkaTopic
@@ -170,6 +171,9 @@ ALL: dict[str, Callable[..., object]] = {
         WITHOUT_JAVA, "log", Noted(url, "seen"), **asked
     ),
     "read_noted_kafka": lambda url, **asked: read_noted_kafka(
+        WITHOUT_JAVA, SEEN, Noted(url), **asked
+    ),
+    "read_relayed_kafka": lambda url, **asked: read_relayed_kafka(
         WITHOUT_JAVA, SEEN, Noted(url), **asked
     ),
     "with_noted_watermark": lambda url, **asked: with_noted_watermark(

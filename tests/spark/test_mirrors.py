@@ -43,9 +43,10 @@ def test_each_call_refuses_a_topic_of_another_log(mirror: Mirror, broker: Broker
     noted = Noted(mirror.url, mirror.name)
     records = KafkaRecords(mirror.name, mirror.broker.address)
     broker.create(name_noted_topic(mirror.name), 1)
-    for marks in ("ahead", "committed", "topic"):
+    ways: list[dict[str, Any]] = [{"marks": "ahead"}, {"marks": "committed"}, {"relayed": True}]
+    for way in ways:
         with pytest.raises(AnotherLog, match=f"of log {SOURCE}, and this is log {mirror.id}"):
-            mirror.read(marks=marks)
+            mirror.read(**way)
     with pytest.raises(AnotherLog):
         read_complete_kafka(
             mirror.spark, records, noted, START_MS, START_MS + 1000, event_time="timestamp"
@@ -59,7 +60,7 @@ def test_marks_mirrored_with_the_topic_fail_the_query(mirror: Mirror, broker: Br
     mark = Mark(1, START_MS + 1000, START_MS + 1000, StreamCut(dict(mirror.ends)))
     record = NotedRecord(mirror.name, "9f", "default", mirror.id, mark)
     broker.send(noted, [(0, record.value, 0)], "default")
-    asked: dict[str, Any] = {"marks": "topic", "url": "", "checkpoint_location": None}
+    asked: dict[str, Any] = {"relayed": True, "url": ""}
     mirror.run(**asked)
     counted = mirror.counts
     broker.send(noted, [(0, structs.replace(record, topic_id=SOURCE).value, 0)], "default")

@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.acceptance,
     pytest.mark.needs_spark("3.5"),
-    pytest.mark.shows('read_noted_kafka(marks="topic")'),
+    pytest.mark.shows("read_relayed_kafka"),
 ]
 
 ASKED = WantedMarks({"flights": "flights"}, {"flights": None}, {}, {}, WatermarkPolicy())
@@ -57,8 +57,7 @@ class NotedClock(Clock):
 
     def read(self, *given: Option, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
         """Return the records."""
-        without = {"url": "", "checkpoint_location": None}
-        return super().read(*given, **{"marks": "topic", **without, **asked})
+        return super().read(*given, **{"relayed": True, "url": "", **asked})
 
     def ends_of(self, batch: int) -> list[dict[str, dict[str, int]]]:
         """Return where the sources end in a batch, in the order of the plan."""
@@ -201,7 +200,8 @@ def test_relay_waits_for_a_transaction_that_a_mark_covers(make_clock: MakeClock)
     """A query that reads only committed records loses none of them, over a restart."""
     clock = make_clock(Clock)
     clock.marks.note("w", START_MS, {})
-    asked = {"marks": "topic", "options": {"kafka.isolation.level": "read_committed"}}
+    options = {"kafka.isolation.level": "read_committed"}
+    asked: dict[str, Any] = {"relayed": True, "options": options}
     with closing(
         KafkaRelay(clock.broker.config, clock.name, clock.url, new_partition_ms=0)
     ) as relay:

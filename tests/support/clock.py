@@ -1,5 +1,6 @@
 """A Kafka topic with records of each second, and a query that counts them."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
@@ -8,7 +9,7 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_integration import CatchUp, Ingestion, KafkaRecords, read_noted_kafka
+from spark_integration import CatchUp, Ingestion, KafkaRecords, read_noted_kafka, read_relayed_kafka
 from tests.support.bundles import take_fields, take_noted
 from tests.support.offset_log import read_plan
 from tests.support.queries import count_per_second
@@ -67,15 +68,14 @@ class Clock:
         self.note(second, max_time=START_MS + 1000 * second - 600)
 
     def read(self, *given: Option, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
-        chosen = {
-            "checkpoint_location": str(self.output.checkpoint),
-            "event_time": "timestamp",
-            "strict": False,
-            **asked,
-        }
+        """Return the records. If `relayed`, their marks come from the noted topic."""
+        relayed = asked.pop("relayed", False)
+        place = {} if relayed else {"checkpoint_location": str(self.output.checkpoint)}
+        chosen = {**place, "event_time": "timestamp", "strict": False, **asked}
         noted = take_noted(chosen, self.url)
         records = take_fields(KafkaRecords, chosen, topic=self.name, bootstrap=self.broker.address)
-        return retry_start(lambda: read_noted_kafka(self.spark, records, noted, *given, **chosen))
+        read: Callable[..., DataFrame] = read_relayed_kafka if relayed else read_noted_kafka
+        return retry_start(lambda: read(self.spark, records, noted, *given, **chosen))
 
     def run(self, *given: Option, **asked: Any) -> None:  # noqa: ANN401 - any parameter
         """Read all records in a run of the query."""

@@ -40,9 +40,12 @@ AGAIN_MS, KEPT_MS = 3 * MINUTE_MS, 4 * MINUTE_MS
 WAYS: dict[str, dict[str, int]] = {
     "ahead": {},
     "committed": {"maxOffsetsPerTrigger": 12},
-    "topic": {},
+    "relayed": {},
 }
-"""The values of `marks`, and options of the records. With the limit, rows follow their marks."""
+"""The values of `marks`, or `read_relayed_kafka`, and options of the records.
+
+With the limit, rows follow their marks.
+"""
 
 PLACES = ("planned", "written", "committed")
 SETTINGS = {

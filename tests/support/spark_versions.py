@@ -21,8 +21,8 @@ TABLE = ROOT / "docs" / "reference" / "spark-versions.json"
 PAGE = ROOT / "docs" / "reference" / "versions.md"
 
 FEATURES = {
-    'read_noted_kafka(marks="topic")': '`read_noted_kafka(marks="topic")`',
-    "read_noted_kafka": "`read_noted_kafka`, marks ahead or committed",
+    "read_relayed_kafka": "`read_relayed_kafka`",
+    "read_noted_kafka": "`read_noted_kafka`",
     "read_noted_log": "`read_noted_log`",
     "with_noted_watermark": "`with_noted_watermark`",
     "split_late": "`split_late`",
@@ -72,7 +72,7 @@ def render_table(table: Mapping[str, Any]) -> str:
     >>> print(render_table({"3.5": {"pyspark": "3.5.9", "passed": []}}).partition("| `split")[0])
     | PySpark | 3.5.9 |
     | --- | :-: |
-    | `read_noted_kafka(marks="topic")` | - |
+    | `read_relayed_kafka` | - |
     ...
     """
     head = [HEAD.strip("| "), *(each["pyspark"] for each in table.values())]

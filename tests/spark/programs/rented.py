@@ -43,13 +43,12 @@ def _make_refusing(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def count_marked(spark: SparkSession, asked: Asked) -> DataFrame:
     """Count a topic by the marks of its noted topic, and return all output of the query so far."""
-    from spark_integration import KafkaRecords, WatermarkPolicy, read_noted_kafka  # noqa: PLC0415
+    from spark_integration import KafkaRecords, WatermarkPolicy, read_relayed_kafka  # noqa: PLC0415
 
-    events = read_noted_kafka(
+    events = read_relayed_kafka(
         spark,
         KafkaRecords(asked["topic"], asked["bootstrap"], client=asked.get("client")),
         event_time="timestamp",
-        marks="topic",
         policy=WatermarkPolicy(strict=False),
     )
     return run_to_end(spark, per_second(events), asked)

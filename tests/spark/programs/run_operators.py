@@ -32,7 +32,13 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
+from spark_integration import (
+    KafkaRecords,
+    Noted,
+    WatermarkPolicy,
+    read_noted_kafka,
+    read_relayed_kafka,
+)
 from tests.support.killed_operators import (
     GAP_MS,
     KEPT_MS,
@@ -157,14 +163,17 @@ class Query:
         self._waits = Event()
 
         def read(topic: str) -> DataFrame:
+            records = KafkaRecords(topic, given["bootstrap"], parse=parse, options=asked["options"])
+            arguments = spark, records, Noted(given["url"])
+            policy = WatermarkPolicy(dedup_retention_ms=KEPT_MS)
+            if asked["marks"] == "relayed":
+                return read_relayed_kafka(*arguments, event_time="time", policy=policy)
             return read_noted_kafka(
-                spark,
-                KafkaRecords(topic, given["bootstrap"], parse=parse, options=asked["options"]),
-                Noted(given["url"]),
+                *arguments,
                 event_time="time",
                 checkpoint_location=str(self._checkpoint),
                 marks=asked["marks"],
-                policy=WatermarkPolicy(dedup_retention_ms=KEPT_MS),
+                policy=policy,
             )
 
         rows = retry_start(lambda: OPERATORS[asked["operator"]](read))

@@ -15,7 +15,13 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
+from spark_integration import (
+    KafkaRecords,
+    Noted,
+    WatermarkPolicy,
+    read_noted_kafka,
+    read_relayed_kafka,
+)
 from tests.support.spark_sessions import start_spark
 from tools.trials.kafka import connector
 from tools.trials.starting import start_query
@@ -42,17 +48,21 @@ class Given:
 def count(given: Given) -> None:
     """Run the query until it fails, and raise its error."""
     spark = start_spark({"spark.jars": ",".join(connector())})
-    records = read_noted_kafka(
-        spark,
-        KafkaRecords(
-            given.topic, given.bootstrap, options={"kafka.isolation.level": "read_committed"}
-        ),
-        Noted(given.controller),
-        checkpoint_location=given.checkpoint,
-        event_time="timestamp",
-        marks="topic" if given.relayed else "ahead",
-        policy=WatermarkPolicy(strict=False),
+    topic = KafkaRecords(
+        given.topic, given.bootstrap, options={"kafka.isolation.level": "read_committed"}
     )
+    noted, policy = Noted(given.controller), WatermarkPolicy(strict=False)
+    if given.relayed:
+        records = read_relayed_kafka(spark, topic, noted, event_time="timestamp", policy=policy)
+    else:
+        records = read_noted_kafka(
+            spark,
+            topic,
+            noted,
+            checkpoint_location=given.checkpoint,
+            event_time="timestamp",
+            policy=policy,
+        )
     counts = records.groupBy(F.window("timestamp", "1 second"), "partition").agg(
         F.count("*").alias("rows"), F.sum("offset").alias("offsets")
     )

@@ -1,0 +1,74 @@
+"""The streams of Kafka topics, and the ids of their logs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
+
+from pyspark.sql import SparkSession
+
+from noted_time import AnotherLog, Rejected
+from noted_time.client.transport import Transport
+from noted_time.values import validate_name
+from reader_client.protocol.answers import StreamReply
+from spark_integration.marks.arguments import Noted
+from spark_integration.marks.feed import check_known
+
+
+def is_remote(spark: object) -> bool:
+    """Return whether the session is one of Spark Connect."""
+    return not isinstance(spark, SparkSession)
+
+
+def map_streams(
+    topic: str | Sequence[str], stream: str | Mapping[str, str] | None
+) -> dict[str, str]:
+    """Return the topic of each stream, by default of the same name, or raise `Rejected`."""
+    topics = [topic] if isinstance(topic, str) else list(topic)
+    for each in topics:
+        validate_name("topic", each)
+    if not topics or len(set(topics)) < len(topics):
+        raise Rejected(f"topic must name at least one topic, each only once, not {topics}")
+    if isinstance(stream, str):
+        stream = dict.fromkeys(topics, stream)
+    names = {each: validate_name("stream", (stream or {}).get(each, each)) for each in topics}
+    unknown = sorted((stream or {}).keys() - names.keys())
+    if unknown:
+        raise Rejected(f"stream maps {unknown}, and the topics are {topics}")
+    shared = [name for name, count in Counter(names.values()).items() if count > 1]
+    if shared:
+        raise Rejected(
+            f"stream {shared[0]!r} belongs to several topics, and each topic needs a separate "
+            "stream: map each topic to its stream, stream={topic: stream, …}"
+        )
+    return {name: each for each, name in names.items()}
+
+
+def find_ids(topics: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the id of each stream's topic as the broker says, `None` before Kafka 2.8."""
+    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
+
+    return {stream: Topic(config, topic).look().id for stream, topic in topics.items()}
+
+
+def find_streams(
+    spark: SparkSession, streams: Collection[str], domain: str | None, noted: Noted
+) -> dict[str, StreamReply | None]:
+    """Return what the controller says of each stream, `None` if this process cannot ask it."""
+    if not noted.url or is_remote(spark):
+        return dict.fromkeys(streams)
+    with closing(Transport(noted.url, token=noted.token)) as transport:
+        return {stream: check_known(transport, stream, domain) for stream in streams}
+
+
+def find_logs(
+    known: Mapping[str, StreamReply | None], ids: Mapping[str, str | None]
+) -> dict[str, frozenset[str]]:
+    """Return the ids that each stream's topic may have, or raise `AnotherLog`."""
+    logs_by_stream = {}
+    for stream, read in known.items():
+        logs, topic_id = read.logs if read else (), ids.get(stream)
+        AnotherLog.check(stream, logs, topic_id)
+        logs_by_stream[stream] = frozenset((*logs, *([topic_id] if topic_id else ())))
+    return logs_by_stream
