@@ -10,9 +10,18 @@ import msgspec
 
 from controller.api.wire.problems import Responses
 from controller.api.wire.requests import list_bodies
-from noted_time import CompleteWindow, StreamCut, TimeWindow, answers
+from noted_time import CompleteWindow, StreamCut, TimeWindow
+from noted_time.answers import (
+    group_answers,
+    mark_answers,
+    note_answers,
+    overviews,
+    stream_answers,
+    writer_answers,
+)
 from noted_time.json_types import OFFSETS_SCHEMA, SCHEMA_REF
 from noted_time.values import MAX_INT64
+from noted_time.verdict import Completeness
 
 Schema = dict[str, Any]
 
@@ -24,11 +33,28 @@ FOR_READERS_OF_CODE = re.compile(r"\n\n(?=Raises|[^\n]*:\n\n>>>|>>>)")
 
 SCHEMA_REFERENCE = re.compile(SCHEMA_REF.format(name=r"(\w+)"))
 
-ANSWER_STRUCTS = {
-    name: kind
-    for name, kind in vars(answers).items()
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not msgspec.Struct
-}
+ANSWER_MODULES = (
+    group_answers,
+    mark_answers,
+    note_answers,
+    overviews,
+    stream_answers,
+    writer_answers,
+)
+
+
+def list_answer_structs() -> dict[str, type[msgspec.Struct]]:
+    """Return the structs that the modules of answers declare or import for fields, by name."""
+    structs: dict[str, type[msgspec.Struct]] = {}
+    for module in ANSWER_MODULES:
+        for name, kind in vars(module).items():
+            if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                structs[name] = kind
+    structs[Completeness.__name__] = Completeness
+    return structs
+
+
+ANSWER_STRUCTS = list_answer_structs()
 
 
 def declare(*kinds: type[Any]) -> Responses:
