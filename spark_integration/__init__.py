@@ -5,7 +5,6 @@ Names are imported on first use, because Spark's Python processes may lack packa
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from noted_time.extras import import_lazily, require_extra
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from spark_integration.tables.table import NotedTable as NotedTable
 
 with require_extra(__name__, "spark"):
-    import_module(f"{__name__}.marks.watermark")  # imports all common dependencies
+    import spark_integration.marks.watermark  # noqa: F401 - imports all common dependencies
     from spark_integration.session.versions import require
 
 LAZY_IMPORTS = {

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 from noted_time.extras import require_extra
@@ -55,18 +54,20 @@ class Bucket:
     ) -> None:
         """Send no request. Errors name `what`, by default the URL."""
         with require_extra(what or url, extra):
-            stores, self._functions = map(import_module, ("obstore.store", "obstore"))
+            import obstore  # noqa: PLC0415 - an extra
+            from obstore.store import from_url  # noqa: PLC0415 - likewise
+        self._functions: Any = obstore
         self._url, self._what, self._process = url, what, process
         self.errors: Any = self._functions.exceptions
+        # HTTP is used only if the environment has such an endpoint
+        client_options: Any = {"allow_http": True, **timeouts}
+        retry_config: Any = {
+            "max_retries": max_retries,
+            "retry_timeout": RETRIED_TIMEOUTS * timeouts["timeout"],
+        }
         with self._translate_errors(what or url):
-            self._store: Any = stores.from_url(
-                url,
-                # used only if the environment has such an endpoint
-                client_options={"allow_http": True, **timeouts},
-                retry_config={
-                    "max_retries": max_retries,
-                    "retry_timeout": RETRIED_TIMEOUTS * timeouts["timeout"],
-                },
+            self._store: Any = from_url(
+                url, client_options=client_options, retry_config=retry_config
             )
 
     def call(

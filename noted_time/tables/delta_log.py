@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from typing import Any
 
 from noted_time.reading import TableHistory
@@ -38,14 +37,15 @@ class DeltaLog:
         """The table of the last `history`."""
 
     def history(self, at: int | str | None = None) -> TableHistory:
-        deltalake = import_module("deltalake")
-        exceptions = import_module("deltalake.exceptions")
+        from deltalake import DeltaTable  # noqa: PLC0415 - an extra
+        from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415 - likewise
+
         try:
-            table = self.table = deltalake.DeltaTable(self._location)
+            table = self.table = DeltaTable(self._location)
             self._look()
-        except exceptions.TableNotFoundError as error:
+        except TableNotFoundError as error:
             raise Rejected(f"there is no Delta table at {self._location!r}") from error
-        except (exceptions.DeltaError, OSError) as error:
+        except (DeltaError, OSError) as error:
             name = f"the Delta table at {self._location!r}"
             if CATALOG_MANAGED in str(error):
                 raise Rejected(CATALOG_NOT_SUPPORTED.format(name)) from error
@@ -57,12 +57,15 @@ class DeltaLog:
         return history_of(rows, metadata.configuration, at=at, table=str(metadata.id))
 
     def exists(self) -> bool:
-        return bool(import_module("deltalake").DeltaTable.is_deltatable(self._location))
+        from deltalake import DeltaTable  # noqa: PLC0415 - an extra
+
+        return DeltaTable.is_deltatable(self._location)
 
     def _look(self) -> None:
-        fs = import_module("pyarrow.fs")
-        handler = import_module("deltalake.fs").DeltaStorageHandler(self._location)
-        files = fs.PyFileSystem(handler)
+        from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - an extra
+        from pyarrow import fs  # noqa: PLC0415 - likewise
+
+        files = fs.PyFileSystem(DeltaStorageHandler(self._location))
         infos = {}
         for info in files.get_file_info(fs.FileSelector(LOG_DIRECTORY)):
             if commit := _COMMIT_FILE.fullmatch(info.base_name):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,6 @@ from noted_time.values import Conflict, Rejected, Unreachable, Unreadable
 TABLE_KINDS = ("delta", "iceberg")
 URL_FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
 
-COMMIT_CONFLICTS = {
-    "delta": ("deltalake.exceptions", "CommitFailedError"),
-    "iceberg": ("pyiceberg.exceptions", "CommitFailedException"),
-}
 CHANGED_MEANWHILE = (
     "{} was changed while the claim was committed, so nothing is committed: check its new commits, "
     "then run the command again"
@@ -47,6 +42,8 @@ class LoadedTable:
     def check_column(self, name: str) -> None:
         """Raise `Rejected` if the table has no such column; ``window.end`` is in a struct."""
         with require_extra(f"reading {self.url}", self.kind):
+            from pyarrow import types as arrow_types  # noqa: PLC0415 - an extra
+
             fields: Any = self._read_schema()
             for part in name.split("."):
                 types = {each.name: each.type for each in fields}
@@ -55,33 +52,43 @@ class LoadedTable:
                     raise Rejected(
                         f"time_of={name!r} is not a column of {self.url}: use one of {known}"
                     )
-                is_struct = import_module("pyarrow.types").is_struct(types[part])
+                is_struct = arrow_types.is_struct(types[part])
                 fields = types[part] if is_struct else ()
 
     def append_nothing(self, metadata: Mapping[str, str]) -> None:
         """Commit without rows. Raises `Conflict` if another commit came first."""
         with require_extra(f"committing to {self.url}", self.kind):
-            module, name = COMMIT_CONFLICTS[self.kind]
-            try:
-                if self.kind == "delta":
-                    self._append_nothing_to_delta(metadata)
-                else:
-                    rows = self._read_schema().empty_table()
-                    self._table.append(rows, snapshot_properties=dict(metadata))
-            except getattr(import_module(module), name) as error:
-                raise Conflict(CHANGED_MEANWHILE.format(self.url)) from error
+            if self.kind == "delta":
+                self._append_nothing_to_delta(metadata)
+            else:
+                self._append_nothing_to_iceberg(metadata)
 
     def _append_nothing_to_delta(self, metadata: Mapping[str, str]) -> None:
-        properties = import_module("deltalake").CommitProperties(
-            custom_metadata={"userMetadata": json.dumps(dict(metadata))}
-        )
+        from deltalake import CommitProperties  # noqa: PLC0415 - an extra
+        from deltalake.exceptions import CommitFailedError  # noqa: PLC0415 - likewise
+
+        properties = CommitProperties(custom_metadata={"userMetadata": json.dumps(dict(metadata))})
         schema = self._table.schema()
-        self._table.create_write_transaction([], "append", schema, commit_properties=properties)
+        try:
+            self._table.create_write_transaction([], "append", schema, commit_properties=properties)
+        except CommitFailedError as error:
+            raise Conflict(CHANGED_MEANWHILE.format(self.url)) from error
+
+    def _append_nothing_to_iceberg(self, metadata: Mapping[str, str]) -> None:
+        from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415 - an extra
+
+        try:
+            rows = self._read_schema().empty_table()
+            self._table.append(rows, snapshot_properties=dict(metadata))
+        except CommitFailedException as error:
+            raise Conflict(CHANGED_MEANWHILE.format(self.url)) from error
 
     def _read_schema(self) -> Any:  # noqa: ANN401 - pyarrow's
         schema = self._table.schema()
         if self.kind == "delta":
-            return import_module("pyarrow").schema(schema)
+            import pyarrow as pa  # noqa: PLC0415 - an extra
+
+            return pa.schema(schema)
         return schema.as_arrow()
 
 
@@ -109,12 +116,13 @@ def make_absolute(url: str) -> str:
 
 
 def _load_iceberg(location: str) -> Any:  # noqa: ANN401 - pyiceberg's
-    catalogs = import_module("pyiceberg.catalog")
-    missing = import_module("pyiceberg.exceptions")
+    from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - an extra
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError  # noqa: PLC0415 - likewise
+
     catalog, _, name = location.partition(".")
     try:
-        return catalogs.load_catalog(catalog).load_table(name)
-    except (missing.NoSuchTableError, missing.NoSuchNamespaceError) as error:
+        return load_catalog(catalog).load_table(name)
+    except (NoSuchTableError, NoSuchNamespaceError) as error:
         raise Rejected(f"catalog {catalog!r} has no table {name!r}") from error
     except Exception as error:
         raise Unreachable(f"catalog {catalog!r} of Iceberg does not answer: {error}") from error

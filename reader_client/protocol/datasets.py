@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,7 +42,6 @@ Offsets = Callable[[Mapping[int, int]], ReadOffsets]  # exact below the given cu
 
 UNKNOWN_LAG_KINDS = frozenset(("no_mark", "unknown_partition", "not_claimed"))
 
-CHECKPOINT_MODULE = "spark_integration.checkpoint.committed"
 GROUP_FORM = "group:NAME@BROKERS/TOPIC, for example group:billing@127.0.0.1:9092/orders"
 DELTA_TABLE = "{0} is a Delta table and not a checkpoint: write delta:{0}"
 
@@ -249,8 +247,8 @@ def _open_checkpoint(name: str, stream: str) -> dict[str, Offsets]:
     if Path(name, "_delta_log").is_dir():
         raise Rejected(DELTA_TABLE.format(name))
     with require_extra(f"reading {name}", "spark"):
-        checkpoints = import_module(CHECKPOINT_MODULE)  # the package is above this one
-    streams: dict[str, Offsets] = checkpoints.open_streams(name)
+        from spark_integration.checkpoint.committed import open_streams  # noqa: PLC0415 - needs the extra
+    streams = open_streams(name)
     if not stream:
         return streams
     if len(streams) > 1:
