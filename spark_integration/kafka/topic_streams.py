@@ -55,7 +55,7 @@ def find_ids(topics: Mapping[str, str], config: Mapping[str, str]) -> dict[str, 
 def find_streams(
     spark: SparkSession, streams: Collection[str], domain: str | None, noted: Noted
 ) -> dict[str, StreamReply | None]:
-    """Return what the controller says of each stream, `None` if this process cannot ask it."""
+    """Return the reply about each stream, `None` if this process cannot ask the controller."""
     if not noted.url or is_remote(spark):
         return dict.fromkeys(streams)
     with closing(Transport(noted.url, token=noted.token)) as transport:

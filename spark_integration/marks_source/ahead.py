@@ -11,21 +11,38 @@ read, the plan of N + 2 that it is read.
 
 from __future__ import annotations
 
+import logging
+import time as clocks
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from noted_time import Recreated, Rejected
+from noted_time import Recreated, Rejected, Unreachable
+from noted_time.reading import WHOLE_LOG, MarkHistory, WholeFrom
 from noted_time.values import find_missing_offsets
 from spark_integration.marks.offset import MarkAhead, StreamOffset
 from spark_integration.marks.released import Released
+from spark_integration.marks_source.begins import TopicLike, find_whole_from, warn_of_deleted
+from spark_integration.marks_source.query import AheadLimit, KafkaPlanning
 
 if TYPE_CHECKING:
     from noted_time.kafka import TopicLook
 
+log = logging.getLogger("noted_time.spark")
+
+PLANNING_S = 30.0
+PAUSE_S = 0.2
+
 NEW_CHECKPOINT = "start a query with a new checkpoint"
+
+NO_IDS = (
+    "Kafka topic %r has no id, as before Kafka 2.8: if it is recreated and soon longer than the "
+    "query has read, that is not detected"
+)
+
+UNWATCHED_TERMS = KafkaPlanning({}, ahead=False)
 
 
 def find_unreached(needs: Mapping[int, int], position: Mapping[int, int]) -> dict[int, int]:
@@ -37,17 +54,59 @@ def find_unreached(needs: Mapping[int, int], position: Mapping[int, int]) -> dic
     return {each.segment: each.needed for each in find_missing_offsets(position, needs)}
 
 
-@dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """How far a query has read a topic when it plans micro-batch `batch`.
+    """The plan of a stream's rows in one run, from micro-batch to micro-batch.
 
-    `read` has the ends of the batch before, `logs` the ids that the topic may have.
+    Before `batch` is planned, the query has read to `read`, and the topic may have the ids `logs`.
+    Without a `topic` to watch, another source reads the rows, and marks follow them.
     """
 
-    name: str
-    batch: int
-    read: Mapping[int, int]
-    logs: Collection[str] = ()
+    def __init__(
+        self,
+        name: str,
+        topic: TopicLike | None = None,
+        terms: KafkaPlanning = UNWATCHED_TERMS,
+        patience_s: float = PLANNING_S,
+    ) -> None:
+        self.name = name
+        self._topic = topic
+        self._terms = terms
+        self._patience_s = patience_s
+        self.batch = 0
+        self.read: Mapping[int, int] = {}
+        self.logs: Collection[str] = ()
+        self._is_known = False
+        self._frozen: TopicLook | None = None
+        self.begun: WholeFrom | None = None
+        self._logged: WholeFrom | None = None
+
+    @property
+    def is_watched(self) -> bool:
+        return self._topic is not None
+
+    def begin_batch(self, batch: int, read: Mapping[int, int], logs: Collection[str] = ()) -> None:
+        """Begin the plan of a micro-batch. `read` has the ends of the batch before."""
+        self.batch = batch
+        self.read = read
+        self.logs = logs
+
+    def freeze(self) -> None:
+        if self._topic is not None:
+            self._frozen = self._look_at(self._topic)
+
+    def check_limit(self, due: MarkAhead | None) -> None:
+        limit = self._terms.limit
+        if due is not None and limit:
+            raise Rejected(
+                f"mark {due.seq} of Kafka topic {self.name!r} came before its rows were "
+                f"read, and {limit} may now leave them to a later micro-batch, which would drop "
+                f"them as late: run the query without {limit} until it has read "
+                f"{dict(due.needs)}, and set it then"
+            )
+
+    def check_judged(self, ended: StreamOffset, batch: int) -> None:
+        if self._terms.limit is AheadLimit.AT_ONCE:
+            self.check_limit(next((a for a in ended.ahead if a.batch == batch - 1), None))
 
     def find_due(self, admitted: StreamOffset) -> MarkAhead | None:
         """Return the mark of the batch before, if its cut is not read yet.
@@ -65,19 +124,85 @@ class TopicPlan:
                 )
         return None
 
+    def look(
+        self, admitted: StreamOffset, due: MarkAhead | None, *, waits: bool
+    ) -> TopicLook | None:
+        """Return the topic's state, or `None` if it is not watched, not needed or unknown.
+
+        Each run asks the broker once, to find a recreated topic before it reads rows.
+        """
+        topic = self._topic
+        if topic is None:
+            return None
+        is_needed = due is not None or not self._is_known
+        if not is_needed and not waits:
+            return None
+        deadline = clocks.monotonic() + self._patience_s
+        while True:
+            try:
+                look = self._frozen or self._look_at(topic)
+            except Unreachable as error:
+                if not is_needed:
+                    log.warning("marks come after their rows for now: %s", error)
+                    return None
+                if clocks.monotonic() >= deadline:
+                    raise
+            else:
+                fault = self._find_fault(admitted, due, look)
+                if fault is None:
+                    if not self._is_known and look.id is None:
+                        log.warning(NO_IDS, self.name)
+                    self._is_known = True
+                    return look
+                is_certain = isinstance(fault, Recreated) and fault.is_certain
+                if is_certain or clocks.monotonic() >= deadline:
+                    raise fault
+            self._wait()
+
+    def find_position(self, look: TopicLook) -> Mapping[int, int]:
+        """Return how far the planned batch will have read for certain."""
+        if not self._terms.ahead or self._terms.limit or self._frozen is not None:
+            return self.read
+        return {
+            partition: max(end, look.ends.get(partition, 0)) for partition, end in self.read.items()
+        }
+
+    def find_whole_from(
+        self, known: WholeFrom | None, marks: MarkHistory, *, bounded: bool
+    ) -> WholeFrom | None:
+        topic = self._topic
+        if topic is None or known is None or not known.is_pending:
+            return known
+        with suppress(Unreachable):
+            if known.begins is None:
+                self.begun = self.begun or find_whole_from(topic, self._look_at(topic))
+            begun = self.begun or known
+            whole = begun.resolve(marks, bounded=bounded)
+            if whole not in (known, self._logged, WHOLE_LOG):
+                warn_of_deleted(self.name, begun.begins or {}, self._look_at(topic), whole)
+            self._logged = known = whole
+        return known
+
+    def admit(self, admitted: StreamOffset, mark: Released, cut: Mapping[int, int]) -> StreamOffset:
+        ahead = tuple(
+            each
+            for each in admitted.ahead
+            if each.batch >= self.batch - 1 and find_unreached(each.needs, self.read)
+        )
+        if needs := find_unreached(cut, self.read):
+            ahead += (MarkAhead(self.batch, mark.seq, needs),)
+        return replace(admitted, mark=mark, ahead=ahead)
+
     def check_same(self, admitted: StreamOffset, look: TopicLook) -> None:
         ids = {admitted.topic_id, look.id} - {None}
         if len(ids) > 1 and not ids <= set(self.logs):
             fact = f"its id is {look.id}, and the query has read {admitted.topic_id}"
-            raise self.build_recreated(fact, is_certain=True)
+            raise self._build_recreated(fact, is_certain=True)
         for partition, end in look.ends.items():
             if (read := self.read.get(partition, 0)) > end:
-                raise self.build_recreated(
+                raise self._build_recreated(
                     f"partition {partition} ends at {end}, and the query has read to {read}"
                 )
-
-    def build_recreated(self, fact: str, *, is_certain: bool = False) -> Recreated:
-        return Recreated(f"Kafka topic {self.name!r}", fact, is_certain=is_certain)
 
     def find_unclear(self, due: MarkAhead | None, look: TopicLook) -> frozenset[int]:
         """Return the needed partitions that the broker did not return."""
@@ -91,20 +216,35 @@ class TopicPlan:
             )
         return frozenset(self.read.keys() - look.partitions).union(unread.keys() - known.keys())
 
-    def find_readable(self, look: TopicLook) -> dict[int, int]:
-        return {
-            partition: max(end, look.ends.get(partition, 0)) for partition, end in self.read.items()
-        }
+    def _look_at(self, topic: TopicLike) -> TopicLook:
+        return topic.look(committed=self._terms.committed)
 
-    def admit(self, admitted: StreamOffset, mark: Released, cut: Mapping[int, int]) -> StreamOffset:
-        ahead = tuple(
-            each
-            for each in admitted.ahead
-            if each.batch >= self.batch - 1 and find_unreached(each.needs, self.read)
-        )
-        if needs := find_unreached(cut, self.read):
-            ahead += (MarkAhead(self.batch, mark.seq, needs),)
-        return replace(admitted, mark=mark, ahead=ahead)
+    def _wait(self) -> None:
+        clocks.sleep(PAUSE_S)
+        if self._frozen is not None:
+            with suppress(Unreachable):
+                self.freeze()
+
+    def _find_fault(
+        self, admitted: StreamOffset, due: MarkAhead | None, look: TopicLook
+    ) -> Rejected | Unreachable | None:
+        try:
+            self.check_same(admitted, look)
+            unclear = self.find_unclear(due, look)
+        except Rejected as error:
+            return error
+        return self._explain_unclear(min(unclear), look) if unclear else None
+
+    def _explain_unclear(self, partition: int, look: TopicLook) -> Recreated | Unreachable:
+        if partition in look.partitions:
+            return Unreachable(
+                f"partition {partition} of Kafka topic {self.name!r} has no leader, and the last "
+                "mark needs its rows: start the query again once it has a leader; no rows are lost"
+            )
+        return self._build_recreated(f"it has no partition {partition}, which the query has read")
+
+    def _build_recreated(self, fact: str, *, is_certain: bool = False) -> Recreated:
+        return Recreated(f"Kafka topic {self.name!r}", fact, is_certain=is_certain)
 
     def _describe_lack(
         self, ahead: MarkAhead, unread: Mapping[int, int], ends: Mapping[int, int] | None = None

@@ -21,11 +21,10 @@ from spark_integration.marks.feed import FeedMarks
 from spark_integration.marks.offset import MarkAhead, NotedOffset, StreamOffset
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
-from spark_integration.marks_source import topics
 from spark_integration.marks_source.ahead import TopicPlan
 from spark_integration.marks_source.begins import find_whole_from
 from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
-from spark_integration.marks_source.topics import TopicPlanner, WatchedTopic
+from spark_integration.marks_source.topics import TopicPlanner
 from tests.core.test_scenarios import show_value
 from tests.support.feeds import LocalFeed
 from tests.support.offset_log import plan
@@ -124,8 +123,8 @@ class Query:
             streams, "", self._checkpoint, policy=policy, kafka=terms, lag_ms=self._lag_ms
         )
         releasers = {"flights": Releaser(GivenFeed(self.marks))}
-        watched = {"flights": WatchedTopic(self.topic, terms, patience_s=self.patience_s)}
-        self._planner = TopicPlanner(query, releasers, watched)
+        planned = TopicPlan("flights", self.topic, terms, patience_s=self.patience_s)
+        self._planner = TopicPlanner(query, releasers, {"flights": planned})
         self._frozen: dict[int, int] | None = None
         if now:
             before = dict(self.topic.ends)
@@ -333,7 +332,7 @@ class AheadScenario(Scenario):
         self.query.restart(AheadLimit[limit] if limit else None)
 
     def unwatch(self) -> None:
-        self.query._planner._watched = {}
+        self.query._planner._plans = {"flights": TopicPlan("flights")}
 
     def ends(self, ends: dict[int, int]) -> None:
         self.topic.ends = ends
@@ -368,7 +367,9 @@ def test_mark_with_rows_unread_a_batch_later_fails_the_query() -> None:
     """The query fails a batch earlier if the topic does not have the rows."""
     ahead = MarkAhead(1, 7, {0: 4})
     admitted, look = StreamOffset(ahead=(ahead,)), GivenTopic({0: 3}).look()
-    second, third = (TopicPlan("flights", batch, {0: 3}) for batch in (2, 3))
+    second, third = TopicPlan("flights"), TopicPlan("flights")
+    second.begin_batch(2, {0: 3})
+    third.begin_batch(3, {0: 3})
     with pytest.raises(Rejected) as late:
         third.find_due(admitted)
     with pytest.raises(Rejected) as lost:
@@ -389,7 +390,7 @@ def test_ends_that_briefly_go_back_are_polled_again(
 ) -> None:
     """A killed broker reports lower ends once it is back. Its topic keeps its id."""
     query = begin_query(tmp_path)
-    monkeypatch.setattr(topics, "PAUSE_S", 0.0)
+    monkeypatch.setattr("spark_integration.marks_source.ahead.PAUSE_S", 0.0)
     query.topic.id, query.patience_s = "a", 60.0
     query.mark()
     query.topic.lower = [{0: 3, 1: 2}] * 3
@@ -417,11 +418,12 @@ def test_only_a_query_without_limits_reads_ahead(
 ) -> None:
     """It reads ahead in the partitions that it has read before."""
     topic = GivenTopic({0: 5, 2: 1})
-    watched = WatchedTopic(topic, KafkaPlanning({}, ahead=ahead, limit=limit))
+    planned = TopicPlan("flights", topic, KafkaPlanning({}, ahead=ahead, limit=limit))
+    planned.begin_batch(1, {0: 3, 1: 4})
     if now:
-        watched.freeze()
+        planned.freeze()
 
-    assert watched.find_position(TopicPlan("flights", 1, {0: 3, 1: 4}), topic.look()) == position
+    assert planned.find_position(topic.look()) == position
 
 
 def test_rows_deleted_before_the_query_are_logged_once(

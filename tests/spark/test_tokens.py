@@ -13,9 +13,10 @@ from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.log.query import LogQuery
 from spark_integration.log.source import LogSource
 from spark_integration.marks.released import Released
+from spark_integration.marks_source.ahead import PLANNING_S
 from spark_integration.marks_source.query import KafkaPlanning, MarksQuery
 from spark_integration.marks_source.source import MarksSource
-from spark_integration.marks_source.topics import PLANNING_S, create_planner
+from spark_integration.marks_source.topics import create_planner
 from spark_integration.session.sources import build_options
 from tests.spark.conftest import Reads
 from tests.support.gates import Guarded
@@ -92,13 +93,13 @@ def test_planner_uses_the_secrets_of_its_query(controller: Served) -> None:
     )
     client = {"bootstrap.servers": "127.0.0.1:9", "log_level": 0, "sasl.password": SECRET}
     planner = create_planner(query, controller.token, client)
-    (releaser,), (watched,) = planner.marks.values(), planner._watched.values()
-    topic = watched._topic
+    (releaser,), (planned,) = planner.marks.values(), planner._plans.values()
+    topic = planned._topic
     releaser.follow(Released())
 
     assert isinstance(topic, Topic)
-    assert (watched.name, dict(topic.connection)) == ("arrivals", client)
-    assert (watched._terms, watched._patience_s) == (query.kafka, PLANNING_S)
+    assert (planned.name, dict(topic.connection)) == ("arrivals", client)
+    assert (planned._terms, planned._patience_s) == (query.kafka, PLANNING_S)
     assert releaser._feed.subject == "stream 'flights', domain 'landed'"
     last = Released("", 1, releaser.last_lower)
     assert (releaser.final_state, releaser.has_more(last)) == ("finished", False)
