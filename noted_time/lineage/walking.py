@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from noted_time.reading.claims import NOT_CLAIMED, ClaimStatus, NoClaim, TableHistory
+from noted_time.lineage.schemes import find_scheme
 from noted_time.values import (
     DEFAULT_DOMAIN,
     MIN_INT64,
     NAME_PATTERN,
-    Claim,
     NotedTimeError,
     Rejected,
     format_gap,
-    format_time,
 )
-from noted_time.verdict.words import describe_first_mark
-
-TABLE_SCHEMES = ("delta", "iceberg")
 
 MOST_DEPTH, MOST_HOPS = 20, 100
 NOT_FOLLOWED = f"it is more than {MOST_DEPTH} hops away, or one of more than {MOST_HOPS}"
 
-RUN_JOB = "run the job, then `{program} claim inherit {dataset} …`"
 RUN_QUERY = "check that the query runs and keeps up: `{program} doctor --checkpoint DIR`"
-LET_CLAIM = "let its query claim (NotedTable), or its job (`{program} claim inherit {dataset} …`)"
-ACCEPT_AGAIN = "`{program} claim accept {dataset}` lists the commits since the claim"
 RESTORE_SOURCE = "restore {dataset}, or the access to it"
 
 
@@ -52,10 +44,10 @@ class Dataset(NamedTuple):
     def kind(self) -> str:
         if NAME_PATTERN.fullmatch(self.name):
             return "stream"
-        scheme = self.name.partition(":")[0]
-        if scheme in TABLE_SCHEMES:
-            return "table"
-        return "group" if scheme == "group" else "checkpoint"
+        scheme = find_scheme(self.name)
+        if scheme is not None:
+            return scheme.kind
+        return "group" if self.name.startswith("group:") else "checkpoint"
 
 
 class HopSource(Struct, frozen=True):
@@ -96,50 +88,6 @@ class Hop(Struct, frozen=True):
 
 
 Hops = Mapping[Dataset, Hop]
-
-
-def describe_table(
-    dataset: Dataset, history: TableHistory, time: int | None, names: tuple[str, ...] = ()
-) -> Hop:
-    """Return a table with its sources, also the sources of claims that have ended.
-
-    `names` are the claims that count, by default the expected ones.
-    """
-    statuses = history.statuses()
-    found = history.claim(names or None, statuses)
-    moments = {commit.id: commit.current_since for commit in history.commits}
-    judged = (statuses.get(each) for each in names or history.expects or statuses)
-    known = [each for each in judged if each is not None and each.claim is not None]
-    sources = tuple(s for each in known for s in _list_sources(dataset, each, moments))
-    is_by_job = any(each.why for each in sources)
-    if isinstance(found, NoClaim):
-        is_unclaimed = not known or NOT_CLAIMED in found.why
-        remedy = LET_CLAIM if is_unclaimed else RUN_JOB if is_by_job else ACCEPT_AGAIN
-        return Hop(dataset, None, sources, f"nothing is claimed of it: {found.why}", remedy)
-    why = "" if sources else "its claim names no stream"
-    remedy = RUN_JOB if is_by_job else RUN_QUERY
-    is_before = time is not None and found.from_time is not None and time <= found.from_time
-    doubt = found.gone if is_before else describe_first_mark(found.known_first_lower, time)
-    return Hop(dataset, found.complete_to, sources, why, remedy, found.describe_lack(), doubt)
-
-
-def _list_sources(
-    dataset: Dataset, status: ClaimStatus, moments: Mapping[int, int]
-) -> Iterator[HopSource]:
-    """Yield the sources of a claim. A job's claim is their least time, less the job's delay."""
-    claim, taken_to = status.claim or Claim("", None), status.complete_to
-    streams = tuple(Dataset(each.stream, each.domain) for each in claim.sources)
-    if not claim.inherits:
-        for stream, read in zip(streams, claim.sources, strict=True):
-            yield HopSource(stream, taken_to, read.lag_ms)
-        return
-    least_time = min(each.complete_to for each in claim.inherits)
-    delay_ms = 0 if claim.complete_to is None else least_time - claim.complete_to
-    second = moments.get(status.at or 0, 0) // 1000 * 1000
-    since = f"since {format_time(second)}" if second else "again"
-    why = f"the job that writes {dataset} has not run {since}"
-    for each in claim.inherits:
-        yield HopSource(Dataset(each.table), taken_to, delay_ms, why, each.complete_to, streams)
 
 
 def walk(root: Hop, read: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from noted_time.verdict import Requirement
 from noted_time_cli.client.caller import Caller
 from noted_time_cli.terminal.brokers import Config, build_kafka_config
 from noted_time_cli.terminal.options import DEFAULT_URL, NO_VALUES, DomainOption, option, parse_name
-from reader_client.protocol.datasets import OpenDataset, open_dataset
+from reader_client.protocol.datasets import OpenDataset, StreamDataset, open_dataset
 
 STDIN_NAME = "-"
 
@@ -58,11 +58,16 @@ class DatasetOptions:
         dataset = Dataset(name, self.domain or "")
         self._check(dataset, again=again)
         if self.offsets is not None:
-            return OpenDataset(dataset, {name: lambda _: self._read_file()})
+            return StreamDataset(dataset, {name: lambda _: self._read_file()})
         kafka = build_kafka_config("", self.config) if self.config else {}
-        opened = open_dataset(dataset, names=self.name, stream=self.stream or "", kafka=kafka)
         is_default = call.transport.controllers.urls == (DEFAULT_URL,)
-        return replace(opened, asks="if it answers") if is_default else opened
+        return open_dataset(
+            dataset,
+            names=self.name,
+            stream=self.stream or "",
+            kafka=kafka,
+            asking="if it answers" if is_default else "always",
+        )
 
     def _check(self, dataset: Dataset, *, again: bool) -> None:
         kind = dataset.kind

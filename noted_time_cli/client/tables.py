@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from noted_time.installation import name_program
-from noted_time.lineage import LET_CLAIM
 from noted_time.tables import NoClaim, accept, inherit, pin, since_claims, standing
+from noted_time.tables.claim_verdicts import judge_no_claim
+from noted_time.tables.table_hop import LET_CLAIM
 from noted_time.values import Rejected, format_time
-from noted_time.verdict import judge_no_claim
 from noted_time_cli.client.datasets import Names
 from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import NO_VALUES, AsJson, duration, option

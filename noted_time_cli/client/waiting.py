@@ -22,6 +22,7 @@ from noted_time_cli.client.datasets import (
 )
 from noted_time_cli.terminal.options import TimeArgument, duration, option
 from noted_time_cli.terminal.output import UNANSWERED_STATUS, echo, fail, format_position, say
+from reader_client.protocol.datasets import wait_for_dataset
 
 NOT_YET_STATUS = 124  # as of timeout(1)
 
@@ -88,7 +89,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     if asked.from_time is not None and not asked.has_no_missing:
         raise typer.BadParameter(SINCE_ALONE)
     try:
-        answer = run(opened.wait(asked, timeout / 1000), build_performer(call.ask, _sleep))
+        steps = wait_for_dataset(opened, asked, timeout / 1000)
+        answer = run(steps, build_performer(call.ask, _sleep))
     except (Conflict, Unreachable) as error:
         to = format_time(asked.to or 0)
         status = NOT_YET_STATUS if isinstance(error, NotYet) else UNANSWERED_STATUS

@@ -1,48 +1,37 @@
-"""Judges datasets: streams, their readers, and tables that claim."""
+"""Judges datasets: streams, their readers, and those that a feature opens by a scheme."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec.structs import replace
 
-from noted_time.answers import Completeness, LedgerPage
+from noted_time.answers import Completeness
 from noted_time.client import Question
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown, NotYet, until_complete
 from noted_time.extras import require_extra
-from noted_time.lineage import Dataset
+from noted_time.lineage import Dataset, Hop, find_scheme
 from noted_time.progress import ReadOffsets
-from noted_time.tables import NoClaim, TableClaim, standing
-from noted_time.values import INGESTION_NAME, ClaimSource, NotedTimeError, Rejected, validate_name
-from noted_time.verdict import (
-    NO_DOMAIN,
-    Lack,
-    Requirement,
-    ask_source,
-    can_use_counts,
-    combine,
-    describe_marks_not_kept,
-    find_reported_writers,
-    judge_claim,
-    judge_no_claim,
-    list_asked_sources,
-    list_late_writers,
-    refuse_late_rows,
-)
-from reader_client.protocol.questions import ask_completeness, ask_late_reports, ask_stream
+from noted_time.values import INGESTION_NAME, Rejected, validate_name
+from noted_time.verdict import Requirement, combine
+from reader_client.protocol.questions import ask_completeness, ask_stream
 
 Offsets = Callable[[Mapping[int, int]], ReadOffsets]  # exact below the given cut
 
 UNKNOWN_LAG_KINDS = frozenset(("no_mark", "unknown_partition", "not_claimed"))
 
 GROUP_FORM = "group:NAME@BROKERS/TOPIC, for example group:billing@127.0.0.1:9092/orders"
+NO_DOMAIN = (
+    "who vouches is not known, as the claim does not name its time domain: if its query uses "
+    "read_relayed_kafka, let it use read_noted_kafka; otherwise start it again"
+)
 DELTA_TABLE = "{0} is a Delta table and not a checkpoint: write delta:{0}"
 
 _GROUP_URL = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
@@ -51,23 +40,36 @@ _GROUP_URL = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
 Steps = Generator[Question[Any] | partial[ReadOffsets], Any, Completeness]
 
 
-@dataclass(frozen=True)
-class OpenDataset:
-    """A dataset that can be judged.
+Asking = Literal["always", "if it answers", "never"]
+"""When a controller is asked, if the dataset itself can be judged without one."""
 
-    `readers` are the offsets that it has read, by stream. `names` are the claims that count in a
-    table, and `asks` says when to ask its streams.
-    """
+
+class OpenDataset(Protocol):
+    """A dataset that can be judged."""
+
+    @property
+    def dataset(self) -> Dataset: ...
+
+    def judge(self, asked: Requirement) -> Steps:
+        """Judge the dataset. Raises as the questions, or if the dataset cannot be read."""
+
+
+class FeatureDataset(OpenDataset, Protocol):
+    """A dataset that a feature opens, which has sources of its own."""
+
+    def describe_hop(self, time: int | None) -> Hop:
+        """Return how far the dataset is complete by itself, for a requested time (Unix ms)."""
+
+
+@dataclass(frozen=True)
+class StreamDataset:
+    """A stream, or the offsets that a reader has read, by stream."""
 
     dataset: Dataset
     readers: Mapping[str, Offsets] = field(default_factory=dict)
-    names: tuple[str, ...] = ()
-    asks: Literal["always", "if it answers", "never"] = "always"
 
     def judge(self, asked: Requirement) -> Steps:
-        """Judge the dataset. Raises as the questions and as its offsets or its table."""
-        if self.dataset.kind == "table":
-            return (yield from self._judge_table(asked))
+        """Judge the stream or what was read. Raises as the questions and as the offsets."""
         asked = replace(asked, domain=asked.domain or self.dataset.domain or None)
         if not self.readers:
             found: Completeness = yield ask_completeness(self.dataset.name, asked)
@@ -80,12 +82,6 @@ class OpenDataset:
     def sources(self) -> list[Dataset]:
         """Return the streams that a group or checkpoint has read."""
         return [Dataset(stream, self.dataset.domain) for stream in self.readers]
-
-    def wait(self, asked: Requirement, timeout_s: float) -> Generator[Any, Any, Completeness]:
-        """Judge until the answer is final or the time is up, and return the last answer."""
-        return wait_until_final(
-            lambda wait_ms: self.judge(replace(asked, wait_ms=wait_ms)), timeout_s
-        )
 
     def judge_source(self, stream: str, asked: Requirement) -> Steps:
         """Judge the rows that have been read of one stream.
@@ -102,107 +98,19 @@ class OpenDataset:
         found = yield ask_completeness(stream, replace(asked, read=read, wait_ms=0))
         return found
 
-    def _judge_table(self, asked: Requirement) -> Steps:
-        table = self.dataset.name
-        found = standing(table, self.names or None)
-        if isinstance(found, NoClaim):
-            return judge_no_claim(table, found)
-        time = asked.to
-        if time is None:
-            time = asked.tiling.start_of(found.complete_to)
-        answer = yield from self._judge_time(found, asked, time)
-        earlier = answer.complete_to
-        if asked.to is None and answer.status == "waiting" and earlier and earlier < time:
-            before = yield from self._judge_time(found, asked, earlier)
-            answer = before if before.is_complete else answer
-        return answer
-
-    def _judge_time(self, found: TableClaim, asked: Requirement, time: int) -> Steps:
-        """Judge by the first claim that is complete to the time, then by the last one."""
-        table, version = self.dataset.name, found.version_at(time)
-        first: TableClaim | NoClaim = found
-        if version is not None:
-            first = standing(table, self.names or None, at=version)
-        asked = replace(asked, to=time)
-        claim = found if isinstance(first, NoClaim) else first
-        answers = yield from self._ask_sources(claim, asked)
-        answer = judge_claim(table, claim, time, asked, answers)
-        if answer.is_complete or claim == found:
-            return answer
-        answers = yield from self._ask_sources(found, asked, is_later=version is not None)
-        return replace(judge_claim(table, found, time, asked, answers), version=found.version)
-
-    def _ask_sources(
-        self, claim: TableClaim, asked: Requirement, *, is_later: bool = False
-    ) -> Generator[Any, Any, dict[ClaimSource, Completeness | Lack] | None]:
-        sources = list_asked_sources(claim, asked)
-        if sources is None or (sources and self.asks == "never"):
-            return None
-        answers: dict[ClaimSource, Completeness | Lack] = {}
-        for source in sources:
-            if source.at_most is None:
-                answers[source] = describe_marks_not_kept(source)
-                continue
-            try:
-                domain = yield from find_domain(source)
-                named = source._replace(domain=domain)
-                answers[source] = yield from ask_claimed_source(
-                    claim, named, asked, is_later=is_later
-                )
-            except NoDomain as error:
-                answers[source] = Lack(kind="not_asked", status="unknown", sentence=str(error))
-            except NotedTimeError:
-                if self.asks == "always":
-                    raise
-                return None
-        return answers
-
-
-def ask_claimed_source(
-    claim: TableClaim, source: ClaimSource, asked: Requirement, *, is_later: bool
-) -> Generator[Question[Any], Any, Completeness]:
-    """Ask the stream of a claim as of the claim's marks, and for late rows that the table lacks.
-
-    `is_later` says that an earlier version of the table had the time, and lacked a writer.
-    """
-    requirement = ask_source(source, asked)
-    answer: Completeness = yield ask_completeness(source.stream, requirement)
-    if can_use_counts(claim, source, asked, answer):
-        without_counts = replace(requirement, require_all=False, require_known=True)
-        counted: Completeness = yield ask_completeness(source.stream, without_counts)
-        if counted.is_complete:
-            answer = counted
-    writers = list_late_writers(claim, asked, answer, is_later=is_later)
-    if writers and requirement.to is not None:
-        writers = yield from _find_reported_writers(source, writers, requirement.to)
-    return refuse_late_rows(claim, answer, writers)
-
-
-def _find_reported_writers(
-    source: ClaimSource, writers: Collection[str], to: int
-) -> Generator[Question[Any], Any, set[str]]:
-    """Return the writers that reported rows below a time, up to the last mark of the claim."""
-    last = Requirement(to=source.at_most, domain=source.domain)
-    answer: Completeness = yield ask_completeness(source.stream, last)
-    if answer.mark is None:
-        return {*writers}
-    page: LedgerPage = yield ask_late_reports(source.stream, source.domain)
-    reports, count = page.late_reports, page.late_report_count
-    return find_reported_writers(writers, reports, count, to, answer.mark.written_at)
-
 
 class NoDomain(Rejected):
-    """A claim names no domain, and its stream has several."""
+    """It is not known which domain of a stream was read, and the stream has several."""
 
 
-def find_domain(source: ClaimSource) -> Generator[Question[Any], Any, str]:
-    """Return the domain of a source, by default the only one that its stream has ever had.
+def find_domain(stream: str, domain: str | None) -> Generator[Question[Any], Any, str]:
+    """Return the domain, by default the only one that the stream has ever had.
 
     Raises `NoDomain` if the stream has several.
     """
-    if source.domain is not None:
-        return source.domain
-    domains: tuple[str, ...] = (yield ask_stream(source.stream)).domains
+    if domain is not None:
+        return domain
+    domains: tuple[str, ...] = (yield ask_stream(stream)).domains
     if len(domains) > 1 or domains[0] == INGESTION_NAME:  # whose lag is not known
         raise NoDomain(NO_DOMAIN)
     return domains[0]
@@ -214,20 +122,28 @@ def open_dataset(
     names: Iterable[str] = (),
     stream: str = "",
     kafka: Mapping[str, Any] | None = None,
-) -> OpenDataset:
-    """Return a stream, a table, a consumer group or the checkpoint of a query, by its name.
+    asking: Asking = "always",
+) -> StreamDataset | FeatureDataset:
+    """Return a stream, a consumer group, the checkpoint of a query, or a feature's dataset.
 
-    `stream` names the stream of a group or a checkpoint, if the topic has another name. Raises
-    `Rejected` for a name of another form, and `ImportError` if a package must be installed.
+    `stream` names the stream of a group or a checkpoint, if the topic has another name. A feature's
+    dataset gets `names` and `asking`. Raises `Rejected` for a name of another form, and
+    `ImportError` if a package must be installed.
     """
     dataset = name if isinstance(name, Dataset) else Dataset(name)
+    scheme = find_scheme(dataset.name)
+    if scheme is not None:
+        module, _, function = scheme.opener.partition(":")
+        open_feature = getattr(import_module(module), function)
+        opened: FeatureDataset = open_feature(dataset, names=tuple(names), asking=asking)
+        return opened
     match dataset.kind:
         case "group":
-            return OpenDataset(dataset, _open_group(dataset.name, stream, kafka or {}))
+            return StreamDataset(dataset, _open_group(dataset.name, stream, kafka or {}))
         case "checkpoint":
-            return OpenDataset(dataset, _open_checkpoint(dataset.name, stream))
+            return StreamDataset(dataset, _open_checkpoint(dataset.name, stream))
         case _:
-            return OpenDataset(dataset, names=tuple(names))
+            return StreamDataset(dataset)
 
 
 def _open_group(name: str, stream: str, kafka: Mapping[str, Any]) -> dict[str, Offsets]:
@@ -254,6 +170,15 @@ def _open_checkpoint(name: str, stream: str) -> dict[str, Offsets]:
     if len(streams) > 1:
         raise Rejected(f"the query of {name} reads {', '.join(streams)}: leave the stream out")
     return dict.fromkeys([stream], *streams.values())
+
+
+def wait_for_dataset(
+    opened: OpenDataset, asked: Requirement, timeout_s: float
+) -> Generator[Any, Any, Completeness]:
+    """Judge until the answer is final or the time is up, and return the last answer."""
+    return wait_until_final(
+        lambda wait_ms: opened.judge(replace(asked, wait_ms=wait_ms)), timeout_s
+    )
 
 
 def wait_until_final(

@@ -1,4 +1,4 @@
-"""Reads the hops from a dataset to its writers: streams, tables, groups and checkpoints."""
+"""Reads the hops from a dataset to its writers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from noted_time.answers import Completeness
 from noted_time.client import Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown, build_performer
-from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource, Why, describe_table, walk
+from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource, Why, walk
 from noted_time.progress import ReadOffsets
-from noted_time.tables.table_urls import open_history
-from noted_time.values import UNIX_MS, YEAR_MS, ClaimSource
+from noted_time.values import UNIX_MS, YEAR_MS
 from noted_time.verdict import Requirement, describe_objections
-from reader_client.protocol.datasets import OpenDataset, find_domain, open_dataset
+from reader_client.protocol.datasets import StreamDataset, find_domain, open_dataset
 from reader_client.protocol.questions import ask_completeness
 
 EXPLAIN_WRITERS = "`{{program}} explain {{dataset}}{}` explains each writer"
@@ -38,14 +37,13 @@ class HopReader:
         return Why(root, self.time, walk(self.read(root, names), self.read))
 
     def read(self, dataset: Dataset, names: tuple[str, ...] = ()) -> Hop:
-        match dataset.kind:
-            case "table":
-                return describe_table(dataset, open_history(dataset.name), self.time, names)
-            case "stream":
-                domain = run(find_domain(ClaimSource(*dataset)), self.ask)
-                return self._read_stream(dataset._replace(domain=domain))
-            case _:
-                return self._read_reader(open_dataset(dataset, kafka=self.kafka))
+        if dataset.kind == "stream":
+            domain = run(find_domain(*dataset), self.ask)
+            return self._read_stream(dataset._replace(domain=domain))
+        opened = open_dataset(dataset, names=names, kafka=self.kafka)
+        if isinstance(opened, StreamDataset):
+            return self._read_reader(opened)
+        return opened.describe_hop(self.time)
 
     def _read_stream(self, dataset: Dataset) -> Hop:
         found = self._judge(dataset)
@@ -72,7 +70,7 @@ class HopReader:
         found: Completeness = self.ask(ask_completeness(stream.name, asked))
         return found
 
-    def _read_reader(self, opened: OpenDataset) -> Hop:
+    def _read_reader(self, opened: StreamDataset) -> Hop:
         dataset, sources = opened.dataset, list[HopSource]()
         remedy = RUN_QUERY if dataset.kind == "checkpoint" else RUN_CONSUMERS
         reasons, remarks, doubts = list[str](), list[str](), list[str]()

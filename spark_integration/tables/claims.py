@@ -27,6 +27,7 @@ from noted_time.reading import (
     format_properties,
     prepare_commit,
 )
+from noted_time.tables.claim_verdicts import add_writers
 from noted_time.tables.table_urls import split_url
 from noted_time.values import (
     MIN_INT64,
@@ -42,7 +43,7 @@ from noted_time.values import (
     unix_ms_of,
     validate_name,
 )
-from noted_time.verdict import Requirement, add_writers
+from noted_time.verdict import Requirement
 from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
 from spark_integration.marks.offset import StreamFacts, is_noted, is_of_log, is_of_marks, list_facts
 from spark_integration.tables.formats import OpenTable, open_table
@@ -210,7 +211,7 @@ class TableClaims:
         (source,) = claim.sources
         transport = Transport(self.controller_url, token=self.token, timeout_s=ASK_TIMEOUT_S)
         try:
-            domain = run(find_domain(source), transport.ask)
+            domain = run(find_domain(source.stream, source.domain), transport.ask)
             asked = Requirement(to=claim.complete_to + source.lag_ms, domain=domain)
             answer = transport.ask(ask_completeness(source.stream, asked))
             stream = transport.ask(ask_stream(source.stream))

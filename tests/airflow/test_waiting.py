@@ -34,7 +34,7 @@ from noted_time_airflow.waiting import (
     poll_once,
     watch,
 )
-from reader_client.protocol.datasets import OpenDataset
+from reader_client.protocol.datasets import StreamDataset
 from tests.support.claimed import TEN, Orders
 from tests.support.controllers import wait_until_async
 from tests.support.gates import Guarded
@@ -166,7 +166,7 @@ def test_unread_rows_of_a_group_pass_no_policy(shop: Shop) -> None:
     Lima may have late rows then, so each policy warns.
     """
     read = {0: 7, 1: 4}
-    group = OpenDataset(Dataset("group:g@b/t"), {shop.name: lambda _: ReadOffsets(read)})
+    group = StreamDataset(Dataset("group:g@b/t"), {shop.name: lambda _: ReadOffsets(read)})
 
     def look(wanted: Wanted) -> PollResult:
         try:

@@ -1,11 +1,9 @@
 """Verdicts of policies on the lacks of a dataset."""
 
 import pytest
-from msgspec.structs import replace
 
 from noted_time.open_enum import list_names
-from noted_time.reading import NoClaim
-from noted_time.verdict import Lack, apply_policy, judge_no_claim
+from noted_time.verdict import Completeness, Lack, apply_policy
 from noted_time.verdict.completeness import LackKind
 
 POLICIES = ("fail", "wait", "warn", "accept")
@@ -21,7 +19,7 @@ BY_LATE = dict.fromkeys(BY_MISSING, REMARKS) | {"late": PASSED}
 def test_policies_pass_writers_but_no_rows(kind: LackKind) -> None:
     """One of `missing` and `late` varies, and the other warns; other lacks always fail."""
     lack = Lack(kind=kind, status="incomplete", sentence="")
-    answer = replace(judge_no_claim("delta:t", NoClaim("")), lacks=(lack,))
+    answer = Completeness(status="incomplete", lacks=(lack,), sentence="", remedy="")
     by_missing = [apply_policy(answer, each, "warn") for each in POLICIES]
     by_late = [apply_policy(answer, "warn", each) for each in POLICIES]
 

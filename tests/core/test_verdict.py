@@ -24,7 +24,7 @@ from noted_time.values import (
     WriterStatus,
 )
 from noted_time.verdict import Completeness, Latecomer, Requirement, combine
-from reader_client.protocol.datasets import ask_claimed_source
+from reader_client.tables.table_dataset import ask_claimed_source
 from tests.support.judged import Domain, ask
 
 MARKS = [Mark(seq, 10 * seq, 0, StreamCut({0: seq})) for seq in (1, 2, 3)]

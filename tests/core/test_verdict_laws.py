@@ -14,19 +14,11 @@ from noted_time.answers import LedgerPage
 from noted_time.client import Question, run
 from noted_time.progress import ReadOffsets
 from noted_time.reading import Commit, MarkHistory, TableClaim, TableHistory
+from noted_time.tables.claim_verdicts import add_writers, judge_claim, list_asked_sources
 from noted_time.tables.pins import Pin, build_inheritance
 from noted_time.values import MIN_INT64, Claim, ClaimSource, Mark, StreamCut, StreamSettings
-from noted_time.verdict import (
-    Completeness,
-    Requirement,
-    Verdict,
-    add_writers,
-    judge,
-    judge_claim,
-    judge_time,
-    list_asked_sources,
-)
-from reader_client.protocol.datasets import ask_claimed_source
+from noted_time.verdict import Completeness, Requirement, Verdict, judge, judge_time
+from reader_client.tables.table_dataset import ask_claimed_source
 from tests.core.acts import DOMAINS, WRITERS, Act, Kind, histories, live, perform, streams
 from tests.core.test_vouching import (
     OPENS_FIRST,

@@ -23,7 +23,7 @@ from noted_time.reading import MarkHistory
 from noted_time.values import Mark, Note, Rejected
 from noted_time.verdict import Requirement
 from reader_client import complete_to
-from reader_client.protocol.datasets import OpenDataset
+from reader_client.protocol.datasets import StreamDataset
 from tests.support.judged import Domain
 from tests.support.streams import advance_all, deliver, make_stream
 from tools.trials.calls import TEN
@@ -156,7 +156,7 @@ def judge(history: History, committed: Mapping[int, int], to: int | None = None)
         return domain.answer(convert(question.body, Requirement, strict=False))
 
     readers = {"s": partial(find_read_offsets, topic, committed)}
-    group = OpenDataset(Dataset("group:g@localhost/s"), readers)
+    group = StreamDataset(Dataset("group:g@localhost/s"), readers)
     return run(group.judge(Requirement(to=to)), build_performer(answer))
 
 
@@ -291,7 +291,7 @@ def test_group_is_asked_about_the_offsets_below_a_mark(served: Served, stream: s
         cuts.append(dict(cut))
         return read
 
-    group = OpenDataset(Dataset(f"group:g@localhost/{stream}"), {stream: look_up})
+    group = StreamDataset(Dataset(f"group:g@localhost/{stream}"), {stream: look_up})
     with closing(Transport(served.url)) as transport:
         perform = build_performer(transport.ask)
         answers = [run(group.judge(Requirement(to=to)), perform) for to in (TEN, None, TEN - 1)]

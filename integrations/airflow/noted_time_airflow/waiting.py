@@ -90,8 +90,12 @@ class Wanted:
                 f"the extra of Airflow's connection {kafka.conn_id!r} is not a JSON object of "
                 'settings of librdkafka, such as {"security.protocol": "SSL"}'
             ) from error
-        opened = open_dataset(self.dataset, stream=self.stream, kafka=settings)
-        return opened if address else replace(opened, asks="never")
+        return open_dataset(
+            self.dataset,
+            stream=self.stream,
+            kafka=settings,
+            asking="always" if address else "never",
+        )
 
 
 @dataclass(frozen=True, slots=True)

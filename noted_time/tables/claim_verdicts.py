@@ -41,11 +41,6 @@ NO_STREAM = (
     'without required writers (missing="accept")'
 )
 
-NO_DOMAIN = (
-    "who vouches is not known, as the claim does not name its time domain: if its query uses "
-    "read_relayed_kafka, let it use read_noted_kafka; otherwise start it again"
-)
-
 MARKS_NOT_KEPT = (
     "who vouches is not known, as the claim does not say which marks of {} its job has read: run "
     "the job and `{} claim inherit` again"

@@ -1,0 +1,1 @@
+"""Tables as datasets: they are judged by the claims in their commits."""

@@ -1,0 +1,138 @@
+"""Judges a table by its claims, and asks their streams who vouches."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from noted_time.answers import Completeness, LedgerPage
+from noted_time.client import Question
+from noted_time.lineage import Dataset, Hop
+from noted_time.tables import NoClaim, TableClaim, standing
+from noted_time.tables.claim_verdicts import (
+    ask_source,
+    can_use_counts,
+    describe_marks_not_kept,
+    find_reported_writers,
+    judge_claim,
+    judge_no_claim,
+    list_asked_sources,
+    list_late_writers,
+    refuse_late_rows,
+)
+from noted_time.tables.table_hop import describe_table
+from noted_time.tables.table_urls import open_history
+from noted_time.values import ClaimSource, NotedTimeError
+from noted_time.verdict import Lack, Requirement
+from reader_client.protocol.datasets import Asking, FeatureDataset, NoDomain, Steps, find_domain
+from reader_client.protocol.questions import ask_completeness, ask_late_reports
+
+
+@dataclass(frozen=True)
+class TableDataset:
+    """A table that can be judged. `names` are the claims that count."""
+
+    dataset: Dataset
+    names: tuple[str, ...] = ()
+    asking: Asking = "always"
+
+    def describe_hop(self, time: int | None) -> Hop:
+        """Return the table with its sources. Raises as `standing`."""
+        history = open_history(self.dataset.name)
+        return describe_table(self.dataset, history, time, self.names)
+
+    def judge(self, asked: Requirement) -> Steps:
+        """Judge the table. Raises as the questions and as `standing`."""
+        table = self.dataset.name
+        found = standing(table, self.names or None)
+        if isinstance(found, NoClaim):
+            return judge_no_claim(table, found)
+        time = asked.to
+        if time is None:
+            time = asked.tiling.start_of(found.complete_to)
+        answer = yield from self._judge_time(found, asked, time)
+        earlier = answer.complete_to
+        if asked.to is None and answer.status == "waiting" and earlier and earlier < time:
+            before = yield from self._judge_time(found, asked, earlier)
+            answer = before if before.is_complete else answer
+        return answer
+
+    def _judge_time(self, found: TableClaim, asked: Requirement, time: int) -> Steps:
+        """Judge by the first claim that is complete to the time, then by the last one."""
+        table, version = self.dataset.name, found.version_at(time)
+        first: TableClaim | NoClaim = found
+        if version is not None:
+            first = standing(table, self.names or None, at=version)
+        asked = replace(asked, to=time)
+        claim = found if isinstance(first, NoClaim) else first
+        answers = yield from self._ask_sources(claim, asked)
+        answer = judge_claim(table, claim, time, asked, answers)
+        if answer.is_complete or claim == found:
+            return answer
+        answers = yield from self._ask_sources(found, asked, is_later=version is not None)
+        return replace(judge_claim(table, found, time, asked, answers), version=found.version)
+
+    def _ask_sources(
+        self, claim: TableClaim, asked: Requirement, *, is_later: bool = False
+    ) -> Generator[Any, Any, dict[ClaimSource, Completeness | Lack] | None]:
+        sources = list_asked_sources(claim, asked)
+        if sources is None or (sources and self.asking == "never"):
+            return None
+        answers: dict[ClaimSource, Completeness | Lack] = {}
+        for source in sources:
+            if source.at_most is None:
+                answers[source] = describe_marks_not_kept(source)
+                continue
+            try:
+                domain = yield from find_domain(source.stream, source.domain)
+                named = source._replace(domain=domain)
+                answers[source] = yield from ask_claimed_source(
+                    claim, named, asked, is_later=is_later
+                )
+            except NoDomain as error:
+                answers[source] = Lack(kind="not_asked", status="unknown", sentence=str(error))
+            except NotedTimeError:
+                if self.asking == "always":
+                    raise
+                return None
+        return answers
+
+
+def ask_claimed_source(
+    claim: TableClaim, source: ClaimSource, asked: Requirement, *, is_later: bool
+) -> Generator[Question[Any], Any, Completeness]:
+    """Ask the stream of a claim as of the claim's marks, and for late rows that the table lacks.
+
+    `is_later` says that an earlier version of the table had the time, and lacked a writer.
+    """
+    requirement = ask_source(source, asked)
+    answer: Completeness = yield ask_completeness(source.stream, requirement)
+    if can_use_counts(claim, source, asked, answer):
+        without_counts = replace(requirement, require_all=False, require_known=True)
+        counted: Completeness = yield ask_completeness(source.stream, without_counts)
+        if counted.is_complete:
+            answer = counted
+    writers = list_late_writers(claim, asked, answer, is_later=is_later)
+    if writers and requirement.to is not None:
+        writers = yield from _find_reported_writers(source, writers, requirement.to)
+    return refuse_late_rows(claim, answer, writers)
+
+
+def _find_reported_writers(
+    source: ClaimSource, writers: Collection[str], to: int
+) -> Generator[Question[Any], Any, set[str]]:
+    """Return the writers that reported rows below a time, up to the last mark of the claim."""
+    last = Requirement(to=source.at_most, domain=source.domain)
+    answer: Completeness = yield ask_completeness(source.stream, last)
+    if answer.mark is None:
+        return {*writers}
+    page: LedgerPage = yield ask_late_reports(source.stream, source.domain)
+    reports, count = page.late_reports, page.late_report_count
+    return find_reported_writers(writers, reports, count, to, answer.mark.written_at)
+
+
+def open_table(dataset: Dataset, *, names: tuple[str, ...], asking: Asking) -> FeatureDataset:
+    return TableDataset(dataset, names, asking)
