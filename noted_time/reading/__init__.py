@@ -1,15 +1,5 @@
 """Computes times, cuts and windows from marks."""
 
-from noted_time.reading.claims import Change, ClaimStatus, Commit, NoClaim, TableClaim, TableHistory
-from noted_time.reading.committing import (
-    RememberedBatch,
-    build_acceptance,
-    find_committed_part,
-    format_properties,
-    prepare_commit,
-    remember_record,
-    withdraw_batch,
-)
 from noted_time.reading.coverage import (
     UNKNOWN_STATUS,
     CountsByWriter,

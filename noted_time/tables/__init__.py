@@ -8,12 +8,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from noted_time.reading import Commit, NoClaim, TableClaim, TableHistory, build_acceptance
+from noted_time.tables.claim import Claim
+from noted_time.tables.committing import build_acceptance
 from noted_time.tables.history_rows import history_of
 from noted_time.tables.inheriting import Inheritance, inherit, pin
 from noted_time.tables.pins import Pin
+from noted_time.tables.table_history import Commit, NoClaim, TableClaim, TableHistory
 from noted_time.tables.table_urls import LoadedTable, open_history
-from noted_time.values import Claim, Rejected
+from noted_time.values import Rejected
 
 __all__ = [
     "Inheritance",

@@ -8,16 +8,9 @@ from msgspec.structs import replace
 
 from noted_time.installation import name_program
 from noted_time.progress import ReadOffsets
-from noted_time.reading import NoClaim, TableClaim
-from noted_time.values import (
-    MIN_INT64,
-    VOUCHED_FIELDS,
-    Claim,
-    ClaimSource,
-    LateReport,
-    Rejected,
-    shift_bound,
-)
+from noted_time.tables.claim import VOUCHED_FIELDS, Claim, ClaimSource, shift_bound
+from noted_time.tables.table_history import NoClaim, TableClaim
+from noted_time.values import MIN_INT64, LateReport, Rejected
 from noted_time.verdict.completeness import (
     Completeness,
     Lack,

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from noted_time.reading import TableHistory
 from noted_time.tables.history_rows import history_of
+from noted_time.tables.table_history import TableHistory
 from noted_time.values import Rejected, Unreachable
 
 LOG_DIRECTORY = "_delta_log"

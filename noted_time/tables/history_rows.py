@@ -10,8 +10,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from noted_time.reading import Change, Commit, TableHistory
-from noted_time.values import LARGEST_RECORD, Rejected, parse_claims
+from noted_time.tables.claim import LARGEST_RECORD, parse_claims
+from noted_time.tables.table_history import Change, Commit, TableHistory
+from noted_time.values import Rejected
 
 Row = Mapping[str, Any]
 

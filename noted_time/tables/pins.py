@@ -15,7 +15,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from noted_time.reading.claims import (
+from noted_time.tables.claim import VOUCHED_FIELDS, Claim, Parent, join_sources, shift_bound
+from noted_time.tables.committing import find_last_record, list_other_names
+from noted_time.tables.table_history import (
     HISTORY_GAP,
     ClaimStatus,
     NoClaim,
@@ -23,17 +25,7 @@ from noted_time.reading.claims import (
     TableHistory,
     find_whether_all_keep,
 )
-from noted_time.reading.committing import find_last_record, list_other_names
-from noted_time.values import (
-    MIN_INT64,
-    VOUCHED_FIELDS,
-    Claim,
-    Parent,
-    Rejected,
-    Unreadable,
-    join_sources,
-    shift_bound,
-)
+from noted_time.values import MIN_INT64, Rejected, Unreadable
 
 JOB = "inherit"
 """The `query` of inherited records."""

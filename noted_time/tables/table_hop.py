@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource
-from noted_time.reading.claims import NOT_CLAIMED, ClaimStatus, NoClaim, TableHistory
-from noted_time.values import Claim, format_time
+from noted_time.tables.claim import Claim
+from noted_time.tables.table_history import NOT_CLAIMED, ClaimStatus, NoClaim, TableHistory
+from noted_time.values import format_time
 from noted_time.verdict.words import describe_first_mark
 
 ACCEPT_AGAIN = "`{program} claim accept {dataset}` lists the commits since the claim"

@@ -10,9 +10,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from noted_time.extras import require_extra
-from noted_time.reading import Commit, TableHistory
 from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.history_rows import MAIN_BRANCH, history_of
+from noted_time.tables.table_history import Commit, TableHistory
 from noted_time.values import Conflict, Rejected, Unreachable, Unreadable
 
 TABLE_KINDS = ("delta", "iceberg")

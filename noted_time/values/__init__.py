@@ -15,22 +15,6 @@ from noted_time.values.calendar import (
     list_local_spans,
     parse_zone,
 )
-from noted_time.values.claim import (
-    LARGEST_RECORD,
-    NAMES_KEPT,
-    RESERVED_NAMES,
-    VALID_THROUGH,
-    VOUCHED_FIELDS,
-    Claim,
-    ClaimSource,
-    Parent,
-    join_sources,
-    list_expected_names,
-    merge_sources,
-    parse_claims,
-    read_retention_days,
-    shift_bound,
-)
 from noted_time.values.cut import (
     SEGMENT_NAMES,
     SEGMENTS_PER_POSITION,

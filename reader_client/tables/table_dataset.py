@@ -12,6 +12,7 @@ from noted_time.answers import Completeness, LedgerPage
 from noted_time.client import Question
 from noted_time.lineage import Dataset, Hop
 from noted_time.tables import NoClaim, TableClaim, standing
+from noted_time.tables.claim import ClaimSource
 from noted_time.tables.claim_verdicts import (
     ask_source,
     can_use_counts,
@@ -25,7 +26,7 @@ from noted_time.tables.claim_verdicts import (
 )
 from noted_time.tables.table_hop import describe_table
 from noted_time.tables.table_urls import open_history
-from noted_time.values import ClaimSource, NotedTimeError
+from noted_time.values import NotedTimeError
 from noted_time.verdict import Lack, Requirement
 from reader_client.protocol.datasets import Asking, FeatureDataset, NoDomain, Steps, find_domain
 from reader_client.protocol.questions import ask_completeness, ask_late_reports

@@ -18,28 +18,24 @@ from pyspark.sql import SparkSession
 from noted_time import NotedTimeError, Rejected
 from noted_time.installation import name_program
 from noted_time.kafka.noted_topic import name_noted_topic
-from noted_time.reading import (
-    WHOLE_LOG,
-    TableHistory,
-    WholeFrom,
-    combine_whole,
-    find_committed_part,
-    format_properties,
-    prepare_commit,
-)
-from noted_time.tables.claim_verdicts import add_writers
-from noted_time.tables.table_urls import split_url
-from noted_time.values import (
-    MIN_INT64,
+from noted_time.reading import WHOLE_LOG, WholeFrom, combine_whole
+from noted_time.tables.claim import (
     RESERVED_NAMES,
     Claim,
     ClaimSource,
-    Time,
-    check_least,
     join_sources,
-    parse_duration,
     read_retention_days,
     shift_bound,
+)
+from noted_time.tables.claim_verdicts import add_writers
+from noted_time.tables.committing import find_committed_part, format_properties, prepare_commit
+from noted_time.tables.table_history import TableHistory
+from noted_time.tables.table_urls import split_url
+from noted_time.values import (
+    MIN_INT64,
+    Time,
+    check_least,
+    parse_duration,
     unix_ms_of,
     validate_name,
 )

@@ -14,9 +14,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from noted_time import Rejected
-from noted_time.reading import Commit, TableHistory
 from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.history_rows import MAIN_BRANCH, history_of, parse_delta_commit
+from noted_time.tables.table_history import Commit, TableHistory
 from noted_time.tables.table_urls import split_url
 
 log = logging.getLogger("noted_time.spark")

@@ -9,21 +9,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from noted_time.reading import (
-    ClaimStatus,
-    Commit,
-    NoClaim,
+from noted_time.tables import committing, table_history
+from noted_time.tables.claim import EXPECTS_PROPERTY, Claim, Parent, parse_claims
+from noted_time.tables.committing import (
     RememberedBatch,
-    TableClaim,
-    TableHistory,
     build_acceptance,
-    claims,
-    committing,
     prepare_commit,
     withdraw_batch,
 )
-from noted_time.values import MIN_INT64, Claim, Rejected, parse_claims
-from noted_time.values.claim import EXPECTS_PROPERTY, Parent
+from noted_time.tables.table_history import ClaimStatus, Commit, NoClaim, TableClaim, TableHistory
+from noted_time.values import MIN_INT64, Rejected
 from tests.support.table_model import Query, World
 
 HISTORIES = int(os.environ.get("NOTED_TIME_CLAIMS", "1500"))
@@ -209,7 +204,7 @@ def test_accepted_claim_is_unknown_after_expiry(*, is_numbered: bool) -> None:
         find(kept, commit(3, accepted)),
         find(kept, commit(3, accepted), commit(4, after)),
     )
-    assert (unknown.complete_to, unknown.why) == (None, claims.HISTORY_EXPIRED)
+    assert (unknown.complete_to, unknown.why) == (None, table_history.HISTORY_EXPIRED)
     assert again.complete_to == 60
     assert find(kept, change, commit(4, accepted)).why.endswith("rows changed")
 

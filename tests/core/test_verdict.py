@@ -12,17 +12,11 @@ from msgspec.structs import replace
 from noted_time import Mark, StreamCut
 from noted_time.client import Question, run
 from noted_time.progress import ReadOffsets
-from noted_time.reading import LateReports, MarkHistory, MissingWriters, TableClaim
+from noted_time.reading import LateReports, MarkHistory, MissingWriters
 from noted_time.reading.coverage import Spells
-from noted_time.values import (
-    MIN_INT64,
-    Absence,
-    Claim,
-    MissingReason,
-    Spell,
-    VouchedBy,
-    WriterStatus,
-)
+from noted_time.tables.claim import Claim
+from noted_time.tables.table_history import TableClaim
+from noted_time.values import MIN_INT64, Absence, MissingReason, Spell, VouchedBy, WriterStatus
 from noted_time.verdict import Completeness, Latecomer, Requirement, combine
 from reader_client.tables.table_dataset import ask_claimed_source
 from tests.support.judged import Domain, ask

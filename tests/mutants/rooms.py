@@ -51,7 +51,7 @@ ROOMS = {
         (
             "noted_time/reading",
             *_core(
-                "bounds claims cut following missing readers relaying trend verdict_laws vouching "
+                "bounds cut following missing readers relaying trend verdict_laws vouching "
                 "whole windows"
             ),
             "tests/reader_client",
@@ -67,12 +67,26 @@ ROOMS = {
             "tests/cli/test_transcripts.py",
         ),
     ),
+    "tables": Room(
+        (
+            "noted_time/tables/claim*.py",
+            "noted_time/tables/committing.py",
+            "noted_time/tables/pins.py",
+            "noted_time/tables/table_history.py",
+        ),
+        (
+            "noted_time/tables",
+            *_core("claims inheritance verdict verdict_laws"),
+            "tests/cli/test_transcripts.py",
+        ),
+        0.9,
+    ),
     "values": Room(
         ("noted_time/values/*",),
         (
             "noted_time/values",
             *_core(
-                "bounds claims cut missing names_and_shapes not_known notes policies roots "
+                "bounds cut missing names_and_shapes not_known notes policies roots "
                 "scenarios times vouching windows"
             ),
             "tests/controller/api/test_calls.py",

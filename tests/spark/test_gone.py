@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame
 
-from noted_time.reading import NoClaim, TableClaim
-from noted_time.reading.claims import START_UNKNOWN
 from noted_time.tables import standing
+from noted_time.tables.table_history import START_UNKNOWN, NoClaim, TableClaim
 from spark_integration import NotedTable, TableClaims
 from tests.support.clock import START_MS, Clock, MakeClock
 from tools.trials.waiting import eventually

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
-from noted_time.reading import NoClaim
 from noted_time.tables import accept, complete_to, standing
-from noted_time.values import Claim
+from noted_time.tables.claim import Claim
+from noted_time.tables.table_history import NoClaim
 from spark_integration import NotedTable, TableClaims
 from spark_integration.checkpoint.query_progress import PlannedBatch
 from spark_integration.tables.claims import check_covered, describe_read

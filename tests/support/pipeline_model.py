@@ -13,10 +13,12 @@ from random import Random
 
 from msgspec.structs import replace
 
-from noted_time.reading import Change, ClaimStatus, TableHistory, build_acceptance
 from noted_time.tables import Pin
 from noted_time.tables import pins as rules
-from noted_time.values import Claim, Rejected
+from noted_time.tables.claim import Claim
+from noted_time.tables.committing import build_acceptance
+from noted_time.tables.table_history import Change, ClaimStatus, TableHistory
+from noted_time.values import Rejected
 from tests.support.table_model import Query, Row, World
 
 Rows = frozenset[Row]

@@ -14,17 +14,16 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
-from noted_time.reading import (
-    Change,
-    Commit,
+from noted_time.tables import committing as rules
+from noted_time.tables.claim import Claim
+from noted_time.tables.committing import (
     RememberedBatch,
-    TableHistory,
     build_acceptance,
     prepare_commit,
     remember_record,
 )
-from noted_time.reading import committing as rules
-from noted_time.values import Claim, Rejected
+from noted_time.tables.table_history import Change, Commit, TableHistory
+from noted_time.values import Rejected
 
 Row = tuple[str, int]
 """The name of the query, and the place in its source."""

@@ -9,8 +9,8 @@ from pyiceberg.table import StaticTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time.reading import NoClaim, TableClaim
 from noted_time.tables import history_of, standing
+from noted_time.tables.table_history import NoClaim, TableClaim
 from noted_time.tables.table_urls import read_iceberg_history
 from spark_integration import NotedTable, TableClaims
 from tests.support.offset_log import forget_commit

@@ -14,11 +14,12 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.memory import InMemoryCatalog
 
-from noted_time.reading import Change, ClaimStatus, NoClaim, TableHistory
 from noted_time.tables import accept, inherit, pin, standing
+from noted_time.tables.claim import Claim
 from noted_time.tables.delta_log import DeltaLog
+from noted_time.tables.table_history import Change, ClaimStatus, NoClaim, TableHistory
 from noted_time.tables.table_urls import read_iceberg_history
-from noted_time.values import Claim, Conflict, Rejected
+from noted_time.values import Conflict, Rejected
 from tests.support.claimed import TEN, Orders
 from tests.support.pipeline_model import JobTable, Pipeline, Table
 from tests.support.table_model import Query, Row, State, World

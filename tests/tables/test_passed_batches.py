@@ -14,8 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from noted_time.reading import Commit, NoClaim, TableHistory
-from noted_time.values import parse_claims
+from noted_time.tables.claim import parse_claims
+from noted_time.tables.table_history import Commit, NoClaim, TableHistory
 from spark_integration import TableClaims
 from spark_integration.checkpoint.files import Files
 from spark_integration.tables import claims as claiming

@@ -21,7 +21,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from noted_time.reading import TableHistory
+from noted_time.tables.table_history import TableHistory
 from spark_integration import NotedTable, TableClaims
 from spark_integration.tables.formats import OpenTable, WriteOptions, open_table
 from tests.support.spark_sessions import start_spark, wait_for_end

@@ -9,9 +9,16 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, convert, to_builtins
 
-from noted_time.values.errors import Rejected
-from noted_time.values.settings import INGESTION_NAME, NAME_PATTERN
-from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64, Int64, pluralize
+from noted_time.values import (
+    DAY_MS,
+    INGESTION_NAME,
+    MAX_INT64,
+    MIN_INT64,
+    NAME_PATTERN,
+    Int64,
+    Rejected,
+    pluralize,
+)
 
 KEY_PREFIX = "noted-time."
 

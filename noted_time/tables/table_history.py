@@ -1,6 +1,6 @@
 """Decides which claims in a table's history are still valid.
 
-A claim (`values.claim`) is about the rows committed before it. It ends with the first commit that
+A claim (`tables.claim`) is about the rows committed before it. It ends with the first commit that
 may have changed these rows.
 """
 
@@ -12,18 +12,14 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from noted_time.values import (
-    MAX_INT64,
-    MIN_INT64,
+from noted_time.tables.claim import (
     Claim,
     ClaimSource,
-    format_duration,
-    format_gap,
-    format_time,
     list_expected_names,
     merge_sources,
     shift_bound,
 )
+from noted_time.values import MAX_INT64, MIN_INT64, format_duration, format_gap, format_time
 
 Steps = tuple[tuple[int, int], ...]
 
