@@ -10,16 +10,9 @@ from collections.abc import Callable
 from noted_time.client.polling import PollingLoop
 from noted_time.filelog import ForeignFile
 from noted_time.installation import name_program
-from noted_time.observing import (
-    INGESTION_NAME,
-    LEAST_POLL_MS,
-    GrowingEnds,
-    Look,
-    Outcome,
-    Seen,
-    SegmentClocks,
-)
+from noted_time.observing import LEAST_POLL_MS, GrowingEnds, Look, Outcome, Seen, SegmentClocks
 from noted_time.values import (
+    INGESTION_NAME,
     LARGEST_TIME,
     AnotherLog,
     EventTimeForm,

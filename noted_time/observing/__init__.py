@@ -5,7 +5,6 @@ from noted_time.observing.ingestion import LEAST_POLL_MS, GrowingEnds, Look
 from noted_time.observing.newest_times import NewestTimes, Stamp
 from noted_time.observing.open_transactions import OpenTransactions
 from noted_time.observing.passed_over import Nulls, PassedOver, Passes
-from noted_time.observing.resolved import RESOLVED_FIELD, read_resolved_time
 from noted_time.observing.seen import Seen
 from noted_time.observing.segment_clocks import Outcome, SegmentClocks
 from noted_time.observing.time_forms import (
@@ -23,4 +22,3 @@ from noted_time.observing.time_forms import (
     find_arrival,
     find_bounds,
 )
-from noted_time.values import INGESTION_NAME

@@ -13,16 +13,15 @@ from noted_time.answers import StreamAnswer
 from noted_time.client import Question, stream_path
 from noted_time.client.transport import Transport
 from noted_time.installation import name_program
-from noted_time.observing import (
-    ANY_TIME,
+from noted_time.observing import ANY_TIME, LEAST_POLL_MS, PLACEHOLDER_WORDS, Passes, Seen, TimeForm
+from noted_time.values import (
     INGESTION_NAME,
-    LEAST_POLL_MS,
-    PLACEHOLDER_WORDS,
-    Passes,
-    Seen,
-    TimeForm,
+    InvalidNote,
+    NotedTimeError,
+    Rejected,
+    Unreachable,
+    pluralize,
 )
-from noted_time.values import InvalidNote, NotedTimeError, Rejected, Unreachable, pluralize
 from noted_time_cli.terminal.health import HealthPort
 from noted_time_cli.terminal.options import (
     DEFAULT_URL,

@@ -12,9 +12,16 @@ from typing import Any, TypeVar
 from noted_time.analysis import NotedMarks, Owners, WriterPromise
 from noted_time.answers import EntryAnswer, LedgerPage, MarksAnswer, WriterRow, WritersPage
 from noted_time.client import Json, Question, stream_path
-from noted_time.observing import INGESTION_NAME
 from noted_time.reading import MissingWriters
-from noted_time.values import MAX_INT64, Absence, Conflict, Rejected, UnknownDomain, choose_domain
+from noted_time.values import (
+    INGESTION_NAME,
+    MAX_INT64,
+    Absence,
+    Conflict,
+    Rejected,
+    UnknownDomain,
+    choose_domain,
+)
 from reader_client.protocol.answers import StreamReply
 from reader_client.protocol.questions import ask_marks, ask_stream
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from noted_time import Rejected
-from noted_time.observing import INGESTION_NAME
 from noted_time.reading import WholeFrom
 from noted_time.stores import parse_root
-from noted_time.values import validate_name
+from noted_time.values import INGESTION_NAME, validate_name
 from spark_integration.log.options import Batches, Columns, Option, ReadRange
 from spark_integration.marks.arguments import SAFE_POLICY, WatermarkPolicy
 from spark_integration.marks.offset import NotedOffset, StreamFacts, StreamOffset

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from noted_time import Rejected
-from noted_time.observing import INGESTION_NAME
-from noted_time.values import Time, unix_ms_of, validate_name
+from noted_time.values import INGESTION_NAME, Time, unix_ms_of, validate_name
 from spark_integration.marks.watermark import is_watermark
 
 EVENT_TIMES_REMEDY = (

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noted_time import BacklogPolicy, Rejected
-from noted_time.observing import INGESTION_NAME
-from noted_time.values import check_least
+from noted_time.values import INGESTION_NAME, check_least
 from spark_integration.marks.arguments import check_promised
 
 

@@ -10,14 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.observing import (
-    Look,
-    NewestTimes,
-    Outcome,
-    SegmentClocks,
-    Stamp,
-    read_resolved_time,
-)
+from noted_time.observing import Look, NewestTimes, Outcome, SegmentClocks, Stamp
+from noted_time.observing.resolved import read_resolved_time
 from noted_time.values import Note, Rejected
 from tests.core.test_open_transactions import DELAY, LATER, Partition
 

@@ -149,3 +149,40 @@ def test_planner_imports_neither_rules_nor_clients() -> None:
     program += f"; import sys; print([each for each in {UNUSED} if each in sys.modules])"
 
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"
+
+
+FACES = (
+    "noted_time",
+    "noted_time.answers",
+    "noted_time.client",
+    "noted_time.kafka",
+    "noted_time.lineage",
+    "noted_time.observing",
+    "noted_time.verdict",
+    "reader_client",
+    "reader_client.protocol.datasets",
+    "reader_client.protocol.hops",
+    "writer_client",
+    "spark_integration",
+)
+
+FEATURES = (
+    "noted_time.tables",
+    "noted_time.filelog",
+    "noted_time.observing.resolved",
+    "reader_client.tables",
+    "writer_client.files",
+    "writer_client.kafka",
+    "spark_integration.derived",
+    "spark_integration.log",
+    "spark_integration.scan",
+    "spark_integration.tables",
+)
+
+
+def test_faces_import_no_feature() -> None:
+    """A name of a feature is imported on its first use."""
+    program = "; ".join(f"import {each}" for each in FACES)
+    program += f"; import sys; print([each for each in {FEATURES} if each in sys.modules])"
+
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"
