@@ -468,7 +468,7 @@ class Roster:
     def begin_naming(self, lower: int, cut: StreamCut) -> Naming:
         """Begin to name who is missing, returned and joined at the next mark.
 
-        The roster must not change before all of them are named. Who joined before the last mark of
+        The roster must not change until `Naming` has named all. Who joined before the last mark of
         a sealed stream stays a newcomer: no mark counts it.
         """
         returned = self._take_returned(lower)

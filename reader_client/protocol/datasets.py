@@ -1,4 +1,4 @@
-"""Judges datasets: streams, their readers, and those that a feature opens by a scheme."""
+"""Judges datasets: streams, their readers, and the ones that a feature opens by a scheme."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Steps = Generator[Question[Any] | partial[ReadOffsets], Any, Completeness]
 
 
 Asking = Literal["always", "if it answers", "never"]
-"""When a controller is asked, if the dataset itself can be judged without one."""
+"""When to ask a controller about a dataset that can be judged without one."""
 
 
 class OpenDataset(Protocol):
@@ -56,7 +56,7 @@ class OpenDataset(Protocol):
 
 
 class FeatureDataset(OpenDataset, Protocol):
-    """A dataset that a feature opens, which has sources of its own."""
+    """A dataset that a feature opens. It has sources."""
 
     def describe_hop(self, time: int | None) -> Hop:
         """Return how far the dataset is complete by itself, for a requested time (Unix ms)."""
